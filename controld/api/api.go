@@ -1,0 +1,247 @@
+// Package api is the contract between Rota's control daemon and everyone who talks to it: the JSON of every request and response,
+// and a client. It holds no server and no OpenAPI library, so that the command starts fast.
+package api
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Version is the apiVersion of every list.
+const Version = "v1"
+
+// Headers.
+const (
+	HeaderIndex          = "Rota-Index"      // index of the state that answered
+	HeaderStale          = "Rota-Stale"      // seconds since a leader was last heard of; only without quorum
+	HeaderIdempotencyKey = "Idempotency-Key" // 1 to 64 visible ASCII characters
+)
+
+// SubmitRequest asks for one job. POST /v1/jobs takes one, or {"jobs":[…]}, all or none.
+type SubmitRequest struct {
+	Jobs []*jobspec.Job `json:"jobs"`
+}
+
+// SubmitResponse has the ids in the order of the request.
+type SubmitResponse struct {
+	IDs []cluster.JobID `json:"ids"`
+}
+
+// List is the form of every list.
+type List[T any] struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Index      uint64 `json:"index"`
+	Items      []T    `json:"items"`
+	Next       string `json:"next,omitempty"` // value of page for the following page
+}
+
+// Job is a job as users see it.
+type Job struct {
+	ID          cluster.JobID    `json:"id"`
+	Name        string           `json:"name"`
+	User        string           `json:"user"`
+	UID         uint32           `json:"uid"`
+	Account     string           `json:"account"`
+	Queue       string           `json:"queue"`
+	Class       jobspec.Class    `json:"class"`
+	State       string           `json:"state"` // the long name, PENDING
+	Code        cluster.JobState `json:"code"`  // the letters, PD
+	Flags       []string         `json:"flags"`
+	Reason      Reason           `json:"reason"`
+	Priority    int              `json:"priority"`
+	Attempt     int              `json:"attempt"`
+	Submitted   *Time            `json:"submitted"`
+	Started     *Time            `json:"started"`
+	Ended       *Time            `json:"ended"`
+	Elapsed     jobspec.Seconds  `json:"elapsed"`
+	TimeLimit   jobspec.Seconds  `json:"time_limit"`
+	ExitCode    int              `json:"exit_code"`
+	Signal      int              `json:"signal"`
+	Workers     int              `json:"workers"`
+	Nodes       []string         `json:"nodes"`
+	GPUs        int              `json:"gpus"`
+	Cores       int              `json:"cores"`
+	Memory      jobspec.Bytes    `json:"memory"`
+	GPUSeconds  int64            `json:"gpu_seconds"`
+	Attempts    []Attempt        `json:"attempts"`
+	Preemptions Preemptions      `json:"preemptions"`
+	Resizes     int              `json:"resizes"`
+	Migrations  int              `json:"migrations"`
+	Steps       int64            `json:"steps"`
+	SavedStep   int64            `json:"saved_step"`
+	Workdir     string           `json:"workdir"`
+	Spec        *jobspec.Job     `json:"spec,omitempty"` // with ?spec=true, and of a single job
+}
+
+// Reason is why a job waits or ended as it did.
+type Reason struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Attempt is one execution.
+type Attempt struct {
+	N        int           `json:"n"`
+	Start    *Time         `json:"start"`
+	End      *Time         `json:"end"`
+	Nodes    []string      `json:"nodes"`
+	ExitCode int           `json:"exit_code"`
+	Signal   int           `json:"signal"`
+	Cause    cluster.Cause `json:"cause"`
+}
+
+// Preemptions counts stops for others, by cause.
+type Preemptions struct {
+	TE      int `json:"te"`
+	Reclaim int `json:"reclaim"`
+	Order   int `json:"order"`
+}
+
+// ControlRequest is the body of POST /v1/jobs/{id}/cancel, hold, release and requeue.
+type ControlRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is set. An empty filter is refused.
+type CancelRequest struct {
+	IDs     []cluster.JobID `json:"ids,omitempty"`
+	User    string          `json:"user,omitempty"`
+	Account string          `json:"account,omitempty"`
+	Name    string          `json:"name,omitempty"`
+	States  []string        `json:"states,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+}
+
+// ControlResponse says what became of each job.
+type ControlResponse struct {
+	Items []ControlItem `json:"items"`
+}
+
+// ControlItem is one job's share of a ControlResponse; Error is nil when it was done.
+type ControlItem struct {
+	ID    cluster.JobID `json:"id"`
+	Error *Problem      `json:"error,omitempty"`
+}
+
+// Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one sentence.
+type Why struct {
+	ID     cluster.JobID `json:"id"`
+	Reason Reason        `json:"reason"`
+	Funnel []FunnelStep  `json:"funnel"`
+	Advice string        `json:"advice,omitempty"`
+	Ahead  int           `json:"ahead"` // jobs that go first
+}
+
+// FunnelStep is one sieve that nodes pass through.
+type FunnelStep struct {
+	What  string `json:"what"`
+	Nodes int    `json:"nodes"` // that passed
+}
+
+// Node is a node as users see it.
+type Node struct {
+	Name        string            `json:"name"`
+	State       string            `json:"state"` // idle, mix, alloc, down, drain, drng
+	Reason      string            `json:"reason"`
+	Cores       int64             `json:"cores"`
+	CoresUsed   int64             `json:"cores_used"`
+	Memory      jobspec.Bytes     `json:"memory"`
+	MemoryUsed  jobspec.Bytes     `json:"memory_used"`
+	GPUs        []NodeGPU         `json:"gpus"`
+	GPUsUsed    int               `json:"gpus_used"`
+	Labels      map[string]string `json:"labels"`
+	Jobs        []cluster.JobID   `json:"jobs"`
+	Version     string            `json:"version"`
+	LastSeen    *Time             `json:"last_seen"` // as far as the leader knows
+	SharedPaths []string          `json:"shared_paths"`
+}
+
+// NodeGPU is one GPU of a node.
+type NodeGPU struct {
+	UUID    string        `json:"uuid"`
+	Model   string        `json:"model"`
+	Memory  jobspec.Bytes `json:"memory"`
+	Healthy bool          `json:"healthy"`
+	Job     cluster.JobID `json:"job,omitempty"`
+}
+
+// Event is something that happened in the state.
+type Event struct {
+	Index   uint64        `json:"index"`
+	At      *Time         `json:"at"`
+	Type    string        `json:"type"`
+	Job     cluster.JobID `json:"job,omitempty"`
+	Attempt int           `json:"attempt,omitempty"`
+	Node    string        `json:"node,omitempty"`
+	Cause   cluster.Cause `json:"cause,omitempty"`
+	For     cluster.JobID `json:"for,omitempty"`
+}
+
+// Share is one account's part of the cluster.
+type Share struct {
+	Account string `json:"account"`
+	Jobs    int    `json:"jobs"`
+	Running int    `json:"running"`
+	GPUs    int    `json:"gpus"`
+	Share   int64  `json:"share"` // thousandths of all GPUs held now
+}
+
+// Cluster is who the controllers are and what they know.
+type Cluster struct {
+	Name        string       `json:"name"`
+	Leader      string       `json:"leader"`
+	Term        uint64       `json:"term"`
+	Index       uint64       `json:"index"`
+	Version     int          `json:"version"`
+	Controllers []Controller `json:"controllers"`
+}
+
+// Controller is one control daemon.
+type Controller struct {
+	Name   string `json:"name"`
+	HTTP   string `json:"http"`
+	Raft   string `json:"raft"`
+	Leader bool   `json:"leader"`
+	Voter  bool   `json:"voter"`
+}
+
+// Check is the answer of /v1/check: the invariants that do not hold on the live state.
+type Check struct {
+	OK         bool     `json:"ok"`
+	Index      uint64   `json:"index"`
+	Violations []string `json:"violations"`
+}
+
+// Problem is an error as the API tells it (RFC 9457), with a stable Code.
+type Problem struct {
+	Type   string   `json:"type"`
+	Title  string   `json:"title"`
+	Status int      `json:"status"`
+	Code   string   `json:"code"`
+	Detail string   `json:"detail"`
+	Hint   string   `json:"hint,omitempty"`
+	Leader string   `json:"leader,omitempty"` // with code not-leader
+	Errors []string `json:"errors,omitempty"` // when there are several
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Detail }
+
+// The stable values of Problem.Code.
+const (
+	CodeInvalid      = "invalid"      // 400 malformed request
+	CodeInvalidJob   = "invalid-job"  // 422 the job breaks a rule
+	CodeImpossible   = "impossible"   // 422 no node could ever run it
+	CodeUnsupported  = "unsupported"  // 422 a part of the language that is not honoured yet
+	CodeNotFound     = "not-found"    // 404
+	CodeDenied       = "denied"       // 403
+	CodeUnauthorised = "unauthorised" // 401
+	CodeKeyReused    = "key-reused"   // 409
+	CodeWrongState   = "wrong-state"  // 409
+	CodeTooLarge     = "too-large"    // 413
+	CodeBusy         = "busy"         // 429
+	CodeNoLeader     = "no-leader"    // 503
+	CodeNotLeader    = "not-leader"   // 421
+	CodeInternal     = "internal"     // 500
+)

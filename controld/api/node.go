@@ -1,0 +1,75 @@
+package api
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// The protocol between a node daemon and the controllers. A node talks to any controller; followers pass it on to the leader.
+//
+//	POST /v1/nodes/{name}/register   RegisterRequest -> RegisterResponse   at start, and when the inventory changes
+//	GET  /v1/nodes/{name}/allocs     ?boot_id=&after=INDEX&wait=10s -> NodeAllocs     long poll; its answer renews the lease
+//	POST /v1/nodes/{name}/report     ReportRequest -> ReportResponse       changes only, in batches
+
+// RegisterRequest is a node's inventory.
+type RegisterRequest struct {
+	Node cluster.Node `json:"node"`
+}
+
+// RegisterResponse confirms that the inventory is in the log.
+type RegisterResponse struct {
+	ClusterName string `json:"cluster_name"`
+}
+
+// NodeAllocs is everything that should exist on one node. What is not in it should not exist.
+type NodeAllocs struct {
+	Index   uint64          `json:"index"`
+	Now     cluster.Instant `json:"now"`      // the log's clock when the leader answered
+	LeaseMS int64           `json:"lease_ms"` // counted from when the node sent the request; 0 when the leader could not confirm its quorum
+	Allocs  []Alloc         `json:"allocs"`
+}
+
+// Alloc is one worker that a node should run, or be stopping.
+type Alloc struct {
+	Job        cluster.JobID    `json:"job"`
+	Attempt    int              `json:"attempt"`
+	Worker     int              `json:"worker"`
+	GPUs       []int            `json:"gpus,omitempty"` // indices into the node's inventory
+	Request    cluster.Request  `json:"request"`
+	Released   bool             `json:"released"` // the command may start
+	Stop       *cluster.Stop    `json:"stop,omitempty"`
+	Limit      jobspec.Seconds  `json:"limit,omitempty"` // of the attempt, for ROTA_ and SLURM_JOB_END_TIME
+	Owner      cluster.Identity `json:"owner"`
+	Spec       *jobspec.Job     `json:"spec"`
+	Account    string           `json:"account"`
+	Queue      string           `json:"queue"`
+	Class      jobspec.Class    `json:"class"`
+	Nodes      []string         `json:"nodes"`       // of every worker, by worker index
+	MasterAddr string           `json:"master_addr"` // address of worker 0's node
+	MasterPort int              `json:"master_port"`
+	Restarts   int              `json:"restarts"` // attempts before this one
+	Start      cluster.UnixMS   `json:"start"`    // wall clock of the assignment, for display
+	Cluster    string           `json:"cluster"`
+}
+
+// ReportRequest says what changed on a node. Samples are kept by the leader and never logged.
+type ReportRequest struct {
+	BootID  string                 `json:"boot_id"`
+	Workers []cluster.WorkerReport `json:"workers,omitempty"`
+	Samples []Sample               `json:"samples,omitempty"`
+}
+
+// ReportResponse confirms that the reports are in the log.
+type ReportResponse struct {
+	Index uint64 `json:"index"`
+}
+
+// Sample is the newest line of a worker's progress file.
+type Sample struct {
+	Job     cluster.JobID      `json:"job"`
+	Attempt int                `json:"attempt"`
+	Worker  int                `json:"worker"`
+	Step    int64              `json:"step"`
+	Saved   int64              `json:"saved_step,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+}

@@ -1,0 +1,357 @@
+package cluster
+
+import "github.com/rota-hpc/rota/jobspec"
+
+// Instant is a point on the log's clock, in milliseconds: the last Instant in the log plus monotonic time since the present
+// leader took over. It never goes back and never depends on a wall clock. All deadlines are Instants.
+type Instant int64
+
+// UnixMS is wall-clock time in milliseconds since 1970. It is for display only; nothing is decided by it.
+type UnixMS int64
+
+// Stamp is when the leader proposed a command, on both clocks.
+type Stamp struct {
+	At   Instant `json:"at"`
+	Wall UnixMS  `json:"wall"`
+}
+
+// JobID numbers jobs from 1 in log order. It is never reused.
+type JobID int64
+
+// JobState is where a job is. The letters are Slurm's.
+type JobState string
+
+// Job states. PD, CF, R and CG are live; the rest are final.
+const (
+	Pending     JobState = "PD"
+	Configuring JobState = "CF" // assigned; containers are being made
+	Running     JobState = "R"
+	Completing  JobState = "CG" // asked to stop, or some workers have ended and the others are being stopped
+	Completed   JobState = "CD"
+	Failed      JobState = "F"
+	TimedOut    JobState = "TO"
+	OutOfMemory JobState = "OOM"
+	Cancelled   JobState = "CA"
+	NodeFailed  JobState = "NF"
+	BootFailed  JobState = "BF" // could not be launched
+)
+
+// Final reports whether a job in state s has ended for good.
+func (s JobState) Final() bool {
+	switch s {
+	case Pending, Configuring, Running, Completing:
+		return false
+	}
+	return true
+}
+
+// Cause says why an attempt ended or is being stopped.
+type Cause string
+
+// Causes (contracts: the closed list of the API).
+const (
+	CauseCompleted Cause = "completed"
+	CauseFailed    Cause = "failed"
+	CauseTimeout   Cause = "timeout"
+	CauseOOM       Cause = "oom"
+	CauseCancelled Cause = "cancelled"
+	CauseTE        Cause = "te"
+	CauseReclaim   Cause = "reclaim"
+	CauseOrder     Cause = "order"
+	CauseShrink    Cause = "shrink"
+	CauseGrow      Cause = "grow"
+	CauseDrain     Cause = "drain"
+	CauseMigrate   Cause = "migrate"
+	CauseNodeLost  Cause = "node-lost"
+	CauseLaunch    Cause = "launch"
+	CauseLease     Cause = "lease"
+	CauseRequeue   Cause = "requeue" // asked for by its owner or an operator
+)
+
+// Hold says who keeps a pending job from starting.
+type Hold string
+
+// Holds.
+const (
+	NotHeld     Hold = ""
+	HeldByUser  Hold = "user"
+	HeldByAdmin Hold = "admin"
+	HeldRequeue Hold = "requeue" // exited with 85 unasked too often
+	HeldLaunch  Hold = "launch"  // failed to launch too often
+)
+
+// Identity is who submitted a job, as the submit host knows them.
+type Identity struct {
+	UID  uint32   `json:"uid"`
+	GID  uint32   `json:"gid"`
+	GIDs []uint32 `json:"gids,omitempty"` // supplementary
+	User string   `json:"user"`
+	Home string   `json:"home,omitempty"`
+}
+
+// Vector is an amount of every divisible resource of one node.
+type Vector struct {
+	Cores  int64         `json:"cores"`
+	Memory jobspec.Bytes `json:"memory"`
+	GPUs   int64         `json:"gpus"` // in thousandths of a GPU
+}
+
+// Request is what every worker of a job needs on its node: Active while it runs, Resident even while it is suspended.
+type Request struct {
+	Active   Vector `json:"active"`
+	Resident Vector `json:"resident"`
+}
+
+// Place is one worker's place: a node and the GPUs on it, by index into [Node.GPUs].
+type Place struct {
+	Node string `json:"node"`
+	GPUs []int  `json:"gpus,omitempty"`
+}
+
+// WorkerState is how far one worker of an attempt has come.
+type WorkerState string
+
+// Worker states, in order.
+const (
+	WorkerAssigned WorkerState = "assigned"
+	WorkerCreated  WorkerState = "created" // its container exists; its command waits for the gang
+	WorkerRunning  WorkerState = "running"
+	WorkerExited   WorkerState = "exited"
+	WorkerFailed   WorkerState = "failed" // could not be launched, or its shim was lost
+)
+
+// Final reports whether the worker holds nothing on its node any more.
+func (s WorkerState) Final() bool { return s == WorkerExited || s == WorkerFailed }
+
+// Worker is one instance of a group on one node.
+type Worker struct {
+	Index int `json:"index"`
+	Place
+	State    WorkerState `json:"state"`
+	ExitCode int         `json:"exit_code,omitempty"`
+	Signal   int         `json:"signal,omitempty"`
+	OOM      bool        `json:"oom,omitempty"`
+	Message  string      `json:"message,omitempty"` // why it could not be launched
+}
+
+// Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted (invariant A1).
+type Stop struct {
+	Cause  Cause   `json:"cause"`
+	At     Instant `json:"at"`
+	KillAt Instant `json:"kill_at"` // the node kills what is left at this instant
+	Signal string  `json:"signal"`
+	By     string  `json:"by,omitempty"`
+}
+
+// Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
+type Attempt struct {
+	N          int      `json:"n"`
+	Assigned   Stamp    `json:"assigned"`
+	Started    Stamp    `json:"started"` // zero until every worker runs
+	Ended      Stamp    `json:"ended"`
+	Workers    []Worker `json:"workers"`
+	MasterPort int      `json:"master_port,omitempty"` // on the first worker's node
+	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
+	Stop       *Stop    `json:"stop,omitempty"`
+	Cause      Cause    `json:"cause,omitempty"`
+	ExitCode   int      `json:"exit_code,omitempty"`
+	Signal     int      `json:"signal,omitempty"`
+}
+
+// Counters count what happened to a job, each with its own limit.
+type Counters struct {
+	TE             int `json:"te,omitempty"` // preemptions by cause
+	Reclaim        int `json:"reclaim,omitempty"`
+	Order          int `json:"order,omitempty"`
+	LaunchFailures int `json:"launch_failures,omitempty"`
+	NodeLosses     int `json:"node_losses,omitempty"`
+	UserFailures   int `json:"user_failures,omitempty"`
+	Requeues       int `json:"requeues,omitempty"` // exits with the checkpoint code nobody had asked for
+	Resizes        int `json:"resizes,omitempty"`
+	Migrations     int `json:"migrations,omitempty"`
+}
+
+// Ledger is what a job has been charged, in milliseconds of one GPU and of one core held.
+type Ledger struct {
+	GPUMS  int64 `json:"gpu_ms"`
+	CoreMS int64 `json:"core_ms"`
+}
+
+// Job is one job in the state. A *Job never changes once it is stored: Apply replaces it.
+type Job struct {
+	ID       JobID           `json:"id"`
+	Owner    Identity        `json:"owner"`
+	Account  string          `json:"account"`
+	Queue    string          `json:"queue"`
+	Class    jobspec.Class   `json:"class"`
+	Priority int             `json:"priority"`
+	Limit    jobspec.Seconds `json:"limit"` // per attempt
+	Spec     *jobspec.Job    `json:"spec"`
+	Workers  int             `json:"workers"` // of the gang
+	Request  Request         `json:"request"` // of each worker
+
+	State    JobState `json:"state"`
+	Hold     Hold     `json:"hold,omitempty"`
+	Reason   Reason   `json:"reason,omitzero"` // what is known for good; why it waits now is computed by sched
+	Eligible Instant  `json:"eligible"`        // not started before (submission, or back-off after a failure)
+
+	Submitted Stamp     `json:"submitted"`
+	Started   Stamp     `json:"started"` // of the first attempt
+	Ended     Stamp     `json:"ended"`
+	Attempts  []Attempt `json:"attempts,omitempty"` // oldest first; at most MaxAttemptsKept, the live one last
+	Attempt   int       `json:"attempt"`            // number of the last attempt, 0 if none
+	Exclude   []string  `json:"exclude,omitempty"`  // nodes to avoid after failures there
+	ExitCode  int       `json:"exit_code,omitempty"`
+	Signal    int       `json:"signal,omitempty"`
+	Counters  Counters  `json:"counters"`
+	Ledger    Ledger    `json:"ledger"`
+	Seq       int64     `json:"seq,omitempty"` // number in the history once final
+}
+
+// MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the counters.
+const MaxAttemptsKept = 32
+
+// Live returns the job's attempt in progress, or nil.
+func (j *Job) Live() *Attempt {
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Ended.At == 0 {
+		return &j.Attempts[n-1]
+	}
+	return nil
+}
+
+// GPU is one device of a node's inventory.
+type GPU struct {
+	UUID    string        `json:"uuid"`
+	Model   string        `json:"model"`
+	Memory  jobspec.Bytes `json:"memory"`
+	Minor   int           `json:"minor"` // of /dev/nvidiaN; -1 for a simulated one
+	Healthy bool          `json:"healthy"`
+	Problem string        `json:"problem,omitempty"`
+}
+
+// NodeState is whether a node may get work.
+type NodeState string
+
+// Node states.
+const (
+	NodeUp      NodeState = "up"
+	NodeDown    NodeState = "down"    // not heard of; what ran there may still run until its lease ends
+	NodeDrained NodeState = "drained" // gets nothing new
+)
+
+// Node is one machine.
+type Node struct {
+	Name       string            `json:"name"`
+	Addr       string            `json:"addr"` // host:port of its own listener, for logs
+	BootID     string            `json:"boot_id"`
+	Version    string            `json:"version"`
+	Cores      int64             `json:"cores"`
+	Memory     jobspec.Bytes     `json:"memory"`
+	GPUs       []GPU             `json:"gpus,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	SharedPath []string          `json:"shared_paths,omitempty"`
+	PortMin    int               `json:"port_min"` // MASTER_PORT range, inclusive
+	PortMax    int               `json:"port_max"`
+	State      NodeState         `json:"state"`
+	Reason     string            `json:"reason,omitempty"`
+	Since      Stamp             `json:"since"` // of State
+}
+
+// Claim is room on one node kept for a job. It may be more than is free now: what is freed there goes to the job first.
+type Claim struct {
+	Node string `json:"node"`
+	Room Vector `json:"room"`
+}
+
+// Reservation keeps room for one waiting job, in the log, until the job starts, ends, or Until passes (invariant A5).
+type Reservation struct {
+	Job    JobID   `json:"job"`
+	Claims []Claim `json:"claims"`
+	At     Instant `json:"at"`
+	Until  Instant `json:"until"`
+}
+
+// ReasonCode is the word that squeue users know, such as Resources or Priority.
+type ReasonCode string
+
+// Reason codes.
+const (
+	ReasonNone          ReasonCode = ""
+	ReasonPriority      ReasonCode = "Priority"
+	ReasonResources     ReasonCode = "Resources"
+	ReasonReservation   ReasonCode = "Reservation"
+	ReasonBackoff       ReasonCode = "Backoff"
+	ReasonHeldUser      ReasonCode = "JobHeldUser"
+	ReasonHeldAdmin     ReasonCode = "JobHeldAdmin"
+	ReasonMaxRequeue    ReasonCode = "JobHoldMaxRequeue"
+	ReasonLaunchFailure ReasonCode = "JobLaunchFailure"
+	ReasonNodeDown      ReasonCode = "NodeDown"
+	ReasonNotAvail      ReasonCode = "ReqNodeNotAvail"
+	ReasonFragmentation ReasonCode = "Fragmentation"
+	ReasonGang          ReasonCode = "GangIncomplete"
+	ReasonNonZeroExit   ReasonCode = "NonZeroExitCode"
+	ReasonOOM           ReasonCode = "OutOfMemory"
+	ReasonTimeLimit     ReasonCode = "TimeLimit"
+	ReasonBadConstraint ReasonCode = "BadConstraints"
+	ReasonNotScheduled  ReasonCode = "None" // not considered yet
+)
+
+// Reason says in one code and a few numbers why something did not happen. Its text is made where it is shown.
+type Reason struct {
+	Code  ReasonCode `json:"code,omitempty"`
+	Need  Vector     `json:"need,omitzero"`  // of one worker
+	Have  Vector     `json:"have,omitzero"`  // on the node that comes nearest
+	Want  int        `json:"want,omitempty"` // workers
+	Fit   int        `json:"fit,omitempty"`  // workers that would fit now
+	Node  string     `json:"node,omitempty"`
+	For   JobID      `json:"for,omitempty"` // the job it waits behind
+	Until Instant    `json:"until,omitempty"`
+	Text  string     `json:"text,omitempty"` // a message from outside, such as a launch error
+}
+
+// Config is the replicated configuration.
+type Config struct {
+	ClusterName string           `json:"cluster_name"`
+	Version     int              `json:"version"` // cluster version: which command kinds may be used
+	Queues      map[string]Queue `json:"queues"`
+	Policy      Policy           `json:"policy"`
+	LeaseMS     int64            `json:"lease_ms"`        // how long a worker may run without word from a leader
+	MarginMS    int64            `json:"lease_margin_ms"` // added before a lost attempt is replaced
+	NodeDownMS  int64            `json:"node_down_ms"`    // silence after which a node is down
+}
+
+// Queue is a set of defaults and limits that jobs are submitted to.
+type Queue struct {
+	DefaultClass jobspec.Class   `json:"default_class"`
+	DefaultTime  jobspec.Seconds `json:"default_time"`
+	MaxTime      jobspec.Seconds `json:"max_time"` // 0: none
+	TEMaxTime    jobspec.Seconds `json:"te_max_time"`
+	TEMaxGPUs    int             `json:"te_max_gpus"`
+	MaxGrace     jobspec.Seconds `json:"max_grace"`
+}
+
+// Policy is what sched needs to know besides the state.
+type Policy struct {
+	ReserveAfterMS int64 `json:"reserve_after_ms"` // a blocked head older than this gets its room reserved
+	MaxBypass      int   `json:"max_bypass"`       // starts past a blocked head before it is reserved for in any case
+	ReserveHoldMS  int64 `json:"reserve_hold_ms"`  // how long a reservation lasts
+	MaxLaunchFails int   `json:"max_launch_fails"`
+	MaxRequeues    int   `json:"max_requeues"`
+	MaxNodeLosses  int   `json:"max_node_losses"`
+}
+
+// DefaultConfig is what a new cluster starts with.
+func DefaultConfig() Config {
+	return Config{
+		ClusterName: "rota",
+		Version:     1,
+		Queues: map[string]Queue{"default": {
+			DefaultClass: jobspec.BE, DefaultTime: 24 * 3600, TEMaxTime: 2 * 3600, TEMaxGPUs: 16, MaxGrace: 20 * 60,
+		}},
+		Policy: Policy{
+			ReserveAfterMS: 10 * 60 * 1000, MaxBypass: 64, ReserveHoldMS: 60 * 60 * 1000,
+			MaxLaunchFails: 3, MaxRequeues: 16, MaxNodeLosses: 10,
+		},
+		LeaseMS: 10 * 60 * 1000, MarginMS: 30 * 1000, NodeDownMS: 15 * 1000,
+	}
+}
