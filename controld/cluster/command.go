@@ -96,6 +96,9 @@ type StartJob struct {
 	Job    JobID   `json:"job"`
 	Places []Place `json:"places"`
 	Port   int     `json:"port"` // MASTER_PORT on the first place's node, free there
+	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
+	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
+	Past JobID `json:"past,omitempty"`
 }
 
 // StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job (contracts: one table).

@@ -201,6 +201,7 @@ type Job struct {
 	Attempts  []Attempt `json:"attempts,omitempty"` // oldest first; at most MaxAttemptsKept, the live one last
 	Attempt   int       `json:"attempt"`            // number of the last attempt, 0 if none
 	Exclude   []string  `json:"exclude,omitempty"`  // nodes to avoid after failures there
+	Bypassed  int       `json:"bypassed,omitempty"` // starts that went past it while it was the blocked head; 0 again once it starts
 	ExitCode  int       `json:"exit_code,omitempty"`
 	Signal    int       `json:"signal,omitempty"`
 	Counters  Counters  `json:"counters"`
