@@ -1,0 +1,251 @@
+// Command trainer is a small, real data-parallel training job: the one that Rota's examples and tests run.
+//
+// It fits a perceptron to data that it makes, with its gradients reduced over TCP between the workers of its gang. A step's batch is
+// always cut into the same shards and these are always added in the same order, so the loss at step k has the same bits with 1, 2 or 4
+// workers, and across any number of checkpoints and restarts. Whatever a scheduler does to it, a wrong loss shows that work was lost,
+// repeated or mixed up.
+//
+// It behaves as a well-mannered job should: it reports a line a step to $ROTA_PROGRESS_FILE, saves its state at intervals and when
+// it is asked to stop (SIGTERM or SIGUSR1), then exits with 85, and resumes from the checkpoint with any number of workers.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// exitCheckpointed tells the scheduler: state saved, run me again.
+const exitCheckpointed = 85
+
+// options are the flags and what the environment says of the gang.
+type options struct {
+	shape
+	steps, every, log int
+	rate              float64
+	pause             time.Duration
+	dir               string
+	progress          string
+	rank, world       int
+	attempt           int
+	addr, token       string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGINT)
+	code, err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "trainer:", err)
+	}
+	os.Exit(code)
+}
+
+// run trains until the last step (0), the end of ctx, which is a request to stop (85), or an error (1; 2 for bad flags).
+func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) (int, error) {
+	o, err := parse(args, getenv, out)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0, nil
+	}
+	if err != nil {
+		return 2, err
+	}
+	t := &trainer{options: o, model: newModel(o.shape), out: out}
+	return t.train(ctx)
+}
+
+func parse(args []string, getenv func(string) string, usage io.Writer) (options, error) {
+	var o options
+	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.IntVar(&o.steps, "steps", 200, "steps to train")
+	f.IntVar(&o.Inputs, "inputs", 8, "inputs of the network")
+	f.IntVar(&o.Hidden, "hidden", 32, "hidden units")
+	f.IntVar(&o.Batch, "batch", 64, "samples of a step, over all workers")
+	f.IntVar(&o.Shards, "shards", 8, "parts that a batch is reduced in; at least the largest number of workers")
+	f.Uint64Var(&o.Seed, "seed", 1, "of the weights and the data")
+	f.Float64Var(&o.rate, "rate", 0.05, "learning rate")
+	f.IntVar(&o.every, "every", 50, "steps between checkpoints; 0: only when asked to stop")
+	f.IntVar(&o.log, "log", 20, "steps between lines on standard output")
+	f.DurationVar(&o.pause, "pause", 0, "extra time of a step, to make a run last")
+	f.StringVar(&o.dir, "dir", "", "directory for the checkpoint and the heartbeat; empty: none of either")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	o.progress = getenv("ROTA_PROGRESS_FILE")
+	return o, errors.Join(o.place(getenv), o.check())
+}
+
+// place reads the gang from the environment: one process a worker, numbered as PyTorch does.
+func (o *options) place(getenv func(string) string) error {
+	number := func(name string, otherwise int) (int, error) {
+		text := getenv(name)
+		if text == "" {
+			return otherwise, nil
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return 0, fmt.Errorf("$%s is %q, not a number", name, text)
+		}
+		return n, nil
+	}
+	var errs [3]error
+	o.rank, errs[0] = number("RANK", 0)
+	o.world, errs[1] = number("WORLD_SIZE", 1)
+	o.attempt, errs[2] = number("ROTA_ATTEMPT", 1)
+	o.addr = net.JoinHostPort(getenv("MASTER_ADDR"), getenv("MASTER_PORT"))
+	o.token = getenv("ROTA_JOB_ID") + "." + strconv.Itoa(o.attempt)
+	return errors.Join(errs[:]...)
+}
+
+func (o *options) check() error {
+	switch {
+	case o.Inputs < 1 || o.Hidden < 1 || o.Batch < 1 || o.Shards < 1 || o.steps < 0 || o.log < 1:
+		return errors.New("inputs, hidden, batch, shards and log must be at least 1, steps at least 0")
+	case o.size() > maxWeights:
+		return fmt.Errorf("%d weights are more than the trainer is made for (%d)", o.size(), maxWeights)
+	case o.Batch < o.Shards:
+		return fmt.Errorf("a batch of %d cannot be cut into %d shards", o.Batch, o.Shards)
+	case o.world < 1 || o.rank < 0 || o.rank >= o.world:
+		return fmt.Errorf("rank %d of %d workers makes no sense", o.rank, o.world)
+	case o.world > o.Shards:
+		return fmt.Errorf("%d workers have only %d shards to share; raise -shards", o.world, o.Shards)
+	}
+	return nil
+}
+
+// trainer is one worker's run.
+type trainer struct {
+	options
+	*model
+	gang  *gang
+	out   io.Writer
+	beat  *heartbeat
+	done  int // steps
+	saved int // the step of the newest checkpoint
+}
+
+func (t *trainer) train(ctx context.Context) (code int, err error) {
+	if err := t.resume(); err != nil {
+		return 1, err
+	}
+	if t.gang, err = join(ctx, t.rank, t.world, t.addr, t.token); err != nil {
+		if ctx.Err() != nil {
+			return t.stopped()
+		}
+		return 1, err
+	}
+	defer t.gang.close()
+	if t.done, err = t.gang.start(t.done, t.w); err != nil {
+		return 1, err
+	}
+	if t.beat, err = startHeartbeat(t.dir, t.attempt, t.rank, t.done); err != nil {
+		return 1, err
+	}
+	progress, err := openProgress(t.progress)
+	if err != nil {
+		return 1, errors.Join(err, t.beat.close())
+	}
+	code, err = t.loop(ctx, progress)
+	return code, errors.Join(err, progress.Close(), t.beat.close())
+}
+
+// resume loads worker 0's checkpoint, if there is one.
+func (t *trainer) resume() error {
+	if t.dir == "" || t.rank != 0 {
+		return nil
+	}
+	c, ok, err := load(t.checkpointPath(), t.options.shape)
+	if err != nil || !ok {
+		return err
+	}
+	t.done, t.saved = c.Steps, c.Steps
+	copy(t.w, c.Weights)
+	fmt.Fprintf(t.out, "resumed at step %d with %d workers\n", c.Steps, t.world)
+	return nil
+}
+
+func (t *trainer) checkpointPath() string { return filepath.Join(t.dir, "checkpoint") }
+
+// loop takes steps until the goal or until somebody in the gang was asked to stop.
+func (t *trainer) loop(ctx context.Context, progress *progressFile) (int, error) {
+	for t.done < t.steps {
+		loss, stopping, err := t.step(ctx)
+		if err != nil {
+			return 1, err
+		}
+		if t.every > 0 && t.done%t.every == 0 || stopping || t.done == t.steps {
+			if err := t.save(); err != nil {
+				return 1, err
+			}
+		}
+		if err := progress.line(t.done, t.saved, loss); err != nil {
+			return 1, err
+		}
+		if t.rank == 0 && (t.done%t.log == 0 || t.done == t.steps) {
+			fmt.Fprintf(t.out, "step %d of %d  loss %.9f\n", t.done, t.steps, loss)
+		}
+		if stopping && t.done < t.steps {
+			return t.stopped()
+		}
+		t.wait(ctx)
+	}
+	return 0, nil
+}
+
+func (t *trainer) stopped() (int, error) {
+	if t.dir == "" {
+		fmt.Fprintf(t.out, "stopped at step %d; nothing saved, as no -dir was given\n", t.done)
+		return 128 + int(syscall.SIGTERM), nil
+	}
+	fmt.Fprintf(t.out, "stopped at step %d, saved\n", t.done)
+	return exitCheckpointed, nil
+}
+
+// step computes this worker's shards, reduces them with the others', and applies the sum.
+func (t *trainer) step(ctx context.Context) (loss float64, stopping bool, err error) {
+	from, to := mine(t.rank, t.world, t.options.Shards)
+	own := make([]gradient, 0, t.options.Shards)
+	for shard := from; shard < to; shard++ {
+		own = append(own, t.shardGradient(t.done, shard))
+	}
+	total, stopping, err := t.gang.reduce(own, len(t.w), ctx.Err() != nil)
+	if err != nil {
+		return 0, false, fmt.Errorf("step %d: %w", t.done+1, err)
+	}
+	loss = t.apply(total, t.rate)
+	t.done++
+	t.beat.step.Store(int64(t.done))
+	return loss, stopping, nil
+}
+
+// wait makes a step last; a request to stop ends it early.
+func (t *trainer) wait(ctx context.Context) {
+	timer := time.NewTimer(t.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// save writes the checkpoint; worker 0 alone does.
+func (t *trainer) save() error {
+	if t.dir == "" || t.rank != 0 {
+		return nil
+	}
+	if err := (checkpoint{t.done, t.options.shape, t.w}).save(t.checkpointPath()); err != nil {
+		return err
+	}
+	t.saved = t.done
+	return nil
+}
