@@ -139,6 +139,25 @@ type FunnelStep struct {
 	Nodes int    `json:"nodes"` // that passed
 }
 
+// PlanRequest asks whether a job would start now.
+type PlanRequest struct {
+	Job *jobspec.Job `json:"job"`
+}
+
+// PlanResponse is the answer: what would happen if the job were submitted now.
+type PlanResponse struct {
+	Starts bool       `json:"starts"` // now
+	Places []PlanNode `json:"places"` // of its workers, in order; empty when it would wait
+	Reason Reason     `json:"reason"` // why it would wait
+	Ahead  int        `json:"ahead"`  // jobs that go first
+}
+
+// PlanNode is one worker's place.
+type PlanNode struct {
+	Node string `json:"node"`
+	GPUs []int  `json:"gpus"`
+}
+
 // Node is a node as users see it.
 type Node struct {
 	Name        string            `json:"name"`
@@ -244,4 +263,6 @@ const (
 	CodeNoLeader     = "no-leader"    // 503
 	CodeNotLeader    = "not-leader"   // 421
 	CodeInternal     = "internal"     // 500
+	CodeUncertain    = "uncertain"    // 503 leadership changed while waiting: it may have been done or not
+	CodeTimeout      = "timeout"      // 504
 )

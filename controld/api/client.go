@@ -1,0 +1,373 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultSocket is where a daemon of this machine listens for its users.
+const DefaultSocket = "/run/rota/rota.sock"
+
+// devAddrFile is what `rota dev` leaves in its directory for the commands started beside it.
+const devAddrFile = ".rota/addr"
+
+// DefaultAddr is the address that a command uses when none is given: ROTA_ADDR, else the default socket if it is there, else the
+// cluster that `rota dev` runs in the working directory, else the default socket again, so that the error names it.
+func DefaultAddr(getenv func(string) string) string {
+	if addr := getenv("ROTA_ADDR"); addr != "" {
+		return addr
+	}
+	socket := "unix:" + DefaultSocket
+	if _, err := os.Stat(DefaultSocket); err == nil {
+		return socket
+	}
+	if b, err := os.ReadFile(filepath.FromSlash(devAddrFile)); err == nil {
+		if addr := strings.TrimSpace(string(b)); addr != "" {
+			return addr
+		}
+	}
+	return socket
+}
+
+// Options change how a client connects. The zero value is what commands use.
+type Options struct {
+	// Wrap, if set, is put around the transport of every address, to sign requests.
+	Wrap func(http.RoundTripper) http.RoundTripper
+	// Header is added to every request.
+	Header http.Header
+	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer but have no leader.
+	// Default 10 s.
+	RetryFor time.Duration
+	// Unreachable is how long it is repeated while no controller accepts a connection. Default 2 s.
+	Unreachable time.Duration
+}
+
+// Client talks to the controllers of one cluster. It may be used from several goroutines.
+type Client struct {
+	opts      Options
+	endpoints []*endpoint
+	next      atomic.Uint32 // the endpoint that answered last
+}
+
+// endpoint is one address with its connections.
+type endpoint struct {
+	addr string // as written
+	base string // http://host:port
+	http *http.Client
+}
+
+// UnreachableError says that no controller could be reached at any address.
+type UnreachableError struct {
+	Addrs []string
+	Err   error // of the last attempt
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no controller reachable at %s: %v", strings.Join(e.Addrs, ", "), e.Err)
+}
+
+// Unwrap returns the error of the last attempt.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Dial returns a client for addr: http://host:port, host:port, unix:PATH, or several of these with commas between. It connects when
+// it is first used; an error says that addr cannot be read.
+func Dial(addr string) (*Client, error) { return DialWith(addr, Options{}) }
+
+// DialWith is Dial with options.
+func DialWith(addr string, opts Options) (*Client, error) {
+	if opts.RetryFor == 0 {
+		opts.RetryFor = 10 * time.Second
+	}
+	if opts.Unreachable == 0 {
+		opts.Unreachable = 2 * time.Second
+	}
+	c := &Client{opts: opts}
+	for _, one := range strings.Split(addr, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		e, err := newEndpoint(one, opts)
+		if err != nil {
+			return nil, err
+		}
+		c.endpoints = append(c.endpoints, e)
+	}
+	if len(c.endpoints) == 0 {
+		return nil, fmt.Errorf("address %q names no controller: write http://host:7070 or unix:PATH", addr)
+	}
+	return c, nil
+}
+
+func newEndpoint(addr string, opts Options) (*endpoint, error) {
+	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}
+	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
+		DialContext: dialer.DialContext}
+	e := &endpoint{addr: addr}
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		path = strings.TrimPrefix(path, "//")
+		if path == "" {
+			return nil, fmt.Errorf("address %q has no path: write unix:/run/rota/rota.sock", addr)
+		}
+		e.base = "http://rota"
+		t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
+	} else if err := e.parse(); err != nil {
+		return nil, err
+	}
+	e.http = &http.Client{Transport: t}
+	if opts.Wrap != nil {
+		e.http.Transport = opts.Wrap(t)
+	}
+	return e, nil
+}
+
+func (e *endpoint) parse() error {
+	s := e.addr
+	if !strings.Contains(s, "://") {
+		s = "http://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", e.addr, err)
+	}
+	if u.Scheme != "http" || u.Host == "" || u.Port() == "" {
+		return fmt.Errorf("address %q is not a controller's: write http://host:7070 or unix:PATH", e.addr)
+	}
+	e.base = "http://" + u.Host
+	return nil
+}
+
+// Addrs lists the addresses that are tried, as they were written.
+func (c *Client) Addrs() []string {
+	addrs := make([]string, len(c.endpoints))
+	for i, e := range c.endpoints {
+		addrs[i] = e.addr
+	}
+	return addrs
+}
+
+// Close drops idle connections.
+func (c *Client) Close() {
+	for _, e := range c.endpoints {
+		e.http.CloseIdleConnections()
+	}
+}
+
+// NewKey returns a random idempotency key.
+func NewKey() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// call is one request, as often as it is tried.
+type call struct {
+	method string
+	path   string
+	query  url.Values
+	body   []byte
+	key    string
+	wait   time.Duration // how long the server may hold the answer back
+	repeat bool          // safe to send again when its outcome is unknown
+	stream bool          // the body is read by the caller
+}
+
+// roundTrip sends the call until it is answered, on the next address each time.
+func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) {
+	begin := time.Now()
+	backoff := 5 * time.Millisecond
+	for n := 0; ; n++ {
+		at := int(c.next.Load()) % len(c.endpoints)
+		resp, err := c.endpoints[at].send(ctx, &q, c.opts.Header)
+		if err == nil {
+			return resp, nil
+		}
+		if ctx.Err() != nil {
+			return nil, c.lastError(context.Cause(ctx), err)
+		}
+		budget, again := c.mayRepeat(&q, err)
+		if !again || time.Since(begin)-q.wait > budget {
+			return nil, c.lastError(nil, err)
+		}
+		c.next.CompareAndSwap(uint32(at), uint32((at+1)%len(c.endpoints)))
+		if (n+1)%len(c.endpoints) != 0 {
+			continue
+		}
+		if err := pause(ctx, backoff); err != nil {
+			return nil, err
+		}
+		backoff = min(2*backoff, 250*time.Millisecond)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// mayRepeat says whether the call may be sent again after err, and for how long since the first attempt.
+func (c *Client) mayRepeat(q *call, err error) (time.Duration, bool) {
+	var p *Problem
+	if errors.As(err, &p) {
+		switch p.Code {
+		case CodeNoLeader, CodeNotLeader: // nothing was done
+			return c.opts.RetryFor, true
+		case CodeUncertain:
+			return c.opts.RetryFor, q.repeat
+		}
+		return 0, false
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" { // nothing was sent
+		return c.opts.Unreachable, true
+	}
+	return c.opts.RetryFor, q.repeat
+}
+
+func (c *Client) lastError(cause, err error) error {
+	var p *Problem
+	if errors.As(err, &p) {
+		return err
+	}
+	if cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return &UnreachableError{Addrs: c.Addrs(), Err: err}
+}
+
+// send makes one attempt. Its error is a *Problem, or what the connection failed with.
+func (e *endpoint) send(ctx context.Context, q *call, header http.Header) (*http.Response, error) {
+	u := e.base + q.path
+	if len(q.query) > 0 {
+		u += "?" + q.query.Encode()
+	}
+	cancel := context.CancelFunc(func() {})
+	if !q.stream {
+		// A controller that hangs must not hang its clients: the next one is tried.
+		ctx, cancel = context.WithTimeout(ctx, q.wait+10*time.Second)
+	}
+	var body io.Reader
+	if q.body != nil {
+		body = bytes.NewReader(q.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, u, body)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	if q.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if q.key != "" {
+		req.Header.Set(HeaderIdempotencyKey, q.key)
+	}
+	resp, err := e.http.Do(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = &cancelBody{resp.Body, cancel}
+	if resp.StatusCode >= 400 {
+		defer resp.Body.Close()
+		return nil, readProblem(resp)
+	}
+	return resp, nil
+}
+
+// cancelBody ends the attempt's context when the body has been read.
+type cancelBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b *cancelBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel()
+	return err
+}
+
+// maxProblem bounds what is read of an error's body.
+const maxProblem = 4 << 20
+
+func readProblem(resp *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	if err != nil {
+		return fmt.Errorf("read the answer %s: %w", resp.Status, err)
+	}
+	p := &Problem{}
+	if json.Unmarshal(b, p) != nil || p.Code == "" {
+		text := strings.TrimSpace(string(b[:min(len(b), 200)]))
+		return &Problem{Title: http.StatusText(resp.StatusCode), Status: resp.StatusCode, Code: CodeInternal,
+			Detail: fmt.Sprintf("the server answered %s: %s", resp.Status, text)}
+	}
+	return p
+}
+
+// do makes a call and decodes its answer into out, if out is not nil. It returns the state's index that answered.
+func (c *Client) do(ctx context.Context, q call, out any) (Answer, error) {
+	if q.method == http.MethodGet {
+		q.repeat = true
+	}
+	for attempt := 0; ; attempt++ {
+		resp, err := c.roundTrip(ctx, q)
+		if err != nil {
+			return Answer{}, err
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil { // cut off in the middle: the controller is gone
+			if q.repeat && attempt < 3 && ctx.Err() == nil {
+				continue
+			}
+			return Answer{}, &UnreachableError{Addrs: c.Addrs(), Err: err}
+		}
+		if out != nil {
+			if err := json.Unmarshal(b, out); err != nil {
+				return Answer{}, fmt.Errorf("%s %s: the answer cannot be read: %w", q.method, q.path, err)
+			}
+		}
+		return answerOf(resp.Header), nil
+	}
+}
+
+// Answer is what the headers of an answer say.
+type Answer struct {
+	Index uint64
+	Stale time.Duration // since a leader was last heard of; 0 with quorum
+}
+
+func answerOf(h http.Header) Answer {
+	var a Answer
+	a.Index, _ = strconv.ParseUint(h.Get(HeaderIndex), 10, 64)
+	if s, err := strconv.ParseInt(h.Get(HeaderStale), 10, 64); err == nil {
+		a.Stale = time.Duration(max(s, 1)) * time.Second
+	}
+	return a
+}
