@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// ReasonCodes lists every reason code that has a sentence, in the order in which documentation shows them.
+var ReasonCodes = []ReasonCode{
+	ReasonNotScheduled, ReasonPriority, ReasonResources, ReasonFragmentation, ReasonGang, ReasonReservation,
+	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
+	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
+}
+
+// Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
+// of the reason leave open is left out. A message from outside (Text) comes last.
+func (r Reason) Sentence() string {
+	s := r.plain()
+	switch {
+	case r.Text == "":
+		return s
+	case s == "":
+		return r.Text
+	}
+	return s + ": " + r.Text
+}
+
+func (r Reason) plain() string {
+	switch r.Code {
+	case ReasonNone:
+		return ""
+	case ReasonNotScheduled:
+		return "it fits and starts with the next scheduling cycle"
+	case ReasonPriority:
+		return "its room goes to " + jobOr(r.For, "a job that comes first")
+	case ReasonReservation:
+		return "the room it would need is reserved for " + jobOr(r.For, "another job")
+	case ReasonResources:
+		return "no node has enough free for one worker" + r.shortage()
+	case ReasonFragmentation:
+		return "enough is free in total, but not together on one node" + r.shortage()
+	case ReasonGang:
+		return fmt.Sprintf("only %d of its %d workers would fit now, and a gang starts whole", r.Fit, r.Want)
+	case ReasonNodeDown:
+		return "it would need a node that is down" + onNode(r.Node)
+	case ReasonNotAvail:
+		return "the nodes it could use are drained or avoided after failures there" + onNode(r.Node)
+	case ReasonBadConstraint:
+		return "no node of the cluster could ever run it" + r.shortage()
+	}
+	return r.plainOfJob()
+}
+
+// plainOfJob covers what lies with the job itself rather than with the cluster.
+func (r Reason) plainOfJob() string {
+	switch r.Code {
+	case ReasonBackoff:
+		return "it waits a while after a failure before it is tried again"
+	case ReasonHeldUser:
+		return "its owner holds it; rota release lets it go"
+	case ReasonHeldAdmin:
+		return "an operator holds it"
+	case ReasonMaxRequeue:
+		return "it asked to be requeued too often, so it is held; rota release tries again"
+	case ReasonLaunchFailure:
+		return "it could not be launched" + onNode(r.Node)
+	case ReasonNonZeroExit:
+		return "its command failed"
+	case ReasonOOM:
+		return "it used more memory than it had asked for"
+	case ReasonTimeLimit:
+		return "it ran into its time limit"
+	}
+	return string(r.Code)
+}
+
+// shortage lists the resources of which the nearest node has too little.
+func (r Reason) shortage() string {
+	var lacks []string
+	if r.Need.GPUs > r.Have.GPUs {
+		lacks = append(lacks, fmt.Sprintf("%s of %s GPUs", gpuText(r.Have.GPUs), gpuText(r.Need.GPUs)))
+	}
+	if r.Need.Cores > r.Have.Cores {
+		lacks = append(lacks, fmt.Sprintf("%d of %d cores", max(r.Have.Cores, 0), r.Need.Cores))
+	}
+	if r.Need.Memory > r.Have.Memory {
+		lacks = append(lacks, fmt.Sprintf("%s of %s memory", sizeText(r.Have.Memory), sizeText(r.Need.Memory)))
+	}
+	switch {
+	case len(lacks) == 0:
+		return onNode(r.Node)
+	case r.Node == "":
+		return ": " + strings.Join(lacks, ", ")
+	}
+	return "; the nearest, " + r.Node + ", has " + strings.Join(lacks, ", ")
+}
+
+func onNode(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
+}
+
+func jobOr(id JobID, otherwise string) string {
+	if id == 0 {
+		return otherwise
+	}
+	return fmt.Sprintf("job %d", id)
+}
+
+// gpuText writes thousandths of a GPU as GPUs.
+func gpuText(milli int64) string {
+	milli = max(milli, 0)
+	if milli%1000 == 0 {
+		return fmt.Sprint(milli / 1000)
+	}
+	return fmt.Sprintf("%d.%03d", milli/1000, milli%1000)
+}
+
+// sizeText rounds down, so that "3 of 4 GiB" is never shown as enough.
+func sizeText(b jobspec.Bytes) string {
+	b = max(b, 0)
+	for _, unit := range []struct {
+		size jobspec.Bytes
+		name string
+	}{{jobspec.TiB, "TiB"}, {jobspec.GiB, "GiB"}, {jobspec.MiB, "MiB"}, {jobspec.KiB, "KiB"}} {
+		if b >= 10*unit.size || b >= unit.size && b%unit.size == 0 {
+			return fmt.Sprintf("%d %s", b/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d B", b)
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func TestReasonSentence(t *testing.T) {
+	tests := []struct {
+		reason Reason
+		want   string
+	}{
+		{Reason{}, ""},
+		{Reason{Code: ReasonPriority, For: 7}, "its room goes to job 7"},
+		{Reason{Code: ReasonPriority}, "its room goes to a job that comes first"},
+		{Reason{Code: ReasonReservation, For: 3}, "the room it would need is reserved for job 3"},
+		{Reason{Code: ReasonGang, Fit: 1, Want: 2}, "only 1 of its 2 workers would fit now, and a gang starts whole"},
+		{
+			Reason{
+				Code: ReasonResources, Node: "n2",
+				Need: Vector{Cores: 8, Memory: 16 * jobspec.GiB, GPUs: 4000},
+				Have: Vector{Cores: 8, Memory: 1536 * jobspec.MiB, GPUs: 1000},
+			},
+			"no node has enough free for one worker; the nearest, n2, has 1 of 4 GPUs, 1536 MiB of 16 GiB memory",
+		},
+		{Reason{Code: ReasonBadConstraint, Need: Vector{Cores: 9}}, "no node of the cluster could ever run it: 0 of 9 cores"},
+		{Reason{Code: ReasonLaunchFailure, Node: "n1", Text: "no such image"}, "it could not be launched (n1): no such image"},
+		{Reason{Text: "only words"}, "only words"},
+		{Reason{Code: ReasonResources, Need: Vector{GPUs: 500}, Have: Vector{GPUs: 250}}, "no node has enough free for one worker: 0.250 of 0.500 GPUs"},
+	}
+	for _, test := range tests {
+		if got := test.reason.Sentence(); got != test.want {
+			t.Errorf("%+v\n got %q\nwant %q", test.reason, got, test.want)
+		}
+	}
+}
+
+// Every code has words of its own: none falls through to the bare code.
+func TestReasonSentenceCoversEveryCode(t *testing.T) {
+	seen := map[string]ReasonCode{}
+	for _, code := range ReasonCodes {
+		s := Reason{Code: code}.Sentence()
+		if s == "" || s == string(code) {
+			t.Errorf("%s has no sentence", code)
+		}
+		if other, ok := seen[s]; ok {
+			t.Errorf("%s and %s share the sentence %q", code, other, s)
+		}
+		if strings.HasSuffix(s, ".") {
+			t.Errorf("%s ends in a full stop: %q", code, s)
+		}
+		seen[s] = code
+	}
+}
