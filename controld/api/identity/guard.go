@@ -1,0 +1,184 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Headers in which a trusted caller vouches for a user.
+const (
+	headerUID  = "Rota-Uid"
+	headerGID  = "Rota-Gid"
+	headerGIDs = "Rota-Gids" // decimal, commas between
+	headerUser = "Rota-User"
+	headerHome = "Rota-Home"
+)
+
+// Caller is who makes a request.
+type Caller struct {
+	// User is the user for whom the request is made. It is not set when a machine speaks for itself.
+	User cluster.Identity
+	// Machine is set when nobody is vouched for and the caller is trusted by signature.
+	Machine bool
+	// Trusted callers may vouch for others and use the routes of machines.
+	Trusted bool
+	// From is the machine that signed the request, "" for a local caller.
+	From string
+}
+
+type callerKey struct{}
+
+// CallerOf returns who makes the request that ctx belongs to. It is set by a Guard.
+func CallerOf(ctx context.Context) (Caller, bool) {
+	c, ok := ctx.Value(callerKey{}).(*Caller)
+	if !ok {
+		return Caller{}, false
+	}
+	return *c, true
+}
+
+// WithCaller returns ctx with its caller set.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, &c)
+}
+
+// ErrUnauthorised says that it is not known who makes a request.
+var ErrUnauthorised = errors.New("it is not known who makes this request")
+
+// ErrVouch says that a caller spoke for another user and may not.
+var ErrVouch = errors.New("only machines of the cluster, root and the daemon's own account may speak for another user")
+
+// Guard finds out who makes each request. The zero value serves local users only.
+type Guard struct {
+	Key     Key
+	MaxBody int64  // of a signed request, in bytes; 0: 64 MiB
+	Users   *Users // nil: its own
+
+	users  Users
+	nonces nonces
+}
+
+// Vouch puts a user into the headers of a request that a trusted caller makes for them.
+func Vouch(h http.Header, id cluster.Identity) {
+	Unvouch(h)
+	h.Set(headerUID, strconv.FormatUint(uint64(id.UID), 10))
+	h.Set(headerGID, strconv.FormatUint(uint64(id.GID), 10))
+	gids := make([]string, len(id.GIDs))
+	for i, g := range id.GIDs {
+		gids[i] = strconv.FormatUint(uint64(g), 10)
+	}
+	h.Set(headerGIDs, strings.Join(gids, ","))
+	h.Set(headerUser, id.User)
+	h.Set(headerHome, id.Home)
+}
+
+// Unvouch removes every header of this package, so that a proxy passes nothing on that its client wrote.
+func Unvouch(h http.Header) {
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime, headerNonce, headerFrom,
+		headerSignature} {
+		h.Del(name)
+	}
+}
+
+// Handler puts the caller into the context of each request, and hands those of which it is not known to refuse.
+func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := g.caller(w, r)
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &c)))
+	})
+}
+
+func (g *Guard) caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
+	if r.Header.Get(headerSignature) != "" {
+		return g.signed(w, r)
+	}
+	peer, err := PeerOf(r.Context())
+	if err != nil {
+		if errors.Is(err, ErrNotLocal) {
+			err = fmt.Errorf("%w: requests from other machines must be signed with the cluster key", err)
+		}
+		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
+	}
+	c := Caller{Trusted: peer.UID == 0 || peer.UID == uint32(os.Getuid())}
+	if r.Header.Get(headerUID) != "" {
+		if !c.Trusted {
+			return Caller{}, ErrVouch
+		}
+		return vouched(c, r.Header)
+	}
+	users := g.Users
+	if users == nil {
+		users = &g.users
+	}
+	if c.User, err = users.Of(peer); err != nil {
+		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
+	}
+	return c, nil
+}
+
+func (g *Guard) signed(w http.ResponseWriter, r *http.Request) (Caller, error) {
+	limit := g.MaxBody
+	if limit == 0 {
+		limit = 64 << 20
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	body, err := takeBody(r)
+	if err != nil {
+		return Caller{}, fmt.Errorf("read the request: %w", err)
+	}
+	if err := g.verify(r, body); err != nil {
+		return Caller{}, fmt.Errorf("%w: %w", ErrUnauthorised, err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c := Caller{Trusted: true, From: r.Header.Get(headerFrom)}
+	if r.Header.Get(headerUID) == "" {
+		c.Machine = true
+		return c, nil
+	}
+	return vouched(c, r.Header)
+}
+
+func vouched(c Caller, h http.Header) (Caller, error) {
+	uid, err := parseID(h.Get(headerUID))
+	if err != nil {
+		return Caller{}, fmt.Errorf("header %s: %w", headerUID, err)
+	}
+	c.User = cluster.Identity{UID: uid, User: h.Get(headerUser), Home: h.Get(headerHome)}
+	if s := h.Get(headerGID); s != "" {
+		if c.User.GID, err = parseID(s); err != nil {
+			return Caller{}, fmt.Errorf("header %s: %w", headerGID, err)
+		}
+	}
+	for _, s := range strings.Split(h.Get(headerGIDs), ",") {
+		if s == "" {
+			continue
+		}
+		gid, err := parseID(s)
+		if err != nil {
+			return Caller{}, fmt.Errorf("header %s: %w", headerGIDs, err)
+		}
+		c.User.GIDs = append(c.User.GIDs, gid)
+	}
+	return c, nil
+}
+
+func parseID(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a uid or gid", s)
+	}
+	return uint32(n), nil
+}
