@@ -57,13 +57,13 @@ func (g *gang) gather(ctx context.Context, addr, token string) error {
 			return fmt.Errorf("%d of %d workers have not come: %w", missing, g.world, errors.Join(context.Cause(ctx), err))
 		}
 		p := &peer{c, bufio.NewReaderSize(c, 1<<16)}
-		c.SetDeadline(time.Now().Add(5 * time.Second))
+		deadlineErr := c.SetDeadline(time.Now().Add(5 * time.Second))
 		rank, err := readHello(p.r, token)
-		if err != nil || rank <= 0 || rank >= g.world || g.peers[rank] != nil {
+		if errors.Join(err, deadlineErr) != nil || rank <= 0 || rank >= g.world || g.peers[rank] != nil {
 			c.Close() // a stranger, or a worker of another attempt
 			continue
 		}
-		c.SetDeadline(time.Time{})
+		_ = c.SetDeadline(time.Time{}) // the next read says so if the connection is gone
 		g.peers[rank] = p
 		missing--
 	}

@@ -1,0 +1,65 @@
+# Rota: `make demo` and `make test` need only Go, git and make; each does its own set-up. `make help` lists everything.
+
+SHELL     := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+LINT      := bin/golangci-lint
+LINT_VERSION := v2.6.2
+# What tests and the demo need beside Go: a C compiler for cgo, ip and iptables for test networks, runc and busybox for conformance.
+PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
+TOOLS     := gcc ip iptables runc busybox
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test test-long check lint demo bench fuzz golden clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what building and testing need (as root), or say what is missing
+	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
+
+build: setup ## build every program into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
+
+test: build ## run every test; those that need root run when you are root
+	$(GO) vet ./...
+	$(GO) test -timeout 15m ./...
+
+test-long: build ## the same under the race detector, with longer random histories
+	ROTA_TEST_LONG=1 $(GO) test -race -timeout 60m ./...
+
+check: lint ## gofmt, vet, lint, import rules, tidy
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) test -count=1 -run 'TestImports' .
+	$(GO) mod verify
+	$(GO) mod tidy -diff
+
+lint: $(LINT)
+	$(LINT) run
+
+$(LINT):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+demo: build ## a one-machine cluster, a training job on it, and its accounting record
+	@.ci/demo
+
+bench: build ## measure; writes bench.json and prints a table
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-bench
+	bin/rota-bench -out bench.json
+
+FUZZTIME ?= 20s
+fuzz: ## run every fuzz target for FUZZTIME
+	@$(GO) list -f '{{.Dir}}' ./... | while read -r dir; do \
+	  for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go 2>/dev/null | cut -c6-); do \
+	    echo "== $$target ($$dir)"; (cd "$$dir" && $(GO) test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) .); \
+	  done; done
+
+golden: ## rewrite golden files; read the diff afterwards
+	@for p in $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u); do $(GO) test "$$p" -update; done
+
+clean: ## remove what was built
+	rm -rf bin bench.json
