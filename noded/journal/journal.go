@@ -1,0 +1,355 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+	"syscall"
+)
+
+const (
+	// FinalsKept is how many results are remembered after their containers are gone. A controller that has not yet seen one, or
+	// answers from an older state, may still ask for that container: it gets the result again instead of a second run.
+	FinalsKept = 4096
+	// compactAt is the size in bytes from which the file is written anew, unless most of it still matters.
+	compactAt = 4 << 20
+)
+
+// Journal is an open journal. It may be used from several goroutines.
+type Journal struct {
+	path    string
+	dropped int64
+
+	mu      sync.Mutex
+	file    *os.File
+	size    int64 // of what is written and valid
+	compact int64 // size at which the file is written anew
+	state   fold
+	waiting *batch // gathers records while the last batch is written
+	writing bool
+	broken  error // set when the file cannot be trusted any more
+	closed  bool
+
+	writer sync.WaitGroup // writeAll
+}
+
+// batch is a group of records that share one fsync.
+type batch struct {
+	records []Record
+	done    chan struct{}
+	err     error
+}
+
+// Open reads the journal at path, or begins a new one, and locks it against other processes. A record torn by a crash is dropped
+// ([Journal.Dropped] tells); other damage is a *CorruptError.
+func Open(path string) (*Journal, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j := &Journal{path: path, file: f, state: newFold(), waiting: newBatch()}
+	if err := j.load(); err != nil {
+		return nil, errors.Join(err, j.file.Close())
+	}
+	return j, nil
+}
+
+// ErrLocked says that another process has the journal open.
+var ErrLocked = errors.New("another node daemon uses this data directory")
+
+func (j *Journal) load() error {
+	if err := syscall.Flock(int(j.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("lock journal %s: %w", j.path, ErrLocked)
+	}
+	data, err := os.ReadFile(j.path)
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	records, good, err := decode(j.path, data)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		j.state.apply(r)
+	}
+	j.dropped, j.size = int64(len(data))-good, good
+	if j.dropped > 0 {
+		if err := j.file.Truncate(good); err != nil {
+			return fmt.Errorf("cut torn record off journal: %w", err)
+		}
+	}
+	return j.rewrite()
+}
+
+// Dropped is how many bytes of a torn record Open cut off.
+func (j *Journal) Dropped() int64 { return j.dropped }
+
+// Entries returns what is known of every container that is not forgotten, in order of first mention.
+func (j *Journal) Entries() []Entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state.entries()
+}
+
+// Entry returns what is known of one container.
+func (j *Journal) Entry(id string) (Entry, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	k, ok := j.state.kept[id]
+	if !ok {
+		return Entry{}, false
+	}
+	return k.Entry, true
+}
+
+// Append writes records and returns when they are on disk. Calls that come at the same time share one fsync. After an error the
+// records are not in the journal, and the call may be repeated.
+func (j *Journal) Append(records ...Record) error {
+	for i := range records {
+		if err := records[i].check(); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	if j.broken != nil || j.closed {
+		defer j.mu.Unlock()
+		return errors.Join(j.broken, j.closedError())
+	}
+	b := j.waiting
+	b.records = append(b.records, records...)
+	if !j.writing {
+		j.writing = true
+		j.writer.Go(j.writeAll)
+	}
+	j.mu.Unlock()
+	<-b.done
+	return b.err
+}
+
+// writeAll writes batches until none waits.
+func (j *Journal) writeAll() {
+	for {
+		j.mu.Lock()
+		b := j.waiting
+		if len(b.records) == 0 {
+			j.writing = false
+			j.mu.Unlock()
+			return
+		}
+		j.waiting = newBatch()
+		j.mu.Unlock()
+		b.err = j.write(b.records)
+		close(b.done)
+	}
+}
+
+// write puts one batch on disk. Only one goroutine is in it at a time.
+func (j *Journal) write(records []Record) error {
+	if j.broken != nil {
+		return j.broken
+	}
+	var buf []byte
+	for _, r := range records {
+		var err error
+		if buf, err = appendLine(buf, r); err != nil {
+			return err
+		}
+	}
+	if _, err := j.file.Write(buf); err != nil {
+		return j.undo(fmt.Errorf("write journal: %w", err))
+	}
+	if err := j.file.Sync(); err != nil {
+		// What a failed fsync has left on disk is not known, and a second one may report success wrongly.
+		j.fail(fmt.Errorf("journal %s cannot be written to disk: %w; restart the node daemon when the disk works again", j.path, err))
+		return j.broken
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.size += int64(len(buf))
+	for _, r := range records {
+		j.state.apply(r)
+	}
+	if j.size >= j.compact {
+		return j.rewrite()
+	}
+	return nil
+}
+
+// undo cuts off what a failed write has left, such as half a record on a full disk.
+func (j *Journal) undo(cause error) error {
+	if err := j.file.Truncate(j.size); err != nil {
+		j.fail(fmt.Errorf("%w; and its end cannot be cut off: %w", cause, err))
+	}
+	return cause
+}
+
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken = err
+}
+
+// rewrite replaces the file by one with only what still matters, and keeps the old one when that fails. Its caller holds mu, or
+// is alone.
+func (j *Journal) rewrite() error {
+	var buf []byte
+	for _, r := range j.state.records() {
+		var err error
+		if buf, err = appendLine(buf, r); err != nil {
+			return err
+		}
+	}
+	j.compact = max(compactAt, 2*int64(len(buf)))
+	if int64(len(buf)) == j.size {
+		return nil
+	}
+	f, err := replaceFile(j.path, buf)
+	if err != nil {
+		// The old file is whole: go on with it, and try again when it has doubled.
+		j.compact = 2 * max(compactAt, j.size)
+		return nil
+	}
+	old := j.file
+	j.file, j.size = f, int64(len(buf))
+	return old.Close()
+}
+
+// replaceFile writes data beside path, locks it, and renames it over path.
+func replaceFile(path string, data []byte) (_ *os.File, err error) {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(temporary))
+		}
+	}()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, err
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return nil, err
+	}
+	return f, syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Close waits for what is being written and closes the file.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	j.closed = true
+	j.mu.Unlock()
+	j.writer.Wait()
+	return j.file.Close()
+}
+
+func (j *Journal) closedError() error {
+	if j.closed {
+		return fmt.Errorf("journal %s: %w", j.path, os.ErrClosed)
+	}
+	return nil
+}
+
+func newBatch() *batch { return &batch{done: make(chan struct{})} }
+
+// fold is what all records so far come to.
+type fold struct {
+	kept   map[string]*kept
+	seen   uint64
+	finals []string // oldest first; some may be forgotten since
+}
+
+// kept is an entry with its place in the order of first mention.
+type kept struct {
+	Entry
+	order uint64
+}
+
+func newFold() fold { return fold{kept: map[string]*kept{}} }
+
+func (f *fold) apply(r Record) {
+	if r.Op == Forget {
+		delete(f.kept, r.ID)
+		return
+	}
+	k := f.kept[r.ID]
+	if k == nil {
+		f.seen++
+		k = &kept{Entry: Entry{ID: r.ID}, order: f.seen}
+		f.kept[r.ID] = k
+	}
+	switch r.Op {
+	case Intend:
+		k.Cores = r.Cores
+	case Started:
+		k.Started = true
+	case Stopped:
+		k.Stopped = r.Cause
+	case Final:
+		f.finish(k, r)
+	}
+}
+
+// finish keeps the first result there is, and drops the oldest one when there are too many.
+func (f *fold) finish(k *kept, r Record) {
+	if k.Final != nil {
+		return
+	}
+	k.Final, k.Cores = r.Final, nil
+	f.finals = append(f.finals, r.ID)
+	if len(f.finals) > FinalsKept {
+		delete(f.kept, f.finals[0])
+		f.finals = f.finals[1:]
+	}
+}
+
+func (f *fold) entries() []Entry {
+	all := make([]*kept, 0, len(f.kept))
+	for _, k := range f.kept {
+		all = append(all, k)
+	}
+	sort.Slice(all, func(a, b int) bool { return all[a].order < all[b].order })
+	out := make([]Entry, len(all))
+	for i, k := range all {
+		out[i] = k.Entry
+	}
+	return out
+}
+
+// records is the shortest journal that folds to the same.
+func (f *fold) records() []Record {
+	var out []Record
+	for _, e := range f.entries() {
+		if e.Final == nil {
+			out = append(out, Record{Op: Intend, ID: e.ID, Cores: e.Cores})
+		}
+		if e.Started {
+			out = append(out, Record{Op: Started, ID: e.ID})
+		}
+		if e.Stopped != "" {
+			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped})
+		}
+		if e.Final != nil {
+			out = append(out, Record{Op: Final, ID: e.ID, Final: e.Final})
+		}
+	}
+	return out
+}

@@ -1,0 +1,265 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+func open(t *testing.T, path string) *Journal {
+	t.Helper()
+	j, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func closed(t *testing.T, j *Journal) {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t *testing.T, j *Journal, records ...Record) {
+	t.Helper()
+	if err := j.Append(records...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func result(code int) *cluster.WorkerReport {
+	return &cluster.WorkerReport{Job: 7, Attempt: 1, State: cluster.WorkerExited, ExitCode: code}
+}
+
+// life is the journal of one container that ran and one that never did.
+func life() []Record {
+	return []Record{
+		{Op: Intend, ID: "7.1.0", Cores: []int{2, 3}},
+		{Op: Started, ID: "7.1.0"},
+		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
+		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout},
+		{Op: Final, ID: "7.1.0", Final: result(3)},
+		{Op: Forget, ID: "8.1.0"},
+	}
+}
+
+func TestEntriesSurviveReopening(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	for n := range life() {
+		path := path + fmt.Sprint(n)
+		j := open(t, path)
+		put(t, j, life()[:n+1]...)
+		want := j.Entries()
+		closed(t, j)
+		for range 2 { // the second time reads what the first has rewritten
+			j = open(t, path)
+			if got := j.Entries(); !reflect.DeepEqual(got, want) {
+				t.Fatalf("after %d records: got %+v, want %+v", n+1, got, want)
+			}
+			closed(t, j)
+		}
+	}
+	j := open(t, path+fmt.Sprint(len(life())-1))
+	defer closed(t, j)
+	e, ok := j.Entry("7.1.0")
+	want := Entry{ID: "7.1.0", Started: true, Stopped: cluster.CauseTimeout, Final: result(3)}
+	if !ok || !reflect.DeepEqual(e, want) {
+		t.Fatalf("got %+v, want %+v", e, want)
+	}
+	if _, ok := j.Entry("8.1.0"); ok {
+		t.Fatal("a forgotten container is remembered")
+	}
+}
+
+// TestTornAnywhere cuts a journal at every byte: what was whole is kept, the rest is dropped, and the next record is readable.
+func TestTornAnywhere(t *testing.T) {
+	var whole []byte
+	var ends []int
+	for _, r := range life() {
+		var err error
+		if whole, err = appendLine(whole, r); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, len(whole))
+	}
+	dir := t.TempDir()
+	for cut := 0; cut <= len(whole); cut++ {
+		path := filepath.Join(dir, fmt.Sprint(cut))
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		complete := 0
+		for complete < len(ends) && ends[complete] <= cut {
+			complete++
+		}
+		want := newFold()
+		for _, r := range life()[:complete] {
+			want.apply(r)
+		}
+		j := open(t, path)
+		if got := j.Entries(); !reflect.DeepEqual(got, want.entries()) {
+			t.Fatalf("cut at %d: got %+v, want %+v", cut, got, want.entries())
+		}
+		if torn := complete == 0 && cut > 0 || complete > 0 && ends[complete-1] != cut; torn != (j.Dropped() > 0) {
+			t.Fatalf("cut at %d: dropped %d", cut, j.Dropped())
+		}
+		put(t, j, Record{Op: Intend, ID: "9.1.0"})
+		closed(t, j)
+		j = open(t, path)
+		if _, ok := j.Entry("9.1.0"); !ok || j.Dropped() != 0 {
+			t.Fatalf("cut at %d: what was added afterwards is lost", cut)
+		}
+		closed(t, j)
+	}
+}
+
+func TestDamageInTheMiddleIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	put(t, j, life()[:4]...)
+	closed(t, j)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[20] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(path)
+	var corrupt *CorruptError
+	if !errors.As(err, &corrupt) || corrupt.Line != 1 || corrupt.Offset != 0 {
+		t.Fatalf("got %v", err)
+	}
+	if now, _ := os.ReadFile(path); !bytes.Equal(now, data) {
+		t.Fatal("a damaged journal was changed")
+	}
+}
+
+func TestOneDaemonOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	defer closed(t, j)
+	if _, err := Open(path); !errors.Is(err, ErrLocked) {
+		t.Fatalf("got %v", err)
+	}
+	j.mu.Lock()
+	j.size++ // so that the file is replaced
+	err := j.rewrite()
+	j.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); !errors.Is(err, ErrLocked) {
+		t.Fatalf("after rewriting: got %v", err)
+	}
+}
+
+func TestConcurrentAppends(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	j.compact = 2000 // rewritten again and again
+	var group sync.WaitGroup
+	for n := range 64 {
+		group.Go(func() {
+			id := fmt.Sprintf("%d.1.0", n)
+			for _, r := range []Record{{Op: Intend, ID: id, Cores: []int{n}}, {Op: Started, ID: id}, {Op: Final, ID: id, Final: result(n)}} {
+				if err := j.Append(r); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	closed(t, j)
+	j = open(t, path)
+	defer closed(t, j)
+	for n := range 64 {
+		e, ok := j.Entry(fmt.Sprintf("%d.1.0", n))
+		if !ok || !e.Started || e.Final == nil || e.Final.ExitCode != n {
+			t.Fatalf("container %d: got %+v", n, e)
+		}
+	}
+}
+
+func TestFirstResultStays(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	defer closed(t, j)
+	put(t, j, Record{Op: Final, ID: "7.1.0", Final: result(3)}, Record{Op: Final, ID: "7.1.0", Final: result(4)})
+	if e, _ := j.Entry("7.1.0"); e.Final.ExitCode != 3 {
+		t.Fatalf("got %d", e.Final.ExitCode)
+	}
+}
+
+func TestResultsAreBounded(t *testing.T) {
+	f := newFold()
+	for n := range FinalsKept + 10 {
+		f.apply(Record{Op: Final, ID: fmt.Sprint(n), Final: result(0)})
+	}
+	if len(f.kept) != FinalsKept || f.kept["9"] != nil || f.kept["10"] == nil {
+		t.Fatalf("kept %d", len(f.kept))
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	for _, r := range []Record{{}, {Op: Intend}, {Op: "later", ID: "1.1.0"}, {Op: Final, ID: "1.1.0"}} {
+		if err := j.Append(r); err == nil {
+			t.Errorf("%+v was accepted", r)
+		}
+	}
+	closed(t, j)
+	if err := j.Append(life()[0]); !errors.Is(err, os.ErrClosed) {
+		t.Fatalf("after Close: got %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	var whole []byte
+	for _, r := range life() {
+		whole, _ = appendLine(whole, r)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)-3])
+	f.Add([]byte("00000000 {}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, good, err := decode("fuzz", data)
+		if good > int64(len(data)) {
+			t.Fatalf("good %d of %d", good, len(data))
+		}
+		if err != nil {
+			return
+		}
+		again, length, err := decode("fuzz", data[:good])
+		if err != nil || length != good || !reflect.DeepEqual(again, records) {
+			t.Fatalf("what is valid reads differently: %v", err)
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	j, err := Open(filepath.Join(b.TempDir(), "journal"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetParallelism(16)
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if err := j.Append(Record{Op: Started, ID: "1.1.0"}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	if err := j.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,143 @@
+// Package journal is what a node daemon writes down before it acts, so that the next one, after a crash anywhere, knows what the
+// last one was about to do and never does anything twice that may be done only once.
+//
+// It is one file of lines, each a checksum and a record in JSON. Records are added and never changed; when the file has grown, it
+// is written anew with what still matters.
+package journal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Op is what a record says.
+type Op string
+
+// What can be said of one container, in the order in which it happens.
+const (
+	Intend  Op = "intend"  // it is about to be made, on these cores
+	Started Op = "started" // its command is about to be started: from here on it must not be made again
+	Stopped Op = "stopped" // it is about to be told to stop for this cause
+	Final   Op = "final"   // what became of it, before that is reported
+	Forget  Op = "forget"  // it never ran and nothing of it is left
+)
+
+// Record is one line.
+type Record struct {
+	Op    Op                    `json:"op"`
+	ID    string                `json:"id"` // job.attempt.worker
+	Cores []int                 `json:"cores,omitempty"`
+	Cause cluster.Cause         `json:"cause,omitempty"`
+	Final *cluster.WorkerReport `json:"final,omitempty"`
+}
+
+// Entry is all that the journal says of one container.
+type Entry struct {
+	ID      string
+	Cores   []int
+	Started bool
+	Stopped cluster.Cause
+	Final   *cluster.WorkerReport
+}
+
+// maxLine bounds one record. The longest part is the message of a launch failure, which its writer bounds to a few KiB.
+const maxLine = 1 << 20
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+// appendLine adds a record to buf: eight hexadecimal digits of checksum, a space, JSON, a newline.
+func appendLine(buf []byte, r Record) ([]byte, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return buf, fmt.Errorf("encode %s of %s: %w", r.Op, r.ID, err)
+	}
+	if len(body) > maxLine-16 {
+		return buf, fmt.Errorf("record %s of %s has %d bytes, more than %d", r.Op, r.ID, len(body), maxLine)
+	}
+	buf = fmt.Appendf(buf, "%08x ", crc32.Checksum(body, table))
+	buf = append(buf, body...)
+	return append(buf, '\n'), nil
+}
+
+// parseLine reads one line without its newline.
+func parseLine(line []byte) (Record, error) {
+	var r Record
+	if len(line) < 10 || line[8] != ' ' {
+		return r, fmt.Errorf("no checksum")
+	}
+	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
+	if err != nil {
+		return r, fmt.Errorf("checksum %q is not a number", line[:8])
+	}
+	body := line[9:]
+	if crc32.Checksum(body, table) != uint32(sum) {
+		return r, fmt.Errorf("checksum does not match")
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return r, fmt.Errorf("decode: %w", err)
+	}
+	return r, r.check()
+}
+
+func (r *Record) check() error {
+	if r.ID == "" {
+		return fmt.Errorf("record %q names no container", r.Op)
+	}
+	switch r.Op {
+	case Intend, Started, Stopped, Forget:
+		return nil
+	case Final:
+		if r.Final == nil {
+			return fmt.Errorf("final record of %s has no result", r.ID)
+		}
+		return nil
+	}
+	return fmt.Errorf("record %q is of a later version: run the version that wrote it, or remove the journal when no job runs here", r.Op)
+}
+
+// CorruptError says that the journal is damaged in a place that a crash while writing cannot explain.
+type CorruptError struct {
+	Path   string
+	Line   int
+	Offset int64
+	Err    error
+}
+
+// Error implements error.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; look for disk errors, and when no job runs on this node move the file away",
+		e.Path, e.Line, e.Offset, e.Err)
+}
+
+// Unwrap returns what is wrong with the line.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// decode reads a whole journal. good is the length of what is valid; the rest, at most one record, was torn by a crash.
+func decode(path string, data []byte) (records []Record, good int64, err error) {
+	rest, line := data, 0
+	for len(rest) > 0 {
+		line++
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return records, good, nil
+		}
+		r, err := parseLine(rest[:end])
+		if err != nil {
+			if len(bytes.Trim(rest[end+1:], "\x00\n")) == 0 {
+				return records, good, nil
+			}
+			return records, good, &CorruptError{Path: path, Line: line, Offset: good, Err: err}
+		}
+		records = append(records, r)
+		rest = rest[end+1:]
+		good += int64(end + 1)
+	}
+	return records, good, nil
+}
