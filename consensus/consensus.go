@@ -1,0 +1,119 @@
+// Package consensus keeps one replicated log and a state machine behind it. It is the only importer of hashicorp/raft.
+//
+// A caller's duties:
+//
+//  1. Give [Open] a [Machine] whose Apply is deterministic and a directory of its own.
+//  2. On the members of a new cluster call [Node.Bootstrap] once, with the same list everywhere.
+//  3. Put all work that only a leader may do inside [Node.Lead]; its context ends with leadership.
+//  4. Before answering a read that must be current, call [Node.Verify].
+//  5. Watch [Node.Failed]: what arrives there means that the disk can no longer be trusted, and the process has to stop.
+//
+// Concurrent proposals share an entry, and so one fsync on each member (propose.go).
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Machine is what the log drives. Apply, Snapshot and Restore are called one at a time, on one goroutine.
+type Machine interface {
+	// Apply carries out the proposals of the entry at index, in order, and returns one result for each. It must be
+	// deterministic. The slices may be kept, but not changed. A Machine that cannot go on must end the process.
+	Apply(index uint64, proposals [][]byte) []any
+	// Snapshot fixes the present state and returns at once. The function it returns writes that state; it runs while later
+	// entries are being applied.
+	Snapshot() (func(io.Writer) error, error)
+	// Restore replaces the state by one that a Snapshot wrote. After an error the old state must still be whole.
+	Restore(r io.Reader) error
+}
+
+// Member is one voter: its name, unique for ever, and where its peers reach it.
+type Member struct {
+	Name string `json:"name"`
+	Addr string `json:"addr"` // host:port
+}
+
+// Dialer opens connections to peers. Tests cut links with it.
+type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Config says who a node is and how it keeps time. Zero durations and counts take the values of [DefaultConfig].
+type Config struct {
+	Name string // of this member
+	Dir  string // holds log, snapshots, version and lock; made if missing, used by nobody else
+	Addr string // host:port that peers dial; also where the node listens, unless Bind or Listener is set
+	Bind string // where to listen when that differs from Addr, such as 0.0.0.0:7071
+
+	Logger *slog.Logger // nil discards
+
+	Heartbeat   time.Duration // silence after which a follower looks for another leader; keep it well above the worst fsync
+	Election    time.Duration // how long a candidate waits for votes; at least Heartbeat
+	LeaderLease time.Duration // silence of the quorum after which a leader steps down; at most Heartbeat
+	Commit      time.Duration // after which an idle leader tells followers what has been committed
+
+	SnapshotEvery int   // entries between snapshots
+	SnapshotBytes int64 // or bytes of entries, whichever comes first
+
+	Dial     Dialer       // nil: plain TCP
+	Listener net.Listener // nil: TCP on Bind or Addr; closed by the node
+}
+
+// DefaultConfig returns the timing that suits machines on one network with ordinary disks.
+func DefaultConfig() Config {
+	return Config{
+		Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, LeaderLease: 200 * time.Millisecond,
+		Commit: 15 * time.Millisecond, SnapshotEvery: 8192, SnapshotBytes: 128 << 20,
+	}
+}
+
+// withDefaults fills what is zero.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	c.Heartbeat = orElse(c.Heartbeat, d.Heartbeat)
+	c.Election = orElse(c.Election, max(c.Heartbeat, d.Election))
+	c.LeaderLease = orElse(c.LeaderLease, min(c.Heartbeat, d.LeaderLease))
+	c.Commit = orElse(c.Commit, d.Commit)
+	c.SnapshotEvery = orElse(c.SnapshotEvery, d.SnapshotEvery)
+	c.SnapshotBytes = orElse(c.SnapshotBytes, d.SnapshotBytes)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	return c
+}
+
+// orElse returns v, or d where v was left out.
+func orElse[T comparable](v, d T) T {
+	var zero T
+	if v == zero {
+		return d
+	}
+	return v
+}
+
+// Validate returns every problem of c, joined.
+func (c Config) Validate() error {
+	var errs []error
+	complain := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	complain(c.Name == "", "consensus needs the member's name")
+	complain(c.Dir == "", "consensus needs a directory")
+	complain(c.Addr == "" && c.Listener == nil, "consensus needs an address")
+	complain(c.Heartbeat < 5*time.Millisecond, "heartbeat %v is below 5ms", c.Heartbeat)
+	complain(c.Election < c.Heartbeat, "election %v is shorter than heartbeat %v", c.Election, c.Heartbeat)
+	complain(c.LeaderLease > c.Heartbeat, "leader lease %v is longer than heartbeat %v", c.LeaderLease, c.Heartbeat)
+	complain(c.LeaderLease < 5*time.Millisecond, "leader lease %v is below 5ms", c.LeaderLease)
+	complain(c.Commit < time.Millisecond, "commit interval %v is below 1ms", c.Commit)
+	complain(c.SnapshotEvery < 0 || c.SnapshotBytes < 0, "snapshot limits must be positive")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,64 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can be wrong with a directory, an address or a call. Errors wrap these; compare with errors.Is.
+var (
+	ErrNotWritable  = errors.New("directory is not writable")
+	ErrNewer        = errors.New("written by a newer version of rota")
+	ErrLocked       = errors.New("in use by another process")
+	ErrCorrupt      = errors.New("corrupt")
+	ErrPortInUse    = errors.New("address is already in use")
+	ErrBootstrapped = errors.New("already a member of a cluster")
+	ErrStopped      = errors.New("consensus has stopped")
+	ErrTooLarge     = errors.New("proposal is too large")
+
+	// ErrLeadershipLost is the cause of a context of [Node.Lead] that ended because another member may lead now.
+	ErrLeadershipLost = errors.New("leadership lost")
+)
+
+// NotLeaderError refuses a call that only the leader can serve. Nothing was proposed; ask Leader instead.
+type NotLeaderError struct {
+	Leader Member // zero while none is known
+}
+
+// Error implements error.
+func (e *NotLeaderError) Error() string {
+	if e.Leader.Name == "" {
+		return "not the leader, and none is known at present"
+	}
+	return fmt.Sprintf("not the leader; that is %s at %s", e.Leader.Name, e.Leader.Addr)
+}
+
+// UncertainError says that a proposal was handed to the log and nobody knows yet whether it will be applied. Whoever tries
+// again must make sure by other means, such as a key, that it takes effect once.
+type UncertainError struct {
+	Cause error
+}
+
+// Error implements error.
+func (e *UncertainError) Error() string {
+	return fmt.Sprintf("outcome unknown: the proposal may or may not take effect: %v", e.Cause)
+}
+
+// Unwrap returns the cause.
+func (e *UncertainError) Unwrap() error { return e.Cause }
+
+// FatalError is what [Node.Failed] delivers: this member cannot write or read its log any more and has stopped. Everything
+// acknowledged is on a quorum of disks; the member may be started again once the trouble is gone.
+type FatalError struct {
+	Dir string
+	Op  string // what it was doing
+	Err error
+}
+
+// Error implements error.
+func (e *FatalError) Error() string {
+	return fmt.Sprintf("%s in %s: %v (nothing acknowledged is lost; free space or repair the disk, then start again)", e.Op, e.Dir, e.Err)
+}
+
+// Unwrap returns the error of the disk.
+func (e *FatalError) Unwrap() error { return e.Err }

@@ -1,0 +1,202 @@
+package consensus
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+	"github.com/klauspost/compress/zstd"
+)
+
+// adapter drives a Machine from the library's callbacks, which come one at a time on one goroutine.
+type adapter struct {
+	machine Machine
+	fail    func(op string, err error)
+	due     chan struct{} // has one element when a snapshot is wanted
+	every   int
+	bytes   int64
+
+	applied atomic.Uint64 // index of the last entry that Machine has seen
+
+	mu          sync.Mutex
+	entries     int   // since the last snapshot
+	entriesSize int64 // bytes
+	restoreErr  error // of the last Restore
+}
+
+// ApplyBatch implements raft.BatchingFSM.
+func (a *adapter) ApplyBatch(logs []*raft.Log) []any {
+	results := make([]any, len(logs))
+	for i, l := range logs {
+		results[i] = a.Apply(l)
+	}
+	return results
+}
+
+// Apply hands one entry to the machine. Its result is a []any, one for each proposal.
+func (a *adapter) Apply(l *raft.Log) any {
+	if l.Type != raft.LogCommand {
+		return nil
+	}
+	proposals, err := decodeGroup(l.Data)
+	if err != nil {
+		a.fail(fmt.Sprintf("apply entry %d", l.Index), errors.Join(ErrCorrupt, err))
+		runtime.Goexit() // whatever follows must not be applied without it
+	}
+	results := a.machine.Apply(l.Index, proposals)
+	if len(results) != len(proposals) {
+		panic(fmt.Sprintf("consensus: Apply returned %d results for %d proposals", len(results), len(proposals)))
+	}
+	a.applied.Store(l.Index)
+	a.count(1, int64(len(l.Data)))
+	return results
+}
+
+// count adds to what the next snapshot will replace and asks for one when there is enough.
+func (a *adapter) count(entries int, size int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.entries += entries
+	a.entriesSize += size
+	if a.entries >= a.every || a.entriesSize >= a.bytes {
+		select {
+		case a.due <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// meanSize is the mean size of the entries since the last snapshot.
+func (a *adapter) meanSize() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.entriesSize / int64(max(a.entries, 1))
+}
+
+// Snapshot implements raft.FSM.
+func (a *adapter) Snapshot() (raft.FSMSnapshot, error) {
+	write, err := a.machine.Snapshot()
+	if err != nil {
+		return nil, fmt.Errorf("take snapshot: %w", err)
+	}
+	a.mu.Lock()
+	a.entries, a.entriesSize = 0, 0
+	a.mu.Unlock()
+	return &snapshot{write: write, applied: a.applied.Load()}, nil
+}
+
+// Restore implements raft.FSM.
+func (a *adapter) Restore(r io.ReadCloser) error {
+	applied, err := restore(r, a.machine)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.restoreErr = err
+	if err != nil {
+		return err
+	}
+	a.applied.Store(applied)
+	a.entries, a.entriesSize = 0, 0
+	return nil
+}
+
+// lastRestoreError says why Restore failed the last time; the library only logs it.
+func (a *adapter) lastRestoreError() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.restoreErr
+}
+
+// A snapshot file is a zstd stream. It starts with a frame that decoders skip, so that `zstd -dc` shows the state alone.
+const (
+	snapshotFormat = 1
+	skippableFrame = 0x184D2A50
+	maxHeaderSize  = 4096
+)
+
+// snapshotHeader is what that frame says, as JSON.
+type snapshotHeader struct {
+	Format  int    `json:"format"`
+	Applied uint64 `json:"applied"` // index of the last entry in it
+}
+
+// snapshot is a state waiting to be written.
+type snapshot struct {
+	write   func(io.Writer) error
+	applied uint64
+}
+
+// Persist implements raft.FSMSnapshot.
+func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	if err := s.writeTo(sink); err != nil {
+		return errors.Join(fmt.Errorf("write snapshot %s: %w", sink.ID(), err), sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Release implements raft.FSMSnapshot.
+func (s *snapshot) Release() {}
+
+// writeTo writes header and state.
+func (s *snapshot) writeTo(w io.Writer) error {
+	text, err := json.Marshal(snapshotHeader{Format: snapshotFormat, Applied: s.applied})
+	if err != nil {
+		return err
+	}
+	frame := binary.LittleEndian.AppendUint32(nil, skippableFrame)
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(len(text)))
+	if _, err := w.Write(append(frame, text...)); err != nil {
+		return err
+	}
+	z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.write(z), z.Close())
+}
+
+// restore reads a snapshot into m and returns the index of the last entry in it.
+func restore(r io.Reader, m Machine) (uint64, error) {
+	h, err := readHeader(r)
+	if err != nil {
+		return 0, fmt.Errorf("snapshot header: %w", err)
+	}
+	z, err := zstd.NewReader(r)
+	if err != nil {
+		return 0, fmt.Errorf("snapshot: %w", err)
+	}
+	defer z.Close()
+	if err := m.Restore(z); err != nil {
+		return 0, fmt.Errorf("restore the snapshot at entry %d: %w", h.Applied, err)
+	}
+	return h.Applied, nil
+}
+
+// readHeader reads the first frame.
+func readHeader(r io.Reader) (snapshotHeader, error) {
+	var h snapshotHeader
+	var frame [8]byte
+	if _, err := io.ReadFull(r, frame[:]); err != nil {
+		return h, errors.Join(ErrCorrupt, err)
+	}
+	size := binary.LittleEndian.Uint32(frame[4:])
+	if binary.LittleEndian.Uint32(frame[:]) != skippableFrame || size > maxHeaderSize {
+		return h, fmt.Errorf("unknown beginning %x: %w", frame, ErrCorrupt)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return h, errors.Join(ErrCorrupt, err)
+	}
+	if err := json.Unmarshal(text, &h); err != nil {
+		return h, errors.Join(ErrCorrupt, err)
+	}
+	if h.Format > snapshotFormat {
+		return h, fmt.Errorf("format %d: %w", h.Format, ErrNewer)
+	}
+	return h, nil
+}

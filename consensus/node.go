@@ -1,0 +1,452 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Limits of a node.
+const (
+	snapshotsKept    = 2
+	logsCached       = 64       // entries kept in memory for followers that are nearly up to date
+	entriesPerAppend = 64       // in one request to a follower
+	trailingMin      = 64       // entries kept behind a snapshot, for followers a little behind
+	trailingMax      = 10240    // the same
+	trailingBytes    = 64 << 20 // and as many bytes at most, as far as the mean size tells
+	snapshotRetry    = time.Minute
+	never            = 365 * 24 * time.Hour
+	drainTimeout     = 2 * time.Second // for proposals in flight when the node stops
+)
+
+// Node is one member. All methods may be called from any goroutine.
+type Node struct {
+	cfg     Config
+	log     *slog.Logger
+	dir     *directory
+	guard   *guard
+	stream  *stream
+	machine *adapter
+	raft    *raft.Raft
+
+	proposals chan *proposal
+	verifies  chan *verification
+	elected   chan bool             // from the library, in order
+	observed  chan raft.Observation // other members' leadership
+	tasks     sync.WaitGroup
+
+	stopping chan struct{} // closed first: nothing new is taken
+	dead     chan struct{} // closed when nothing more will happen
+	failed   chan error
+
+	mu      sync.Mutex
+	reign   *reign        // nil unless this member leads
+	changed chan struct{} // closed and replaced when leadership changes anywhere
+	fatal   error
+	ended   bool // stopping is closed
+	dying   bool // dead is closed
+	started bool // raft is set
+}
+
+// Open starts the member that cfg describes, with the state that its directory holds. Errors wrap ErrNotWritable, ErrNewer,
+// ErrLocked, ErrCorrupt or ErrPortInUse where one of them is the reason.
+func Open(cfg Config, m Machine) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s, err := listen(cfg)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := openDirectory(cfg.Dir)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	n := newNode(cfg, m, dir, s)
+	if err := n.start(); err != nil {
+		return nil, errors.Join(err, s.Close(), dir.close())
+	}
+	return n, nil
+}
+
+// newNode makes a node that does nothing yet.
+func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
+	n := &Node{
+		cfg: cfg, dir: dir, stream: s, log: cfg.Logger.With("member", cfg.Name),
+		proposals: make(chan *proposal, groupCountMax),
+		verifies:  make(chan *verification),
+		elected:   make(chan bool, 16),
+		observed:  make(chan raft.Observation, 16),
+		stopping:  make(chan struct{}),
+		dead:      make(chan struct{}),
+		failed:    make(chan error, 1),
+		changed:   make(chan struct{}),
+	}
+	n.guard = &guard{store: dir.log, fail: n.fail}
+	n.machine = &adapter{
+		machine: m, fail: n.fail, due: make(chan struct{}, 1), every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
+	}
+	return n
+}
+
+// start starts the library and the goroutines around it.
+func (n *Node) start() error {
+	trans := newTransport(n.stream, &raftLog{to: n.log})
+	if err := n.startRaft(trans); err != nil {
+		return errors.Join(err, trans.Close())
+	}
+	if err := n.markStarted(); err != nil {
+		return errors.Join(err, n.raft.Shutdown().Error())
+	}
+	n.raft.RegisterObserver(raft.NewObserver(n.observed, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	}))
+	for _, task := range []func(){n.watchLeadership, n.sendProposals, n.verifyOnDemand, n.takeSnapshots} {
+		n.tasks.Go(task)
+	}
+	return nil
+}
+
+// markStarted publishes n.raft, unless the disk has failed already.
+func (n *Node) markStarted() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.started = true
+	return n.fatal
+}
+
+// startRaft opens the library's node on a goroutine of its own, which the guard may end.
+func (n *Node) startRaft(trans raft.Transport) error {
+	log := &raftLog{to: n.log}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(n.cfg.Dir, snapshotsKept, log)
+	if err != nil {
+		return notWritable(n.cfg.Dir, err)
+	}
+	cache, err := raft.NewLogCache(logsCached, n.guard)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := fmt.Errorf("start raft: %w", ErrStopped) // if the guard ends this goroutine
+		defer func() {
+			if p := recover(); p != nil {
+				err = corrupt(filepath.Join(n.cfg.Dir, logFile), fmt.Errorf("%v", p))
+			}
+			done <- err
+		}()
+		debug.SetPanicOnFault(true)
+		n.raft, err = raft.NewRaft(n.raftConfig(log), n.machine, cache, n.guard, snapshots, trans)
+	}()
+	if err := <-done; err != nil {
+		return n.startError(err)
+	}
+	return nil
+}
+
+// startError finds the reason behind the library's err.
+func (n *Node) startError(err error) error {
+	if fatal := n.fatalError(); fatal != nil {
+		return fatal
+	}
+	if cause := n.machine.lastRestoreError(); cause != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(n.cfg.Dir, snapshotsDir), cause)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	return corrupt(n.cfg.Dir, err)
+}
+
+// raftConfig translates the configuration. Snapshots are taken by takeSnapshots, which counts bytes too.
+func (n *Node) raftConfig(log *raftLog) *raft.Config {
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(n.cfg.Name)
+	c.HeartbeatTimeout = n.cfg.Heartbeat
+	c.ElectionTimeout = n.cfg.Election
+	c.LeaderLeaseTimeout = n.cfg.LeaderLease
+	c.CommitTimeout = n.cfg.Commit
+	c.MaxAppendEntries = entriesPerAppend
+	c.TrailingLogs = trailingMax
+	c.SnapshotInterval = never
+	c.SnapshotThreshold = math.MaxUint64
+	c.ShutdownOnRemove = false
+	c.NotifyCh = n.elected
+	c.NoLegacyTelemetry = true
+	c.Logger = log
+	return c
+}
+
+// Bootstrap makes members the voters of a new cluster. Each of them is called with the same list. It returns ErrBootstrapped
+// where there is state already.
+func (n *Node) Bootstrap(members []Member) error {
+	var c raft.Configuration
+	for _, m := range members {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(m.Name), Address: raft.ServerAddress(m.Addr)})
+	}
+	err := n.wait(context.Background(), n.raft.BootstrapCluster(c))
+	if errors.Is(err, raft.ErrCantBootstrap) {
+		return fmt.Errorf("bootstrap %s: %w", n.cfg.Name, ErrBootstrapped)
+	}
+	if err != nil {
+		return fmt.Errorf("bootstrap %s: %w", n.cfg.Name, err)
+	}
+	return nil
+}
+
+// HasState reports whether this member belongs to a cluster: it has been bootstrapped, or a leader has sent it entries.
+func (n *Node) HasState() bool { return n.raft.LastIndex() > 0 }
+
+// Self returns this member.
+func (n *Node) Self() Member { return Member{Name: n.cfg.Name, Addr: string(n.stream.addr)} }
+
+// Leader returns the member that leads, as far as this one knows.
+func (n *Node) Leader() (Member, bool) {
+	addr, name := n.raft.LeaderWithID()
+	return Member{Name: string(name), Addr: string(addr)}, name != ""
+}
+
+// IsLeader reports whether this member believes that it leads. Only [Node.Verify] makes sure.
+func (n *Node) IsLeader() bool { return n.raft.State() == raft.Leader }
+
+// Term returns the present term.
+func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
+
+// Applied returns the index of the last entry that the machine has applied or restored.
+func (n *Node) Applied() uint64 { return n.machine.applied.Load() }
+
+// LastContact returns when this member last heard from a leader: now, if it leads itself, and zero if never.
+func (n *Node) LastContact() time.Time {
+	if n.IsLeader() {
+		return time.Now()
+	}
+	return n.raft.LastContact()
+}
+
+// Members returns the voters in the newest configuration that this member has.
+func (n *Node) Members() []Member {
+	var members []Member
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		members = append(members, Member{Name: string(s.ID), Addr: string(s.Address)})
+	}
+	return members
+}
+
+// AddVoter adds m, or changes its address. Only the leader can.
+func (n *Node) AddVoter(ctx context.Context, m Member) error {
+	f := n.raft.AddVoter(raft.ServerID(m.Name), raft.ServerAddress(m.Addr), 0, 0)
+	if err := n.wait(ctx, f); err != nil {
+		return fmt.Errorf("add member %s: %w", m.Name, err)
+	}
+	return nil
+}
+
+// Remove removes the member with this name. Only the leader can.
+func (n *Node) Remove(ctx context.Context, name string) error {
+	if err := n.wait(ctx, n.raft.RemoveServer(raft.ServerID(name), 0, 0)); err != nil {
+		return fmt.Errorf("remove member %s: %w", name, err)
+	}
+	return nil
+}
+
+// Snapshot writes a snapshot now and shortens the log.
+func (n *Node) Snapshot(ctx context.Context) error {
+	err := n.wait(ctx, n.snapshotFuture())
+	if err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	return nil
+}
+
+// snapshotFuture asks the library for a snapshot, after having told it how much of the log may stay.
+func (n *Node) snapshotFuture() raft.Future {
+	c := n.raft.ReloadableConfig()
+	c.TrailingLogs = trailing(n.machine.meanSize(), n.cfg.SnapshotEvery)
+	if err := n.raft.ReloadConfig(c); err != nil {
+		n.log.Warn("log length cannot be set", "error", err)
+	}
+	return n.raft.Snapshot()
+}
+
+// trailing is how many entries of mean size stay behind a snapshot.
+func trailing(size int64, every int) uint64 {
+	fits := trailingBytes / max(size, 1)
+	return uint64(min(max(fits, trailingMin), trailingMax, max(int64(every), trailingMin)))
+}
+
+// takeSnapshots takes one whenever enough has been applied, and tries again later when it could not be written: a full disk
+// does not stop the log before it must.
+func (n *Node) takeSnapshots() {
+	retry := time.NewTimer(never)
+	defer retry.Stop()
+	for {
+		select {
+		case <-n.stopping:
+			return
+		case <-n.dead:
+			return
+		case <-retry.C:
+		case <-n.machine.due:
+		}
+		if err := n.Snapshot(context.Background()); err != nil && !errors.Is(err, ErrStopped) {
+			n.log.Error("snapshot failed; the log grows until one succeeds", "dir", n.cfg.Dir, "error", err)
+			retry.Reset(snapshotRetry)
+		}
+	}
+}
+
+// wait waits for f. The library may never answer after the node has stopped, so f gets its own goroutine.
+func (n *Node) wait(ctx context.Context, f raft.Future) error {
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return n.translate(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-n.dead:
+		return n.stopError()
+	}
+}
+
+// translate gives the library's errors their names here.
+func (n *Node) translate(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return n.notLeader()
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
+		return &UncertainError{Cause: ErrLeadershipLost}
+	case errors.Is(err, raft.ErrRaftShutdown):
+		return n.stopError()
+	}
+	return err
+}
+
+// notLeader names the leader, unless that is this member as far as it knows.
+func (n *Node) notLeader() error {
+	m, _ := n.Leader()
+	if m.Name == n.cfg.Name {
+		m = Member{}
+	}
+	return &NotLeaderError{Leader: m}
+}
+
+// fatalError returns what fail was called with.
+func (n *Node) fatalError() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fatal
+}
+
+// stopError is ErrStopped with the reason.
+func (n *Node) stopError() error {
+	if fatal := n.fatalError(); fatal != nil {
+		return fmt.Errorf("%w: %w", ErrStopped, fatal)
+	}
+	return ErrStopped
+}
+
+// Failed delivers one *[FatalError] when the log can no longer be written or read. The member has then stopped by itself, and
+// the process should end with the message; [Node.Shutdown] still releases the directory.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+// fail stops the node because of its disk. It runs on goroutines of the library, so it waits for nothing.
+func (n *Node) fail(op string, err error) {
+	if errors.Is(err, errDead) {
+		return
+	}
+	n.mu.Lock()
+	if n.fatal != nil || n.dying {
+		n.mu.Unlock()
+		return
+	}
+	n.fatal = &FatalError{Dir: n.cfg.Dir, Op: op, Err: err}
+	n.mu.Unlock()
+	n.guard.kill()
+	n.log.Error("consensus stops", "dir", n.cfg.Dir, "op", op, "error", err)
+	n.failed <- n.fatal
+	n.die()
+	go n.halt() // from another goroutine: the library may hold its locks in this one
+}
+
+// halt silences a node that has failed. Before it was started there is nothing to silence.
+func (n *Node) halt() {
+	n.mu.Lock()
+	started := n.started
+	n.mu.Unlock()
+	n.stream.Close()
+	if started {
+		n.raft.Shutdown()
+	}
+}
+
+// end closes stopping and reports whether it was this call that did.
+func (n *Node) end() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		return false
+	}
+	n.ended = true
+	close(n.stopping)
+	return true
+}
+
+// die closes dead and ends leadership.
+func (n *Node) die() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.dying {
+		return
+	}
+	n.dying = true
+	close(n.dead)
+	if n.reign != nil {
+		n.reign.cancel(ErrStopped)
+	}
+}
+
+// Shutdown stops the node: it finishes what was proposed, hands leadership on, and releases address and directory. Later calls
+// do nothing.
+func (n *Node) Shutdown() error {
+	if !n.end() {
+		return nil
+	}
+	n.drain()
+	if n.IsLeader() && len(n.Members()) > 1 && n.fatalError() == nil {
+		if err := n.wait(context.Background(), n.raft.LeadershipTransfer()); err != nil {
+			n.log.Warn("leadership could not be handed on", "error", err)
+		}
+	}
+	return n.release()
+}
+
+// Abort stops the node at once, as a crash would: nothing is finished, nothing more is written to the log. For tests.
+func (n *Node) Abort() error {
+	n.guard.kill()
+	if !n.end() {
+		return nil
+	}
+	return n.release()
+}
+
+// release ends every goroutine and gives address and directory back.
+func (n *Node) release() error {
+	n.die()
+	future := n.raft.Shutdown()
+	n.stream.Close()
+	err := future.Error()
+	n.guard.kill()
+	n.tasks.Wait()
+	return errors.Join(err, n.dir.close())
+}

@@ -1,0 +1,243 @@
+package consensus
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Limits of a group. Proposals that arrive while groupsInFlight entries are on their way wait and go together in the next, so
+// a lone caller waits for one fsync and many callers share it.
+const (
+	groupCountMax  = 4096
+	groupBytesMax  = 1 << 20
+	groupsInFlight = 2
+
+	// ProposalMax is the most bytes one proposal may have. It bounds what a follower must take in one request.
+	ProposalMax = 32 << 20
+)
+
+// States of a proposal.
+const (
+	waiting int32 = iota
+	sent
+	withdrawn
+)
+
+// proposal is one call of Propose. Whoever moves state away from waiting decides what becomes of it.
+type proposal struct {
+	data   []byte
+	state  atomic.Int32
+	done   chan struct{} // closed after the fields below are set
+	result any
+	index  uint64
+	err    error
+}
+
+// finish completes p.
+func (p *proposal) finish(result any, index uint64, err error) {
+	p.result, p.index, p.err = result, index, err
+	close(p.done)
+}
+
+// Propose appends data to the log and returns what the machine's Apply made of it and the index of its entry. The bytes must not
+// be changed afterwards. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may not take effect),
+// ErrTooLarge, ErrStopped, or the cause of ctx if that ended before data went out.
+func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
+	if len(data) > ProposalMax {
+		return nil, 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), ProposalMax)
+	}
+	if !n.IsLeader() {
+		return nil, 0, n.refusal()
+	}
+	p := &proposal{data: data, done: make(chan struct{})}
+	select {
+	case n.proposals <- p:
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	case <-n.stopping:
+		return nil, 0, n.stopError()
+	case <-n.dead:
+		return nil, 0, n.stopError()
+	}
+	return n.await(ctx, p)
+}
+
+// refusal is why a member that does not lead takes nothing.
+func (n *Node) refusal() error {
+	select {
+	case <-n.dead:
+		return n.stopError()
+	case <-n.stopping:
+		return n.stopError()
+	default:
+		return n.notLeader()
+	}
+}
+
+// await waits for p, or withdraws it.
+func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
+	var cause error
+	select {
+	case <-p.done:
+		return p.result, p.index, p.err
+	case <-ctx.Done():
+		cause = context.Cause(ctx)
+	case <-n.dead:
+		cause = n.stopError()
+	}
+	if p.state.CompareAndSwap(waiting, withdrawn) {
+		return nil, 0, cause
+	}
+	select {
+	case <-p.done: // it was decided in the same moment
+		return p.result, p.index, p.err
+	default:
+		return nil, 0, &UncertainError{Cause: cause}
+	}
+}
+
+// sendProposals gathers waiting proposals into entries.
+func (n *Node) sendProposals() {
+	slots := make(chan struct{}, groupsInFlight)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-n.dead:
+			return
+		}
+		select {
+		case p := <-n.proposals:
+			group := n.gather(p)
+			if len(group) == 0 {
+				<-slots
+				continue
+			}
+			future := n.raft.Apply(encodeGroup(contents(group)), 0)
+			n.tasks.Go(func() {
+				n.complete(group, future)
+				<-slots
+			})
+		case <-n.dead:
+			return
+		}
+	}
+}
+
+// gather claims first and whatever else is waiting, within the limits.
+func (n *Node) gather(first *proposal) []*proposal {
+	var group []*proposal
+	size := 0
+	for p := first; ; {
+		if p.state.CompareAndSwap(waiting, sent) {
+			group = append(group, p)
+			size += len(p.data)
+		}
+		if len(group) == groupCountMax || size >= groupBytesMax {
+			return group
+		}
+		select {
+		case p = <-n.proposals:
+		default:
+			return group
+		}
+	}
+}
+
+// contents returns the proposals' bytes.
+func contents(group []*proposal) [][]byte {
+	data := make([][]byte, len(group))
+	for i, p := range group {
+		data[i] = p.data
+	}
+	return data
+}
+
+// complete waits for an entry and tells each proposal of the group what came of it.
+func (n *Node) complete(group []*proposal, future raft.ApplyFuture) {
+	err := n.waitApplied(future)
+	for i, p := range group {
+		if err != nil {
+			p.finish(nil, 0, err)
+			continue
+		}
+		p.finish(future.Response().([]any)[i], future.Index(), nil)
+	}
+}
+
+// waitApplied waits for an entry. Once it has gone out, the end of the node leaves its fate open.
+func (n *Node) waitApplied(future raft.ApplyFuture) error {
+	done := make(chan error, 1)
+	go func() { done <- future.Error() }()
+	select {
+	case err := <-done:
+		return n.afterSending(err)
+	case <-n.dead:
+	}
+	select {
+	case err := <-done:
+		return n.afterSending(err)
+	default:
+		return &UncertainError{Cause: n.stopError()}
+	}
+}
+
+// afterSending translates the library's answer to an entry. One that came because the node stopped says nothing about the entry.
+func (n *Node) afterSending(err error) error {
+	switch err {
+	case nil:
+		return nil
+	case raft.ErrRaftShutdown:
+		return &UncertainError{Cause: n.stopError()}
+	}
+	return n.translate(err)
+}
+
+// drain waits, within bounds, until no proposal is waiting or in flight: a barrier comes after all of them.
+func (n *Node) drain() {
+	if !n.IsLeader() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	for len(n.proposals) > 0 && ctx.Err() == nil {
+		if _, err := n.Barrier(ctx); err != nil {
+			return
+		}
+	}
+	if _, err := n.Barrier(ctx); err != nil {
+		n.log.Warn("proposals in flight were not waited for", "error", err)
+	}
+}
+
+// Barrier waits until every entry before it has been applied here and returns the index of the last one. Only the leader can.
+func (n *Node) Barrier(ctx context.Context) (uint64, error) {
+	future := make(chan raft.Future, 1)
+	go func() { future <- n.raft.Barrier(0) }()
+	select {
+	case f := <-future:
+		if err := n.wait(ctx, f); err != nil {
+			return 0, fmt.Errorf("barrier: %w", err)
+		}
+		return n.Applied(), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-n.dead:
+		return 0, n.stopError()
+	}
+}
+
+// pause waits for d and reports whether ctx is still alive.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

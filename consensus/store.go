@@ -1,0 +1,275 @@
+package consensus
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+// Files of a directory.
+const (
+	versionFile  = "version"
+	lockFile     = "lock"
+	logFile      = "log.bolt"
+	snapshotsDir = "snapshots" // the library's name
+)
+
+// directory is a node's place on disk, held by one process at a time.
+type directory struct {
+	path string
+	lock *os.File
+	log  *raftboltdb.BoltStore
+}
+
+// openDirectory takes dir for this process and opens the log in it.
+func openDirectory(dir string) (*directory, error) {
+	if err := makeWritable(dir); err != nil {
+		return nil, err
+	}
+	lock, err := lockDirectory(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &directory{path: dir, lock: lock}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return d, nil
+}
+
+// open does what needs the lock.
+func (d *directory) open() error {
+	if err := checkVersion(d.path); err != nil {
+		return err
+	}
+	if err := removeUnfinished(d.path); err != nil {
+		return err
+	}
+	path := filepath.Join(d.path, logFile)
+	if err := createLog(path); err != nil {
+		return err
+	}
+	if err := checkLog(path); err != nil {
+		return err
+	}
+	var err error
+	d.log, err = openLog(path)
+	return err
+}
+
+// close gives the directory back.
+func (d *directory) close() error {
+	return errors.Join(d.log.Close(), d.lock.Close())
+}
+
+// makeWritable makes dir and tries whether files can be made in it.
+func makeWritable(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return notWritable(dir, err)
+	}
+	f, err := os.CreateTemp(dir, ".try-*")
+	if err != nil {
+		return notWritable(dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// notWritable explains err.
+func notWritable(dir string, err error) error {
+	return fmt.Errorf("state directory %s: %w: %w (make it writable for this user, or name another with --data-dir)", dir, ErrNotWritable, err)
+}
+
+// lockDirectory keeps other processes out of dir until the file is closed or the process ends.
+func lockDirectory(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, notWritable(dir, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("state directory %s: %w (is the daemon running already?)", dir, ErrLocked)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// removeUnfinished removes snapshots that a crash cut short; nothing else ever would.
+func removeUnfinished(dir string) error {
+	unfinished, err := filepath.Glob(filepath.Join(dir, snapshotsDir, "*.tmp"))
+	for _, path := range unfinished {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// boltOptions are the log's. The free list is rebuilt at open instead of written at every commit.
+func boltOptions() *bbolt.Options {
+	return &bbolt.Options{NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
+}
+
+// createLog makes an empty log under another name and renames it, so that a crash never leaves half of one.
+func createLog(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	fresh := path + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	db, err := bbolt.Open(fresh, 0o600, boltOptions())
+	if err != nil {
+		return fmt.Errorf("make log %s: %w", path, err)
+	}
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("make log %s: %w", path, err)
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("make log %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// openLog opens the log at path. Damage that checkLog cannot see shows as a panic or as a fault in mapped memory.
+func openLog(path string) (store *raftboltdb.BoltStore, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			store, err = nil, corrupt(path, fmt.Errorf("%v", p))
+		}
+	}()
+	store, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(), MsgpackUseNewTimeFormat: true})
+	if err != nil {
+		return nil, fmt.Errorf("open log %s: %w", path, err)
+	}
+	return store, nil
+}
+
+// corrupt says what to do about a damaged file.
+func corrupt(path string, err error) error {
+	return fmt.Errorf("%s: %w: %w (with other members alive, move the directory away, remove this member and add it again;"+
+		" else restore a copy)", path, ErrCorrupt, err)
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// guard stands before the log. The library answers some failures of the disk by panicking and others by trying again for
+// ever; the guard reports the first one, and ends whichever of the library's goroutines met it, so that nothing is decided
+// on a log that may not be what it seems.
+type guard struct {
+	store *raftboltdb.BoltStore
+	fail  func(op string, err error) // called once, by whoever fails first
+
+	mu   sync.Mutex
+	dead bool
+}
+
+// kill makes every later access end its goroutine, as if the process had ended.
+func (g *guard) kill() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dead = true
+}
+
+// write runs f unless the guard is dead; an error kills it. A write in progress finishes before kill returns.
+func (g *guard) write(op string, f func() error) {
+	if err := g.attempt(f); err != nil {
+		g.fail(op, err)
+		runtime.Goexit()
+	}
+}
+
+// attempt is the part of write under the lock.
+func (g *guard) attempt(f func() error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dead {
+		return errDead
+	}
+	err := f()
+	g.dead = err != nil
+	return err
+}
+
+// errDead ends a goroutine that comes after the first failure.
+var errDead = errors.New("log is closed")
+
+// read ends the goroutine after an error, except where nothing was found.
+func (g *guard) read(op string, err error) error {
+	if err == nil || errors.Is(err, raft.ErrLogNotFound) || errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return err
+	}
+	g.kill()
+	g.fail(op, err)
+	runtime.Goexit()
+	return err
+}
+
+// The log.
+
+func (g *guard) FirstIndex() (uint64, error) {
+	i, err := g.store.FirstIndex()
+	return i, g.read("read the log", err)
+}
+
+func (g *guard) LastIndex() (uint64, error) {
+	i, err := g.store.LastIndex()
+	return i, g.read("read the log", err)
+}
+
+func (g *guard) GetLog(index uint64, log *raft.Log) error {
+	return g.read("read the log", g.store.GetLog(index, log))
+}
+
+func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{log}) }
+
+func (g *guard) StoreLogs(logs []*raft.Log) error {
+	g.write("write the log", func() error { return g.store.StoreLogs(logs) })
+	return nil
+}
+
+func (g *guard) DeleteRange(first, last uint64) error {
+	g.write("shorten the log", func() error { return g.store.DeleteRange(first, last) })
+	return nil
+}
+
+// Term and vote.
+
+func (g *guard) Set(key, value []byte) error {
+	g.write("write the vote", func() error { return g.store.Set(key, value) })
+	return nil
+}
+
+func (g *guard) SetUint64(key []byte, value uint64) error {
+	g.write("write the term", func() error { return g.store.SetUint64(key, value) })
+	return nil
+}
+
+// Get returns the library's own idea of absence, which is an error it compares by text.
+func (g *guard) Get(key []byte) ([]byte, error) {
+	v, err := g.store.Get(key)
+	return v, g.read("read the vote", err)
+}
+
+func (g *guard) GetUint64(key []byte) (uint64, error) {
+	v, err := g.store.GetUint64(key)
+	return v, g.read("read the term", err)
+}

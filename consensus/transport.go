@@ -1,0 +1,156 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// Limits of the connections between members.
+const (
+	connsPerPeer = 3
+	rpcTimeout   = 10 * time.Second // a group of many megabytes on a slow link still fits
+)
+
+// serialTransport sends heartbeats down the path of every other request. The shortcut that the library offers handles them on
+// another goroutine than the one that owns the log, and two of them at once can make logs diverge (hashicorp/raft#695).
+type serialTransport struct{ *raft.NetworkTransport }
+
+// SetHeartbeatHandler leaves the shortcut unused.
+func (serialTransport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// newTransport makes the transport over s.
+func newTransport(s *stream, log hclog.Logger) serialTransport {
+	return serialTransport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: s, MaxPool: connsPerPeer, Timeout: rpcTimeout, Logger: log, MsgpackUseNewTimeFormat: true,
+	})}
+}
+
+// stream is the listener and dialer of one node. It remembers every open connection, because closing a listener leaves accepted
+// ones alive, and a node that has stopped must not go on answering.
+type stream struct {
+	net.Listener
+	addr address
+	dial Dialer
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // nil once closed
+	closed bool
+}
+
+// address is what peers are told to dial. It may hold a host name.
+type address string
+
+func (a address) Network() string { return "tcp" }
+func (a address) String() string  { return string(a) }
+
+// listen opens the stream that cfg asks for.
+func listen(cfg Config) (*stream, error) {
+	ln := cfg.Listener
+	if ln == nil {
+		var err error
+		at := orElse(cfg.Bind, cfg.Addr)
+		if ln, err = net.Listen("tcp", at); err != nil {
+			return nil, listenError(at, err)
+		}
+	}
+	addr, err := advertised(cfg.Addr, ln.Addr())
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	return &stream{Listener: ln, addr: addr, dial: cfg.Dial, conns: map[*conn]struct{}{}}, nil
+}
+
+// listenError explains why at cannot be listened on.
+func listenError(at string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("raft cannot listen on %s: %w (another daemon may be running; stop it or choose another --raft)", at, ErrPortInUse)
+	}
+	return fmt.Errorf("raft cannot listen on %s: %w", at, err)
+}
+
+// advertised is the address that peers dial: the configured one, or the listener's where the port was left to the system.
+func advertised(configured string, actual net.Addr) (address, error) {
+	if configured == "" {
+		return address(actual.String()), nil
+	}
+	host, port, err := net.SplitHostPort(configured)
+	if err != nil {
+		return "", fmt.Errorf("raft address %q: %w", configured, err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return "", fmt.Errorf("raft address %s cannot be dialled by other members: name this machine's own address", configured)
+	}
+	if port == "0" {
+		_, port, _ = net.SplitHostPort(actual.String())
+	}
+	return address(net.JoinHostPort(host, port)), nil
+}
+
+// Addr returns the advertised address.
+func (s *stream) Addr() net.Addr { return s.addr }
+
+// Accept waits for a peer.
+func (s *stream) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return s.track(c)
+}
+
+// Dial connects to a peer.
+func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	c, err := s.dial(ctx, "tcp", string(addr))
+	if err != nil {
+		return nil, err
+	}
+	return s.track(c)
+}
+
+// track remembers c until it is closed.
+func (s *stream) track(c net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.Join(net.ErrClosed, c.Close())
+	}
+	t := &conn{Conn: c, stream: s}
+	s.conns[t] = struct{}{}
+	return t, nil
+}
+
+// Close ends the listener and every connection.
+func (s *stream) Close() error {
+	s.mu.Lock()
+	conns := s.conns
+	s.conns, s.closed = nil, true
+	s.mu.Unlock()
+	for c := range conns {
+		c.Conn.Close()
+	}
+	return s.Listener.Close()
+}
+
+// conn is a connection that its stream knows.
+type conn struct {
+	net.Conn
+	stream *stream
+}
+
+// Close closes and forgets c.
+func (c *conn) Close() error {
+	c.stream.mu.Lock()
+	delete(c.stream.conns, c)
+	c.stream.mu.Unlock()
+	return c.Conn.Close()
+}
