@@ -1,0 +1,333 @@
+// Package member finds the machines of a cluster by gossip. It is the only importer of memberlist. What travels is identity, at most
+// 512 bytes a machine; inventory and liveness go through the daemons' own reports.
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Errors that callers tell apart with errors.Is.
+var (
+	ErrPortInUse   = errors.New("address is already in use")
+	ErrMetaTooLong = errors.New("identity does not fit")
+	ErrNameTaken   = errors.New("another machine with this name and role is in the cluster")
+	ErrCluster     = errors.New("belongs to another cluster")
+)
+
+// Role is what a member does.
+type Role string
+
+// Roles.
+const (
+	Controld Role = "controld"
+	Noded    Role = "noded"
+)
+
+// Meta is what a member says about itself.
+type Meta struct {
+	Role    Role   `json:"r"`
+	HTTP    string `json:"h,omitempty"` // host:port of its HTTP listener
+	Raft    string `json:"f,omitempty"` // host:port of its Raft listener, for controllers
+	Cluster string `json:"c,omitempty"` // cluster name; members that name different ones do not merge
+	Version string `json:"v,omitempty"`
+}
+
+// Peer is another member as gossip knows it.
+type Peer struct {
+	Name string
+	Addr string // host:port of its gossip
+	Meta
+}
+
+// Config says how to take part.
+type Config struct {
+	Name string
+	Addr string   // host:port to listen on and to advertise; port 0 lets the system choose
+	Join []string // host:port of anyone in the cluster; may be empty, unreachable, or name this member itself
+	Meta Meta
+	Key  []byte // 16, 24 or 32 bytes encrypt the gossip; nil sends it in the clear
+
+	Logger *slog.Logger  // nil discards
+	Rejoin time.Duration // between attempts to reach every known address again; 0: 30 s
+
+	// Fast probes often, for tests and for clusters on one machine.
+	Fast bool
+
+	wrap func(*memberlist.NetTransport) memberlist.Transport // cuts links, in tests
+}
+
+// rejoinDefault is well below the time an operator would wait, and rare enough to cost nothing.
+const rejoinDefault = 30 * time.Second
+
+// forgetAfter is how long an address that answers nothing is tried again.
+const forgetAfter = 24 * time.Hour
+
+// addressesMax bounds the addresses remembered.
+const addressesMax = 10000
+
+// List is one member's view of the cluster. Its methods may be called from any goroutine.
+type List struct {
+	cfg  Config
+	log  *slog.Logger
+	list *memberlist.Memberlist
+	meta []byte
+
+	changed chan struct{} // has one element after a change
+
+	mu       sync.Mutex
+	seen     map[string]time.Time // gossip addresses of members that were alive once, and when last
+	conflict bool
+}
+
+// Open starts to gossip. A cluster that cannot be reached yet is no error: [List.Run] goes on trying. Errors wrap ErrPortInUse or
+// ErrMetaTooLong where one of them is the reason.
+func Open(cfg Config) (*List, error) {
+	meta, err := encodeMeta(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{cfg: cfg, log: cfg.Logger, meta: meta, changed: make(chan struct{}, 1), seen: map[string]time.Time{}}
+	if l.log == nil {
+		l.log = slog.New(slog.DiscardHandler)
+	}
+	if l.cfg.Rejoin == 0 {
+		l.cfg.Rejoin = rejoinDefault
+	}
+	settings, err := l.settings()
+	if err != nil {
+		return nil, err
+	}
+	l.list, err = memberlist.Create(settings)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("gossip: %w", err), settings.Transport.Shutdown())
+	}
+	return l, nil
+}
+
+// encodeMeta packs the identity, which must fit into one gossip message.
+func encodeMeta(cfg Config) ([]byte, error) {
+	if cfg.Name == "" || strings.Contains(cfg.Name, "/") || cfg.Meta.Role != Controld && cfg.Meta.Role != Noded {
+		return nil, fmt.Errorf("gossip needs a name without a slash and a role, not %q and %q", cfg.Name, cfg.Meta.Role)
+	}
+	meta, err := json.Marshal(cfg.Meta)
+	if err != nil {
+		return nil, err
+	}
+	if len(meta) > memberlist.MetaMaxSize {
+		return nil, fmt.Errorf("%w: %d bytes of names and addresses, at most %d", ErrMetaTooLong, len(meta), memberlist.MetaMaxSize)
+	}
+	return meta, nil
+}
+
+// settings translates the configuration and opens the listeners.
+func (l *List) settings() (*memberlist.Config, error) {
+	c := memberlist.DefaultLANConfig()
+	if l.cfg.Fast {
+		c.ProbeInterval, c.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
+		c.GossipInterval, c.PushPullInterval = 50*time.Millisecond, 2*time.Second
+		c.SuspicionMult, c.TCPTimeout = 3, time.Second
+	}
+	c.Name = string(l.cfg.Meta.Role) + "/" + l.cfg.Name
+	c.SecretKey = l.cfg.Key
+	c.Logger = newBridge(l.log)
+	c.Delegate, c.Events, c.Conflict, c.Merge, c.Alive = l, l, l, l, l
+	c.DeadNodeReclaimTime = time.Second // a machine that comes back with another address takes its name over
+	host, port, err := splitAddr(l.cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := listen(host, port, c)
+	if err != nil {
+		return nil, err
+	}
+	c.BindAddr, c.BindPort = host, transport.GetAutoBindPort()
+	c.AdvertisePort = c.BindPort
+	c.Transport = transport
+	if l.cfg.wrap != nil {
+		c.Transport = l.cfg.wrap(transport)
+	}
+	return c, nil
+}
+
+// splitAddr cuts host:port and resolves the host.
+func splitAddr(addr string) (string, int, error) {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("gossip address %q: %w", addr, err)
+	}
+	if a.IP == nil {
+		return "0.0.0.0", a.Port, nil
+	}
+	return a.IP.String(), a.Port, nil
+}
+
+// listen opens TCP and UDP on one port. A port that the system chose for one may be taken for the other, so it tries again.
+func listen(host string, port int, c *memberlist.Config) (*memberlist.NetTransport, error) {
+	var err error
+	for range 10 {
+		var t *memberlist.NetTransport
+		t, err = memberlist.NewNetTransport(&memberlist.NetTransportConfig{
+			BindAddrs: []string{host}, BindPort: port, Logger: c.Logger,
+		})
+		if err == nil {
+			return t, nil
+		}
+		if port != 0 {
+			break
+		}
+	}
+	return nil, listenError(net.JoinHostPort(host, strconv.Itoa(port)), err)
+}
+
+// listenError explains err. The library hides the cause, so the cause is provoked again.
+func listenError(addr string, err error) error {
+	tcp, cause := net.Listen("tcp", addr)
+	if cause == nil {
+		tcp.Close()
+		var udp net.PacketConn
+		if udp, cause = net.ListenPacket("udp", addr); cause == nil {
+			udp.Close()
+		}
+	}
+	if errors.Is(cause, syscall.EADDRINUSE) {
+		return fmt.Errorf("gossip cannot listen on %s: %w (another daemon may be running; stop it or choose another --gossip)", addr, ErrPortInUse)
+	}
+	if cause != nil {
+		err = cause
+	}
+	return fmt.Errorf("gossip cannot listen on %s: %w", addr, err)
+}
+
+// Addr returns the address that others reach this member at.
+func (l *List) Addr() string { return l.list.LocalNode().Address() }
+
+// Peers returns the other members that are alive, by role and name.
+func (l *List) Peers() []Peer {
+	var peers []Peer
+	self := l.list.LocalNode().Name
+	for _, n := range l.list.Members() {
+		if p, err := decodePeer(n); err == nil && n.Name != self {
+			peers = append(peers, p)
+		}
+	}
+	slices.SortFunc(peers, func(a, b Peer) int {
+		return strings.Compare(string(a.Role)+"/"+a.Name, string(b.Role)+"/"+b.Name)
+	})
+	return peers
+}
+
+// decodePeer reads what n says about itself.
+func decodePeer(n *memberlist.Node) (Peer, error) {
+	role, name, ok := strings.Cut(n.Name, "/")
+	p := Peer{Name: name, Addr: n.Address()}
+	if err := json.Unmarshal(n.Meta, &p.Meta); err != nil || !ok || string(p.Role) != role {
+		return Peer{}, fmt.Errorf("member %q at %s has an identity that cannot be read", n.Name, n.Address())
+	}
+	return p, nil
+}
+
+// Changed delivers after members have come, gone or changed; several changes may share a delivery.
+func (l *List) Changed() <-chan struct{} { return l.changed }
+
+// Run joins the cluster, and joins again every known address and seed from time to time, because gossip does not find back
+// together after a long partition. It returns when ctx ends, or with ErrNameTaken when another machine uses this name.
+func (l *List) Run(ctx context.Context) error {
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	joined := false
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+		if l.inConflict() {
+			return fmt.Errorf("gossip as %s %s at %s: %w (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name, l.Addr(), ErrNameTaken)
+		}
+		joined = l.rejoin(joined)
+		wait.Reset(l.nextTry(joined))
+	}
+}
+
+// firstTries is how soon a member that knows nobody tries again.
+const firstTries = time.Second
+
+// nextTry is how long to wait.
+func (l *List) nextTry(joined bool) time.Duration {
+	if !joined || l.inConflict() {
+		return min(firstTries, l.cfg.Rejoin)
+	}
+	return l.cfg.Rejoin
+}
+
+// rejoin reaches out to every address that is not known to be alive, and reports whether this member knows anybody now or needs
+// to know nobody.
+func (l *List) rejoin(joined bool) bool {
+	targets := l.targets(time.Now())
+	if len(targets) > 0 {
+		if n, err := l.list.Join(targets); err != nil && n == 0 && l.list.NumMembers() < 2 {
+			l.log.Warn("nobody of the cluster can be reached yet; trying again", "join", targets, "error", err)
+		}
+	}
+	known := l.list.NumMembers() > 1
+	if known && !joined {
+		l.log.Info("joined the cluster", "members", l.list.NumMembers())
+	}
+	return known || len(targets) == 0
+}
+
+// targets returns seeds and remembered addresses, less this member and those alive.
+func (l *List) targets(now time.Time) []string {
+	skip := map[string]bool{l.Addr(): true, l.cfg.Addr: true}
+	for _, n := range l.list.Members() {
+		skip[n.Address()] = true
+	}
+	var targets []string
+	for _, addr := range slices.Concat(l.cfg.Join, l.remembered(now)) {
+		if !skip[addr] {
+			skip[addr] = true
+			targets = append(targets, addr)
+		}
+	}
+	return targets
+}
+
+// remembered returns the addresses of members seen not too long ago, and forgets the others.
+func (l *List) remembered(now time.Time) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var addrs []string
+	for addr, last := range l.seen {
+		if now.Sub(last) > forgetAfter {
+			delete(l.seen, addr)
+			continue
+		}
+		addrs = append(addrs, addr)
+	}
+	slices.Sort(addrs)
+	return addrs
+}
+
+// Leave tells the others that this member goes, and waits up to timeout until someone has heard it.
+func (l *List) Leave(timeout time.Duration) error {
+	if err := l.list.Leave(timeout); err != nil {
+		return fmt.Errorf("leave the cluster: %w", err)
+	}
+	return nil
+}
+
+// Shutdown stops gossiping. Without Leave before it the others take this member for dead.
+func (l *List) Shutdown() error { return l.list.Shutdown() }
