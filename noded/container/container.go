@@ -39,6 +39,7 @@ type Exit struct {
 	SystemMS int64 `json:"system_ms"`
 	PeakMem  int64 `json:"peak_memory"` // bytes
 	Ended    int64 `json:"ended_unix_ms"`
+	LogLost  int64 `json:"log_lost,omitempty"` // bytes of output dropped because no room was left for them
 }
 
 // Status is what is true of one container now.
@@ -47,6 +48,7 @@ type Status struct {
 	State State
 	Pid   int // of the container's first process, on the host
 	Exit  *Exit
+	Why   string // of a Lost container: what is known
 }
 
 // Runtime makes and runs containers. Every call is idempotent: repeating it after a crash anywhere is safe. Shims is the real one,

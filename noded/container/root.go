@@ -1,0 +1,153 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Bind is a path of the host that a root shows read-only.
+type Bind struct {
+	Source string
+	Target string
+}
+
+// Root is a directory that a container can have as its root, and what must be bound onto it.
+type Root struct {
+	Path  string
+	Binds []Bind
+}
+
+// ownDirs are made in every root and never taken from the host or an image.
+var ownDirs = []string{"proc", "sys", "dev", "tmp", "run", "var", "var/tmp"}
+
+// hostDirs are what a job sees of the machine's own system.
+var hostDirs = []string{"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "srv", "nix"}
+
+// hostServices are sockets and files outside of those that name look-ups need.
+var hostServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/resolvconf", "/run/NetworkManager", "/var/lib/sss/pipes", "/var/lib/sss/mc"}
+
+// PrepareHostRoot makes a root below dir that shows the host's system, with a mount point for every one of shared (absolute
+// directories). It is made once for a node; making it again is safe while containers use it.
+func PrepareHostRoot(dir string, shared []string) (Root, error) {
+	root, err := skeleton(dir, "/", hostDirs)
+	if err != nil {
+		return Root{}, fmt.Errorf("make root directory for containers: %w", err)
+	}
+	for _, path := range hostServices {
+		if isDir(path) {
+			if strings.HasPrefix(path, "/var") {
+				err = errors.Join(err, os.MkdirAll(filepath.Join(dir, path), 0o755))
+			}
+			root.Binds = append(root.Binds, Bind{path, path})
+		}
+	}
+	return root, errors.Join(err, mountPoints(root, shared))
+}
+
+// PrepareImageRoot makes a root below dir that shows the root file system in image, read-only, with a mount point for every one of
+// targets. The image itself is not touched.
+func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
+	entries, err := os.ReadDir(image)
+	if err != nil {
+		return Root{}, fmt.Errorf("image %s cannot be read: %w", image, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if !slices.Contains(ownDirs, e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return Root{}, fmt.Errorf("image %s holds no root file system: it has no usr, bin or etc", image)
+	}
+	root, err := skeleton(dir, image, names)
+	if err != nil {
+		return Root{}, fmt.Errorf("make root directory for image %s: %w", image, err)
+	}
+	return root, mountPoints(root, targets)
+}
+
+// skeleton fills dir with the own directories and with names as they are below from: links as links, directories as mount points.
+func skeleton(dir, from string, names []string) (Root, error) {
+	root := Root{Path: dir}
+	for _, d := range ownDirs {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			return Root{}, err
+		}
+	}
+	for _, d := range []string{"tmp", "var/tmp"} {
+		if err := os.Chmod(filepath.Join(dir, d), 0o777|os.ModeSticky); err != nil { // a tmpfs takes its mode from here
+			return Root{}, err
+		}
+	}
+	if err := link("/run", filepath.Join(dir, "var/run")); err != nil {
+		return Root{}, err
+	}
+	for _, name := range names {
+		bind, err := adopt(dir, from, name)
+		if err != nil {
+			return Root{}, err
+		}
+		root.Binds = append(root.Binds, bind...)
+	}
+	return root, nil
+}
+
+// adopt puts one top-level entry of from into dir.
+func adopt(dir, from, name string) ([]Bind, error) {
+	source, target := filepath.Join(from, name), filepath.Join(dir, name)
+	info, err := os.Lstat(source)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Mode()&os.ModeSymlink != 0:
+		to, err := os.Readlink(source)
+		if err != nil {
+			return nil, err
+		}
+		return nil, link(to, target)
+	case info.IsDir():
+		return []Bind{{source, "/" + name}}, os.MkdirAll(target, 0o755)
+	}
+	return nil, nil // a plain file at the top of a root is of no use to a job
+}
+
+// link makes a symbolic link, or leaves an equal one.
+func link(to, at string) error {
+	if old, err := os.Readlink(at); err == nil && old == to {
+		return nil
+	}
+	if err := os.Symlink(to, at); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// mountPoints makes directories for targets in the root, where they do not lie in something bound onto it; there they must exist.
+func mountPoints(root Root, targets []string) error {
+	for _, t := range targets {
+		under := slices.IndexFunc(root.Binds, func(b Bind) bool { return t == b.Target || strings.HasPrefix(t, b.Target+"/") })
+		if under >= 0 {
+			b := root.Binds[under]
+			if !isDir(filepath.Join(b.Source, strings.TrimPrefix(t, b.Target))) {
+				return fmt.Errorf("mount target %s: there is no such directory in %s; make it there or choose a target outside of %s", t, b.Source, b.Target)
+			}
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(root.Path, t), 0o755); err != nil {
+			return fmt.Errorf("mount target %s: %w", t, err)
+		}
+	}
+	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,44 @@
+// Package launch is the plan that the first process of a container (cmd/rota-init) carries out: which ranks to start and how. It
+// holds types only, so that rota-init stays small.
+package launch
+
+// Where things are inside every container. Dir is a directory of the host, one for each container, owned by root.
+const (
+	Dir          = "/run/rota"
+	InitFile     = Dir + "/init"
+	PlanFile     = Dir + "/launch.json"
+	ScriptFile   = Dir + "/script"
+	NoticeFile   = Dir + "/notice.json"
+	ProgressFile = Dir + "/progress.jsonl"
+)
+
+// ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim. Without it, as when the runc
+// command runs the bundle, rota-init listens to ordinary signals only and gives its result as an exit code.
+const ChannelEnv = "ROTA_INIT_CHANNEL"
+
+// Plan says what a worker runs.
+type Plan struct {
+	Env         []string `json:"env"` // of every rank, NAME=VALUE
+	Dir         string   `json:"dir"` // working directory of every rank
+	Ranks       []Rank   `json:"ranks"`
+	KillTimeout int64    `json:"kill_timeout_ms"` // when one rank fails, how long the others may take to stop
+}
+
+// Rank is one process of a worker. Its own variables come after the common ones and win.
+type Rank struct {
+	Name string   `json:"name"` // for messages
+	Args []string `json:"args"`
+	Env  []string `json:"env,omitempty"`
+}
+
+// Order is what the shim sends to rota-init, as a line of JSON.
+type Order struct {
+	Signal int `json:"signal"`
+}
+
+// Result is what rota-init sends back when every rank has ended, as a line of JSON. Signal is set, and Code meaningless, when the
+// deciding rank died of it.
+type Result struct {
+	Code   int `json:"code"`
+	Signal int `json:"signal,omitempty"`
+}
