@@ -1,0 +1,255 @@
+package jobspec
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Bounds of what a job file may say.
+const (
+	MaxDuration Seconds = 3650 * 86400 // ten years: beyond it, somebody has mistaken the unit
+	MaxSize     Bytes   = 1 << 50      // 1 PiB, for the same reason
+)
+
+// QuantityError says why a text is no duration or no size.
+type QuantityError struct {
+	Text    string // as written
+	Problem string
+	Hint    string // what to write instead
+	NoUnit  bool   // the text is a bare number
+}
+
+// Error implements error.
+func (e *QuantityError) Error() string { return fmt.Sprintf("%q %s: %s", e.Text, e.Problem, e.Hint) }
+
+const durationHint = `write a number with a unit (s, m, h, d, w) such as "90m" or "2d12h", or D-HH:MM:SS`
+
+// ParseSeconds reads a duration: numbers with the units w, d, h, m, s (and ms, us, ns as Go has them) one after the other, or
+// Slurm's HH:MM:SS and D-HH:MM:SS. A bare number is refused, because Slurm would read minutes; so is what is not a whole
+// number of seconds. The error is a *[QuantityError].
+func ParseSeconds(text string) (Seconds, error) {
+	if isNumber(text) {
+		return 0, noUnit(text, "m")
+	}
+	total, ok := float64(0), false
+	if strings.Contains(text, ":") {
+		total, ok = clockTime(text)
+	} else {
+		total, ok = unitTime(text)
+	}
+	if !ok {
+		return 0, &QuantityError{Text: text, Problem: "is not a duration", Hint: durationHint}
+	}
+	if total > float64(MaxDuration) {
+		return 0, &QuantityError{Text: text, Problem: "is too long", Hint: "the longest duration is 3650d"}
+	}
+	whole := math.Round(total)
+	if math.Abs(total-whole) > 1e-9 {
+		return 0, &QuantityError{Text: text, Problem: "is not a whole number of seconds", Hint: "round it to seconds"}
+	}
+	return Seconds(whole), nil
+}
+
+// FromText sets s as [ParseSeconds] reads text.
+func (s *Seconds) FromText(text string) (err error) {
+	*s, err = ParseSeconds(text)
+	return err
+}
+
+// Kind names the lexical type in messages and documentation.
+func (*Seconds) Kind() string { return "duration" }
+
+// Example is how a value of this kind is written when n is the number in mind.
+func (*Seconds) Example(n string) string { return n + "m" }
+
+// clockTime reads [D-]HH:MM:SS; minutes and seconds have two digits below 60.
+func clockTime(text string) (float64, bool) {
+	days, clock, dashed := strings.Cut(text, "-")
+	if !dashed {
+		days, clock = "0", text
+	}
+	part := strings.Split(clock, ":")
+	if len(part) != 3 || len(part[1]) != 2 || len(part[2]) != 2 {
+		return 0, false
+	}
+	total := 0.0
+	for i, digits := range []string{days, part[0], part[1], part[2]} {
+		if !isDigits(digits) || len(digits) > 9 {
+			return 0, false
+		}
+		n, _ := strconv.Atoi(digits)
+		if i >= 2 && n >= 60 {
+			return 0, false
+		}
+		total += float64(n) * [...]float64{86400, 3600, 60, 1}[i]
+	}
+	return total, true
+}
+
+// unitTime reads numbers that each carry a unit.
+func unitTime(text string) (total float64, ok bool) {
+	for rest := text; rest != ""; ok = true {
+		number := leadingNumber(rest)
+		rest = rest[len(number):]
+		unit := rest[:strings.IndexFunc(rest+"0", func(r rune) bool { return r >= '0' && r <= '9' || r == '.' })]
+		rest = rest[len(unit):]
+		n, err := strconv.ParseFloat(number, 64)
+		scale := secondsOf(unit)
+		if err != nil || scale == 0 {
+			return 0, false
+		}
+		total += n * scale
+	}
+	return total, ok
+}
+
+func secondsOf(unit string) float64 {
+	switch unit {
+	case "w":
+		return 7 * 86400
+	case "d":
+		return 86400
+	case "h":
+		return 3600
+	case "m":
+		return 60
+	case "s":
+		return 1
+	case "ms":
+		return 1e-3
+	case "us", "µs":
+		return 1e-6
+	case "ns":
+		return 1e-9
+	}
+	return 0
+}
+
+const sizeHint = `write a number with a unit (B, K, M, G, T, or KiB, MiB, GiB, TiB) such as "64GiB"`
+
+// ParseSize reads a size: a number and one of B, K, M, G, T, each also with iB or B behind it. All units are binary, as in Slurm
+// and Docker. A bare number is refused, because Slurm would read MiB. The error is a *[QuantityError].
+func ParseSize(text string) (Bytes, error) {
+	if isNumber(text) {
+		return 0, noUnit(text, "GiB")
+	}
+	number := leadingNumber(text)
+	scale := bytesOf(text[len(number):])
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || scale == 0 {
+		return 0, badSize(text, number)
+	}
+	total := n * float64(scale)
+	if total > float64(MaxSize) {
+		return 0, &QuantityError{Text: text, Problem: "is too large", Hint: "the largest size is 1024TiB"}
+	}
+	if total != math.Trunc(total) {
+		total = math.Ceil(total)
+	}
+	return Bytes(total), nil
+}
+
+func badSize(text, number string) error {
+	problem := &QuantityError{Text: text, Problem: "is not a size", Hint: sizeHint}
+	unit := strings.TrimSpace(text[len(number):])
+	for _, known := range []string{"B", "K", "M", "G", "T", "KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB"} {
+		if number != "" && strings.EqualFold(unit, known) {
+			problem.Hint = fmt.Sprintf("write %q", number+known)
+		}
+	}
+	return problem
+}
+
+// FromText sets b as [ParseSize] reads text.
+func (b *Bytes) FromText(text string) (err error) {
+	*b, err = ParseSize(text)
+	return err
+}
+
+// Kind names the lexical type in messages and documentation.
+func (*Bytes) Kind() string { return "size" }
+
+// Example is how a value of this kind is written when n is the number in mind.
+func (*Bytes) Example(n string) string { return n + "GiB" }
+
+func bytesOf(unit string) Bytes {
+	switch unit {
+	case "B":
+		return 1
+	case "K", "KB", "KiB":
+		return KiB
+	case "M", "MB", "MiB":
+		return MiB
+	case "G", "GB", "GiB":
+		return GiB
+	case "T", "TB", "TiB":
+		return TiB
+	}
+	return 0
+}
+
+func noUnit(text, unit string) error {
+	return &QuantityError{Text: text, Problem: "has no unit", Hint: fmt.Sprintf("write %q", text+unit), NoUnit: true}
+}
+
+// leadingNumber returns the digits at the start of text, with at most one decimal point between digits, at most 18 characters.
+func leadingNumber(text string) string {
+	end, dot := 0, false
+	for end < len(text) && end < 18 && (isDigit(text[end]) || text[end] == '.' && !dot && end > 0) {
+		dot = dot || text[end] == '.'
+		end++
+	}
+	return text[:end]
+}
+
+func isNumber(text string) bool { return text != "" && leadingNumber(text) == text }
+
+func isDigits(text string) bool {
+	for i := range len(text) {
+		if !isDigit(text[i]) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// String writes d with the largest units that leave no remainder behind: 90m, 2d12h.
+func (s Seconds) String() string {
+	if s == 0 {
+		return "0s"
+	}
+	var b strings.Builder
+	rest := s
+	if rest < 0 {
+		b.WriteByte('-')
+		rest = -rest
+	}
+	for _, u := range []struct {
+		size Seconds
+		name byte
+	}{{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}} {
+		if n := rest / u.size; n > 0 {
+			b.WriteString(strconv.FormatInt(int64(n), 10))
+			b.WriteByte(u.name)
+			rest %= u.size
+		}
+	}
+	return b.String()
+}
+
+// String writes b exactly, with the largest binary unit that divides it: 64GiB, 1536MiB.
+func (b Bytes) String() string {
+	for _, u := range []struct {
+		size Bytes
+		name string
+	}{{TiB, "TiB"}, {GiB, "GiB"}, {MiB, "MiB"}, {KiB, "KiB"}} {
+		if b != 0 && b%u.size == 0 {
+			return strconv.FormatInt(int64(b/u.size), 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}

@@ -1,0 +1,314 @@
+package jobspec
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Limits of a job. They keep one job's record small: every controller keeps it in memory and in the log.
+const (
+	MaxWorkers      = 4096
+	MaxTags         = 32
+	MaxMetaKeys     = 64
+	MaxMetaBytes    = 4 << 10
+	MaxDescription  = 4 << 10
+	MaxExport       = 256
+	MaxEnvBytes     = 256 << 10
+	MaxScriptBytes  = 1 << 20
+	MaxArguments    = 4096
+	MaxCommandBytes = 128 << 10 // what Linux takes as one argument
+	MaxMounts       = 64
+	MaxAttempts     = 100
+	MaxCores        = 4096
+	MaxGPUs         = 64 // of one worker
+	MaxProcesses    = 1024
+	MinMemory       = 4 * MiB // below it no container starts
+)
+
+// Validate returns everything that is wrong with the job, in the order of its fields; nil when nothing is. It looks at the job
+// alone: whether queue, account and room for it exist is the cluster's business. It gives the same answer before and after
+// [Job.Default].
+func (j *Job) Validate() []Problem {
+	c := &checker{}
+	c.job(j)
+	return c.problems
+}
+
+// checker collects problems; path is the place it looks at.
+type checker struct {
+	problems []Problem
+}
+
+func (c *checker) add(code, path, hint, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Code: code, Path: path, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (c *checker) job(j *Job) {
+	c.name("name", j.Name)
+	c.choice("class", string(j.Class), string(TE), string(BE))
+	c.nameIfSet("queue", j.Queue)
+	c.nameIfSet("account", j.Account)
+	if j.Priority != nil {
+		c.between("priority", *j.Priority, 0, 100)
+	}
+	c.duration("time_limit", j.TimeLimit)
+	c.atMost("description", len(j.Description), MaxDescription, "bytes")
+	c.atMost("tags", len(j.Tags), MaxTags, "tags")
+	for i, tag := range j.Tags {
+		c.name(at("tags", i), tag)
+	}
+	c.meta("meta", j.Meta)
+	c.export(j.Export)
+	c.env("export_env", j.ExportEnv)
+	c.absolute("workdir", j.Workdir)
+	c.absolute("submit_dir", j.SubmitDir)
+	c.restart(j.Restart)
+	c.checkpoint(j.Checkpoint)
+	c.preemption(j.Preemption)
+	c.groups(j.Groups)
+}
+
+func (c *checker) restart(r *Restart) {
+	if r == nil {
+		return
+	}
+	c.between("restart.attempts", r.Attempts, 0, MaxAttempts)
+	c.duration("restart.delay", r.Delay)
+	c.choice("restart.backoff", r.Backoff, "exponential", "constant")
+	c.duration("restart.max_delay", r.MaxDelay)
+	c.duration("restart.window", r.Window)
+	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
+		c.add(CodeConflict, "restart.max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
+	}
+	c.exitCodes("restart.retry_on_exit", r.RetryOnExit)
+	c.exitCodes("restart.no_retry_on_exit", r.NoRetryOnExit)
+	for i, code := range r.NoRetryOnExit {
+		for _, other := range r.RetryOnExit {
+			if code == other {
+				c.add(CodeConflict, at("restart.no_retry_on_exit", i), "leave it in one of the two lists",
+					"exit code %d is in retry_on_exit as well", code)
+			}
+		}
+	}
+}
+
+func (c *checker) exitCodes(path string, codes []int) {
+	c.atMost(path, len(codes), 255, "exit codes")
+	for i, code := range codes {
+		c.between(at(path, i), code, 1, 255)
+	}
+}
+
+func (c *checker) checkpoint(k *Checkpoint) {
+	if k == nil {
+		return
+	}
+	c.text("checkpoint.path", k.Path)
+	c.duration("checkpoint.interval", k.Interval)
+	if k.ExitCode != 0 {
+		c.between("checkpoint.exit_code", k.ExitCode, 1, 127)
+	}
+}
+
+func (c *checker) preemption(p *Preemption) {
+	if p == nil {
+		return
+	}
+	c.signal("preemption.signal", p.Signal)
+	c.duration("preemption.grace_period", p.GracePeriod)
+}
+
+func (c *checker) groups(groups []Group) {
+	if len(groups) == 0 {
+		c.add(CodeRequired, "groups", `add a task: task "main" { command = [...] }`, "the job has nothing to run")
+	}
+	for i := range groups {
+		where := at("groups", i)
+		if i > 0 {
+			c.add(CodeUnsupported, where, "submit one job for each group", "several groups are not supported yet")
+		}
+		c.group(where, &groups[i])
+	}
+}
+
+func (c *checker) group(where string, g *Group) {
+	c.nameIfSet(where+".name", g.Name)
+	if g.Count != 0 {
+		c.between(where+".count", g.Count, 1, MaxWorkers)
+	}
+	if g.MaxWorkersPerNode != 0 {
+		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, MaxWorkers)
+	}
+	if g.Gang != nil && !*g.Gang && g.Count > 1 {
+		c.add(CodeUnsupported, where+".gang", "leave gang out, or submit single jobs",
+			"a group of several workers without gang is not supported yet")
+	}
+	c.meta(where+".meta", g.Meta)
+	if len(g.Tasks) == 0 {
+		c.add(CodeRequired, where+".tasks", `add a task: task "main" { command = [...] }`, "the group has nothing to run")
+	}
+	for i := range g.Tasks {
+		task := at(where+".tasks", i)
+		if i > 0 {
+			c.add(CodeUnsupported, task, "start the helpers from one script", "several tasks in a group are not supported yet")
+		}
+		c.task(task, &g.Tasks[i])
+	}
+}
+
+// The rules below each look at one kind of value.
+
+func (c *checker) name(path, name string) {
+	if !ValidName(name) {
+		c.add(CodeName, path, "use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
+	}
+}
+
+func (c *checker) nameIfSet(path, name string) {
+	if name != "" {
+		c.name(path, name)
+	}
+}
+
+// ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters, digits, dots, underscores and
+// hyphens with a letter or digit at both ends.
+func ValidName(name string) bool {
+	if len(name) == 0 || len(name) > 63 {
+		return false
+	}
+	for i := range len(name) {
+		inner := i > 0 && i < len(name)-1
+		if c := name[i]; !isLetter(c) && !isDigit(c) && !(inner && (c == '.' || c == '_' || c == '-')) {
+			return false
+		}
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func (c *checker) choice(path, value string, choices ...string) {
+	if value == "" {
+		return
+	}
+	for _, choice := range choices {
+		if value == choice {
+			return
+		}
+	}
+	c.add(CodeChoice, path, "write "+strings.Join(choices, " or "), "%q is not known here", value)
+}
+
+func (c *checker) between(path string, n, low, high int) {
+	if n < low || n > high {
+		c.add(CodeRange, path, "", "%d is out of range: %d to %d", n, low, high)
+	}
+}
+
+func (c *checker) duration(path string, d Seconds) {
+	if d < 0 || d > MaxDuration {
+		c.add(CodeRange, path, "", "%d seconds is out of range: 1s to %v", int64(d), MaxDuration)
+	}
+}
+
+func (c *checker) size(path string, b, low, high Bytes) {
+	if b != 0 && (b < low || b > high) {
+		c.add(CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
+	}
+}
+
+func (c *checker) atMost(path string, n, limit int, what string) {
+	if n > limit {
+		c.add(CodeTooLarge, path, "", "%d %s are too many: at most %d", n, what, limit)
+	}
+}
+
+// text refuses what no program can be given.
+func (c *checker) text(path, text string) {
+	if strings.IndexByte(text, 0) >= 0 {
+		c.add(CodeText, path, "", "the text has a NUL byte")
+	}
+}
+
+func (c *checker) absolute(where, p string) {
+	if p == "" {
+		return
+	}
+	c.text(where, p)
+	if !path.IsAbs(p) {
+		c.add(CodePath, where, "start it with /", "%q is not an absolute path", p)
+	}
+}
+
+func (c *checker) signal(path, name string) {
+	if name == "" || knownSignal(name) {
+		return
+	}
+	hint := "write one of " + strings.Join(signals[:], ", ")
+	if knownSignal("SIG" + name) {
+		hint = fmt.Sprintf("write \"SIG%s\"", name)
+	}
+	c.add(CodeSignal, path, hint, "%q is not a signal", name)
+}
+
+// signals are those that can ask a program to stop or save.
+var signals = [...]string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
+
+func knownSignal(name string) bool {
+	for _, s := range signals {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) meta(path string, meta map[string]string) {
+	c.atMost(path, len(meta), MaxMetaKeys, "entries")
+	total := 0
+	for _, key := range sortedKeys(meta) {
+		total += len(key) + len(meta[key])
+		if !ValidName(key) {
+			c.name(path+"."+key, key)
+		}
+	}
+	c.atMost(path, total, MaxMetaBytes, "bytes")
+}
+
+func (c *checker) export(globs []string) {
+	c.atMost("export", len(globs), MaxExport, "patterns")
+	for i, glob := range globs {
+		plain := strings.NewReplacer("*", "_", "?", "_").Replace(glob)
+		if !validVariable(plain) {
+			c.add(CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it", "%q is not a pattern of variable names", glob)
+		}
+	}
+}
+
+func (c *checker) env(path string, env map[string]string) {
+	total := 0
+	for _, key := range sortedKeys(env) {
+		total += len(key) + len(env[key]) + 2
+		where := path + "." + key
+		switch {
+		case !validVariable(key):
+			c.add(CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", key)
+		case strings.HasPrefix(key, "ROTA_"):
+			c.add(CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
+		}
+		c.text(where, env[key])
+	}
+	c.atMost(path, total, MaxEnvBytes, "bytes")
+}
+
+func validVariable(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !isLetter(c) && c != '_' && !(isDigit(c) && i > 0) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

@@ -1,0 +1,233 @@
+package jobspec
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+func (c *checker) task(where string, t *Task) {
+	c.name(where+".name", t.Name)
+	c.image(where+".image", t.Image)
+	c.program(where, t)
+	c.nameIfSet(where+".user", t.User)
+	if t.Leader != nil && !*t.Leader {
+		c.add(CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
+	}
+	c.signal(where+".kill_signal", t.KillSignal)
+	c.duration(where+".kill_timeout", t.KillTimeout)
+	c.env(where+".env", t.Env)
+	c.mounts(where+".mounts", t.Mounts)
+	c.log(where+".log", t.Log)
+	c.progress(where+".progress", t.Progress)
+	c.launch(where+".launch", t)
+	c.resources(where+".resources", &t.Resources)
+}
+
+func (c *checker) image(where, image string) {
+	if image == "" {
+		return
+	}
+	c.text(where, image)
+	if !path.IsAbs(image) {
+		c.add(CodeUnsupported, where, "give the absolute path of a directory with a root file system, or leave image out to run on the host's",
+			"%q: image references are not supported yet", image)
+	}
+}
+
+func (c *checker) program(where string, t *Task) {
+	switch {
+	case len(t.Command) == 0 && t.Script == "":
+		c.add(CodeProgram, where, `add command = ["program", "argument"] or script`, "task %q has nothing to run", t.Name)
+	case len(t.Command) > 0 && t.Script != "":
+		c.add(CodeProgram, where+".script", "keep one of them", "task %q has a command and a script", t.Name)
+	case len(t.Command) > 0 && t.Command[0] == "":
+		c.add(CodeProgram, where+".command", "name the program first", "the command of task %q starts with an empty word", t.Name)
+	}
+	c.atMost(where+".command", len(t.Command), MaxArguments, "words")
+	for i, word := range t.Command {
+		c.atMost(at(where+".command", i), len(word), MaxCommandBytes, "bytes")
+		c.text(at(where+".command", i), word)
+	}
+	c.atMost(where+".script", len(t.Script), MaxScriptBytes, "bytes")
+	c.text(where+".script", t.Script)
+}
+
+func (c *checker) mounts(where string, mounts []Mount) {
+	c.atMost(where, len(mounts), MaxMounts, "mounts")
+	taken := map[string]bool{}
+	for i := range mounts {
+		m, here := &mounts[i], at(where, i)
+		c.mount(here, m)
+		target := path.Clean(m.Target)
+		if taken[target] {
+			c.add(CodeDuplicate, here+".target", "mount one source there", "%q is a target twice", m.Target)
+		}
+		taken[target] = true
+	}
+}
+
+func (c *checker) mount(where string, m *Mount) {
+	if m.Type == "volume" {
+		c.add(CodeUnsupported, where+".type", `use type "bind" or "tmpfs"`, "volumes are not supported yet")
+	} else {
+		c.choice(where+".type", m.Type, "bind", "tmpfs")
+	}
+	switch {
+	case m.Type == "tmpfs" && m.Source != "":
+		c.add(CodeConflict, where+".source", "leave source out", "a tmpfs has no source")
+	case m.Type != "tmpfs" && m.Source == "":
+		c.add(CodeRequired, where, "add source", "the mount has no source")
+	}
+	c.absolute(where+".source", m.Source)
+	c.absolute(where+".target", m.Target)
+	if m.Target == "" {
+		c.add(CodeRequired, where, "add target", "the mount has no target")
+	}
+	if target := path.Clean(m.Target); m.Target != "" && reservedTarget(target) {
+		c.add(CodePath, where+".target", "choose another directory", "nothing can be mounted at %q", m.Target)
+	}
+	if len(m.Options) > 0 {
+		c.add(CodeUnsupported, where+".options", "only read_only is", "mount options are not supported yet")
+	}
+}
+
+// reservedTarget reports whether mounting at target would take away what the container or Rota itself needs.
+func reservedTarget(target string) bool {
+	if target == "/" {
+		return true
+	}
+	for _, taken := range []string{"/proc", "/sys", "/dev", "/run/rota"} {
+		if target == taken || strings.HasPrefix(target, taken+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) log(where string, l *Log) {
+	if l == nil {
+		return
+	}
+	c.pathPattern(where+".stdout", l.Stdout)
+	c.pathPattern(where+".stderr", l.Stderr)
+	if l.Join != nil && *l.Join && l.Stderr != "" {
+		c.add(CodeConflict, where+".stderr", "leave stderr out, or set join = false", "stderr has a path of its own but is joined to stdout")
+	}
+	c.choice(where+".mode", l.Mode, "append", "truncate")
+	c.size(where+".max_size", l.MaxSize, 4*KiB, MaxSize)
+	if l.Keep != nil {
+		c.between(where+".keep", *l.Keep, 0, 100)
+	}
+}
+
+// pathPattern checks the % letters of a log path, which are Slurm's; a number between % and the letter pads with zeros.
+func (c *checker) pathPattern(where, pattern string) {
+	c.text(where, pattern)
+	for rest := pattern; ; {
+		_, after, found := strings.Cut(rest, "%")
+		if !found {
+			return
+		}
+		letter := strings.TrimLeft(after, "0123456789")
+		digits := len(after) - len(letter)
+		if letter == "" || digits > 2 || !strings.Contains("%jxunNrtAas", letter[:1]) {
+			c.add(CodeText, where, "use %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task) or %%",
+				"%q has an unknown %% letter", pattern)
+			return
+		}
+		rest = letter[1:]
+	}
+}
+
+func (c *checker) progress(where string, p *Progress) {
+	if p == nil {
+		return
+	}
+	if p.File != "" {
+		c.add(CodeUnsupported, where+".file", "write progress to the file that $ROTA_PROGRESS_FILE names", "a progress file of your own is not supported yet")
+	}
+	if p.Pattern != "" {
+		c.add(CodeUnsupported, where+".pattern", "write progress to the file that $ROTA_PROGRESS_FILE names", "reading progress from the log is not supported yet")
+	}
+	c.choice(where+".goal", p.Goal, "min", "max")
+	c.atMost(where+".metric", len(p.Metric), 63, "bytes")
+	if p.Total < 0 {
+		c.add(CodeRange, where+".total", "", "%d is out of range: 1 or more", p.Total)
+	}
+}
+
+func (c *checker) launch(where string, t *Task) {
+	l := t.Launch
+	if l == nil {
+		return
+	}
+	if l.Type == "mpi" {
+		c.add(CodeUnsupported, where+".type", `use launch type "slurm", which sets what programs without PMI read`, "launch type mpi is not supported yet")
+	} else {
+		c.choice(where+".type", l.Type, "single", "per_gpu", "slurm", "torchrun")
+	}
+	c.between(where+".nproc", l.Nproc, 0, MaxProcesses)
+	c.processes(where, t)
+	c.between(where+".max_restarts", l.MaxRestarts, 0, 1_000_000)
+	if l.Port != 0 {
+		c.between(where+".port", l.Port, 1024, 65535)
+	}
+	c.choice(where+".rdzv", l.Rdzv, "static", "c10d")
+	if l.Type == "torchrun" {
+		c.torchrun(where, t)
+	} else if l.MaxRestarts != 0 || l.Rdzv != "" {
+		c.add(CodeConflict, where, `set type = "torchrun", or leave them out`, "max_restarts and rdzv belong to launch type torchrun")
+	}
+}
+
+// processes checks nproc against the launch type and the GPUs.
+func (c *checker) processes(where string, t *Task) {
+	l := t.Launch
+	switch {
+	case l.Nproc != 0 && l.NprocGPU:
+		c.add(CodeConflict, where+".nproc", "keep one of them", "nproc is both %d and one process per GPU", l.Nproc)
+	case l.Type == "per_gpu" && l.Nproc != 0:
+		c.add(CodeConflict, where+".nproc", `leave nproc out, or use type = "slurm"`, "launch type per_gpu starts one process per GPU")
+	case (l.Type == "single" || l.Type == "") && (l.Nproc > 1 || l.NprocGPU):
+		c.add(CodeConflict, where+".nproc", `use type = "slurm", "per_gpu" or "torchrun"`, "launch type single starts one process")
+	case (l.NprocGPU || l.Type == "per_gpu") && t.Resources.GPUs == 0:
+		c.add(CodeConflict, where, "ask for GPUs in resources: gpus = 1", "one process per GPU was asked for, but no GPUs")
+	}
+}
+
+func (c *checker) torchrun(where string, t *Task) {
+	if t.Script != "" {
+		c.add(CodeConflict, where+".type", `use command = ["train.py"], or call torchrun in the script (its PET_ variables are set)`,
+			"launch type torchrun starts a command, not a script")
+	}
+	if t.Launch.MaxRestarts > 0 && t.Launch.Rdzv == "static" {
+		c.add(CodeConflict, where+".max_restarts", `set rdzv = "c10d"`, "torchrun cannot restart workers with a static rendezvous")
+	}
+}
+
+func (c *checker) resources(where string, r *Resources) {
+	if r.Cores != 0 {
+		c.between(where+".cores", r.Cores, 1, MaxCores)
+	}
+	c.size(where+".memory", r.Memory, MinMemory, MaxSize)
+	c.between(where+".gpus", r.GPUs, 0, MaxGPUs)
+	memory := r.Memory
+	if memory == 0 {
+		memory = Bytes(max(r.Cores, 1)) * DefaultMemoryPerCore
+	}
+	for _, part := range []struct {
+		name string
+		size Bytes
+	}{{"shm", r.Shm}, {"tmp", r.Tmp}} {
+		c.size(where+"."+part.name, part.size, 1, MaxSize)
+		if part.size > memory {
+			c.add(CodeConflict, where+"."+part.name, "ask for more memory: what lies there counts as memory",
+				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
+		}
+	}
+}
+
+// sortedKeys gives a map's keys in the order in which problems are reported.
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
