@@ -128,9 +128,12 @@ type Worker struct {
 	Index int `json:"index"`
 	Place
 	State    WorkerState `json:"state"`
+	Started  Instant     `json:"started,omitempty"` // its command began; 0: never
+	Ended    Instant     `json:"ended,omitempty"`   // it became final and gave its room back
 	ExitCode int         `json:"exit_code,omitempty"`
 	Signal   int         `json:"signal,omitempty"`
 	OOM      bool        `json:"oom,omitempty"`
+	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
 	Message  string      `json:"message,omitempty"` // why it could not be launched
 }
 
@@ -141,6 +144,7 @@ type Stop struct {
 	KillAt Instant `json:"kill_at"` // the node kills what is left at this instant
 	Signal string  `json:"signal"`
 	By     string  `json:"by,omitempty"`
+	Reason string  `json:"reason,omitempty"` // in the words of whoever asked
 }
 
 // Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
@@ -207,6 +211,11 @@ type Job struct {
 	Counters  Counters  `json:"counters"`
 	Ledger    Ledger    `json:"ledger"`
 	Seq       int64     `json:"seq,omitempty"` // number in the history once final
+
+	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
+	Failures []Instant `json:"failures,omitempty"`
+
+	modified uint64 // index of the last change; not in the snapshot
 }
 
 // MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the counters.
@@ -255,7 +264,8 @@ type Node struct {
 	PortMax    int               `json:"port_max"`
 	State      NodeState         `json:"state"`
 	Reason     string            `json:"reason,omitempty"`
-	Since      Stamp             `json:"since"` // of State
+	Since      Stamp             `json:"since"`             // of State
+	Drained    bool              `json:"drained,omitempty"` // returns from being down as drained, not up
 }
 
 // Claim is room on one node kept for a job. It may be more than is free now: what is freed there goes to the job first.

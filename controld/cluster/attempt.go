@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// redraft copies a job and its live attempt to be changed and put back.
+func redraft(j *Job) (*Job, *Attempt) {
+	next := *j
+	next.Attempts = slices.Clone(j.Attempts)
+	a := &next.Attempts[len(next.Attempts)-1]
+	a.Workers = slices.Clone(a.Workers)
+	return &next, a
+}
+
+// rank orders worker states; both final ones are last.
+func rank(w WorkerState) int {
+	switch w {
+	case WorkerAssigned:
+		return 0
+	case WorkerCreated:
+		return 1
+	case WorkerRunning:
+		return 2
+	case WorkerExited, WorkerFailed:
+		return 3
+	}
+	return -1
+}
+
+// nodeReport notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
+func (s *State) nodeReport(c NodeReport) error {
+	n, _ := s.v.Node(c.Node)
+	switch {
+	case n == nil:
+		return fmt.Errorf("node %s: %w", c.Node, ErrNoNode)
+	case n.BootID != c.BootID:
+		return fmt.Errorf("node %s: %w", c.Node, ErrOtherBoot)
+	}
+	for _, r := range c.Workers {
+		if rank(r.State) < 0 {
+			return fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, ErrBadReport)
+		}
+	}
+	for i := range c.Workers {
+		s.workerReport(c.Node, &c.Workers[i])
+	}
+	return nil
+}
+
+func (s *State) workerReport(node string, r *WorkerReport) {
+	a, err := s.attempt(r.Job, r.Attempt)
+	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
+		return
+	}
+	if w := &a.Workers[r.Worker]; w.Node != node || rank(r.State) <= rank(w.State) {
+		return
+	}
+	next, a := redraft(s.v.Job(r.Job))
+	w := &a.Workers[r.Worker]
+	w.State = r.State
+	if r.State == WorkerRunning || r.State == WorkerExited {
+		w.Started = cmp.Or(w.Started, s.v.at)
+	}
+	if r.State.Final() {
+		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
+		s.vacate(next, a, w)
+	}
+	s.advance(next, a)
+}
+
+// lose ends, without word from them, the workers for which gone says so.
+func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
+	next, a := redraft(j)
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if !w.State.Final() && gone(w) {
+			w.State, w.Message = WorkerFailed, why
+			s.vacate(next, a, w)
+		}
+	}
+	// The stop is noted also when nobody is left to be stopped: it is what says how the attempt ended.
+	if a.Stop == nil || strength[a.Stop.Cause] < strength[CauseNodeLost] {
+		s.stop(next, a, Stop{Cause: CauseNodeLost})
+	}
+	s.advance(next, a)
+}
+
+// vacate gives back the room of a worker that has just become final, and charges for it.
+func (s *State) vacate(j *Job, a *Attempt, w *Worker) {
+	w.Ended = s.v.at
+	held := int64(w.Ended - a.Assigned.At)
+	j.Ledger.GPUMS += held * j.Request.Active.GPUs / wholeGPU
+	j.Ledger.CoreMS += held * j.Request.Active.Cores
+	_, i := s.v.Node(w.Node)
+	s.ownGrid().Give(i, j.Request, w.GPUs)
+	h := s.ownHolding(i)
+	if k, ok := slices.BinarySearchFunc(h.workers, heldWorker{j.ID, w.Index}, heldWorker.compare); ok {
+		h.workers = slices.Delete(h.workers, k, k+1)
+	}
+}
+
+// advance draws the conclusions from what the workers of an attempt have come to, and stores the job.
+func (s *State) advance(j *Job, a *Attempt) {
+	least, trouble := 3, Cause("")
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		least = min(least, rank(w.State))
+		if w.State.Final() && !w.ok() {
+			trouble = worse(trouble, w.trouble())
+		}
+	}
+	if least == 3 {
+		s.end(j, a)
+		return
+	}
+	if stopsRest(a, trouble) {
+		s.stop(j, a, Stop{Cause: trouble})
+	}
+	if a.Stop == nil {
+		s.proceed(j, a, least)
+	}
+	s.put(j)
+}
+
+// stopsRest reports whether trouble in one worker makes the others stop. Once a stop was asked for, how workers end is its consequence,
+// unless a lease ran out.
+func stopsRest(a *Attempt, trouble Cause) bool {
+	if trouble == "" || a.Stop == nil {
+		return trouble != ""
+	}
+	return trouble == CauseLease && strength[a.Stop.Cause] < strength[CauseLease]
+}
+
+// proceed lets commands start once every container exists, and notes when every command runs.
+func (s *State) proceed(j *Job, a *Attempt, least int) {
+	if least >= 1 && !a.Released {
+		a.Released = true
+		s.touch(a)
+		s.emitJob(EventCreated, j, "")
+	}
+	if least >= 2 && a.Started.At == 0 {
+		a.Started, j.State = s.now(), Running
+		if j.Started.At == 0 {
+			j.Started = s.now()
+		}
+		s.emitJob(EventStarted, j, "")
+	}
+}
+
+// ok reports whether a final worker did what it was meant to.
+func (w *Worker) ok() bool {
+	return w.State == WorkerExited && w.ExitCode == 0 && w.Signal == 0 && !w.OOM && !w.Lease
+}
+
+// trouble returns why the rest of a gang must stop after a worker that is not ok.
+func (w *Worker) trouble() Cause {
+	switch {
+	case w.Lease:
+		return CauseLease
+	case w.State == WorkerFailed && w.Started == 0:
+		return CauseLaunch
+	}
+	return CauseFailed
+}
+
+func worse(a, b Cause) Cause {
+	if strength[b] > strength[a] {
+		return b
+	}
+	return a
+}

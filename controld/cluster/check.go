@@ -1,0 +1,273 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Check returns every invariant that does not hold, joined, or nil. It reads the whole state, so it takes time in proportion.
+func (s *State) Check() error {
+	errs := slices.Clone(s.faults)
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for j := range s.v.jobs.values() {
+		note(checkState(j))
+		note(checkLedger(j))
+		note(s.checkJob(j))
+	}
+	s.checkHoldings(note)
+	note(s.checkGrid())
+	s.checkIndexes(note)
+	s.checkReservations(note)
+	note(s.checkKeys())
+	return errors.Join(errs...)
+}
+
+// checkState says whether a job's state and its attempts agree: a gang is wholly there or not at all (A3).
+func checkState(j *Job) error {
+	bad := func(what string) error { return fmt.Errorf("job %d in state %q: %s", j.ID, j.State, what) }
+	if _, ok := steps[j.State]; j.State == "" || !ok && !slices.Contains(steps[Completing], j.State) {
+		return bad("no such state")
+	}
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		if a.Ended.At == 0 && i < len(j.Attempts)-1 || a.N != j.Attempt-len(j.Attempts)+1+i || len(a.Workers) != j.Workers {
+			return bad(fmt.Sprintf("attempt %d is out of order, not ended or not whole", a.N))
+		}
+	}
+	a := j.Live()
+	switch {
+	case len(j.Attempts) > MaxAttemptsKept:
+		return bad("too many attempts kept")
+	case (a != nil) != (j.State == Configuring || j.State == Running || j.State == Completing):
+		return bad("an attempt in progress and the state do not agree")
+	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
+		return bad("its end and its number in the history do not agree")
+	case j.Hold != NotHeld && j.State != Pending:
+		return bad("held but not pending")
+	case a != nil:
+		return checkAttempt(j, a)
+	}
+	return nil
+}
+
+func checkAttempt(j *Job, a *Attempt) error {
+	bad := func(what string) error { return fmt.Errorf("job %d attempt %d: %s", j.ID, a.N, what) }
+	least := 3
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		least = min(least, rank(w.State))
+		if w.Index != i || rank(w.State) < 0 || int64(len(w.GPUs))*wholeGPU != j.Request.Active.GPUs {
+			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
+		}
+		if w.State.Final() != (w.Ended > 0) {
+			return bad(fmt.Sprintf("worker %d is final without an end or the reverse", i))
+		}
+	}
+	switch {
+	case least == 3:
+		return bad("every worker is final but the attempt goes on")
+	case (a.Stop != nil) != (j.State == Completing):
+		return bad("its stop and the job's state do not agree")
+	case a.Stop == nil && (least >= 2) != (j.State == Running):
+		return bad("its workers and the job's state do not agree")
+	case a.Stop == nil && j.Workers > 1 && a.Released != (least >= 1):
+		return bad("commands may start before every container exists, or may not after")
+	}
+	return nil
+}
+
+// checkLedger says whether a job was charged the integral of what its workers held (A10). Attempts that are no longer kept cannot be
+// added up, so nothing is said about jobs with such.
+func checkLedger(j *Job) error {
+	if j.Attempt > len(j.Attempts) {
+		return nil
+	}
+	var held int64
+	for i := range j.Attempts {
+		for _, w := range j.Attempts[i].Workers {
+			if w.Ended > 0 {
+				held += int64(w.Ended - j.Attempts[i].Assigned.At)
+			}
+		}
+	}
+	want := Ledger{GPUMS: held * (j.Request.Active.GPUs / wholeGPU), CoreMS: held * j.Request.Active.Cores}
+	if j.Ledger != want {
+		return fmt.Errorf("job %d was charged %+v for %+v", j.ID, j.Ledger, want)
+	}
+	return nil
+}
+
+// checkJob says whether a job is in the indexes where it belongs, and nowhere else.
+func (s *State) checkJob(j *Job) error {
+	live, isLive := s.v.live.get(int64(j.ID))
+	if isLive != (j.Live() != nil) || isLive && live != j {
+		return fmt.Errorf("job %d and the index of live jobs do not agree", j.ID)
+	}
+	if done, ok := s.v.finished.get(j.Seq); j.Seq > 0 && (!ok || done != j || j.Seq <= s.v.trimmed || j.Seq > s.v.lastSeq) {
+		return fmt.Errorf("job %d and the history number %d do not agree", j.ID, j.Seq)
+	}
+	if j.ID > s.v.lastJob {
+		return fmt.Errorf("job %d has an id that was not given yet", j.ID)
+	}
+	if j.State != Pending {
+		return nil
+	}
+	slot, ok := s.slots[groupKey(j)]
+	g, _ := s.v.groups.get(slot)
+	if ok && g != nil {
+		if i, found := findJob(g.Jobs, j.ID); found && g.Jobs[i] == j {
+			return nil
+		}
+	}
+	return fmt.Errorf("pending job %d is not in its group", j.ID)
+}
+
+// checkIndexes says whether the indexes have nothing but what checkJob found in them.
+func (s *State) checkIndexes(note func(error)) {
+	var jobs, live, pending, final int
+	for j := range s.v.jobs.values() {
+		jobs++
+		switch {
+		case j.State == Pending:
+			pending++
+		case j.State.Final():
+			final++
+		default:
+			live++
+		}
+	}
+	grouped, groups := 0, 0
+	for slot, g := range s.v.groups.from(0) {
+		groups++
+		grouped += len(g.Jobs)
+		if at, ok := s.slots[g.Key]; !ok || at != slot || len(g.Jobs) == 0 {
+			note(fmt.Errorf("group %+v is empty or not at its slot", g.Key))
+		}
+	}
+	counts := [][2]int{{s.njobs, jobs}, {s.v.live.size(), live}, {grouped, pending}, {s.v.finished.size(), final}, {len(s.slots), groups}}
+	for i, c := range counts {
+		if c[0] != c[1] {
+			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "pending", "finished", "groups"}[i], c[0], c[1]))
+		}
+	}
+}
+
+// checkHoldings compares what nodes are said to hold with the jobs, and says whether a GPU has two owners (A2).
+func (s *State) checkHoldings(note func(error)) {
+	want := make([]holding, len(s.v.nodes))
+	for j := range s.v.live.values() {
+		a := j.Live()
+		if a == nil {
+			continue // reported by checkJob
+		}
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			n, at := s.v.Node(w.Node)
+			if n == nil {
+				note(fmt.Errorf("job %d worker %d is on node %s, which there is not", j.ID, i, w.Node))
+				continue
+			}
+			if !w.State.Final() {
+				want[at].workers = append(want[at].workers, heldWorker{j.ID, i})
+			}
+			if i == 0 && a.MasterPort != 0 {
+				want[at].ports = append(want[at].ports, a.MasterPort)
+			}
+		}
+	}
+	for i, n := range s.v.nodes {
+		h, _ := s.v.holdings.get(int64(i))
+		slices.Sort(want[i].ports)
+		if h == nil || !slices.Equal(h.workers, want[i].workers) || !slices.Equal(h.ports, want[i].ports) {
+			note(fmt.Errorf("node %s is said to hold %+v, jobs say %+v", n.Name, h, want[i]))
+			continue
+		}
+		if len(slices.Compact(want[i].ports)) != len(h.ports) {
+			note(fmt.Errorf("node %s: a port has two owners: %v", n.Name, h.ports))
+		}
+		note(s.checkOwners(i))
+	}
+}
+
+func (s *State) checkOwners(i int) error {
+	var taken uint64
+	for _, held := range s.heldOn(i) {
+		for _, g := range held.gpus {
+			if g >= len(s.v.nodes[i].GPUs) || taken&(1<<g) != 0 {
+				return fmt.Errorf("node %s: GPU %d has two owners or is not there", s.v.nodes[i].Name, g)
+			}
+			taken |= 1 << g
+		}
+	}
+	return nil
+}
+
+// checkGrid compares the grid with one made anew, and says whether more is held than there is (A2).
+func (s *State) checkGrid() error {
+	if len(s.faults) > 0 || s.v.grid.Len() != len(s.v.nodes) {
+		return errors.Join(errors.New("the grid was not compared"), s.gridSize())
+	}
+	got, want := s.v.grid, s.regrid()
+	for i, n := range s.v.nodes {
+		r := &got.room[i]
+		switch {
+		case got.nodes[i] != n || *r != want.room[i] || got.usable[i] != want.usable[i]:
+			return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, want.room[i])
+		case got.Claimed(i) != want.Claimed(i):
+			return fmt.Errorf("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), want.Claimed(i))
+		case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:
+			return fmt.Errorf("more is held on node %s than it has: %+v", n.Name, *r)
+		}
+	}
+	for n := range max(got.Buckets(), want.Buckets()) {
+		if !reflect.DeepEqual(trimZero(got.Bucket(n)), trimZero(want.Bucket(n))) {
+			return fmt.Errorf("bucket %d of the grid is %x, made anew %x", n, got.Bucket(n), want.Bucket(n))
+		}
+	}
+	return nil
+}
+
+func (s *State) gridSize() error {
+	if s.v.grid.Len() != len(s.v.nodes) {
+		return fmt.Errorf("the grid has %d nodes of %d", s.v.grid.Len(), len(s.v.nodes))
+	}
+	return nil
+}
+
+func trimZero(words []uint64) []uint64 {
+	for len(words) > 0 && words[len(words)-1] == 0 {
+		words = words[:len(words)-1]
+	}
+	return slices.Clip(words)
+}
+
+// checkReservations says whether room is kept for jobs that wait, and for those only (A5).
+func (s *State) checkReservations(note func(error)) {
+	for i, r := range s.v.reservations {
+		j := s.v.Job(r.Job)
+		switch {
+		case j == nil || j.State != Pending || j.Hold != NotHeld:
+			note(fmt.Errorf("room is reserved for job %d, which does not wait", r.Job))
+		case i > 0 && s.v.reservations[i-1].Job >= r.Job:
+			note(fmt.Errorf("reservation for job %d is out of order", r.Job))
+		}
+	}
+}
+
+func (s *State) checkKeys() error {
+	want := map[keyName]int64{}
+	for i, k := range s.v.keys.from(0) {
+		want[k.keyName] = i
+	}
+	if !maps.Equal(want, s.keyAt) || int64(len(want)) != s.nextKey-s.firstKey {
+		return fmt.Errorf("%d idempotency keys are known of %d kept", len(s.keyAt), len(want))
+	}
+	return nil
+}

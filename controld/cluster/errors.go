@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Refusals. A refused command changes nothing, on every replica alike.
+var (
+	ErrNoJob         = errors.New("no such job")
+	ErrNotOwner      = errors.New("only the job's owner or an operator may do this")
+	ErrHeldByAdmin   = fmt.Errorf("the job is held by an operator: %w", ErrNotOwner)
+	ErrWrongState    = errors.New("the job's state does not allow this")
+	ErrNoQueue       = errors.New("no such queue")
+	ErrKeyReused     = errors.New("this idempotency key came with another request before")
+	ErrNoNode        = errors.New("no such node")
+	ErrOtherBoot     = errors.New("the node has been booted anew since")
+	ErrOldAttempt    = errors.New("the attempt is over")
+	ErrStopping      = errors.New("the attempt is being stopped already")
+	ErrNotEligible   = errors.New("the job is held or in back-off")
+	ErrWrongPlaces   = errors.New("the places do not match what the job asks for")
+	ErrPort          = errors.New("the port is in use or outside the node's range")
+	ErrLeaseRunning  = errors.New("a lost node's lease is still running")
+	ErrBadClaim      = errors.New("a claim is on an unknown node or more than it has")
+	ErrBadVerb       = errors.New("unknown verb")
+	ErrBadCause      = errors.New("an attempt cannot be stopped or ended for this cause")
+	ErrBadReport     = errors.New("unknown worker state")
+	ErrBadInventory  = errors.New("the node's inventory is not valid")
+	ErrBadConfig     = errors.New("the configuration is not valid")
+	ErrBadAction     = errors.New("an action has exactly one field set")
+	ErrBadNodeState  = errors.New("unknown node state")
+	ErrNoReservation = errors.New("the job has no reservation")
+	ErrOldIndex      = errors.New("the entry has been applied before")
+)
+
+// LimitError says which limit a request exceeds.
+type LimitError struct {
+	What  string // what is limited, such as "time_limit of a te job in queue default"
+	Asked int64
+	Max   int64
+	Unit  string
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	unit := e.Unit
+	if unit != "" {
+		unit = " " + unit
+	}
+	return fmt.Sprintf("%s is %d%s, at most %d%s allowed", e.What, e.Asked, unit, e.Max, unit)
+}
+
+// JobError says which job of a submission was refused and why.
+type JobError struct {
+	Index int // in the submission
+	Name  string
+	Err   error
+}
+
+// Error implements error.
+func (e *JobError) Error() string { return fmt.Sprintf("job %q: %v", e.Name, e.Err) }
+
+// Unwrap returns the cause.
+func (e *JobError) Unwrap() error { return e.Err }
+
+// SpecError says what in a job's specification cannot be run.
+type SpecError struct{ Text string }
+
+// Error implements error.
+func (e *SpecError) Error() string { return e.Text }
+
+// FitError says that a job's gang does not fit where the plan put it.
+type FitError struct {
+	Job    JobID
+	Reason Reason
+}
+
+// Error implements error.
+func (e *FitError) Error() string {
+	return fmt.Sprintf("job %d does not fit on node %s: %s", e.Job, e.Reason.Node, e.Reason.Code)
+}
+
+// InventoryError says why a node's inventory was refused.
+type InventoryError struct{ Node, Text string }
+
+// Error implements error.
+func (e *InventoryError) Error() string {
+	return fmt.Sprintf("inventory of node %s: %s", e.Node, e.Text)
+}
+
+// Unwrap makes it an ErrBadInventory.
+func (e *InventoryError) Unwrap() error { return ErrBadInventory }
+
+// UnknownKindError says that an entry is of a kind that this version does not know. A replica that meets one must stop.
+type UnknownKindError struct{ Kind Kind }
+
+// Error implements error.
+func (e *UnknownKindError) Error() string {
+	return fmt.Sprintf("command kind %q is unknown to this version", e.Kind)
+}
+
+func limit(what string, asked, most int64, unit string) error {
+	if asked <= most {
+		return nil
+	}
+	return &LimitError{What: what, Asked: asked, Max: most, Unit: unit}
+}
+
+func secondsLimit(what string, asked, most jobspec.Seconds) error {
+	return limit(what, int64(asked), int64(most), "s")
+}

@@ -1,0 +1,53 @@
+package cluster
+
+// EventType is what happened.
+type EventType string
+
+// Events of jobs and nodes.
+const (
+	EventSubmitted  EventType = "submitted"
+	EventHeld       EventType = "held"
+	EventReleased   EventType = "released" // from a hold
+	EventAssigned   EventType = "assigned"
+	EventCreated    EventType = "created" // every container exists; commands may start
+	EventStarted    EventType = "started"
+	EventStopping   EventType = "stopping"
+	EventEnded      EventType = "ended" // an attempt
+	EventRequeued   EventType = "requeued"
+	EventFinished   EventType = "finished"
+	EventReserved   EventType = "reserved"
+	EventUnreserved EventType = "unreserved"
+	EventNodeUp     EventType = "node-up"
+	EventNodeDown   EventType = "node-down"
+	EventNodeDrain  EventType = "node-drained"
+	EventConfig     EventType = "config"
+)
+
+// Event is something that Apply did. Each replica keeps the last maxEvents since it started; they are not replicated.
+type Event struct {
+	Index   uint64
+	At      Instant
+	Wall    UnixMS
+	Type    EventType
+	Job     JobID
+	Attempt int
+	Node    string
+	Cause   Cause
+	For     JobID // the job that it was done for
+}
+
+// maxEvents bounds what a replica remembers: a few minutes of a busy cluster, a few MiB.
+const maxEvents = 10_000
+
+// emit appends an event. Views share the array: they hold a shorter length, and what they see is never written again.
+func (s *State) emit(e Event) {
+	e.Index, e.At, e.Wall = s.v.index, s.v.at, s.v.wall
+	s.v.events = append(s.v.events, e)
+	if extra := len(s.v.events) - maxEvents; extra > 0 {
+		s.v.events = s.v.events[extra:]
+	}
+}
+
+func (s *State) emitJob(t EventType, j *Job, cause Cause) {
+	s.emit(Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause})
+}

@@ -1,0 +1,258 @@
+package cluster
+
+import "math/bits"
+
+// MaxGPUsPerNode bounds a node's GPUs: which of them are free is one machine word.
+const MaxGPUsPerNode = 64
+
+// wholeGPU is one GPU in the unit of [Vector].GPUs.
+const wholeGPU = 1000
+
+// Grid is the room on every node: what is free, and what of it is claimed by reservations. Nodes are named by their position in
+// [View.Nodes]. It is flat, so that a trial is a copy: take a [View.Grid], CopyFrom it, and try things on the copy.
+type Grid struct {
+	nodes  []*Node  // shared between copies
+	usable []uint64 // healthy GPUs of each node; shared between copies
+	room   []room
+	claims []Vector // of all reservations; nil when there are none
+	words  int      // of one bucket
+	bucket []uint64 // one bucket after another; see Bucket
+}
+
+// room is what is free on one node. It is kept small because every cycle copies all of them.
+type room struct {
+	cores       int32
+	residentGPU int32 // thousandths
+	memory      int64
+	residentMem int64
+	gpus        uint64 // free and healthy ones
+	up          bool
+}
+
+// newGrid returns a grid with nothing taken. Inventories must be within the limits that RegisterNode enforces.
+func newGrid(nodes []*Node) *Grid {
+	g := &Grid{nodes: nodes, usable: make([]uint64, len(nodes)), room: make([]room, len(nodes))}
+	for i, n := range nodes {
+		g.usable[i] = healthy(n)
+		g.room[i] = empty(n)
+	}
+	g.fillBuckets()
+	return g
+}
+
+// empty returns the room on a node that runs nothing.
+func empty(n *Node) room {
+	return room{
+		cores: int32(n.Cores), memory: int64(n.Memory), gpus: healthy(n), up: n.State == NodeUp,
+		residentGPU: int32(len(n.GPUs) * wholeGPU), residentMem: int64(n.Memory),
+	}
+}
+
+func healthy(n *Node) uint64 {
+	var mask uint64
+	for i, g := range n.GPUs {
+		if g.Healthy {
+			mask |= 1 << i
+		}
+	}
+	return mask
+}
+
+// fillBuckets sorts the nodes into buckets anew.
+func (g *Grid) fillBuckets() {
+	most := 0
+	for _, n := range g.nodes {
+		most = max(most, len(n.GPUs))
+	}
+	g.words = (len(g.nodes) + 63) / 64
+	g.bucket = make([]uint64, g.words*(most+1))
+	for i := range g.room {
+		g.sort(i, true)
+	}
+}
+
+// sort puts node i into its bucket, or takes it out. Nodes that are not up are in none.
+func (g *Grid) sort(i int, in bool) {
+	if !g.room[i].up {
+		return
+	}
+	word := bits.OnesCount64(g.room[i].gpus)*g.words + i/64
+	if in {
+		g.bucket[word] |= 1 << (i % 64)
+	} else {
+		g.bucket[word] &^= 1 << (i % 64)
+	}
+}
+
+// CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later changes to the other.
+func (g *Grid) CopyFrom(src *Grid) {
+	g.nodes, g.usable, g.words = src.nodes, src.usable, src.words
+	g.room = append(g.room[:0], src.room...)
+	g.bucket = append(g.bucket[:0], src.bucket...)
+	g.claims = append(g.claims[:0], src.claims...)
+}
+
+// Len returns the number of nodes.
+func (g *Grid) Len() int { return len(g.room) }
+
+// Node returns the node at a position.
+func (g *Grid) Node(i int) *Node { return g.nodes[i] }
+
+// Up reports whether a node may get work.
+func (g *Grid) Up(i int) bool { return g.room[i].up }
+
+// Free returns what active work may still take of a node, claims not subtracted.
+func (g *Grid) Free(i int) Vector {
+	r := &g.room[i]
+	return vector(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*wholeGPU)
+}
+
+// FreeResident returns what may still become resident on a node, claims not subtracted. It has no cores.
+func (g *Grid) FreeResident(i int) Vector {
+	return vector(0, g.room[i].residentMem, int64(g.room[i].residentGPU))
+}
+
+// FreeGPUs returns the free, healthy GPUs of a node: bit n is set for index n.
+func (g *Grid) FreeGPUs(i int) uint64 { return g.room[i].gpus }
+
+// Claimed returns what reservations claim of a node, which may be more than is free there.
+func (g *Grid) Claimed(i int) Vector {
+	if len(g.claims) == 0 {
+		return Vector{}
+	}
+	return g.claims[i]
+}
+
+// Capacity returns everything that a node has, broken GPUs included.
+func (g *Grid) Capacity(i int) Vector { return capacity(g.nodes[i]) }
+
+func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*wholeGPU) }
+
+// Bucket returns the nodes that are up and have exactly n free GPUs: bit i of the words is set for the node at position i. It is nil if
+// no node has as many GPUs. The caller must not change it, and it changes as room is taken and given back.
+func (g *Grid) Bucket(n int) []uint64 {
+	if n < 0 || n >= g.Buckets() {
+		return nil
+	}
+	return g.bucket[n*g.words : (n+1)*g.words]
+}
+
+// Buckets returns one more than the greatest number of GPUs that a node has.
+func (g *Grid) Buckets() int {
+	if g.words == 0 {
+		return 0
+	}
+	return len(g.bucket) / g.words
+}
+
+// Fits says why one worker's request does not fit on a node now, or nil if it does. Deciding and committing both ask it. With gpus the
+// worker gets exactly those; nil means any. Claims count as taken: who has a claim of their own waives it first ([View.Waive]).
+func Fits(g *Grid, node int, r Request, gpus []int) *Reason {
+	code := g.Obstacle(node, r, gpus)
+	if code == ReasonNone {
+		return nil
+	}
+	return &Reason{Code: code, Need: r.Active, Have: g.open(node), Node: g.nodes[node].Name}
+}
+
+// Obstacle is Fits for those who ask about many nodes: it returns only the code, ReasonNone if the request fits, and allocates nothing.
+func (g *Grid) Obstacle(node int, r Request, gpus []int) ReasonCode {
+	rm := &g.room[node]
+	switch {
+	case !rm.up && g.nodes[node].State == NodeDown:
+		return ReasonNodeDown
+	case !rm.up:
+		return ReasonNotAvail
+	case !rm.holds(r, Vector{}) || !rm.offers(gpus):
+		return ReasonResources
+	case len(g.claims) > 0 && !rm.holds(r, g.claims[node]):
+		return ReasonReservation
+	}
+	return ReasonNone
+}
+
+// holds reports whether a request fits beside what is claimed.
+func (r *room) holds(q Request, claimed Vector) bool {
+	memory := int64(claimed.Memory)
+	return int64(r.cores)-claimed.Cores >= q.Active.Cores &&
+		r.memory-memory >= int64(q.Active.Memory) &&
+		r.residentMem-memory >= int64(q.Resident.Memory) &&
+		int64(bits.OnesCount64(r.gpus))*wholeGPU-claimed.GPUs >= q.Active.GPUs &&
+		int64(r.residentGPU)-claimed.GPUs >= q.Resident.GPUs
+}
+
+// offers reports whether each of the GPUs is free and named once.
+func (r *room) offers(gpus []int) bool {
+	var seen uint64
+	for _, n := range gpus {
+		if n < 0 || n >= MaxGPUsPerNode || (r.gpus&^seen)&(1<<n) == 0 {
+			return false
+		}
+		seen |= 1 << n
+	}
+	return true
+}
+
+// open returns what a node offers to those without claims.
+func (g *Grid) open(i int) Vector {
+	free, claimed := g.Free(i), g.Claimed(i)
+	return vector(max(0, free.Cores-claimed.Cores), int64(max(0, free.Memory-claimed.Memory)), max(0, free.GPUs-claimed.GPUs))
+}
+
+// Take takes a worker's room on a node; it must fit. Nil gpus take the free ones with the lowest indices.
+func (g *Grid) Take(node int, r Request, gpus []int) {
+	mask := maskOf(gpus)
+	if gpus == nil {
+		mask = lowest(g.room[node].gpus, int(r.Active.GPUs/wholeGPU))
+	}
+	g.change(node, r, -1, g.room[node].gpus&^mask)
+}
+
+// Give returns what Take took; gpus must name the GPUs, also when Take was left to choose. Broken ones do not become free.
+func (g *Grid) Give(node int, r Request, gpus []int) {
+	g.change(node, r, 1, g.room[node].gpus|maskOf(gpus)&g.usable[node])
+}
+
+func (g *Grid) change(node int, r Request, sign int64, gpus uint64) {
+	g.sort(node, false)
+	rm := &g.room[node]
+	rm.cores += int32(sign * r.Active.Cores)
+	rm.memory += sign * int64(r.Active.Memory)
+	rm.residentMem += sign * int64(r.Resident.Memory)
+	rm.residentGPU += int32(sign * r.Resident.GPUs)
+	rm.gpus = gpus
+	g.sort(node, true)
+}
+
+// Claim keeps room on a node from all who do not waive the claim. It may be more than is free.
+func (g *Grid) Claim(node int, room Vector) {
+	if len(g.claims) == 0 {
+		g.claims = append(g.claims[:0], make([]Vector, len(g.room))...)
+	}
+	g.claims[node] = g.claims[node].plus(room)
+}
+
+// Unclaim takes a claim back.
+func (g *Grid) Unclaim(node int, room Vector) {
+	if len(g.claims) > 0 {
+		g.claims[node] = g.claims[node].minus(room)
+	}
+}
+
+func maskOf(gpus []int) uint64 {
+	var mask uint64
+	for _, n := range gpus {
+		mask |= 1 << n
+	}
+	return mask
+}
+
+// lowest returns the n lowest bits of mask.
+func lowest(mask uint64, n int) uint64 {
+	var taken uint64
+	for ; n > 0 && mask != 0; n-- {
+		taken |= mask & -mask
+		mask &= mask - 1
+	}
+	return taken
+}

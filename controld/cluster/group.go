@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+)
+
+// groupKey returns the key of a pending job's group.
+func groupKey(j *Job) GroupKey {
+	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j)}
+}
+
+// ShapeOf returns what matters of a job for placing it.
+func ShapeOf(j *Job) Shape {
+	return Shape{Request: j.Request, Workers: j.Workers, PerNode: PerNode(j)}
+}
+
+// PerNode returns how many workers of a job may share a node, at least 1.
+func PerNode(j *Job) int { return max(1, j.Spec.Groups[0].MaxWorkersPerNode) }
+
+// queue keeps the groups of pending jobs in step with a job that has changed from old to next.
+func (s *State) queue(old, next *Job) {
+	was, is := old != nil && old.State == Pending, next.State == Pending
+	switch {
+	case was && is:
+		s.requeue(next)
+	case was:
+		s.dequeue(old)
+	case is:
+		s.enqueue(next)
+	}
+}
+
+// enqueue adds a job to its group. A new job is the youngest and goes to the end, into the array that views share but see less of; one
+// that returns goes to its place by id.
+func (s *State) enqueue(j *Job) {
+	k := groupKey(j)
+	g := s.ownGroup(k)
+	n := len(g.Jobs)
+	if n == 0 || g.Jobs[n-1].ID < j.ID {
+		g.Jobs = append(g.Jobs, j)
+		return
+	}
+	i, _ := findJob(g.Jobs, j.ID)
+	s.ownArray(g, 1)
+	g.Jobs = slices.Insert(g.Jobs, i, j)
+}
+
+// dequeue removes a job from its group, and the group when it was the last.
+func (s *State) dequeue(j *Job) {
+	k := groupKey(j)
+	g := s.ownGroup(k)
+	i, found := findJob(g.Jobs, j.ID)
+	switch {
+	case !found:
+		return
+	case len(g.Jobs) == 1:
+		s.dropGroup(k)
+	case i == 0:
+		g.Jobs = g.Jobs[1:]
+	default:
+		s.ownArray(g, 0)
+		g.Jobs = slices.Delete(g.Jobs, i, i+1)
+	}
+}
+
+// requeue replaces a job that stays pending.
+func (s *State) requeue(j *Job) {
+	g := s.ownGroup(groupKey(j))
+	if i, found := findJob(g.Jobs, j.ID); found {
+		s.ownArray(g, 0)
+		g.Jobs[i] = j
+	}
+}
+
+func findJob(jobs []*Job, id JobID) (int, bool) {
+	return slices.BinarySearchFunc(jobs, id, func(j *Job, id JobID) int { return cmp.Compare(j.ID, id) })
+}
+
+// ownGroup returns the group with a key ready to be written, but for the elements of its array.
+func (s *State) ownGroup(k GroupKey) *Group {
+	slot, ok := s.slots[k]
+	if !ok {
+		slot = s.newSlot()
+		s.slots[k] = slot
+	}
+	g, _ := s.v.groups.get(slot)
+	switch {
+	case g == nil:
+		g = &Group{Key: k, Req: k.Shape.Request, Workers: k.Shape.Workers, epoch: s.epoch}
+	case g.epoch != s.epoch:
+		next := *g
+		next.epoch = s.epoch
+		g = &next
+	default:
+		return g
+	}
+	s.v.groups.set(slot, g)
+	return g
+}
+
+// ownArray gives the group an array that no view shares, once an epoch.
+func (s *State) ownArray(g *Group, extra int) {
+	if g.array == s.epoch {
+		return
+	}
+	jobs := make([]*Job, len(g.Jobs), len(g.Jobs)+extra)
+	copy(jobs, g.Jobs)
+	g.Jobs, g.array = jobs, s.epoch
+}
+
+func (s *State) newSlot() int64 {
+	if n := len(s.freeSlots); n > 0 {
+		slot := s.freeSlots[n-1]
+		s.freeSlots = s.freeSlots[:n-1]
+		return slot
+	}
+	s.nextSlot++
+	return s.nextSlot - 1
+}
+
+func (s *State) dropGroup(k GroupKey) {
+	slot := s.slots[k]
+	s.v.groups.drop(slot)
+	delete(s.slots, k)
+	s.freeSlots = append(s.freeSlots, slot)
+}

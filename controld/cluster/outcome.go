@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// outcome is how an attempt ended.
+type outcome struct {
+	cause      Cause
+	code       int // exit code
+	signal     int
+	checkpoint bool   // it asked to be requeued, unasked
+	message    string // from the worker that failed to start or was lost
+	nodes      []string
+}
+
+// judge says how an attempt, all of whose workers are final, ended.
+func judge(j *Job, a *Attempt) outcome {
+	o := tally(a)
+	stop := Cause("")
+	if a.Stop != nil {
+		stop = a.Stop.Cause
+	}
+	clean := !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.ok() })
+	switch {
+	case stop == CauseCancelled, stop == CauseRequeue:
+		o.cause = stop
+	case clean:
+		o.cause = CauseCompleted
+	case stop == CauseTimeout, stop == CauseNodeLost, stop == CauseLease:
+		o.cause = stop
+	case slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.Lease }):
+		o.cause = CauseLease
+	case stop != "" && strength[stop] < strength[CauseFailed]:
+		o.cause = stop
+	default:
+		o.cause = culprit(j, a, &o)
+	}
+	return o
+}
+
+// culprits are the workers whose end was not the consequence of the attempt's stop.
+func culprits(a *Attempt) []*Worker {
+	var list []*Worker
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if !w.ok() && (a.Stop == nil || w.Ended <= a.Stop.At) {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// tally returns the exit code and the signal that stand for the attempt: the highest code of the culprits, or of all when the
+// stop came first.
+func tally(a *Attempt) outcome {
+	list := culprits(a)
+	if len(list) == 0 {
+		for i := range a.Workers {
+			list = append(list, &a.Workers[i])
+		}
+	}
+	var o outcome
+	for _, w := range list {
+		o.code, o.signal = max(o.code, w.ExitCode), max(o.signal, w.Signal)
+		if w.State == WorkerFailed {
+			o.nodes = append(o.nodes, w.Node)
+			o.message = cmp.Or(o.message, w.Message)
+		}
+	}
+	return o
+}
+
+// culprit tells apart launch failures, lack of memory, requests to be requeued and failures of an attempt that nobody stopped.
+func culprit(j *Job, a *Attempt, o *outcome) Cause {
+	list := culprits(a)
+	o.nodes = nil
+	checkpoints := len(list) > 0 && j.Spec.Checkpoint != nil
+	cause := CauseFailed
+	for _, w := range list {
+		o.nodes = append(o.nodes, w.Node)
+		checkpoints = checkpoints && w.State == WorkerExited && w.Signal == 0 && !w.OOM && w.ExitCode == checkpointCode(j.Spec)
+		switch {
+		case w.trouble() == CauseLaunch:
+			cause = CauseLaunch
+		case w.OOM && cause != CauseLaunch:
+			cause = CauseOOM
+		}
+	}
+	if cause == CauseFailed && o.code == 0 && o.signal == 0 {
+		o.signal = 9 // a container dies with its shim, by that signal
+	}
+	if o.checkpoint = checkpoints; checkpoints {
+		return CauseRequeue
+	}
+	return cause
+}
+
+func checkpointCode(spec *jobspec.Job) int {
+	if spec.Checkpoint == nil {
+		return defaultCkptCode
+	}
+	return cmp.Or(spec.Checkpoint.ExitCode, defaultCkptCode)
+}
+
+// end closes an attempt, and with it the job or the job's way back to the queue.
+func (s *State) end(j *Job, a *Attempt) {
+	o := judge(j, a)
+	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
+	if a.MasterPort != 0 {
+		_, i := s.v.Node(a.Workers[0].Node)
+		h := s.ownHolding(i)
+		h.ports = slices.DeleteFunc(h.ports, func(p int) bool { return p == a.MasterPort })
+	}
+	j.ExitCode, j.Signal = o.code, o.signal
+	s.emitJob(EventEnded, j, o.cause)
+	s.settle(j, a, o)
+}
+
+// settle decides what an attempt's end means for its job.
+func (s *State) settle(j *Job, a *Attempt, o outcome) {
+	p := &s.v.config.Policy
+	switch o.cause {
+	case CauseCompleted:
+		s.finish(j, Completed, Reason{})
+	case CauseCancelled:
+		s.finish(j, Cancelled, Reason{Text: a.Stop.Reason})
+	case CauseTimeout:
+		s.finish(j, TimedOut, Reason{Code: ReasonTimeLimit})
+	case CauseFailed, CauseOOM:
+		s.settleFailure(j, o)
+	case CauseLaunch:
+		s.settleLaunch(j, o)
+	case CauseNodeLost, CauseLease:
+		j.Counters.NodeLosses++
+		if j.Counters.NodeLosses > p.MaxNodeLosses {
+			s.finish(j, NodeFailed, Reason{Code: ReasonNodeDown, Text: o.message})
+			return
+		}
+		s.returnToQueue(j, o.cause, 0)
+	default:
+		s.settleRequeue(j, o)
+	}
+}
+
+// settleRequeue returns a job that was displaced, or that saved its progress and asked for another attempt. Only what nobody had
+// asked for is limited.
+func (s *State) settleRequeue(j *Job, o outcome) {
+	c := &j.Counters
+	switch o.cause {
+	case CauseTE:
+		c.TE++
+	case CauseReclaim:
+		c.Reclaim++
+	case CauseOrder:
+		c.Order++
+	case CauseShrink, CauseGrow:
+		c.Resizes++
+	case CauseMigrate, CauseDrain:
+		c.Migrations++
+	}
+	if o.checkpoint {
+		c.Requeues++
+		if c.Requeues > s.v.config.Policy.MaxRequeues {
+			j.Hold, j.Reason = HeldRequeue, Reason{Code: ReasonMaxRequeue}
+		}
+	}
+	s.returnToQueue(j, o.cause, 0)
+}
+
+// Back-off after a launch failure: 5 s, doubled each time up to 10 minutes.
+const (
+	launchDelay    = 5
+	maxLaunchDelay = 600
+)
+
+// settleLaunch tries elsewhere after a failure to launch. It costs the user no retry.
+func (s *State) settleLaunch(j *Job, o outcome) {
+	j.Counters.LaunchFailures++
+	n := j.Counters.LaunchFailures
+	if n >= s.v.config.Policy.MaxLaunchFails {
+		s.finish(j, BootFailed, Reason{Code: ReasonLaunchFailure, Text: o.message})
+		return
+	}
+	s.avoid(j, o.nodes)
+	j.Reason = Reason{Code: ReasonBackoff, Text: o.message}
+	s.returnToQueue(j, o.cause, backOff(launchDelay, maxLaunchDelay, n))
+}
+
+// settleFailure retries what failed by its own fault as far as the job's restart block allows.
+func (s *State) settleFailure(j *Job, o outcome) {
+	state, code := Failed, ReasonNonZeroExit
+	if o.cause == CauseOOM {
+		state, code = OutOfMemory, ReasonOOM
+	}
+	j.Counters.UserFailures++
+	r := j.Spec.Restart
+	if r == nil || !retries(r, o) {
+		s.finish(j, state, Reason{Code: code, Text: o.message})
+		return
+	}
+	window := s.v.at - Instant(cmp.Or(r.Window, 24*3600))*1000
+	j.Failures = append(slices.DeleteFunc(slices.Clone(j.Failures), func(t Instant) bool { return t <= window }), s.v.at)
+	if len(j.Failures) > r.Attempts {
+		s.finish(j, state, Reason{Code: code, Text: o.message})
+		return
+	}
+	if r.ExcludeNode == nil || *r.ExcludeNode {
+		s.avoid(j, o.nodes)
+	}
+	delay, most := cmp.Or(r.Delay, 30), cmp.Or(r.MaxDelay, 600)
+	if r.Backoff != "constant" {
+		delay = backOff(delay, most, len(j.Failures))
+	}
+	j.Reason = Reason{Code: ReasonBackoff, Text: o.message}
+	s.returnToQueue(j, o.cause, delay)
+}
+
+// retries reports whether a restart block covers an exit. A signal counts as 128 more than its number, lack of memory also as 253.
+func retries(r *jobspec.Restart, o outcome) bool {
+	codes := []int{o.code}
+	if o.signal != 0 {
+		codes = append(codes, 128+o.signal)
+	}
+	if o.cause == CauseOOM {
+		codes = append(codes, 253)
+	}
+	among := func(list []int) bool {
+		return slices.ContainsFunc(codes, func(c int) bool { return slices.Contains(list, c) })
+	}
+	return !among(r.NoRetryOnExit) && (len(r.RetryOnExit) == 0 || among(r.RetryOnExit))
+}
+
+// backOff returns base doubled for each failure after the first, at most the greatest delay.
+func backOff(base, most jobspec.Seconds, failures int) jobspec.Seconds {
+	for ; failures > 1 && base < most; failures-- {
+		base *= 2
+	}
+	return min(base, most)
+}
+
+// avoid adds nodes to those that a job avoids. Where too few would remain for its gang, it forgives all: waiting for ever would be worse.
+func (s *State) avoid(j *Job, nodes []string) {
+	exclude := slices.Clone(j.Exclude)
+	for _, n := range nodes {
+		if !slices.Contains(exclude, n) {
+			exclude = append(exclude, n)
+		}
+	}
+	exclude = exclude[max(0, len(exclude)-MaxExclude):]
+	if fit, _ := s.v.couldHold(ShapeOf(j), exclude); fit < j.Workers {
+		exclude = nil
+	}
+	j.Exclude = exclude
+}
+
+// returnToQueue makes a job pending again, at its old place, to start after a delay at the earliest.
+func (s *State) returnToQueue(j *Job, cause Cause, delay jobspec.Seconds) {
+	j.State, j.Eligible = Pending, s.v.at.after(delay)
+	if j.Reason.Code == ReasonBackoff {
+		j.Reason.Until = j.Eligible
+	}
+	s.put(j)
+	s.emitJob(EventRequeued, j, cause)
+	if j.Hold != NotHeld {
+		s.emitJob(EventHeld, j, cause)
+	}
+}
+
+// finish ends a job for good and numbers it for the history.
+func (s *State) finish(j *Job, state JobState, why Reason) {
+	s.unreserve(j.ID)
+	s.v.lastSeq++
+	j.State, j.Reason, j.Hold, j.Ended, j.Seq = state, why, NotHeld, s.now(), s.v.lastSeq
+	s.put(j)
+	var cause Cause
+	if n := len(j.Attempts); n > 0 {
+		cause = j.Attempts[n-1].Cause
+	}
+	if state == Cancelled {
+		cause = CauseCancelled
+	}
+	s.emitJob(EventFinished, j, cause)
+}

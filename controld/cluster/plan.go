@@ -1,0 +1,299 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// commitPlan carries out the actions of a plan in order. Each is checked against the state that the ones before it have left.
+func (s *State) commitPlan(c CommitPlan) []error {
+	errs := make([]error, len(c.Actions))
+	passed := map[JobID]int{}
+	var heads []JobID
+	for i, a := range c.Actions {
+		errs[i] = s.act(a)
+		if past := startedPast(a); past != 0 && errs[i] == nil {
+			if passed[past] == 0 {
+				heads = append(heads, past)
+			}
+			passed[past]++
+		}
+	}
+	for _, id := range heads {
+		s.countBypass(id, passed[id])
+	}
+	return errs
+}
+
+func startedPast(a Action) JobID {
+	if a.Start == nil {
+		return 0
+	}
+	return a.Start.Past
+}
+
+// countBypass notes that starts went past a blocked head.
+func (s *State) countBypass(id JobID, n int) {
+	if j := s.v.Job(id); j != nil && j.State == Pending {
+		next := *j
+		next.Bypassed += n
+		s.put(&next)
+	}
+}
+
+func (s *State) act(a Action) error {
+	set := 0
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return ErrBadAction
+	case a.Start != nil:
+		return wrapJob("start", a.Start.Job, s.start(a.Start))
+	case a.Stop != nil:
+		return wrapJob("stop", a.Stop.Job, s.planStop(a.Stop))
+	case a.End != nil:
+		return wrapJob("end", a.End.Job, s.planEnd(a.End))
+	case a.Reserve != nil:
+		return wrapJob("reserve for", a.Reserve.Job, s.reserve(a.Reserve))
+	}
+	return wrapJob("unreserve", *a.Unreserve, s.planUnreserve(*a.Unreserve))
+}
+
+func wrapJob(what string, id JobID, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s job %d: %w", what, id, err)
+}
+
+// start begins a new attempt, the gang whole or not at all.
+func (s *State) start(c *StartJob) error {
+	j := s.v.Job(c.Job)
+	switch {
+	case j == nil:
+		return ErrNoJob
+	case j.State != Pending:
+		return ErrWrongState
+	case j.Hold != NotHeld || j.Eligible > s.v.at:
+		return ErrNotEligible
+	}
+	at, err := s.locate(j, c)
+	if err != nil {
+		return err
+	}
+	if err := s.occupy(j, c.Places, at); err != nil {
+		return err
+	}
+	s.begin(j, c, at)
+	return nil
+}
+
+// locate returns the positions of a start's places if these and the port are what the job asks for.
+func (s *State) locate(j *Job, c *StartJob) ([]int, error) {
+	if len(c.Places) != j.Workers {
+		return nil, fmt.Errorf("%d places for %d workers: %w", len(c.Places), j.Workers, ErrWrongPlaces)
+	}
+	at, on := make([]int, len(c.Places)), map[int]int{}
+	for i, p := range c.Places {
+		_, n := s.v.Node(p.Node)
+		if n < 0 {
+			return nil, fmt.Errorf("node %s: %w", p.Node, ErrNoNode)
+		}
+		if on[n]++; on[n] > PerNode(j) || int64(len(p.GPUs))*wholeGPU != j.Request.Active.GPUs {
+			return nil, fmt.Errorf("node %s: %w", p.Node, ErrWrongPlaces)
+		}
+		at[i] = n
+	}
+	return at, s.checkPort(c, at[0])
+}
+
+// checkPort accepts port 0 where it takes none: for a single worker, or if the node has no range.
+func (s *State) checkPort(c *StartJob, at int) error {
+	n := s.v.nodes[at]
+	if c.Port == 0 && (len(c.Places) == 1 || n.PortMin == 0) {
+		return nil
+	}
+	h, _ := s.v.holdings.get(int64(at))
+	if _, used := slices.BinarySearch(h.ports, c.Port); used || c.Port < max(1, n.PortMin) || c.Port > n.PortMax {
+		return fmt.Errorf("port %d of node %s: %w", c.Port, n.Name, ErrPort)
+	}
+	return nil
+}
+
+// occupy takes the room of all places, or none if they do not all fit together.
+func (s *State) occupy(j *Job, places []Place, at []int) error {
+	g := s.ownGrid()
+	s.v.Waive(g, j.ID)
+	defer s.v.Reclaim(g, j.ID)
+	for i, p := range places {
+		gpus := orNone(p.GPUs)
+		if why := Fits(g, at[i], j.Request, gpus); why != nil {
+			for k := range i {
+				g.Give(at[k], j.Request, places[k].GPUs)
+			}
+			return &FitError{Job: j.ID, Reason: *why}
+		}
+		g.Take(at[i], j.Request, gpus)
+	}
+	return nil
+}
+
+// begin stores the new attempt, whose room has been taken.
+func (s *State) begin(j *Job, c *StartJob, at []int) {
+	next := *j
+	next.Attempt++
+	a := Attempt{N: next.Attempt, Assigned: s.now(), MasterPort: c.Port, Released: j.Workers == 1, Workers: make([]Worker, len(c.Places))}
+	for i, p := range c.Places {
+		a.Workers[i] = Worker{Index: i, Place: p, State: WorkerAssigned}
+		h := s.ownHolding(at[i])
+		w := heldWorker{j.ID, i}
+		k, _ := slices.BinarySearchFunc(h.workers, w, heldWorker.compare)
+		h.workers = slices.Insert(h.workers, k, w)
+		if i == 0 && c.Port != 0 {
+			k, _ := slices.BinarySearch(h.ports, c.Port)
+			h.ports = slices.Insert(h.ports, k, c.Port)
+		}
+	}
+	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
+	next.Attempts = append(slices.Clip(slices.Clone(kept)), a)
+	next.State, next.Reason, next.Bypassed = Configuring, Reason{}, 0
+	s.unreserve(j.ID)
+	s.put(&next)
+	s.emitJob(EventAssigned, &next, "")
+}
+
+// planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout never replaces another stop.
+func (s *State) planStop(c *StopJob) error {
+	a, err := s.attempt(c.Job, c.Attempt)
+	switch {
+	case err != nil:
+		return err
+	case !plannable(c.Cause):
+		return fmt.Errorf("%q: %w", c.Cause, ErrBadCause)
+	case a.Stop != nil && (c.Cause == CauseTimeout || strength[a.Stop.Cause] >= strength[c.Cause]):
+		return ErrStopping
+	}
+	next, a := redraft(s.v.Job(c.Job))
+	s.stop(next, a, Stop{Cause: c.Cause})
+	s.put(next)
+	return nil
+}
+
+// plannable reports whether a plan may stop an attempt for a cause; the others follow from what nodes and users say.
+func plannable(c Cause) bool {
+	switch c {
+	case CauseTimeout, CauseTE, CauseReclaim, CauseOrder, CauseShrink, CauseGrow, CauseDrain, CauseMigrate:
+		return true
+	}
+	return false
+}
+
+// attempt returns a job's live attempt if it has that number.
+func (s *State) attempt(id JobID, n int) (*Attempt, error) {
+	j := s.v.Job(id)
+	if j == nil {
+		return nil, ErrNoJob
+	}
+	a := j.Live()
+	if a == nil || a.N != n {
+		return nil, fmt.Errorf("attempt %d: %w", n, ErrOldAttempt)
+	}
+	return a, nil
+}
+
+// planEnd gives up the workers of an attempt whose nodes have been down until the lease, and the margin after it, were over.
+func (s *State) planEnd(c *EndAttempt) error {
+	a, err := s.attempt(c.Job, c.Attempt)
+	if err != nil {
+		return err
+	}
+	if c.Cause != CauseNodeLost {
+		return fmt.Errorf("%q: %w", c.Cause, ErrBadCause)
+	}
+	gone := func(w *Worker) bool { return s.leaseOver(w.Node) }
+	if !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.State.Final() && gone(&w) }) {
+		return ErrLeaseRunning
+	}
+	s.lose(s.v.Job(c.Job), gone, "the node was lost")
+	return nil
+}
+
+func (s *State) leaseOver(node string) bool {
+	n, _ := s.v.Node(node)
+	return n.State == NodeDown && s.v.at >= n.Since.At+Instant(s.v.config.LeaseMS+s.v.config.MarginMS)
+}
+
+// reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank among reservations.
+func (s *State) reserve(c *Reservation) error {
+	j := s.v.Job(c.Job)
+	switch {
+	case j == nil:
+		return ErrNoJob
+	case j.State != Pending || j.Hold != NotHeld:
+		return ErrWrongState
+	}
+	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until}
+	old := s.v.Reservation(c.Job)
+	if old != nil {
+		r.At = old.At
+	} else if err := limit("the number of reservations", int64(len(s.v.reservations)+1), MaxReservations, ""); err != nil {
+		return err
+	}
+	if err := s.checkClaims(r.Claims); err != nil {
+		return err
+	}
+	s.dropReservation(c.Job)
+	i, _ := s.v.findReservation(c.Job)
+	s.v.reservations = slices.Insert(slices.Clone(s.v.reservations), i, &r)
+	s.v.eachClaim(&r, s.ownGrid().Claim)
+	s.emit(Event{Type: EventReserved, Job: c.Job, For: c.Job})
+	return nil
+}
+
+func (s *State) checkClaims(claims []Claim) error {
+	seen := map[string]bool{}
+	for _, c := range claims {
+		n, _ := s.v.Node(c.Node)
+		if n == nil || seen[c.Node] || c.Room.negative() || !c.Room.within(capacity(n)) {
+			return fmt.Errorf("node %s: %w", c.Node, ErrBadClaim)
+		}
+		seen[c.Node] = true
+	}
+	if len(claims) == 0 {
+		return ErrBadClaim
+	}
+	return nil
+}
+
+func (s *State) planUnreserve(id JobID) error {
+	if s.v.Reservation(id) == nil {
+		return ErrNoReservation
+	}
+	s.unreserve(id)
+	return nil
+}
+
+// unreserve drops a job's reservation, if it has one.
+func (s *State) unreserve(id JobID) {
+	if s.dropReservation(id) {
+		s.emit(Event{Type: EventUnreserved, Job: id, For: id})
+	}
+}
+
+func (s *State) dropReservation(id JobID) bool {
+	i, ok := s.v.findReservation(id)
+	if !ok {
+		return false
+	}
+	g := s.ownGrid()
+	s.v.eachClaim(s.v.reservations[i], g.Unclaim)
+	s.v.reservations = slices.Delete(slices.Clone(s.v.reservations), i, i+1)
+	if len(s.v.reservations) == 0 {
+		g.claims = nil
+	}
+	return true
+}

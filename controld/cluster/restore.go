@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// loadJob stores a job from a snapshot, whose nodes have been loaded. It refuses what the rest of the package takes for granted.
+func (s *State) loadJob(j *Job) error {
+	if j.ID <= 0 || j.ID > s.v.lastJob || s.v.Job(j.ID) != nil || j.Seq > s.v.lastSeq {
+		return fmt.Errorf("job %d: its number: %w", j.ID, ErrSnapshot)
+	}
+	if err := checkSpec(j.Spec); err != nil {
+		return fmt.Errorf("job %d: %w: %w", j.ID, ErrSnapshot, err)
+	}
+	if err := checkState(j); err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	s.store(nil, j)
+	s.njobs++
+	if a := j.Live(); a != nil {
+		return s.loadAttempt(j, a)
+	}
+	return nil
+}
+
+// loadAttempt notes on the nodes what a live attempt holds.
+func (s *State) loadAttempt(j *Job, a *Attempt) error {
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		n, at := s.v.Node(w.Node)
+		if n == nil || slices.ContainsFunc(w.GPUs, func(g int) bool { return g < 0 || g >= len(n.GPUs) }) {
+			return fmt.Errorf("job %d worker %d: its place: %w", j.ID, i, ErrSnapshot)
+		}
+		h, _ := s.v.holdings.get(int64(at))
+		if !w.State.Final() {
+			h.workers = append(h.workers, heldWorker{j.ID, i})
+		}
+		if i == 0 && a.MasterPort != 0 {
+			k, _ := slices.BinarySearch(h.ports, a.MasterPort)
+			h.ports = slices.Insert(h.ports, k, a.MasterPort)
+		}
+	}
+	return nil
+}
+
+// derive makes what is neither in the snapshot nor kept while jobs are loaded.
+func (s *State) derive() error {
+	if len(s.v.config.Queues) == 0 {
+		return fmt.Errorf("no configuration: %w", ErrSnapshot)
+	}
+	for i, r := range s.v.reservations {
+		if i > 0 && s.v.reservations[i-1].Job >= r.Job {
+			return fmt.Errorf("reservation for job %d is out of order: %w", r.Job, ErrSnapshot)
+		}
+	}
+	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
+	return nil
+}

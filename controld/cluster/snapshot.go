@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// snapshotFormat names the form of a snapshot. Like kinds of commands it is never re-interpreted.
+const snapshotFormat = "rota-snapshot/1"
+
+// ErrSnapshot is what every error about the contents of a snapshot wraps.
+var ErrSnapshot = errors.New("the snapshot cannot be used")
+
+// snapshotHead is the first line of a snapshot.
+type snapshotHead struct {
+	Format  string  `json:"format"`
+	Index   uint64  `json:"index"`
+	At      Instant `json:"at"`
+	Wall    UnixMS  `json:"wall"`
+	LastJob JobID   `json:"last_job"`
+	LastSeq int64   `json:"last_seq"`
+	Trimmed int64   `json:"trimmed"`
+}
+
+// record is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
+// that was cut off is told from a whole one.
+type record struct {
+	Config      *Config      `json:"config,omitempty"`
+	Node        *Node        `json:"node,omitempty"`
+	Job         *Job         `json:"job,omitempty"`
+	Reservation *Reservation `json:"reservation,omitempty"`
+	Key         *key         `json:"key,omitempty"`
+	End         *int64       `json:"end,omitempty"`
+}
+
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes, jobs, reservations and idempotency
+// keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
+func (v *View) WriteSnapshot(w io.Writer) error {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	enc := json.NewEncoder(buf)
+	head := snapshotHead{snapshotFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed}
+	if err := enc.Encode(head); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	var n int64
+	for r := range v.records {
+		if err := enc.Encode(r); err != nil {
+			return fmt.Errorf("write snapshot: %w", err)
+		}
+		n++
+	}
+	if err := enc.Encode(record{End: &n}); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return buf.Flush()
+}
+
+// records yields the snapshot's records but the last.
+func (v *View) records(yield func(record) bool) {
+	if !yield(record{Config: v.config}) {
+		return
+	}
+	for _, n := range v.nodes {
+		if !yield(record{Node: n}) {
+			return
+		}
+	}
+	for j := range v.jobs.values() {
+		if !yield(record{Job: j}) {
+			return
+		}
+	}
+	for _, r := range v.reservations {
+		if !yield(record{Reservation: r}) {
+			return
+		}
+	}
+	for k := range v.keys.values() {
+		if !yield(record{Key: k}) {
+			return
+		}
+	}
+}
+
+// ReadSnapshot returns the state that was written. Everything derived is made anew.
+func ReadSnapshot(r io.Reader) (*State, error) {
+	d := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
+	d.DisallowUnknownFields()
+	var head snapshotHead
+	if err := d.Decode(&head); err != nil {
+		return nil, fmt.Errorf("read snapshot: head: %w: %w", ErrSnapshot, err)
+	}
+	if head.Format != snapshotFormat {
+		return nil, fmt.Errorf("read snapshot: format %q, this version reads %q: %w", head.Format, snapshotFormat, ErrSnapshot)
+	}
+	s := New(Config{})
+	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
+	s.v.lastJob, s.v.lastSeq, s.v.trimmed = head.LastJob, head.LastSeq, head.Trimmed
+	if err := s.readRecords(d); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	if err := s.derive(); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	return s, nil
+}
+
+func (s *State) readRecords(d *json.Decoder) error {
+	for n := int64(0); ; n++ {
+		var r record
+		if err := d.Decode(&r); err != nil {
+			return fmt.Errorf("record %d: %w: %w", n, ErrSnapshot, err)
+		}
+		if r.End != nil {
+			if _, err := d.Token(); *r.End != n || !errors.Is(err, io.EOF) {
+				return fmt.Errorf("ends after %d of %d records: %w", n, *r.End, ErrSnapshot)
+			}
+			return nil
+		}
+		if err := s.load(&r); err != nil {
+			return fmt.Errorf("record %d: %w", n, err)
+		}
+	}
+}
+
+// load stores one record. What it refers to comes before it.
+func (s *State) load(r *record) error {
+	switch {
+	case r.Config != nil:
+		s.v.config = r.Config
+		return checkConfig(r.Config)
+	case r.Node != nil:
+		return s.loadNode(r.Node)
+	case r.Job != nil:
+		return s.loadJob(r.Job)
+	case r.Reservation != nil:
+		s.v.reservations = append(s.v.reservations, r.Reservation)
+		return nil
+	case r.Key != nil:
+		s.remember(r.Key)
+		return nil
+	}
+	return fmt.Errorf("nothing known in it: %w", ErrSnapshot)
+}
+
+func (s *State) loadNode(n *Node) error {
+	if err := checkInventory(n); err != nil {
+		return err
+	}
+	if i := len(s.v.nodes); i > 0 && s.v.nodes[i-1].Name >= n.Name {
+		return fmt.Errorf("node %s is out of order: %w", n.Name, ErrSnapshot)
+	}
+	s.v.holdings.set(int64(len(s.v.nodes)), &holding{modified: s.v.index})
+	s.v.nodes = append(s.v.nodes, n)
+	return nil
+}

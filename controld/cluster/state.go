@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Limits of the state. Each keeps one map or list from growing without bound.
+const (
+	MaxJobs         = 1_000_000 // in the state, finished ones that are not trimmed included: a few GiB
+	MaxJobsPerCall  = 10_000    // in one SubmitJobs or ControlJobs: a few ms of Apply, during which nothing else is applied
+	MaxNodes        = 16_384    // beyond the 10,000 that scheduling is measured with
+	MaxKeys         = 1_000_000 // idempotency keys
+	MaxReservations = 1_024     // more would keep the cluster from being used
+	MaxQueues       = 1_024
+	MaxSpecBytes    = 2 << 20 // texts of one job: a script of 1 MiB and as much again
+	MaxExclude      = 16      // nodes that one job avoids; the oldest is forgiven
+)
+
+// State is the replicated state machine. It belongs to one goroutine; others read its views.
+type State struct {
+	v      View // the present; its tables are written through the methods of State only
+	cached *View
+
+	epoch     uint64 // raised by View: what carries an older one is shared with a view
+	gridEpoch uint64
+	slots     map[GroupKey]int64 // of v.groups
+	freeSlots []int64
+	nextSlot  int64
+	keyAt     map[keyName]int64 // of v.keys
+	firstKey  int64
+	nextKey   int64
+	njobs     int
+	faults    []error // illegal steps that Apply took, for Check
+}
+
+// New returns the empty state with a configuration, which must be the same on every replica.
+func New(cfg Config) *State {
+	s := &State{epoch: 1, gridEpoch: 1, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}}
+	s.v.config = &cfg
+	s.v.grid = newGrid(nil)
+	return s
+}
+
+// Index returns that of the last entry applied.
+func (s *State) Index() uint64 { return s.v.index }
+
+// At returns the last instant in the log.
+func (s *State) At() Instant { return s.v.at }
+
+// View returns the state as it is now. It may be called by the goroutine of Apply only; the result may be read by anyone.
+func (s *State) View() *View {
+	if s.cached != nil && s.cached.index == s.v.index {
+		return s.cached
+	}
+	s.epoch++
+	v := &View{
+		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed,
+		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
+		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(),
+		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
+	}
+	s.cached = v
+	return v
+}
+
+// Apply carries out one entry of the log. Its result is that of the command; its error is a refusal, which is as much a part of
+// the replicated history as a success. Only an *UnknownKindError means that this replica must stop.
+func (s *State) Apply(index uint64, e Entry) (any, error) {
+	if index <= s.v.index {
+		return nil, fmt.Errorf("entry %d after %d: %w", index, s.v.index, ErrOldIndex)
+	}
+	if !known(e.Command) {
+		return nil, &UnknownKindError{Kind: kindOf(e.Command)}
+	}
+	// The clock starts at 1, so that 0 can mean "not yet" everywhere.
+	s.v.index, s.v.at, s.v.wall = index, max(e.At, s.v.at, 1), e.Wall
+	switch c := e.Command.(type) {
+	case SubmitJobs:
+		return s.submitJobs(c)
+	case ControlJobs:
+		return s.controlJobs(c)
+	case RegisterNode:
+		return nil, s.registerNode(c)
+	case SetNodeState:
+		return nil, s.setNodeState(c)
+	case CommitPlan:
+		return s.commitPlan(c), nil
+	case NodeReport:
+		return nil, s.nodeReport(c)
+	case TrimHistory:
+		s.trimHistory(c)
+	case SetConfig:
+		return nil, s.setConfig(c)
+	}
+	return nil, nil
+}
+
+func known(c Command) bool {
+	switch c.(type) {
+	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig:
+		return true
+	}
+	return false
+}
+
+func kindOf(c Command) Kind {
+	if c == nil {
+		return ""
+	}
+	return c.Kind()
+}
+
+// now is the stamp of the command being applied.
+func (s *State) now() Stamp { return Stamp{At: s.v.at, Wall: s.v.wall} }
+
+// put stores a job that a command has made or changed, and keeps every index of jobs in step.
+func (s *State) put(next *Job) {
+	old := s.v.Job(next.ID)
+	s.witness(old, next)
+	s.store(old, next)
+}
+
+// store puts a job in place of old, which is nil for a new one.
+func (s *State) store(old, next *Job) {
+	next.modified = s.v.index
+	s.v.jobs.set(int64(next.ID), next)
+	s.queue(old, next)
+	switch wasLive := old != nil && old.Live() != nil; {
+	case next.Live() != nil:
+		s.v.live.set(int64(next.ID), next)
+	case wasLive:
+		s.v.live.drop(int64(next.ID))
+	}
+	if next.Seq > 0 {
+		s.v.finished.set(next.Seq, next)
+	}
+}
+
+// steps lists the states that may follow each state, itself left out.
+var steps = map[JobState][]JobState{
+	"":          {Pending},
+	Pending:     {Configuring, Cancelled},
+	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+	Running:     {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed},
+	Completing:  {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+}
+
+// witness records a step that the table of states does not allow, for Check to report.
+func (s *State) witness(old, next *Job) {
+	var from JobState
+	if old != nil {
+		from = old.State
+	}
+	if from == next.State && !from.Final() || slices.Contains(steps[from], next.State) || len(s.faults) >= 100 {
+		return
+	}
+	s.faults = append(s.faults, fmt.Errorf("job %d went from %q to %q at index %d", next.ID, from, next.State, s.v.index))
+}
+
+// ownGrid returns the grid ready to be written.
+func (s *State) ownGrid() *Grid {
+	if s.gridEpoch != s.epoch {
+		g := new(Grid)
+		g.CopyFrom(s.v.grid)
+		s.v.grid, s.gridEpoch = g, s.epoch
+	}
+	return s.v.grid
+}
+
+// trimHistory drops finished jobs, oldest first.
+func (s *State) trimHistory(c TrimHistory) {
+	for seq := s.v.trimmed + 1; seq <= min(c.UpTo, s.v.lastSeq); seq++ {
+		if j, ok := s.v.finished.get(seq); ok {
+			s.v.finished.drop(seq)
+			s.v.jobs.drop(int64(j.ID))
+			s.njobs--
+		}
+		s.v.trimmed = seq
+	}
+}
+
+func (s *State) setConfig(c SetConfig) error {
+	if err := checkConfig(&c.Config); err != nil {
+		return err
+	}
+	s.v.config = &c.Config
+	s.emit(Event{Type: EventConfig})
+	return nil
+}
+
+// checkConfig refuses what would make the state misbehave. What is merely unwise is for whoever proposes it to tell.
+func checkConfig(c *Config) error {
+	switch {
+	case len(c.Queues) == 0:
+		return fmt.Errorf("no queue: %w", ErrBadConfig)
+	case len(c.Queues) > MaxQueues:
+		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), MaxQueues, ErrBadConfig)
+	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
+		return fmt.Errorf("lease and node_down must be positive: %w", ErrBadConfig)
+	}
+	return nil
+}

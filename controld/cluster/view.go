@@ -1,0 +1,260 @@
+package cluster
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// View is the state at one index. It never changes: whoever holds one reads it without locks.
+type View struct {
+	index  uint64
+	at     Instant
+	wall   UnixMS
+	config *Config
+
+	lastJob JobID // the greatest id given
+	lastSeq int64 // the greatest history number given
+	trimmed int64 // history numbers up to here have left the state
+
+	jobs         table[*Job]
+	nodes        []*Node // by name
+	reservations []*Reservation
+	keys         table[*key] // by order of arrival
+
+	// What follows is derived from the above and not in the snapshot.
+	live     table[*Job] // with an attempt in progress
+	finished table[*Job] // by Seq
+	groups   table[*Group]
+	holdings table[*holding] // by position of the node
+	grid     *Grid
+	events   []Event
+}
+
+// Shape is what is alike in jobs that fit or fail together on the same nodes.
+type Shape struct {
+	Request Request
+	Workers int
+	PerNode int // workers that may share a node
+}
+
+// GroupKey is what the jobs of a group have in common.
+type GroupKey struct {
+	Account  string
+	Class    jobspec.Class
+	Priority int
+	Shape    Shape
+}
+
+// Group is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
+type Group struct {
+	Key     GroupKey
+	Req     Request
+	Workers int
+	Jobs    []*Job // oldest first, that is by id
+
+	epoch uint64 // at which the group was last replaced
+	array uint64 // at which Jobs got an array of its own
+}
+
+// DesiredWorker is a worker that a node should run or be stopping.
+type DesiredWorker struct {
+	Job    *Job
+	Worker int
+}
+
+// holding is what one node has been given.
+type holding struct {
+	workers  []heldWorker // by job and worker
+	ports    []int        // MASTER_PORTs in use, ascending
+	modified uint64
+}
+
+type heldWorker struct {
+	job    JobID
+	worker int
+}
+
+func (w heldWorker) compare(o heldWorker) int {
+	return cmp.Or(cmp.Compare(w.job, o.job), cmp.Compare(w.worker, o.worker))
+}
+
+// Index is that of the last command applied.
+func (v *View) Index() uint64 { return v.index }
+
+// At is the last instant in the log.
+func (v *View) At() Instant { return v.at }
+
+// Wall is the wall clock of the last command, for display.
+func (v *View) Wall() UnixMS { return v.wall }
+
+// Config returns the replicated configuration. The caller must not change it.
+func (v *View) Config() *Config { return v.config }
+
+// Job returns the job with an id, or nil if there is none or it has been trimmed.
+func (v *View) Job(id JobID) *Job {
+	j, _ := v.jobs.get(int64(id))
+	return j
+}
+
+// LastJob returns the greatest job id given so far.
+func (v *View) LastJob() JobID { return v.lastJob }
+
+// Jobs yields all jobs, the finished ones that have not been trimmed included, in order of id.
+func (v *View) Jobs() iter.Seq[*Job] { return v.jobs.values() }
+
+// Live yields the jobs with an attempt in progress, in order of id.
+func (v *View) Live() iter.Seq[*Job] { return v.live.values() }
+
+// Groups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: whoever
+// decides by it must order them.
+func (v *View) Groups() iter.Seq[*Group] { return v.groups.values() }
+
+// Nodes returns all nodes by name; their positions are those of the grid. The caller must not change it.
+func (v *View) Nodes() []*Node { return v.nodes }
+
+// Node returns the node with a name and its position, or nil and -1.
+func (v *View) Node(name string) (*Node, int) {
+	i, ok := v.position(name)
+	if !ok {
+		return nil, -1
+	}
+	return v.nodes[i], i
+}
+
+func (v *View) position(name string) (int, bool) {
+	return sort.Find(len(v.nodes), func(i int) int { return strings.Compare(name, v.nodes[i].Name) })
+}
+
+// Grid returns the room on every node. The caller must not change it, but CopyFrom it.
+func (v *View) Grid() *Grid { return v.grid }
+
+// Reservations returns the reservations in order of job id. The caller must not change it.
+func (v *View) Reservations() []*Reservation { return v.reservations }
+
+// Reservation returns a job's reservation, or nil.
+func (v *View) Reservation(id JobID) *Reservation {
+	if i, ok := v.findReservation(id); ok {
+		return v.reservations[i]
+	}
+	return nil
+}
+
+func (v *View) findReservation(id JobID) (int, bool) {
+	return slices.BinarySearchFunc(v.reservations, id, func(r *Reservation, id JobID) int { return cmp.Compare(r.Job, id) })
+}
+
+// Waive takes from g, a copy of the view's grid, the claims that do not bind a job: its own and, if it has one, those that were
+// made after it. That order keeps two holders of overlapping claims from waiting for each other. Apply asks Fits about a start
+// with the same claims waived. A job without a reservation is bound by all; then nothing changes.
+func (v *View) Waive(g *Grid, id JobID) { v.eachWaived(id, g.Unclaim) }
+
+// Reclaim undoes Waive.
+func (v *View) Reclaim(g *Grid, id JobID) { v.eachWaived(id, g.Claim) }
+
+func (v *View) eachWaived(id JobID, do func(node int, room Vector)) {
+	own := v.Reservation(id)
+	if own == nil {
+		return
+	}
+	for _, r := range v.reservations {
+		if r == own || cmp.Or(cmp.Compare(r.At, own.At), cmp.Compare(r.Job, own.Job)) > 0 {
+			v.eachClaim(r, do)
+		}
+	}
+}
+
+func (v *View) eachClaim(r *Reservation, do func(node int, room Vector)) {
+	for _, c := range r.Claims {
+		if i, ok := v.position(c.Node); ok {
+			do(i, c.Room)
+		}
+	}
+}
+
+// LastSeq returns the greatest history number given so far.
+func (v *View) LastSeq() int64 { return v.lastSeq }
+
+// Trimmed returns the history number up to which finished jobs have left the state.
+func (v *View) Trimmed() int64 { return v.trimmed }
+
+// Finished returns the finished jobs with a greater Seq, in its order.
+func (v *View) Finished(after int64) []*Job {
+	var jobs []*Job
+	for _, j := range v.finished.from(after + 1) {
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// JobModified returns the index at which a job last changed, 0 if there is no such job.
+func (v *View) JobModified(id JobID) uint64 {
+	if j := v.Job(id); j != nil {
+		return j.modified
+	}
+	return 0
+}
+
+// NodeModified returns the index at which the inventory of a node, or what it should run, last changed; 0 if there is no such node.
+func (v *View) NodeModified(name string) uint64 {
+	if h := v.holding(name); h != nil {
+		return h.modified
+	}
+	return 0
+}
+
+func (v *View) holding(name string) *holding {
+	i, ok := v.position(name)
+	if !ok {
+		return nil
+	}
+	h, _ := v.holdings.get(int64(i))
+	return h
+}
+
+// Desired returns the workers that a node should run or be stopping, by job and worker: those of live attempts that are not final.
+func (v *View) Desired(node string) []DesiredWorker {
+	h := v.holding(node)
+	if h == nil || len(h.workers) == 0 {
+		return nil
+	}
+	desired := make([]DesiredWorker, 0, len(h.workers))
+	for _, w := range h.workers {
+		desired = append(desired, DesiredWorker{Job: v.Job(w.job), Worker: w.worker})
+	}
+	return desired
+}
+
+// PortsUsed returns the MASTER_PORTs that live attempts hold on a node, ascending. The caller must not change it.
+func (v *View) PortsUsed(node string) []int {
+	if h := v.holding(node); h != nil {
+		return h.ports
+	}
+	return nil
+}
+
+// FreePort returns the lowest port of a node's range that nobody holds and that is not in taken, and false if there is none.
+func (v *View) FreePort(node string, taken ...int) (int, bool) {
+	n, _ := v.Node(node)
+	if n == nil || n.PortMin <= 0 {
+		return 0, false
+	}
+	used := v.PortsUsed(node)
+	for port := n.PortMin; port <= n.PortMax; port++ {
+		if _, held := slices.BinarySearch(used, port); !held && !slices.Contains(taken, port) {
+			return port, true
+		}
+	}
+	return 0, false
+}
+
+// Events returns what has happened after an index, oldest first, as far as this replica remembers: the last 10,000 events since it
+// started. The caller must not change it.
+func (v *View) Events(after uint64) []Event {
+	i := sort.Search(len(v.events), func(i int) bool { return v.events[i].Index > after })
+	return slices.Clip(v.events[i:])
+}
