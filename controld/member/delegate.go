@@ -2,6 +2,7 @@ package member
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -52,17 +53,24 @@ func (l *List) note(n *memberlist.Node, what string) {
 	}
 }
 
-// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. The later one, which finds its own name taken, gives
-// way; everybody says so in the log.
+// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. Both hear of it; the one that started later gives
+// way, so that a newcomer with a wrong name cannot stop a machine at work.
 func (l *List) NotifyConflict(existing, other *memberlist.Node) {
 	l.log.Error("two machines have the same name and role; rename one", "member", existing.Name,
 		"addr", existing.Address(), "other", other.Address())
 	if existing.Name != string(l.cfg.Meta.Role)+"/"+l.cfg.Name {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conflict = true
+	var m Meta
+	if err := json.Unmarshal(other.Meta, &m); err != nil {
+		return // NotifyAlive has complained
+	}
+	order := cmp.Or(cmp.Compare(m.Started, l.cfg.Meta.Started), cmp.Compare(other.Address(), existing.Address()))
+	if order < 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.conflict = true
+	}
 }
 
 // inConflict reports whether another machine uses this member's name.

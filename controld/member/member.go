@@ -43,6 +43,7 @@ type Meta struct {
 	Raft    string `json:"f,omitempty"` // host:port of its Raft listener, for controllers
 	Cluster string `json:"c,omitempty"` // cluster name; members that name different ones do not merge
 	Version string `json:"v,omitempty"`
+	Started int64  `json:"s,omitempty"` // wall clock, ms; Open sets it
 }
 
 // Peer is another member as gossip knows it.
@@ -95,6 +96,7 @@ type List struct {
 // Open starts to gossip. A cluster that cannot be reached yet is no error: [List.Run] goes on trying. Errors wrap ErrPortInUse or
 // ErrMetaTooLong where one of them is the reason.
 func Open(cfg Config) (*List, error) {
+	cfg.Meta.Started = time.Now().UnixMilli()
 	meta, err := encodeMeta(cfg)
 	if err != nil {
 		return nil, err
