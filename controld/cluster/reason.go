@@ -38,6 +38,9 @@ func (r Reason) plain() string {
 	case ReasonReservation:
 		return "the room it would need is reserved for " + jobOr(r.For, "another job")
 	case ReasonResources:
+		if r.Want > 0 && r.Fit >= r.Want {
+			return "" // it is not for lack of room: the text says what is missing
+		}
 		return "no node has enough free for one worker" + r.shortage()
 	case ReasonFragmentation:
 		return "enough is free in total, but not together on one node" + r.shortage()
@@ -48,6 +51,9 @@ func (r Reason) plain() string {
 	case ReasonNotAvail:
 		return "the nodes it could use are drained or avoided after failures there" + onNode(r.Node)
 	case ReasonBadConstraint:
+		if r.Fit > 0 {
+			return fmt.Sprintf("the whole cluster could hold only %d of its %d workers", r.Fit, r.Want)
+		}
 		return "no node of the cluster could ever run it" + r.shortage()
 	}
 	return r.plainOfJob()

@@ -1,0 +1,42 @@
+package sched
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// advice suggests what would let a job start sooner, or says nothing when waiting is all there is.
+func advice(t *trial, j *cluster.Job, why cluster.Reason) string {
+	switch why.Code {
+	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure:
+		return fmt.Sprintf("rota release %d lets it start", j.ID)
+	case cluster.ReasonHeldAdmin:
+		return fmt.Sprintf("ask an operator to release job %d", j.ID)
+	case cluster.ReasonBadConstraint:
+		return "ask for less in one worker, or for fewer workers"
+	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+		return "ask an operator about node " + why.Node
+	case cluster.ReasonResources, cluster.ReasonFragmentation, cluster.ReasonGang:
+		return t.smaller(j)
+	}
+	return ""
+}
+
+// smaller names a smaller gang or a smaller worker that would fit now: fewer workers first, then fewer GPUs in each.
+func (t *trial) smaller(j *cluster.Job) string {
+	g := t.gang(j)
+	for g.Workers = j.Workers - 1; g.Workers > 0; g.Workers-- {
+		if t.room.Fits(g) {
+			return fmt.Sprintf("with count = %d it would fit now", g.Workers)
+		}
+	}
+	g.Workers = j.Workers
+	for gpus := j.Request.Active.GPUs/1000 - 1; gpus > 0; gpus-- {
+		g.Request.Active.GPUs, g.Request.Resident.GPUs = gpus*1000, gpus*1000
+		if t.room.Fits(g) {
+			return fmt.Sprintf("with gpus = %d it would fit now", gpus)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+package sched
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// crowd is a large cluster without the checks of a world.
+type crowd struct {
+	state *cluster.State
+	index uint64
+	now   cluster.Instant
+}
+
+func newCrowd(b *testing.B, nodes int) *crowd {
+	c := &crowd{state: cluster.New(cluster.DefaultConfig()), now: 1000}
+	for i := range nodes {
+		c.apply(b, cluster.RegisterNode{Node: makeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
+	}
+	return c
+}
+
+func (c *crowd) apply(b *testing.B, command cluster.Command) {
+	c.index++
+	if _, err := c.state.Apply(c.index, cluster.Entry{Stamp: cluster.Stamp{At: c.now, Wall: 1}, Command: command}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// submit adds n jobs of 200 shapes, which with 8 accounts and both classes make 3,200 groups.
+func (c *crowd) submit(b *testing.B, n, shapes int) {
+	var batch []*jobspec.Job
+	for i := range n {
+		s := i % shapes
+		spec, _ := makeJob("j", nil)
+		spec.Account = fmt.Sprintf("a%d", i/shapes%8)
+		if i/shapes/8%2 == 0 {
+			spec.Class = jobspec.TE
+		}
+		r := &spec.Groups[0].Tasks[0].Resources
+		r.GPUs, r.Cores, r.Memory = 1+s%8, 1+s/8%5, jobspec.Bytes(1+s/40)*jobspec.GiB
+		spec.Groups[0].Count = 1
+		if s%10 == 9 {
+			spec.Groups[0].Count = 2
+		}
+		batch = append(batch, spec)
+		if len(batch) == 1000 || i == n-1 {
+			c.apply(b, cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: batch})
+			batch = nil
+		}
+	}
+}
+
+func (c *crowd) cycle(b *testing.B) int {
+	v := c.state.View()
+	plan, _ := Cycle(v, c.now, v.Config().Policy)
+	if len(plan.Actions) > 0 {
+		c.apply(b, plan)
+	}
+	return len(plan.Actions)
+}
+
+// BenchmarkArrival is one more job in front of a full cluster: 10,000 nodes, 100,000 pending jobs in 3,200 groups.
+func BenchmarkArrival(b *testing.B) {
+	c := newCrowd(b, 10_000)
+	c.submit(b, 40_000, 200)
+	for c.cycle(b) > 0 {
+	}
+	c.submit(b, 100_000, 200)
+	for c.cycle(b) > 0 {
+	}
+	live, groups, pending := c.sizes()
+	b.Logf("%d running, %d pending in %d groups", live, pending, groups)
+	for b.Loop() {
+		c.submit(b, 1, 1)
+		c.cycle(b)
+	}
+}
+
+// BenchmarkReasons explains every job of a full queue.
+func BenchmarkReasons(b *testing.B) {
+	c := newCrowd(b, 10_000)
+	c.submit(b, 140_000, 200)
+	for c.cycle(b) > 0 {
+	}
+	v := c.state.View()
+	for b.Loop() {
+		reason := Reasons(v, c.now, v.Config().Policy)
+		for j := range v.Jobs() {
+			reason(j.ID)
+		}
+	}
+}
+
+func (c *crowd) sizes() (live, groups, pending int) {
+	v := c.state.View()
+	for range v.Live() {
+		live++
+	}
+	for g := range v.Groups() {
+		groups++
+		pending += len(g.Jobs)
+	}
+	return live, groups, pending
+}
+
+// BenchmarkFill is one cycle that starts what fits of 10,000 pending jobs on 1,000 empty nodes of 8 GPUs.
+func BenchmarkFill(b *testing.B) {
+	for _, shapes := range []int{200, 1} {
+		b.Run(fmt.Sprintf("shapes=%d", shapes), func(b *testing.B) {
+			c := newCrowd(b, 1000)
+			c.submit(b, 10_000, shapes)
+			v := c.state.View()
+			starts := 0
+			for b.Loop() {
+				plan, _ := Cycle(v, c.now, v.Config().Policy)
+				starts = len(plan.Actions)
+			}
+			b.ReportMetric(float64(starts), "starts")
+		})
+	}
+}

@@ -1,0 +1,41 @@
+// Package sched decides which jobs start, stop and wait.
+//
+// [Cycle] is a function from a view of the state to a plan: it reads no clock, keeps nothing between calls and changes nothing.
+// The plan becomes real when cluster.Apply has checked each action with the same feasibility function that decided. Phases run in
+// the order in which Cycle names them, one file each; a phase reads the trial, a scratch copy of the grid on which it tries
+// things out, and appends actions.
+//
+// # Who goes first
+//
+// Trial-and-error jobs before best-effort ones, then the higher priority, then the older job. Held jobs and jobs in back-off
+// stand aside and block nobody.
+//
+// # Bounded bypass
+//
+// A job that does not fit lets later ones pass, so that no GPU idles while somebody could use it. To keep it from waiting for
+// ever, the first blocked job of each account, its head, gets a reservation when it has waited for ReserveAfterMS or when MaxBypass starts
+// have gone past it; only the first head without a reservation is counted. An account holds at most one reservation and the
+// cluster at most [MaxReservations]. See reserve.go for the nodes that are chosen. Each start names the head that it goes past, and
+// Apply counts it in Job.Bypassed: the bound survives a change of leader and costs no log entry of its own.
+package sched
+
+import "github.com/rota-hpc/rota/controld/cluster"
+
+// MaxReservations bounds the reservations of the whole cluster: each one keeps room idle, and beyond a few heads the room ahead
+// is guesswork anyway.
+const MaxReservations = 16
+
+// Cycle decides what to do at now, given everything in v. The plan may be empty. The second result is the next instant, later
+// than now, at which another cycle could decide otherwise although nothing has changed by then; 0 if there is none.
+func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
+	t := decide(v, now, p)
+	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions}, t.wake
+}
+
+// decide runs the phases. What it returns says more than the plan, which is what Explain needs.
+func decide(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
+	t := newTrial(v, now, p)
+	expire(t)
+	place(t, order(t))
+	return t
+}

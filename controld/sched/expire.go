@@ -1,0 +1,85 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// expire ends what has run out of time: attempts at their limit, attempts on nodes that have been silent for so long that their
+// shims must have stopped them, and reservations. What it stops still holds its room: that is freed by reports, not by hope.
+func expire(t *trial) {
+	lost := lostNodes(t)
+	for j := range t.view.Live() {
+		a := j.Live()
+		if endLost(t, lost, j, a) {
+			continue
+		}
+		stopAtLimit(t, j, a)
+	}
+	for _, r := range t.view.Reservations() {
+		if r.Until > t.now && t.waits(r.Job) {
+			t.wakeAt(r.Until)
+			t.holders[r.Job] = r
+			continue
+		}
+		t.unreserve(r)
+	}
+}
+
+// lostNodes returns, for every node that is down, the instant from which nothing can run there any more: its shims' leases are
+// over and so is the margin for clocks that drift. Nil if no node is down.
+func lostNodes(t *trial) map[string]cluster.Instant {
+	c := t.view.Config()
+	var lost map[string]cluster.Instant
+	for _, n := range t.view.Nodes() {
+		if n.State != cluster.NodeDown {
+			continue
+		}
+		if lost == nil {
+			lost = make(map[string]cluster.Instant)
+		}
+		lost[n.Name] = n.Since.At + cluster.Instant(c.LeaseMS+c.MarginMS)
+	}
+	return lost
+}
+
+// endLost ends an attempt that has a worker on a lost node, and reports whether it did.
+func endLost(t *trial, lost map[string]cluster.Instant, j *cluster.Job, a *cluster.Attempt) bool {
+	if len(lost) == 0 {
+		return false
+	}
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		over, down := lost[w.Node]
+		if !down || w.State.Final() {
+			continue
+		}
+		if over <= t.now {
+			t.act(cluster.Action{End: &cluster.EndAttempt{Job: j.ID, Attempt: a.N, Cause: cluster.CauseNodeLost}})
+			return true
+		}
+		t.wakeAt(over)
+	}
+	return false
+}
+
+// stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its workers ran. An attempt that
+// is being stopped already is left alone: its grace is never restarted.
+func stopAtLimit(t *trial, j *cluster.Job, a *cluster.Attempt) {
+	end, limited := endOf(j, a)
+	if !limited || a.Stop != nil {
+		return
+	}
+	if end > t.now {
+		t.wakeAt(end)
+		return
+	}
+	t.act(cluster.Action{Stop: &cluster.StopJob{Job: j.ID, Attempt: a.N, Cause: cluster.CauseTimeout}})
+}
+
+// endOf returns when an attempt that runs reaches the job's time limit; false if it does not run yet or has no limit.
+func endOf(j *cluster.Job, a *cluster.Attempt) (cluster.Instant, bool) {
+	if j.Limit <= 0 || a.Started == (cluster.Stamp{}) {
+		return 0, false
+	}
+	return a.Started.At + cluster.Instant(j.Limit)*1000, true
+}

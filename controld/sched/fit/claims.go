@@ -1,0 +1,85 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Claim puts a reservation on the copy.
+func (r *Room) Claim(v *cluster.Reservation) {
+	r.reservations = append(r.reservations, v)
+	r.each(v, r.grid.Claim)
+}
+
+// Unclaim lifts a job's reservation, if it has one.
+func (r *Room) Unclaim(id cluster.JobID) {
+	i := slices.IndexFunc(r.reservations, func(v *cluster.Reservation) bool { return v.Job == id })
+	if i < 0 {
+		return
+	}
+	r.each(r.reservations[i], r.grid.Unclaim)
+	r.reservations = slices.Delete(r.reservations, i, i+1)
+}
+
+// Waive lifts the claims that do not bind a job, until the function that it returns is called: those of its own reservation and
+// of later ones, as View.Waive does. A job without a reservation is bound by all.
+func (r *Room) Waive(id cluster.JobID) (restore func()) {
+	i := slices.IndexFunc(r.reservations, func(v *cluster.Reservation) bool { return v.Job == id })
+	if i < 0 {
+		return func() {}
+	}
+	own := r.reservations[i]
+	var waived []*cluster.Reservation
+	for _, v := range r.reservations {
+		if cmp.Or(cmp.Compare(v.At, own.At), cmp.Compare(v.Job, own.Job)) >= 0 {
+			waived = append(waived, v)
+			r.each(v, r.grid.Unclaim)
+		}
+	}
+	return func() {
+		for _, v := range waived {
+			r.each(v, r.grid.Claim)
+		}
+	}
+}
+
+func (r *Room) each(v *cluster.Reservation, do func(node int, room cluster.Vector)) {
+	for _, c := range v.Claims {
+		if _, i := r.view.Node(c.Node); i >= 0 {
+			do(i, c.Room)
+		}
+	}
+}
+
+// Claimant returns the first job other than id that claims room on a node, 0 if none.
+func (r *Room) Claimant(node int, id cluster.JobID) cluster.JobID {
+	name := r.grid.Node(node).Name
+	for _, v := range r.reservations {
+		if v.Job != id && slices.ContainsFunc(v.Claims, func(c cluster.Claim) bool { return c.Node == name }) {
+			return v.Job
+		}
+	}
+	return 0
+}
+
+// Usable reports whether a gang may use a node at all: it is up and not avoided.
+func (r *Room) Usable(node int, g Gang) bool {
+	return r.grid.Up(node) && !slices.Contains(g.Exclude, node)
+}
+
+// Total returns all that a node has.
+func (r *Room) Total(node int) cluster.Vector { return r.grid.Capacity(node) }
+
+// Free returns what is free on a node, claims disregarded.
+func (r *Room) Free(node int) cluster.Request {
+	return cluster.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
+}
+
+// Available returns what is free on a node and claimed by nobody whose claim has not been waived. It can be negative: claims may be
+// for more than is free.
+func (r *Room) Available(node int) cluster.Request {
+	free, claimed := r.Free(node), r.grid.Claimed(node)
+	return cluster.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
+}

@@ -1,0 +1,72 @@
+package fit
+
+import (
+	"math"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Times returns the request of n workers on one node.
+func Times(r cluster.Request, n int) cluster.Request {
+	return cluster.Request{Active: times(r.Active, n), Resident: times(r.Resident, n)}
+}
+
+// Plus adds two amounts of room.
+func Plus(a, b cluster.Request) cluster.Request {
+	return cluster.Request{Active: plus(a.Active, b.Active), Resident: plus(a.Resident, b.Resident)}
+}
+
+// Within reports whether need is not more than free in any respect.
+func Within(need, free cluster.Request) bool {
+	return within(need.Active, free.Active) && within(need.Resident, free.Resident)
+}
+
+// Both is a node's capacity as room for the active and for the resident.
+func Both(v cluster.Vector) cluster.Request { return cluster.Request{Active: v, Resident: v} }
+
+// Capacity returns how many workers of a gang free room on one node holds, at most as many as may share a node.
+func Capacity(g Gang, free cluster.Request) int {
+	n := int64(min(g.PerNode, g.Workers))
+	for _, pair := range [][2]cluster.Vector{{g.Request.Active, free.Active}, {g.Request.Resident, free.Resident}} {
+		need, have := pair[0], pair[1]
+		n = min(n, ratio(need.Cores, have.Cores), ratio(int64(need.Memory), int64(have.Memory)), ratio(need.GPUs, have.GPUs))
+	}
+	return int(n)
+}
+
+// ratio returns how often need goes into have; what is not needed sets no bound.
+func ratio(need, have int64) int64 {
+	switch {
+	case need <= 0:
+		return math.MaxInt64
+	case have <= 0:
+		return 0
+	}
+	return have / need
+}
+
+func times(v cluster.Vector, n int) cluster.Vector {
+	v.Cores *= int64(n)
+	v.Memory *= jobspec.Bytes(n)
+	v.GPUs *= int64(n)
+	return v
+}
+
+func plus(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
+}
+
+func minus(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
+}
+
+// AtLeast returns an amount that covers both the active and the resident part of a request.
+func AtLeast(r cluster.Request) cluster.Vector {
+	a, b := r.Active, r.Resident
+	return cluster.Vector{Cores: max(a.Cores, b.Cores), Memory: max(a.Memory, b.Memory), GPUs: max(a.GPUs, b.GPUs)}
+}
+
+func within(need, free cluster.Vector) bool {
+	return ratio(need.Cores, free.Cores) > 0 && ratio(int64(need.Memory), int64(free.Memory)) > 0 && ratio(need.GPUs, free.GPUs) > 0
+}

@@ -1,0 +1,176 @@
+package sched
+
+import (
+	"cmp"
+	"container/heap"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// compare is the order in which jobs are served. It is total: the id, which grows with age, comes last.
+func compare(a, b *cluster.Job) int {
+	return cmp.Or(
+		cmp.Compare(classRank(a.Class), classRank(b.Class)),
+		cmp.Compare(b.Priority, a.Priority),
+		cmp.Compare(a.ID, b.ID))
+}
+
+func classRank(c jobspec.Class) int {
+	if c == jobspec.TE {
+		return 0
+	}
+	return 1
+}
+
+// contender is what stands in line: the first job of a group that may start, with the rest of its group behind it. A job
+// that holds a reservation stands alone, because it sees more room than its like.
+type contender struct {
+	job   *cluster.Job
+	gang  fit.Gang
+	group *cluster.Group // nil for a job alone
+	next  int            // index in group.Jobs of the first one behind job
+}
+
+// line is all waiting jobs, best first: the open ones, whose request fits as far as is known, and the heads, which are
+// blocked jobs whose turn comes only to be protected from being passed for ever.
+type line struct {
+	open  contenders
+	heads contenders
+	first map[string]*cluster.Job // the first blocked job of each account
+	seen  frontier
+}
+
+// order forms the line. Every group is looked at once; every distinct request is searched for once at most, and not at all if it
+// asks for at least as much as one that has failed.
+func order(t *trial) *line {
+	l := &line{first: map[string]*cluster.Job{}}
+	for _, r := range t.view.Reservations() {
+		if t.holders[r.Job] != nil {
+			l.standAlone(t, t.view.Job(r.Job))
+		}
+	}
+	for g := range t.view.Groups() {
+		c := &contender{group: g}
+		if c.advance(t) {
+			l.screen(t, c)
+		}
+	}
+	heap.Init(&l.open)
+	heap.Init(&l.heads)
+	return l
+}
+
+// standAlone lines up the holder of a reservation. It is never screened: its own claim makes the difference.
+func (l *line) standAlone(t *trial, j *cluster.Job) {
+	if t.startable(j) {
+		l.open = append(l.open, &contender{job: j, gang: t.gang(j)})
+	}
+}
+
+// screen lets a group in if its first job fits. One that avoids nodes speaks for itself alone: behind it the next is asked.
+func (l *line) screen(t *trial, c *contender) {
+	for l.seen.fails(t.room, c.gang) {
+		l.block(c)
+		if len(c.gang.Exclude) == 0 || !c.advance(t) {
+			return
+		}
+	}
+	l.open = append(l.open, c)
+}
+
+// advance moves on to the group's next job that may start and reports whether there is one.
+func (c *contender) advance(t *trial) bool {
+	if c.group == nil {
+		return false
+	}
+	for c.next < len(c.group.Jobs) {
+		j := c.group.Jobs[c.next]
+		c.next++
+		if t.holders[j.ID] == nil && t.startable(j) {
+			c.job, c.gang = j, t.gang(j)
+			return true
+		}
+	}
+	return false
+}
+
+// block notes a job that does not fit. Only the first of its account can become a head.
+func (l *line) block(c *contender) bool {
+	first := l.first[c.job.Account]
+	if first != nil && compare(first, c.job) <= 0 {
+		return false
+	}
+	l.first[c.job.Account] = c.job
+	l.heads = append(l.heads, &contender{job: c.job, gang: c.gang})
+	return true
+}
+
+// fail takes the best open contender, which has just been found not to fit, out of the line, and with it all that ask for no
+// less. Doing this at once keeps the heap free of groups that would be tried in vain one by one. A job that avoids nodes fails
+// for itself alone, so the next of its group takes its place.
+func (l *line) fail(t *trial) {
+	c := l.open[0]
+	if len(c.gang.Exclude) > 0 || c.group == nil {
+		l.drop(c)
+		if c.advance(t) {
+			heap.Fix(&l.open, 0)
+			return
+		}
+		heap.Pop(&l.open)
+		return
+	}
+	l.seen.add(c.gang)
+	kept := l.open[:0]
+	for _, o := range l.open {
+		if o.group != nil && l.seen.covers(o.gang) {
+			l.drop(o)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	clear(l.open[len(kept):])
+	l.open = kept
+	heap.Init(&l.open)
+}
+
+func (l *line) drop(c *contender) {
+	if l.block(c) {
+		heap.Fix(&l.heads, len(l.heads)-1)
+	}
+}
+
+// nextHead returns the first head if its turn comes before that of every open contender, and takes it out.
+func (l *line) nextHead() *contender {
+	for len(l.heads) > 0 {
+		h := l.heads[0]
+		if len(l.open) > 0 && compare(l.open[0].job, h.job) < 0 {
+			return nil
+		}
+		heap.Pop(&l.heads)
+		if l.first[h.job.Account] == h.job { // else an earlier one of its account was blocked after it
+			return h
+		}
+	}
+	return nil
+}
+
+// contenders is a heap, best first.
+type contenders []*contender
+
+func (c contenders) Len() int           { return len(c) }
+func (c contenders) Less(i, j int) bool { return compare(c[i].job, c[j].job) < 0 }
+func (c contenders) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
+
+// Push implements heap.Interface.
+func (c *contenders) Push(x any) { *c = append(*c, x.(*contender)) }
+
+// Pop implements heap.Interface.
+func (c *contenders) Pop() any {
+	old := *c
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*c = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,131 @@
+package sched
+
+import (
+	"container/heap"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// place starts what fits, in order, and sees to it that a blocked head is not passed without bound.
+func place(t *trial, l *line) {
+	b := bypass{reserved: map[string]bool{}}
+	b.recall(t)
+	for {
+		if h := l.nextHead(); h != nil {
+			b.consider(t, h)
+			continue
+		}
+		if len(l.open) == 0 {
+			return
+		}
+		c := l.open[0]
+		spots, ok := t.room.Place(c.gang)
+		if !ok {
+			l.fail(t)
+			continue
+		}
+		t.start(c, spots, b.past())
+		b.passed(t)
+		if c.advance(t) {
+			heap.Fix(&l.open, 0)
+		} else {
+			heap.Pop(&l.open)
+		}
+	}
+}
+
+// start plans a job's next attempt and takes its room on the trial. The first place gets the port at which the gang meets.
+func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
+	port := t.room.Take(c.gang, spots)
+	places := make([]cluster.Place, 0, c.gang.Workers)
+	for _, s := range spots {
+		t.fresh = append(t.fresh, fresh{s.Node, release{at: t.startedNow(c.job), room: c.job.Request}})
+		places = append(places, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs})
+	}
+	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Places: places, Port: port, Past: past}})
+	t.started[c.job.ID] = true
+	delete(t.holders, c.job.ID)
+}
+
+// gang returns what a job asks of a placement.
+func (t *trial) gang(j *cluster.Job) fit.Gang {
+	g := fit.Gang{Shape: cluster.ShapeOf(j), For: j.ID}
+	for _, name := range j.Exclude {
+		if _, i := t.view.Node(name); i >= 0 {
+			g.Exclude = append(g.Exclude, i)
+		}
+	}
+	return g
+}
+
+// bypass keeps count of how often blocked heads are passed.
+type bypass struct {
+	waiting  []blocked       // heads without a reservation, in order; starts are counted against the first
+	reserved map[string]bool // accounts that hold a reservation
+}
+
+// blocked is a head and how many starts have gone past it, those of this cycle included.
+type blocked struct {
+	contender *contender
+	passed    int
+}
+
+// recall notes who holds a reservation already.
+func (b *bypass) recall(t *trial) {
+	for _, r := range t.view.Reservations() {
+		if t.holders[r.Job] != nil {
+			b.reserved[t.view.Job(r.Job).Account] = true
+		}
+	}
+}
+
+// consider protects a head whose turn it is: with a reservation if that is due, else by counting who passes.
+func (b *bypass) consider(t *trial, h *contender) {
+	if t.holders[h.job.ID] != nil || b.reserved[h.job.Account] {
+		return
+	}
+	due := h.job.Eligible + cluster.Instant(t.policy.ReserveAfterMS)
+	if t.now >= due || h.job.Bypassed >= t.policy.MaxBypass {
+		b.reserve(t, h)
+		return
+	}
+	t.wakeAt(due)
+	b.waiting = append(b.waiting, blocked{contender: h, passed: h.job.Bypassed})
+}
+
+// past returns the head that the next start goes past, 0 if none.
+func (b *bypass) past() cluster.JobID {
+	if len(b.waiting) == 0 {
+		return 0
+	}
+	return b.waiting[0].contender.job.ID
+}
+
+// passed counts a start. The head that has been passed often enough gets its room reserved before the next one.
+func (b *bypass) passed(t *trial) {
+	if len(b.waiting) == 0 {
+		return
+	}
+	b.waiting[0].passed++
+	if b.waiting[0].passed < t.policy.MaxBypass {
+		return
+	}
+	b.reserve(t, b.waiting[0].contender)
+	b.waiting = b.waiting[1:]
+}
+
+// reserve keeps room for a head if there is a set of nodes that could ever hold it and the cluster's limit allows it.
+func (b *bypass) reserve(t *trial, h *contender) {
+	if len(t.holders) >= MaxReservations {
+		return
+	}
+	claims := soonest(t, h)
+	if claims == nil {
+		return
+	}
+	b.reserved[h.job.Account] = true
+	t.reserve(&cluster.Reservation{
+		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS),
+	})
+}

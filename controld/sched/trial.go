@@ -1,0 +1,72 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// trial is what one cycle works on: a scratch copy of the free room, what has been decided so far, and why the rest waits.
+type trial struct {
+	view    *cluster.View
+	now     cluster.Instant
+	policy  cluster.Policy
+	room    *fit.Room
+	actions []cluster.Action
+	wake    cluster.Instant
+	holders map[cluster.JobID]*cluster.Reservation // reservations in force, those made in this cycle included
+	started map[cluster.JobID]bool
+	fresh   []fresh // room taken in this cycle
+}
+
+// fresh is the room of a worker that this cycle has started.
+type fresh struct {
+	node int
+	release
+}
+
+func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
+	return &trial{
+		view: v, now: now, policy: p, room: fit.NewRoom(v),
+		holders: map[cluster.JobID]*cluster.Reservation{}, started: map[cluster.JobID]bool{},
+	}
+}
+
+func (t *trial) act(a cluster.Action) { t.actions = append(t.actions, a) }
+
+// wakeAt asks for a cycle at an instant; one that has passed is no reason to wake.
+func (t *trial) wakeAt(at cluster.Instant) {
+	if at > t.now && (t.wake == 0 || at < t.wake) {
+		t.wake = at
+	}
+}
+
+// waits reports whether a job is pending and nobody holds it.
+func (t *trial) waits(id cluster.JobID) bool {
+	j := t.view.Job(id)
+	return j != nil && j.State == cluster.Pending && j.Hold == cluster.NotHeld
+}
+
+// startable reports whether j may start now as far as it alone is concerned. A job in back-off is looked at again when it is over.
+func (t *trial) startable(j *cluster.Job) bool {
+	if j.Hold != cluster.NotHeld {
+		return false
+	}
+	if j.Eligible > t.now {
+		t.wakeAt(j.Eligible)
+		return false
+	}
+	return true
+}
+
+func (t *trial) unreserve(r *cluster.Reservation) {
+	id := r.Job
+	t.act(cluster.Action{Unreserve: &id})
+	t.room.Unclaim(id)
+}
+
+func (t *trial) reserve(r *cluster.Reservation) {
+	t.act(cluster.Action{Reserve: r})
+	t.room.Claim(r)
+	t.holders[r.Job] = r
+	t.wakeAt(r.Until)
+}

@@ -1,0 +1,463 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// world is a cluster that a scenario plays on: the real state and the real cycle, with nodes that do what the script says.
+type world struct {
+	state *cluster.State
+	index uint64
+	now   cluster.Instant
+	ids   map[string]cluster.JobID
+	names map[cluster.JobID]string
+	boots map[string]int
+	out   strings.Builder
+}
+
+func newWorld() *world {
+	c := cluster.DefaultConfig()
+	return &world{
+		state: cluster.New(c), now: 1000, ids: map[string]cluster.JobID{}, names: map[cluster.JobID]string{}, boots: map[string]int{},
+	}
+}
+
+// apply proposes a command and checks every invariant after it.
+func (w *world) apply(c cluster.Command) (any, error) {
+	w.index++
+	result, err := w.state.Apply(w.index, cluster.Entry{Stamp: cluster.Stamp{At: w.now, Wall: cluster.UnixMS(w.now)}, Command: c})
+	if broken := w.state.Check(); broken != nil {
+		return result, fmt.Errorf("after %s: %w", c.Kind(), broken)
+	}
+	return result, err
+}
+
+// run carries out one line of a scenario and appends what it says to out.
+func (w *world) run(line string) error {
+	words := strings.Fields(line)
+	verb, rest := words[0], words[1:]
+	names, options := split(rest)
+	switch verb {
+	case "policy":
+		return w.policy(options)
+	case "node":
+		return w.node(names[0], options)
+	case "down", "up", "drain":
+		return w.setNode(verb, names)
+	case "submit":
+		return w.submit(names, options)
+	case "hold", "release", "cancel", "requeue":
+		return w.control(cluster.Verb(verb), names)
+	case "run":
+		return w.each(names, func(j *cluster.Job) error { return w.bring(j, options, cluster.WorkerCreated, cluster.WorkerRunning) })
+	case "exit":
+		return w.each(names, func(j *cluster.Job) error { return w.bring(j, options, cluster.WorkerExited) })
+	case "break":
+		return w.each(names, func(j *cluster.Job) error { return w.bring(j, options, cluster.WorkerFailed) })
+	case "advance":
+		return w.advance(names[0])
+	case "cycle":
+		return w.cycle()
+	case "plan":
+		return w.plan()
+	case "why":
+		return w.each(names, w.why)
+	case "waiting":
+		return w.waiting()
+	case "jobs":
+		return w.jobs()
+	}
+	return fmt.Errorf("no command %q", verb)
+}
+
+// split tells words from key=value options.
+func split(words []string) (names []string, options map[string]string) {
+	options = map[string]string{}
+	for _, word := range words {
+		if k, v, ok := strings.Cut(word, "="); ok {
+			options[k] = v
+		} else {
+			names = append(names, word)
+		}
+	}
+	return names, options
+}
+
+func (w *world) say(format string, args ...any) { fmt.Fprintf(&w.out, format+"\n", args...) }
+
+// policy changes the configuration: reserve-after, reserve-hold, lease, margin, max-bypass.
+func (w *world) policy(options map[string]string) error {
+	c := *w.state.View().Config()
+	for k, v := range options {
+		var err error
+		switch k {
+		case "max-bypass":
+			c.Policy.MaxBypass, err = strconv.Atoi(v)
+		case "reserve-after":
+			c.Policy.ReserveAfterMS, err = milliseconds(v)
+		case "reserve-hold":
+			c.Policy.ReserveHoldMS, err = milliseconds(v)
+		case "lease":
+			c.LeaseMS, err = milliseconds(v)
+		case "margin":
+			c.MarginMS, err = milliseconds(v)
+		default:
+			err = fmt.Errorf("no setting %q", k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := w.apply(cluster.SetConfig{Config: c})
+	return err
+}
+
+// node registers a node: gpus, cores, memory (GiB), ports (how many), reboot (any value: a new boot id).
+func (w *world) node(name string, options map[string]string) error {
+	gpus, cores, memory, ports := 0, 64, 256, 100
+	for k, v := range options {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return err
+		}
+		switch k {
+		case "gpus":
+			gpus = n
+		case "cores":
+			cores = n
+		case "memory":
+			memory = n
+		case "ports":
+			ports = n
+		default:
+			return fmt.Errorf("no property %q of a node", k)
+		}
+	}
+	_, err := w.apply(cluster.RegisterNode{Node: makeNode(name, gpus, cores, memory, ports)})
+	return err
+}
+
+func makeNode(name string, gpus, cores, memoryGiB, ports int) cluster.Node {
+	n := cluster.Node{
+		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
+		Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
+	}
+	for i := range gpus {
+		n.GPUs = append(n.GPUs, cluster.GPU{
+			UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated", Memory: 80 * jobspec.GiB, Minor: -1, Healthy: true,
+		})
+	}
+	return n
+}
+
+func (w *world) setNode(verb string, names []string) error {
+	states := map[string]cluster.NodeState{"down": cluster.NodeDown, "up": cluster.NodeUp, "drain": cluster.NodeDrained}
+	for _, name := range names {
+		if _, err := w.apply(cluster.SetNodeState{Node: name, State: states[verb]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS or gpus=N, cores, memory (GiB), limit, account, per-node,
+// retries, hold.
+func (w *world) submit(names []string, options map[string]string) error {
+	for _, name := range names {
+		spec, err := makeJob(name, options)
+		if err != nil {
+			return err
+		}
+		result, err := w.apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: 1000, GID: 1000, User: "ada"}, Jobs: []*jobspec.Job{spec}})
+		if err != nil {
+			return err
+		}
+		id := result.([]cluster.JobID)[0]
+		w.ids[name], w.names[id] = id, name
+	}
+	return nil
+}
+
+func makeJob(name string, options map[string]string) (*jobspec.Job, error) {
+	r := jobspec.Resources{Cores: 1, Memory: jobspec.GiB}
+	spec := &jobspec.Job{Name: name, Class: jobspec.BE, Queue: "default", Account: "default", Workdir: "/home/ada"}
+	group := jobspec.Group{Name: "main", Count: 1}
+	for k, v := range options {
+		if err := setOption(spec, &group, &r, k, v); err != nil {
+			return nil, err
+		}
+	}
+	group.Tasks = []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: r}}
+	spec.Groups = []jobspec.Group{group}
+	return spec, nil
+}
+
+func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
+	n, err := strconv.Atoi(v)
+	switch k {
+	case "class":
+		spec.Class, err = jobspec.Class(v), nil
+	case "account":
+		spec.Account, err = v, nil
+	case "hold":
+		spec.Hold, err = true, nil
+	case "priority":
+		spec.Priority = &n
+	case "gpus":
+		r.GPUs = n
+	case "cores":
+		r.Cores = n
+	case "memory":
+		r.Memory = jobspec.Bytes(n) * jobspec.GiB
+	case "per-node":
+		group.MaxWorkersPerNode = n
+	case "retries":
+		spec.Restart = &jobspec.Restart{Attempts: n, Delay: 30, Window: 86400}
+	case "gang":
+		_, err = fmt.Sscanf(v, "%dx%d", &group.Count, &r.GPUs)
+	case "limit":
+		var ms int64
+		ms, err = milliseconds(v)
+		spec.TimeLimit = jobspec.Seconds(ms / 1000)
+	default:
+		err = fmt.Errorf("no property %q of a job", k)
+	}
+	return err
+}
+
+func (w *world) control(verb cluster.Verb, names []string) error {
+	return w.each(names, func(j *cluster.Job) error {
+		result, err := w.apply(cluster.ControlJobs{Verb: verb, IDs: []cluster.JobID{j.ID}, By: j.Owner.UID})
+		if err != nil {
+			return err
+		}
+		return result.([]cluster.ControlResult)[0].Err
+	})
+}
+
+func (w *world) each(names []string, do func(*cluster.Job) error) error {
+	for _, name := range names {
+		j := w.state.View().Job(w.ids[name])
+		if j == nil {
+			return fmt.Errorf("no job %q", name)
+		}
+		if err := do(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bring reports that a job's workers have come to each state in turn: all that are not final, or those on=NODE, with code=N.
+func (w *world) bring(j *cluster.Job, options map[string]string, states ...cluster.WorkerState) error {
+	a := j.Live()
+	if a == nil {
+		return fmt.Errorf("%s has no attempt in progress", w.names[j.ID])
+	}
+	code, _ := strconv.Atoi(options["code"])
+	for _, state := range states {
+		for i, worker := range a.Workers {
+			if worker.State.Final() || options["on"] != "" && options["on"] != worker.Node {
+				continue
+			}
+			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: state}
+			if state.Final() {
+				report.ExitCode, report.Message = code, options["message"]
+			}
+			n, _ := w.state.View().Node(worker.Node)
+			if _, err := w.apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) advance(by string) error {
+	ms, err := milliseconds(by)
+	w.now += cluster.Instant(ms)
+	return err
+}
+
+// cycle decides and commits until nothing changes, as a leader does, and says what happened and when it would look again.
+func (w *world) cycle() error {
+	said := w.out.Len()
+	var wake cluster.Instant
+	for range 10 {
+		v := w.state.View()
+		plan, next := Cycle(v, w.now, v.Config().Policy)
+		if wake = next; len(plan.Actions) == 0 {
+			break
+		}
+		if err := w.commit(plan); err != nil {
+			return err
+		}
+	}
+	if w.out.Len() == said {
+		w.say("nothing")
+	}
+	if wake != 0 {
+		w.say("look again in %s", duration(int64(wake-w.now)))
+	}
+	return nil
+}
+
+// plan decides without committing.
+func (w *world) plan() error {
+	v := w.state.View()
+	plan, _ := Cycle(v, w.now, v.Config().Policy)
+	for _, a := range plan.Actions {
+		w.say("would %s", w.action(a))
+	}
+	return nil
+}
+
+// commit applies a plan, which the state must accept as a whole.
+func (w *world) commit(plan cluster.CommitPlan) error {
+	result, err := w.apply(plan)
+	if err != nil {
+		return err
+	}
+	for i, refused := range result.([]error) {
+		if refused != nil {
+			return fmt.Errorf("refused to %s: %w", w.action(plan.Actions[i]), refused)
+		}
+		w.say("%s", w.action(plan.Actions[i]))
+	}
+	return nil
+}
+
+func (w *world) action(a cluster.Action) string {
+	switch {
+	case a.Start != nil:
+		s := "start " + w.names[a.Start.Job]
+		for _, p := range a.Start.Places {
+			s += " on " + p.Node + gpuList(p.GPUs)
+		}
+		s += fmt.Sprintf(" port %d", a.Start.Port)
+		if a.Start.Past != 0 {
+			s += " past " + w.names[a.Start.Past]
+		}
+		return s
+	case a.Stop != nil:
+		return fmt.Sprintf("stop %s: %s", w.names[a.Stop.Job], a.Stop.Cause)
+	case a.End != nil:
+		return fmt.Sprintf("end %s: %s", w.names[a.End.Job], a.End.Cause)
+	case a.Reserve != nil:
+		s := "reserve for " + w.names[a.Reserve.Job]
+		for _, c := range a.Reserve.Claims {
+			s += fmt.Sprintf(" on %s %s", c.Node, amount(c.Room))
+		}
+		return s + " for " + duration(int64(a.Reserve.Until-w.now))
+	}
+	return "unreserve " + w.names[*a.Unreserve]
+}
+
+// gpuList writes GPU indices as [0-3,6].
+func gpuList(gpus []int) string {
+	var parts []string
+	for i := 0; i < len(gpus); {
+		k := i
+		for k+1 < len(gpus) && gpus[k+1] == gpus[k]+1 {
+			k++
+		}
+		if k == i {
+			parts = append(parts, strconv.Itoa(gpus[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", gpus[i], gpus[k]))
+		}
+		i = k + 1
+	}
+	if parts == nil {
+		return ""
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+func amount(v cluster.Vector) string {
+	return fmt.Sprintf("(%d GPUs, %d cores, %d GiB)", v.GPUs/1000, v.Cores, v.Memory/jobspec.GiB)
+}
+
+// why prints the reason, the funnel without its unchanging steps, and the advice.
+func (w *world) why(j *cluster.Job) error {
+	v := w.state.View()
+	if j.State != cluster.Pending {
+		w.say("%s does not wait", w.names[j.ID])
+		return nil
+	}
+	e := Explain(v, w.now, v.Config().Policy, j.ID)
+	w.say("%s waits (%s): %s", w.names[j.ID], e.Reason.Code, w.named(e.Reason))
+	last := -1
+	for _, step := range e.Funnel {
+		if step.Nodes != last {
+			w.say("  %d nodes %s", step.Nodes, step.What)
+		}
+		last = step.Nodes
+	}
+	w.say("  %d jobs ahead", e.Ahead)
+	if e.Advice != "" {
+		w.say("  advice: %s", e.Advice)
+	}
+	return nil
+}
+
+// named is the sentence of a reason with the job's name in place of its number.
+func (w *world) named(r cluster.Reason) string {
+	s := r.Sentence()
+	if r.For != 0 {
+		s = strings.ReplaceAll(s, fmt.Sprintf("job %d", r.For), w.names[r.For])
+	}
+	return s
+}
+
+// waiting prints a reason for every pending job, by the function that listings use.
+func (w *world) waiting() error {
+	v := w.state.View()
+	reason := Reasons(v, w.now, v.Config().Policy)
+	for j := range v.Jobs() {
+		if j.State == cluster.Pending {
+			w.say("%s %s", w.names[j.ID], reason(j.ID).Code)
+		}
+	}
+	return nil
+}
+
+// jobs prints every job's state, with its nodes while it has some.
+func (w *world) jobs() error {
+	all := slices.SortedFunc(w.state.View().Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
+	for _, j := range all {
+		s := w.names[j.ID] + " " + string(j.State)
+		if a := j.Live(); a != nil {
+			for _, worker := range a.Workers {
+				s += " " + worker.Node
+			}
+		}
+		w.say("%s", s)
+	}
+	return nil
+}
+
+func milliseconds(s string) (int64, error) {
+	d, err := time.ParseDuration(s)
+	return d.Milliseconds(), err
+}
+
+// duration writes milliseconds without zero parts: 1h30m.
+func duration(ms int64) string {
+	s := (time.Duration(ms) * time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
