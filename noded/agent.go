@@ -1,0 +1,449 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// Controller is what an agent needs of the control plane. *api.Client is one.
+type Controller interface {
+	Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error)
+	Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*api.NodeAllocs, error)
+	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
+}
+
+// Bundles makes and disposes of what lies on disk for a container.
+type Bundles interface {
+	// Build writes the bundle of a worker that is to run on cores (nil: anywhere) and returns its directory.
+	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int) (string, error)
+	// Notice tells a container why and until when it is being stopped.
+	Notice(id container.ID, n container.Notice) error
+	// Retire keeps the log of an ended container and drops the rest of its bundle.
+	Retire(id container.ID) error
+	// Progress is the file in which the container reports its progress.
+	Progress(id container.ID) string
+}
+
+// Journal is what an agent needs of a journal.
+type Journal interface {
+	Append(records ...journal.Record) error
+	Entry(id string) (journal.Entry, bool)
+	Entries() []journal.Entry
+}
+
+// Parts is what an agent is made of.
+type Parts struct {
+	Node    cluster.Node // what is registered; its GPUs come from GPUs
+	Control Controller
+	Runtime container.Runtime
+	Bundles Bundles
+	Journal Journal
+	GPUs    gpu.Source
+	Cores   *Cores // nil: by quota, not by core number
+	Log     *slog.Logger
+}
+
+const (
+	parallelSteps = 16               // steps of different containers at once: more only queue for the same disk and cores
+	stepTimeout   = 60 * time.Second // of one step; making a container takes some 20 ms
+	listEvery     = 10 * time.Second // full look at what runs, in case a change was missed
+	pollWait      = 10 * time.Second // length of a long poll; its answers renew the lease
+	retryFirst    = 100 * time.Millisecond
+	retryMost     = 10 * time.Second
+	messageMax    = 2000 // bytes of an error that are reported
+)
+
+// Agent makes what runs on this node match what the controllers want, and tells them what became of it.
+type Agent struct {
+	Parts
+	slots chan struct{}  // one for each step that may run
+	steps sync.WaitGroup // that run
+	out   outbox
+
+	mu      sync.Mutex
+	ctx     context.Context // of Run
+	workers map[container.ID]*worker
+	blocked int       // workers that wait for an earlier attempt or for cores
+	clock   uint64    // grows with every change of a worker, to tell what a listing has not seen
+	index   uint64    // of the last answer acted on
+	lease   time.Time // end of the last confirmed lease
+	gpus    gpu.Inventory
+	sick    map[string]string // GPUs that something is left on, by UUID
+	stale   bool              // the inventory has changed since it was registered
+}
+
+// worker is one container, wanted, existing or both. It is guarded by the agent's mutex.
+type worker struct {
+	facts
+	id      container.ID
+	busy    bool   // a step runs
+	touched uint64 // Agent.clock when it last changed
+	last    op     // the step before, to slow down what is repeated
+	delay   time.Duration
+	notYet  time.Time // no step before
+	waiting bool      // counted in Agent.blocked
+	short   bool      // its cores were not free
+	lease   time.Time // that its shim knows
+	timer   *time.Timer
+	sent    cluster.WorkerState // last report handed to the outbox
+	tail    progressTail
+}
+
+// NewAgent returns an agent of these parts.
+func NewAgent(p Parts) *Agent {
+	return &Agent{
+		Parts: p, slots: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, sick: map[string]string{},
+		out: newOutbox(),
+	}
+}
+
+// Run works until ctx ends. What runs on the node goes on running then.
+func (a *Agent) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	a.mu.Lock()
+	a.ctx = ctx
+	a.mu.Unlock()
+	if err := a.recall(ctx); err != nil {
+		return err
+	}
+	group.Go(func() error { return a.watch(ctx) })
+	group.Go(func() error { return a.report(ctx) })
+	group.Go(func() error { return a.follow(ctx) })
+	group.Go(func() error { return a.sample(ctx) })
+	group.Go(func() error { return a.care(ctx) })
+	err := group.Wait()
+	a.rest()
+	return err
+}
+
+// rest stops the timers and waits for the steps that still run.
+func (a *Agent) rest() {
+	a.mu.Lock()
+	for _, w := range a.workers {
+		w.wakeAt(a, time.Time{})
+	}
+	a.mu.Unlock()
+	a.steps.Wait()
+}
+
+// recall finds out, from the journal and the runtime, what the last agent left.
+func (a *Agent) recall(ctx context.Context) error {
+	if err := a.recallEntries(); err != nil {
+		return err
+	}
+	var wait backoff
+	for {
+		err := a.list(ctx)
+		if err == nil || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		// Nothing may be made or stopped before it is known what runs.
+		a.complain(ctx, "cannot list containers; it will be repeated", err, wait.next(ctx))
+	}
+}
+
+func (a *Agent) recallEntries() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.Journal.Entries() {
+		if e.Final != nil {
+			continue // looked up when something asks for it
+		}
+		id, err := parseID(e.ID)
+		if err != nil {
+			return fmt.Errorf("journal: %w", err)
+		}
+		a.worker(id)
+		if a.Cores != nil {
+			a.Cores.Hold(e.Cores)
+		}
+	}
+	return nil
+}
+
+// worker returns the worker of an id, made from the journal when it is not there.
+func (a *Agent) worker(id container.ID) *worker {
+	w := a.workers[id]
+	if w == nil {
+		w = &worker{id: id}
+		w.Entry, w.Known = a.Journal.Entry(id.String())
+		a.workers[id] = w
+		a.touch(w)
+	}
+	return w
+}
+
+func (a *Agent) touch(w *worker) {
+	a.clock++
+	w.touched = a.clock
+}
+
+// watch follows the runtime.
+func (a *Agent) watch(ctx context.Context) error {
+	tick := time.NewTicker(listEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case id := <-a.Runtime.Changes():
+			if a.look(ctx, id) {
+				continue
+			}
+		case <-tick.C:
+		}
+		a.drainChanges()
+		if err := a.list(ctx); err != nil && ctx.Err() == nil {
+			a.Log.Error("cannot list containers", "err", err)
+		}
+	}
+}
+
+// drainChanges forgets changes that the listing about to be made will show.
+func (a *Agent) drainChanges() {
+	for {
+		select {
+		case <-a.Runtime.Changes():
+		default:
+			return
+		}
+	}
+}
+
+// inspector is a runtime that can tell of one container without listing all.
+type inspector interface {
+	Status(ctx context.Context, id container.ID) (container.Status, error)
+}
+
+// look updates one container, if the runtime can tell of one.
+func (a *Agent) look(ctx context.Context, id container.ID) bool {
+	one, ok := a.Runtime.(inspector)
+	if !ok {
+		return false
+	}
+	s, err := one.Status(ctx, id)
+	if err != nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	if w == nil {
+		return false
+	}
+	a.observe(w, s)
+	a.advance(w)
+	return true
+}
+
+// list compares every container with what is known.
+func (a *Agent) list(ctx context.Context) error {
+	a.mu.Lock()
+	began := a.clock
+	a.mu.Unlock()
+	all, err := a.Runtime.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seen := make(map[container.ID]bool, len(all))
+	for _, s := range all {
+		seen[s.ID] = true
+		a.observe(a.worker(s.ID), s)
+	}
+	for id, w := range a.workers {
+		if !seen[id] && !w.busy && w.touched <= began && w.Actual != "" {
+			a.see(w, container.Status{ID: id})
+		}
+		a.advance(w)
+	}
+	return nil
+}
+
+// rank orders states: a container only ever goes forward.
+func rank(s container.State) int {
+	switch s {
+	case container.Created:
+		return 1
+	case container.Running:
+		return 2
+	case container.Exited, container.Lost:
+		return 3
+	}
+	return 0
+}
+
+// observe takes in what the runtime says of a container, unless it is older than what is known.
+func (a *Agent) observe(w *worker, s container.Status) {
+	if rank(s.State) > rank(w.Actual) {
+		a.see(w, s)
+	}
+}
+
+func (a *Agent) see(w *worker, s container.Status) {
+	w.Actual, w.Exit, w.Why = s.State, s.Exit, s.Why
+	a.touch(w)
+}
+
+// advance decides about one worker and begins its next step. The mutex is held.
+func (a *Agent) advance(w *worker) {
+	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
+		return
+	}
+	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Known && a.olderAttempt(w.id)
+	a.tell(w)
+	now := time.Now()
+	s, again := plan(w.facts, now)
+	a.setWaiting(w, w.Blocked || w.short)
+	if s.Op == opNone {
+		w.last, w.delay, w.notYet, w.Tries = "", 0, time.Time{}, 0
+		w.wakeAt(a, again)
+		if w.idle() {
+			a.drop(w)
+		}
+		return
+	}
+	if s.Op != w.last {
+		w.last, w.delay, w.notYet, w.Tries = s.Op, 0, time.Time{}, 0
+	}
+	if now.Before(w.notYet) {
+		w.wakeAt(a, w.notYet)
+		return
+	}
+	a.begin(w, s)
+}
+
+// idle reports whether nothing more will happen to the worker.
+func (w *worker) idle() bool {
+	return w.Desired == nil && w.Actual == "" && (w.Acked || w.Entry.Final == nil)
+}
+
+func (a *Agent) drop(w *worker) {
+	w.wakeAt(a, time.Time{})
+	a.setWaiting(w, false)
+	delete(a.workers, w.id)
+}
+
+// olderAttempt reports whether an earlier attempt of the job still has processes here: at most one may.
+func (a *Agent) olderAttempt(id container.ID) bool {
+	for other, w := range a.workers {
+		if other.Job == id.Job && other.Attempt < id.Attempt && (rank(w.Actual) == 1 || rank(w.Actual) == 2 || w.busy) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *Agent) setWaiting(w *worker, waiting bool) {
+	if w.waiting == waiting {
+		return
+	}
+	w.waiting = waiting
+	if waiting {
+		a.blocked++
+	} else {
+		a.blocked--
+	}
+}
+
+// unblock looks again at the workers that waited for something which may be there now.
+func (a *Agent) unblock() {
+	if a.blocked == 0 {
+		return
+	}
+	for _, w := range a.workers {
+		if w.waiting {
+			w.notYet = time.Time{}
+			a.advance(w)
+		}
+	}
+}
+
+// wakeAt has the worker looked at again at t, or not again if t is zero.
+func (w *worker) wakeAt(a *Agent, t time.Time) {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+	if t.IsZero() {
+		return
+	}
+	w.timer = time.AfterFunc(time.Until(t), func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.advance(w)
+	})
+}
+
+// begin runs a step beside everything else.
+func (a *Agent) begin(w *worker, s step) {
+	w.busy = true
+	w.wakeAt(a, time.Time{})
+	f, ctx := w.facts, a.ctx
+	a.steps.Go(func() {
+		select {
+		case a.slots <- struct{}{}:
+		case <-ctx.Done():
+			a.mu.Lock()
+			w.busy = false
+			a.mu.Unlock()
+			return
+		}
+		done, err := a.carry(ctx, w.id, f, s)
+		<-a.slots
+		a.end(w, s, done, err)
+	})
+}
+
+// end takes in what a step has come to, and goes on.
+func (a *Agent) end(w *worker, s step, done func(*worker), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w.busy = false
+	a.touch(w)
+	if done != nil {
+		done(w)
+	}
+	w.pause(s.Op, err)
+	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
+		a.Log.Warn("step failed and will be repeated", "job", w.id.Job, "alloc", w.id.String(), "step", string(s.Op), "in", w.delay, "err", err)
+	}
+	w.short = errors.Is(err, errNoCores)
+	a.advance(w)
+	if err == nil {
+		a.unblock()
+	}
+}
+
+// pause makes sure that a step which is wanted again at once, because it failed or has no effect yet, is not repeated in a rush.
+func (w *worker) pause(o op, err error) {
+	if err == nil && o != opKill {
+		w.delay, w.notYet, w.Tries = 0, time.Time{}, 0
+		return
+	}
+	w.Tries++
+	w.delay = min(max(2*w.delay, retryFirst), retryMost)
+	w.notYet = time.Now().Add(w.delay)
+}
+
+// parseID reads the name of a container: job.attempt.worker.
+func parseID(s string) (container.ID, error) {
+	var id container.ID
+	if n, err := fmt.Sscanf(s, "%d.%d.%d", &id.Job, &id.Attempt, &id.Worker); n != 3 || err != nil || id.String() != s {
+		return container.ID{}, fmt.Errorf("%q is not the name of a container: job.attempt.worker", s)
+	}
+	return id, nil
+}

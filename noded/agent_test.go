@@ -1,0 +1,447 @@
+package noded
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "run one random history: this one")
+	runsFlag = flag.Int("runs", 60, "random histories to run")
+)
+
+// wid is the only worker of the first attempt of a job.
+func wid(job int64) container.ID { return container.ID{Job: job, Attempt: 1} }
+
+// scene runs a story in a bubble, with a fresh world and a running agent.
+func scene(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.start()
+		defer w.kill()
+		synctest.Wait()
+		story(t, w)
+	})
+}
+
+// settle lets time pass until nothing more is to happen before d is over.
+func settle(d time.Duration) {
+	time.Sleep(d) // the bubble's time
+	synctest.Wait()
+}
+
+func (w *world) state(id container.ID) cluster.WorkerState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.allocs[id].state
+}
+
+func (w *world) box(id container.ID) box {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.boxes[id]; b != nil {
+		return *b
+	}
+	return box{removed: true}
+}
+
+func TestSingleWorkerRunsAtOnce(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		before := time.Now()
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		if got := w.state(wid(1)); got != cluster.WorkerRunning || !time.Now().Equal(before) {
+			t.Fatalf("got %s after %v", got, time.Since(before))
+		}
+		w.leave(wid(1), container.Exit{Code: 3, OOM: true})
+		synctest.Wait()
+		if a.result == nil || a.result.ExitCode != 3 || !a.result.OOM || !reflect.DeepEqual(a.history, []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
+			t.Fatalf("got %+v, %v", a.result, a.history)
+		}
+		if !w.box(wid(1)).removed || !w.retired[wid(1)] {
+			t.Fatal("the container is still there")
+		}
+	})
+}
+
+func TestGangWaitsForRelease(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), false)
+		settle(time.Minute)
+		if w.box(wid(1)).starts != 0 || w.state(wid(1)) != cluster.WorkerCreated {
+			t.Fatalf("started before its gang was there, or not reported: %s", w.state(wid(1)))
+		}
+		w.change(func() { a.Released = true })
+		synctest.Wait()
+		if w.state(wid(1)) != cluster.WorkerRunning {
+			t.Fatalf("got %s", w.state(wid(1)))
+		}
+	})
+}
+
+func TestStopHasNoticeSignalAndGrace(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		w.mu.Lock()
+		w.boxes[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.mu.Unlock()
+		began := time.Now()
+		w.stop(wid(1), cluster.CauseTE, 30*time.Second)
+		settle(29 * time.Second)
+		n := w.notices[wid(1)]
+		deadline, err := time.Parse(time.RFC3339, n.Deadline)
+		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 || deadline.Sub(began).Round(time.Second) != 30*time.Second {
+			t.Fatalf("got notice %+v (%v)", n, err)
+		}
+		if b := w.box(wid(1)); b.state != container.Running || !reflect.DeepEqual(b.signals, []int{15}) {
+			t.Fatalf("got %s, signals %v", b.state, b.signals)
+		}
+		w.kill()
+		w.start() // a new daemon neither signals again nor starts the clock again
+		settle(2 * time.Second)
+		if a.result == nil || a.result.Signal != 9 {
+			t.Fatalf("not killed at the end of its grace: %+v", a.result)
+		}
+		if b := w.box(wid(1)); len(b.signals) != 1 {
+			t.Fatalf("signalled %d times", len(b.signals))
+		}
+	})
+}
+
+func TestStopBeforeStart(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), false)
+		synctest.Wait()
+		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
+		settle(time.Second)
+		if a.result == nil || a.result.State != cluster.WorkerExited || a.result.Signal != 9 || w.box(wid(1)).starts != 0 {
+			t.Fatalf("got %+v", a.result)
+		}
+	})
+}
+
+func TestLostShimIsReported(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		w.loseShim(wid(1))
+		settle(time.Second)
+		if a.result == nil || a.result.State != cluster.WorkerFailed || !strings.Contains(a.result.Message, "shim") {
+			t.Fatalf("got %+v", a.result)
+		}
+	})
+}
+
+func TestExitWhileAway(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		w.kill()
+		w.leave(wid(1), container.Exit{Code: 7})
+		w.change(func() { w.down = true })
+		w.start()
+		settle(time.Minute)
+		w.kill() // a second time, with the result written down and not reported
+		w.start()
+		settle(time.Minute)
+		w.change(func() { w.down = false })
+		settle(time.Minute)
+		if a.result == nil || a.result.ExitCode != 7 || !w.box(wid(1)).removed {
+			t.Fatalf("got %+v", a.result)
+		}
+	})
+}
+
+func TestNoWordFromControllers(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.assign(wid(1), true)
+		settle(5 * time.Minute)
+		renewed := w.box(wid(1)).lease
+		if left := time.Until(renewed); left < 8*time.Minute || left > 10*time.Minute {
+			t.Fatalf("lease has %v left after steady renewal", left)
+		}
+		w.change(func() { w.down = true })
+		settle(9 * time.Minute)
+		if b := w.box(wid(1)); b.state != container.Running || b.lease.After(renewed.Add(time.Minute)) {
+			t.Fatalf("got %s, lease moved by %v", b.state, b.lease.Sub(renewed))
+		}
+	})
+}
+
+func TestFinishedIsNotRunAgain(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		w.leave(wid(1), container.Exit{Code: 7})
+		settle(time.Second)
+		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never heard
+		settle(time.Minute)
+		if a.result == nil || a.result.ExitCode != 7 || w.box(wid(1)).starts != 1 {
+			t.Fatalf("got %+v after %d starts", a.result, w.box(wid(1)).starts)
+		}
+		w.kill()
+		w.change(func() { a.result = nil })
+		w.start()
+		settle(time.Minute)
+		if a.result == nil || a.result.ExitCode != 7 || w.box(wid(1)).starts != 1 {
+			t.Fatalf("after a restart: got %+v after %d starts", a.result, w.box(wid(1)).starts)
+		}
+	})
+}
+
+func TestNextAttemptWaitsForTheLast(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		first, second := wid(1), container.ID{Job: 1, Attempt: 2}
+		a := w.assign(first, true)
+		synctest.Wait()
+		killing := make(chan struct{})
+		w.mu.Lock()
+		w.boxes[first].state = container.Running
+		w.mu.Unlock()
+		close(killing)
+		w.change(func() { a.gone = true })
+		w.assign(second, true)
+		settle(time.Minute)
+		if w.box(first).state != container.Exited || w.state(second) != cluster.WorkerRunning {
+			t.Fatalf("got %s and %s", w.box(first).state, w.state(second))
+		}
+	})
+}
+
+func TestCoresAreExclusive(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		for n := range int64(10) { // on eight cores
+			w.assign(wid(n+1), true)
+		}
+		settle(time.Minute)
+		used, running := map[int]bool{}, []container.ID{}
+		for n := range int64(10) {
+			if b := w.box(wid(n + 1)); b.state == container.Running {
+				running = append(running, wid(n+1))
+				for _, c := range b.cores {
+					if used[c] {
+						t.Fatalf("core %d is used twice", c)
+					}
+					used[c] = true
+				}
+			}
+		}
+		if len(running) != 8 || len(used) != 8 {
+			t.Fatalf("%d run on %d cores", len(running), len(used))
+		}
+		w.kill()
+		w.start() // cores are still held after a restart
+		settle(time.Second)
+		for _, id := range running[:2] {
+			w.leave(id, container.Exit{})
+		}
+		settle(time.Minute)
+		for n := range int64(10) {
+			if s := w.state(wid(n + 1)); s != cluster.WorkerRunning && s != cluster.WorkerExited {
+				t.Fatalf("job %d: got %s", n+1, s)
+			}
+		}
+	})
+}
+
+func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		for n := range 2 {
+			w.gpus = append(w.gpus, gpu.Device{GPU: cluster.GPU{UUID: fmt.Sprintf("GPU-%d", n), Healthy: true}})
+		}
+		w.start()
+		defer w.kill()
+		synctest.Wait()
+		a := w.assign(wid(1), true)
+		w.change(func() { a.GPUs = []int{0, 1}; w.onGPU["GPU-1"] = []int{4711} })
+		settle(time.Second)
+		w.leave(wid(1), container.Exit{})
+		settle(4 * time.Second)
+		if a.result != nil {
+			t.Fatal("the end was reported while a process was on the GPU")
+		}
+		settle(2 * time.Second)
+		last := w.nodes[len(w.nodes)-1]
+		if a.result == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy || !strings.Contains(last.GPUs[1].Problem, "4711") {
+			t.Fatalf("got %+v, GPUs %+v", a.result, last.GPUs)
+		}
+		w.change(func() { delete(w.onGPU, "GPU-1") })
+		settle(time.Minute)
+		if last := w.nodes[len(w.nodes)-1]; !last.GPUs[1].Healthy {
+			t.Fatalf("not given back: %+v", last.GPUs)
+		}
+		w.change(func() { w.gpus = w.gpus[1:] })
+		settle(time.Minute)
+		if last := w.nodes[len(w.nodes)-1]; len(last.GPUs) != 2 || last.GPUs[0].Healthy || last.GPUs[1].UUID != "GPU-1" {
+			t.Fatalf("a lost GPU moves the others: %+v", last.GPUs)
+		}
+	})
+}
+
+func TestProgressIsSampled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "progress")
+	scene(t, func(t *testing.T, w *world) {
+		w.progress = path
+		w.assign(wid(1), true)
+		write := func(s string) {
+			f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteString(s); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("{\"step\":1}\n{\"step\":2,\"metrics\":{\"loss\":0.5}}\nnonsense\n{\"step\":")
+		settle(5 * time.Second)
+		write("3}\n")
+		settle(5 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.samples) != 2 || w.samples[0].Step != 2 || w.samples[0].Metrics["loss"] != 0.5 || w.samples[1].Step != 3 {
+			t.Fatalf("got %+v", w.samples)
+		}
+	})
+}
+
+// TestHistories runs random histories with faults and kills: every worker that was assigned is reported to have ended exactly once,
+// or was withdrawn; none is started twice; nothing is left.
+func TestHistories(t *testing.T) {
+	seeds := []uint64{*seedFlag}
+	if *seedFlag == 0 {
+		seeds = seeds[:0]
+		for n := range uint64(*runsFlag) {
+			seeds = append(seeds, n+1)
+		}
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { history(t, seed) })
+		})
+	}
+}
+
+func history(t *testing.T, seed uint64) {
+	w := newWorld(t, seed)
+	dice := rand.New(rand.NewPCG(seed, 2))
+	w.faults = dice.IntN(4) * 10
+	w.start()
+	defer func() { w.kill() }()
+	attempts := map[int64]int{}
+	for range 60 {
+		w.step(dice, attempts)
+		if dice.IntN(4) == 0 {
+			w.mu.Lock()
+			w.crashIn = 1 + dice.IntN(12)
+			w.mu.Unlock()
+		}
+		time.Sleep(time.Duration(dice.IntN(3000)) * time.Millisecond)
+		select {
+		case <-w.crashed:
+			w.kill()
+			w.start()
+		default:
+		}
+	}
+	w.quiesce()
+	w.check()
+	if t.Failed() {
+		t.Logf("seed=%d; repeat with -run TestHistories -seed %d", seed, seed)
+	}
+}
+
+// step lets something happen in the world.
+func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
+	job := 1 + dice.Int64N(6)
+	last := container.ID{Job: job, Attempt: attempts[job]}
+	w.mu.Lock()
+	a := w.allocs[last]
+	over := a == nil || a.gone
+	w.mu.Unlock()
+	switch n := dice.IntN(10); {
+	case over:
+		attempts[job]++
+		last.Attempt++
+		w.assign(last, dice.IntN(2) == 0)
+	case n < 2:
+		w.change(func() { a.Released = true })
+	case n < 5:
+		w.leave(last, container.Exit{Code: dice.IntN(3)})
+	case n < 6:
+		w.stop(last, cluster.CauseCancelled, time.Duration(dice.IntN(20))*time.Second)
+	case n < 7:
+		w.loseShim(last)
+	case n < 8:
+		w.change(func() { a.gone = true })
+	default:
+		w.change(func() { w.down = !w.down })
+	}
+}
+
+// quiesce ends the faults, lets everything end, and waits until it has.
+func (w *world) quiesce() {
+	w.mu.Lock()
+	w.faults, w.crashIn = 0, 0
+	w.mu.Unlock()
+	select {
+	case <-w.crashed:
+		w.kill()
+		w.start()
+	default:
+	}
+	w.change(func() {
+		w.down = false
+		for _, a := range w.allocs {
+			a.Released = true
+		}
+	})
+	settle(time.Minute)
+	w.mu.Lock()
+	for id := range w.boxes {
+		w.end(id, &container.Exit{})
+	}
+	w.mu.Unlock()
+	settle(2 * time.Minute)
+	w.mu.Lock()
+	for id := range w.boxes {
+		w.end(id, &container.Exit{}) // those that had waited for cores or for an earlier attempt
+	}
+	w.mu.Unlock()
+	settle(2 * time.Minute)
+}
+
+func (w *world) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, a := range w.allocs {
+		if a.result == nil && !a.gone {
+			w.t.Errorf("%v has no result and is %s", id, a.state)
+		}
+	}
+	for id, b := range w.boxes {
+		if b.starts > 1 {
+			w.t.Errorf("%v was started %d times", id, b.starts)
+		}
+		if !b.removed {
+			w.t.Errorf("%v is still there, %s", id, b.state)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package noded
+
+import (
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// facts is all that a decision about one container depends on.
+type facts struct {
+	Desired *api.Alloc      // nil: the controllers do not want it
+	KillAt  time.Time       // when Desired.Stop runs out, on this machine's clock
+	Actual  container.State // "": there is none
+	Exit    *container.Exit // of an exited one
+	Why     string          // of a lost one
+	Entry   journal.Entry   // zero: nothing has been written down
+	Known   bool            // Entry is there
+	Acked   bool            // the controllers have confirmed Entry.Final
+	Blocked bool            // an earlier attempt of the job still runs here
+	Tries   int             // how often the step that is due has failed
+}
+
+// op is what may be done to one container.
+type op string
+
+// The steps. Each is idempotent: done again after a crash it changes nothing, or goes on where it was.
+const (
+	opNone   op = ""
+	opCreate op = "create"
+	opStart  op = "start"
+	opStop   op = "stop" // notice and signal
+	opKill   op = "kill"
+	opFinish op = "finish" // write down what became of it
+	opRemove op = "remove" // nothing of it is needed any more
+	opForget op = "forget" // it never ran
+)
+
+// step is an op with what it needs.
+type step struct {
+	Op     op
+	Result cluster.WorkerReport // of opFinish, without its ids
+}
+
+// plan decides what is to be done next about one container, and when to ask again if nothing else happens (zero: not).
+// It is a pure function: everything is decided again from what is true, whatever happened before.
+func plan(f facts, now time.Time) (step, time.Time) {
+	switch {
+	case f.Entry.Final != nil:
+		return planEnded(f), time.Time{}
+	case f.Actual == container.Exited:
+		return step{Op: opFinish, Result: resultOf(f.Exit)}, time.Time{}
+	case f.Actual == container.Lost:
+		return lost(f), time.Time{}
+	case f.Desired == nil:
+		return planUnwanted(f), time.Time{}
+	case f.Desired.Stop != nil:
+		return planStop(f, now)
+	}
+	return planRun(f), time.Time{}
+}
+
+// planEnded: the result is known; what is left is to be rid of the container once nobody asks for it any more.
+func planEnded(f facts) step {
+	switch f.Actual {
+	case container.Created, container.Running:
+		return step{Op: opKill}
+	case container.Exited, container.Lost:
+		if f.Acked && f.Desired == nil {
+			return step{Op: opRemove}
+		}
+	}
+	return step{}
+}
+
+// planUnwanted: nothing of it should exist.
+func planUnwanted(f facts) step {
+	switch {
+	case f.Actual != "":
+		return step{Op: opKill}
+	case f.Known && !f.Entry.Started:
+		return step{Op: opForget}
+	case f.Known:
+		return lost(f)
+	}
+	return step{}
+}
+
+// planStop: it is wanted for as long as it takes to stop.
+func planStop(f facts, now time.Time) (step, time.Time) {
+	switch {
+	case f.Actual == "" && f.Entry.Started:
+		return lost(f), time.Time{}
+	case f.Actual == "":
+		return step{Op: opFinish, Result: cluster.WorkerReport{
+			State: cluster.WorkerExited, Signal: sigKill, Message: "stopped before it was started",
+		}}, time.Time{}
+	case f.Actual == container.Created, !now.Before(f.KillAt):
+		return step{Op: opKill}, time.Time{}
+	case f.Entry.Stopped == "":
+		return step{Op: opStop}, f.KillAt
+	}
+	return step{}, f.KillAt
+}
+
+// planRun: it is wanted and should go on.
+func planRun(f facts) step {
+	switch {
+	case f.Actual == "" && f.Entry.Started:
+		return lost(f)
+	case f.Actual == "" && !f.Blocked:
+		return step{Op: opCreate}
+	case f.Actual == container.Created && f.Desired.Released:
+		return step{Op: opStart}
+	}
+	return step{}
+}
+
+// lost is the end of a container whose end nobody has seen.
+func lost(f facts) step {
+	message := "its shim was lost"
+	if f.Actual == "" {
+		message = "its container is gone without an exit record"
+	}
+	if f.Why != "" {
+		message += ": " + f.Why
+	}
+	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Message: message}}
+}
+
+// resultOf is what an exit record says to the controllers.
+func resultOf(e *container.Exit) cluster.WorkerReport {
+	if e == nil {
+		return cluster.WorkerReport{State: cluster.WorkerFailed, Message: "its exit record cannot be read"}
+	}
+	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM, Lease: e.Lease}
+}
+
+// reached is how far a container has come that has no result yet, or "" when that is not worth a report: a single worker goes from
+// assigned to running at once.
+func reached(f facts) cluster.WorkerState {
+	switch {
+	case f.Entry.Final != nil:
+		return f.Entry.Final.State
+	case f.Actual == container.Running:
+		return cluster.WorkerRunning
+	case f.Actual == container.Created && f.Desired != nil && !f.Desired.Released:
+		return cluster.WorkerCreated
+	}
+	return ""
+}
+
+const sigKill = 9

@@ -1,0 +1,145 @@
+package noded
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+const (
+	reportMost     = 512 // workers in one report: well below what the controllers accept in one entry
+	sampleInterval = 2 * time.Second
+)
+
+// outbox holds what the controllers have not confirmed: of each worker only the newest state, since a later one implies the earlier.
+type outbox struct {
+	mu      sync.Mutex
+	workers map[container.ID]cluster.WorkerReport
+	samples []api.Sample
+	ready   chan struct{} // has room for one token: something is there
+}
+
+func newOutbox() outbox {
+	return outbox{workers: map[container.ID]cluster.WorkerReport{}, ready: make(chan struct{}, 1)}
+}
+
+func (o *outbox) put(id container.ID, r cluster.WorkerReport) {
+	o.mu.Lock()
+	o.workers[id] = r
+	o.mu.Unlock()
+	o.wake()
+}
+
+func (o *outbox) putSamples(s []api.Sample) {
+	o.mu.Lock()
+	o.samples = s
+	o.mu.Unlock()
+	o.wake()
+}
+
+func (o *outbox) wake() {
+	select {
+	case o.ready <- struct{}{}:
+	default:
+	}
+}
+
+// batch returns what is to be sent next. It stays in the outbox until it is confirmed.
+func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.workers {
+		if workers = append(workers, r); len(workers) == reportMost {
+			break
+		}
+	}
+	samples, o.samples = o.samples, nil // chatter: not worth sending again
+	return workers, samples
+}
+
+// confirm drops what was sent, unless there is something newer, and returns it.
+func (o *outbox) confirm(sent []cluster.WorkerReport) {
+	o.mu.Lock()
+	for _, r := range sent {
+		if id := idOf(r); o.workers[id] == r {
+			delete(o.workers, id)
+		}
+	}
+	more := len(o.workers) > 0
+	o.mu.Unlock()
+	if more {
+		o.wake()
+	}
+}
+
+func idOf(r cluster.WorkerReport) container.ID {
+	return container.ID{Job: int64(r.Job), Attempt: r.Attempt, Worker: r.Worker}
+}
+
+// tell puts what the worker has reached into the outbox, if that is news. The mutex is held.
+func (a *Agent) tell(w *worker) {
+	state := reached(w.facts)
+	if state == "" || state == w.sent {
+		return
+	}
+	w.sent = state
+	if w.Entry.Final != nil {
+		a.out.put(w.id, *w.Entry.Final)
+		return
+	}
+	a.out.put(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker, State: state})
+}
+
+// report sends what is in the outbox, one batch at a time, so that reports of one worker arrive in order.
+func (a *Agent) report(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-a.out.ready:
+		}
+		workers, samples := a.out.batch()
+		if len(workers)+len(samples) == 0 {
+			continue
+		}
+		if a.deliver(ctx, workers, samples) {
+			a.out.confirm(workers)
+			a.confirmed(workers)
+		}
+	}
+}
+
+// deliver sends one batch until it is confirmed or ctx ends, and tells which.
+func (a *Agent) deliver(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
+	var wait backoff
+	for ctx.Err() == nil {
+		sending, cancel := context.WithTimeout(ctx, 15*time.Second)
+		_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
+		cancel()
+		if err == nil || len(workers) == 0 {
+			return true
+		}
+		samples = nil
+		a.complain(ctx, "cannot report to the controllers; it will be repeated", err, wait.next(ctx))
+	}
+	return false
+}
+
+// confirmed notes which results the controllers have.
+func (a *Agent) confirmed(workers []cluster.WorkerReport) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ctx.Err() != nil {
+		return
+	}
+	for _, r := range workers {
+		if w := a.workers[idOf(r)]; w != nil && r.State.Final() {
+			w.Acked = true
+			a.advance(w)
+		}
+	}
+}

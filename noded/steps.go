@@ -1,0 +1,230 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// carry does one step, without the mutex. The function it returns tells the worker what has changed; an error means that the step
+// is to be repeated.
+func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	switch s.Op {
+	case opCreate:
+		return a.create(ctx, id, f)
+	case opStart:
+		return a.start(ctx, id, f)
+	case opStop:
+		return a.stop(ctx, id, f)
+	case opKill:
+		return nil, a.Runtime.Kill(ctx, id)
+	case opFinish:
+		return a.finish(ctx, id, f, s.Result)
+	case opRemove:
+		return a.remove(ctx, id)
+	case opForget:
+		return a.forget(id, f)
+	}
+	return nil, fmt.Errorf("unknown step %q", s.Op)
+}
+
+// startTries is how often a start is tried again before it is given up and the container killed.
+const startTries = 3
+
+var errNoCores = errors.New("its cores are not free yet")
+
+// create writes the intent down and makes the container. What goes wrong is the worker's result: whether to try again, and where,
+// is the controllers' business.
+func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	cores, err := a.coresFor(f)
+	if err != nil {
+		return nil, err
+	}
+	if !f.Known {
+		if err := a.Journal.Append(journal.Record{Op: journal.Intend, ID: id.String(), Cores: cores}); err != nil {
+			a.giveCores(cores)
+			return nil, err
+		}
+	}
+	known := func(w *worker) { w.Known, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
+	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores)
+	if err == nil {
+		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
+	}
+	if err == nil {
+		return func(w *worker) { known(w); w.goTo(container.Created) }, nil
+	}
+	if ctx.Err() != nil && a.stopping() {
+		return known, err // this daemon is going down, which says nothing about the container
+	}
+	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
+	done, ferr := a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	return func(w *worker) {
+		known(w)
+		if done != nil {
+			done(w)
+		}
+	}, ferr
+}
+
+func (a *Agent) stopping() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ctx.Err() != nil
+}
+
+func (a *Agent) leaseEnd() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lease
+}
+
+// brief is an error as it is reported: whole in nearly every case, but bounded.
+func brief(err error) string {
+	s := err.Error()
+	if len(s) > messageMax {
+		return s[:messageMax] + "…"
+	}
+	return s
+}
+
+// start lets the command begin. That it may have begun is written down first: after that it is never made again.
+func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	if err := a.Journal.Append(journal.Record{Op: journal.Started, ID: id.String()}); err != nil {
+		return nil, err
+	}
+	started := func(w *worker) { w.Entry.Started = true }
+	if err := a.Runtime.Start(ctx, id); err != nil {
+		if f.Tries < startTries || a.stopping() {
+			return started, err
+		}
+		return a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	}
+	return func(w *worker) { started(w); w.goTo(container.Running) }, nil
+}
+
+// goTo notes the state that a step has reached, unless the runtime has told of a later one meanwhile.
+func (w *worker) goTo(s container.State) {
+	if rank(s) > rank(w.Actual) {
+		w.Actual = s
+	}
+}
+
+// stop tells the container why it has to go, and asks it to.
+func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	s := f.Desired.Stop
+	n := container.Notice{
+		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt, Signal: s.Signal,
+	}
+	if err := a.Bundles.Notice(id, n); err != nil {
+		// The signal matters more than its explanation.
+		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
+	}
+	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause}); err != nil {
+		a.Log.Error("cannot write down that a signal was sent", "job", id.Job, "alloc", id.String(), "err", err)
+	}
+	done := func(w *worker) { w.Entry.Stopped = s.Cause }
+	return done, a.Runtime.Signal(ctx, id, signalNumber(s.Signal))
+}
+
+// noticeReason is a cause in the words of the notice file.
+func noticeReason(c cluster.Cause) string {
+	switch c {
+	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder, cluster.CauseRequeue:
+		return "preempt"
+	case cluster.CauseCancelled:
+		return "cancel"
+	}
+	return string(c)
+}
+
+// signalNumber reads a name such as SIGUSR1. Job files are checked when they are submitted, so that another name means a job from
+// a later version: it is asked to end in the usual way.
+func signalNumber(name string) int {
+	if n := unix.SignalNum(name); n != 0 {
+		return int(n)
+	}
+	return int(unix.SIGTERM)
+}
+
+// finish writes down what became of a container. Its cores are free from then on; its GPUs are looked at first.
+func (a *Agent) finish(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker), error) {
+	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
+	if f.Desired != nil && f.Entry.Started {
+		a.checkGPUs(ctx, f.Desired.GPUs)
+	}
+	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
+		return nil, err
+	}
+	if e, ok := a.Journal.Entry(id.String()); ok && e.Final != nil {
+		r = *e.Final // the first result stands, also when writing it down had seemed to fail
+	}
+	return func(w *worker) {
+		a.giveCores(w.Entry.Cores)
+		w.Known, w.Entry.ID, w.Entry.Cores, w.Entry.Final = true, id.String(), nil, &r
+	}, nil
+}
+
+// remove drops all of an ended container but its log.
+func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), error) {
+	if err := a.Bundles.Retire(id); err != nil {
+		return nil, err
+	}
+	if err := a.Runtime.Remove(ctx, id); err != nil {
+		return nil, err
+	}
+	return func(w *worker) { w.Actual = "" }, nil
+}
+
+// forget drops an intent that came to nothing.
+func (a *Agent) forget(id container.ID, f facts) (func(*worker), error) {
+	if err := a.Bundles.Retire(id); err != nil {
+		return nil, err
+	}
+	if err := a.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {
+		return nil, err
+	}
+	a.giveCores(f.Entry.Cores)
+	return func(w *worker) { w.Known, w.Entry = false, journal.Entry{} }, nil
+}
+
+// coresFor takes the cores of a worker, or finds those that the journal says it has.
+func (a *Agent) coresFor(f facts) ([]int, error) {
+	if a.Cores == nil {
+		return nil, nil
+	}
+	if f.Known {
+		return f.Entry.Cores, nil
+	}
+	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.nearGPUs(f.Desired))
+	if cores == nil {
+		return nil, errNoCores
+	}
+	return cores, nil
+}
+
+func (a *Agent) giveCores(cores []int) {
+	if a.Cores != nil {
+		a.Cores.Give(cores)
+	}
+}
+
+// nearGPUs is the NUMA node of an alloc's first GPU, -1 if it has none or it is not known.
+func (a *Agent) nearGPUs(d *api.Alloc) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(d.GPUs) == 0 || d.GPUs[0] >= len(a.gpus.Devices) {
+		return -1
+	}
+	return a.gpus.Devices[d.GPUs[0]].NUMA
+}

@@ -1,0 +1,487 @@
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/journal"
+)
+
+// world is a node and its controllers, in memory: what survives when the agent is killed.
+type world struct {
+	t    *testing.T
+	path string // of the journal
+
+	mu      sync.Mutex
+	rng     *rand.Rand
+	faults  int // of 100 calls, those that go wrong
+	crashIn int // calls until the agent is killed; 0: never
+	crashed chan struct{}
+	down    bool // no controller answers
+
+	index    uint64
+	wake     chan struct{} // closed when index grows
+	allocs   map[container.ID]*assigned
+	boxes    map[container.ID]*box
+	changes  chan container.ID
+	notices  map[container.ID]container.Notice
+	retired  map[container.ID]bool
+	samples  []api.Sample
+	progress string // file that every container reports to
+	boots    int
+	life     *life // that runs
+	gpus     []gpu.Device
+	onGPU    map[string][]int
+	nodes    []cluster.Node // as registered
+}
+
+// assigned is what the controllers know of one worker.
+type assigned struct {
+	api.Alloc
+	gone    bool // not listed any more
+	state   cluster.WorkerState
+	result  *cluster.WorkerReport
+	history []cluster.WorkerState
+}
+
+// box is a container.
+type box struct {
+	state   container.State
+	exit    *container.Exit
+	starts  int
+	creates int
+	signals []int
+	lease   time.Time
+	cores   []int
+	exits   func(signal int) *container.Exit // what it does with a signal; nil: it ends
+	removed bool
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	return &world{
+		t: t, path: filepath.Join(t.TempDir(), "journal"), rng: rand.New(rand.NewPCG(seed, 1)), wake: make(chan struct{}), index: 1,
+		allocs: map[container.ID]*assigned{}, boxes: map[container.ID]*box{}, changes: make(chan container.ID, 1000),
+		notices: map[container.ID]container.Notice{}, retired: map[container.ID]bool{}, onGPU: map[string][]int{},
+	}
+}
+
+// change lets the controllers' state change.
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+	w.bump()
+}
+
+func (w *world) bump() {
+	w.index++
+	close(w.wake)
+	w.wake = make(chan struct{})
+}
+
+// assign gives the node a worker.
+func (w *world) assign(id container.ID, released bool) *assigned {
+	a := &assigned{state: cluster.WorkerAssigned, Alloc: api.Alloc{
+		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Released: released,
+		Request: cluster.Request{Active: cluster.Vector{Cores: 1}},
+	}}
+	w.change(func() { w.allocs[id] = a })
+	return a
+}
+
+// stop asks a worker to stop within grace.
+func (w *world) stop(id container.ID, cause cluster.Cause, grace time.Duration) {
+	w.change(func() {
+		if a := w.allocs[id]; a.Stop == nil {
+			a.Stop = &cluster.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() + cluster.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
+		}
+	})
+}
+
+// clockNow is the log's clock: far from the machine's, as it may be.
+func clockNow() cluster.Instant { return cluster.Instant(time.Now().UnixMilli() - 123456789) }
+
+// emit tells the agent of a change; a full channel loses it, as the runtime's may.
+func (w *world) emit(id container.ID) {
+	select {
+	case w.changes <- id:
+	default:
+	}
+}
+
+// leave ends a container's command.
+func (w *world) leave(id container.ID, e container.Exit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(id, &e)
+}
+
+func (w *world) end(id container.ID, e *container.Exit) {
+	if b := w.boxes[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
+		b.state, b.exit = container.Exited, e
+		w.emit(id)
+	}
+}
+
+// loseShim kills the shim of a container.
+func (w *world) loseShim(id container.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.boxes[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
+		b.state = container.Lost
+		w.emit(id)
+	}
+}
+
+var errFault = errors.New("injected fault")
+
+// life is one run of the agent: everything it does goes through it, and nothing any more once it has been killed.
+type life struct {
+	*world
+	dead    bool
+	cancel  context.CancelFunc
+	journal *journal.Journal
+	agent   *Agent
+	ended   chan struct{}
+}
+
+// start runs an agent until the life ends.
+func (w *world) start() {
+	w.t.Helper()
+	j, err := journal.Open(w.path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &life{world: w, cancel: cancel, journal: j, ended: make(chan struct{})}
+	l.agent = NewAgent(Parts{
+		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
+		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
+		Cores: NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	w.mu.Lock()
+	w.boots++
+	w.life = l
+	w.crashed = make(chan struct{})
+	w.mu.Unlock()
+	if err := l.agent.Inventory(ctx); err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		defer close(l.ended)
+		if err := l.agent.Run(ctx); err != nil && ctx.Err() == nil {
+			w.t.Errorf("agent: %v", err)
+		}
+	}()
+}
+
+// kill ends the agent without a chance to do anything more.
+func (w *world) kill() {
+	l := w.life
+	l.mu.Lock()
+	l.dead = true
+	l.mu.Unlock()
+	l.cancel()
+	<-l.ended
+	if err := l.journal.Close(); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// call is made around everything the agent does: do may not happen, happen and look as if it had not, or be the last thing of all.
+func (l *life) call(ctx context.Context, do func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return errFault
+	}
+	if l.crashIn > 0 {
+		if l.crashIn--; l.crashIn == 0 {
+			before := l.rng.IntN(2) == 0
+			if !before {
+				_ = do()
+			}
+			l.dead = true
+			close(l.crashed)
+			return errFault
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fate := l.rng.IntN(200)
+	if fate < l.faults {
+		return errFault // the call is lost
+	}
+	err := do()
+	if err == nil && fate < 2*l.faults {
+		return errFault // the answer is lost
+	}
+	return err
+}
+
+var errUnreachable = errors.New("no controller reachable")
+
+// The controllers.
+
+func (l *life) Register(ctx context.Context, _ string, req api.RegisterRequest) (*api.RegisterResponse, error) {
+	return &api.RegisterResponse{}, l.call(ctx, func() error {
+		if l.down {
+			return errUnreachable
+		}
+		l.nodes = append(l.nodes, req.Node)
+		return nil
+	})
+}
+
+func (l *life) Allocs(ctx context.Context, _, _ string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
+	for {
+		var out *api.NodeAllocs
+		var wake chan struct{}
+		err := l.call(ctx, func() error {
+			if l.down {
+				return errUnreachable
+			}
+			wake = l.wake
+			if l.index > after {
+				out = l.listed()
+			}
+			return nil
+		})
+		if err != nil || out != nil {
+			return out, err
+		}
+		select {
+		case <-wake:
+		case <-timeout.C:
+			after = 0
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (w *world) listed() *api.NodeAllocs {
+	out := &api.NodeAllocs{Index: w.index, Now: clockNow(), LeaseMS: 600_000}
+	for _, a := range w.allocs {
+		if !a.gone {
+			copied := a.Alloc
+			if a.Stop != nil {
+				stop := *a.Stop
+				copied.Stop = &stop
+			}
+			out.Allocs = append(out.Allocs, copied)
+		}
+	}
+	return out
+}
+
+func (l *life) Report(ctx context.Context, _ string, req api.ReportRequest) (*api.ReportResponse, error) {
+	return &api.ReportResponse{}, l.call(ctx, func() error {
+		if l.down {
+			return errUnreachable
+		}
+		l.world.samples = append(l.world.samples, req.Samples...)
+		for _, r := range req.Workers {
+			l.take(r)
+		}
+		return nil
+	})
+}
+
+func stage(s cluster.WorkerState) int {
+	switch s {
+	case cluster.WorkerCreated:
+		return 1
+	case cluster.WorkerRunning:
+		return 2
+	case cluster.WorkerExited, cluster.WorkerFailed:
+		return 3
+	}
+	return 0
+}
+
+// take is what Apply does with one worker's report.
+func (w *world) take(r cluster.WorkerReport) {
+	a := w.allocs[idOf(r)]
+	if a == nil {
+		w.t.Errorf("report for %v, which was never assigned", idOf(r))
+		return
+	}
+	if r.State.Final() {
+		if a.result != nil && *a.result != r {
+			w.t.Errorf("%v has two results: %+v and %+v", idOf(r), *a.result, r)
+		}
+		a.result = &r
+	}
+	if stage(r.State) > stage(a.state) {
+		a.state = r.State
+		a.history = append(a.history, r.State)
+		if r.State.Final() {
+			a.gone = true
+		}
+		w.bump()
+	}
+}
+
+// The runtime.
+
+type lifeRuntime struct{ *life }
+
+func (r lifeRuntime) Create(ctx context.Context, id container.ID, _ string, lease time.Time) error {
+	return r.call(ctx, func() error {
+		b := r.boxes[id]
+		if b != nil && !b.removed {
+			return nil
+		}
+		if b == nil {
+			b = &box{}
+			r.boxes[id] = b
+		}
+		if b.starts > 0 {
+			r.t.Errorf("%v is made again after it was started", id)
+		}
+		b.state, b.lease, b.removed = container.Created, lease, false
+		b.creates++
+		r.emit(id)
+		return nil
+	})
+}
+
+func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
+	return r.call(ctx, func() error {
+		b := r.boxes[id]
+		if b == nil || b.removed {
+			return fmt.Errorf("no container %v", id)
+		}
+		if b.state == container.Created {
+			b.state = container.Running
+			b.starts++
+			r.emit(id)
+		}
+		return nil
+	})
+}
+
+func (r lifeRuntime) Signal(ctx context.Context, id container.ID, signal int) error {
+	return r.call(ctx, func() error {
+		b := r.boxes[id]
+		if b == nil || b.state != container.Running {
+			return nil
+		}
+		b.signals = append(b.signals, signal)
+		exit := &container.Exit{Signal: signal}
+		if b.exits != nil {
+			exit = b.exits(signal)
+		}
+		if exit != nil {
+			r.end(id, exit)
+		}
+		return nil
+	})
+}
+
+func (r lifeRuntime) Kill(ctx context.Context, id container.ID) error {
+	return r.call(ctx, func() error { r.end(id, &container.Exit{Signal: 9}); return nil })
+}
+
+func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time) error {
+	return r.call(ctx, func() error {
+		if b := r.boxes[id]; b != nil {
+			b.lease = lease
+		}
+		return nil
+	})
+}
+
+func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
+	return r.call(ctx, func() error {
+		if b := r.boxes[id]; b != nil {
+			if b.state != container.Exited && b.state != container.Lost {
+				r.t.Errorf("%v is removed while %s", id, b.state)
+			}
+			if a := r.allocs[id]; a != nil && (a.result == nil && !a.gone) {
+				r.t.Errorf("%v is removed before its result is known", id)
+			}
+			b.removed = true
+		}
+		return nil
+	})
+}
+
+func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
+	var out []container.Status
+	return out, r.call(ctx, func() error {
+		for id, b := range r.boxes {
+			if !b.removed {
+				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit})
+			}
+		}
+		return nil
+	})
+}
+
+func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
+
+type lifeBundles struct{ *life }
+
+func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int) (string, error) {
+	return "dir", l.call(ctx, func() error {
+		if b := l.boxes[id]; b == nil {
+			l.boxes[id] = &box{removed: true}
+		}
+		l.boxes[id].cores = cores
+		return nil
+	})
+}
+
+func (l lifeBundles) Notice(id container.ID, n container.Notice) error {
+	return l.call(context.Background(), func() error { l.notices[id] = n; return nil })
+}
+
+func (l lifeBundles) Retire(id container.ID) error {
+	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
+}
+
+func (l lifeBundles) Progress(container.ID) string { return l.progress }
+
+type lifeJournal struct{ *life }
+
+func (l lifeJournal) Append(records ...journal.Record) error {
+	return l.call(context.Background(), func() error { return l.journal.Append(records...) })
+}
+
+func (l lifeJournal) Entry(id string) (journal.Entry, bool) { return l.journal.Entry(id) }
+func (l lifeJournal) Entries() []journal.Entry              { return l.journal.Entries() }
+
+type lifeGPUs struct{ *life }
+
+func (l lifeGPUs) Inventory(context.Context) (gpu.Inventory, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return gpu.Inventory{Devices: append([]gpu.Device(nil), l.world.gpus...)}, nil
+}
+
+func (l lifeGPUs) Samples(context.Context) ([]gpu.Sample, error) { return nil, nil }
+
+func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.onGPU[uuid], nil
+}
+
+func (l lifeGPUs) Close() error { return nil }
