@@ -325,11 +325,19 @@ func (n *Node) translate(err error) error {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		return n.notLeader()
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
-		return &UncertainError{Cause: ErrLeadershipLost}
+		return &UncertainError{Cause: n.lossCause()}
 	case errors.Is(err, raft.ErrRaftShutdown):
 		return n.stopError()
 	}
 	return err
+}
+
+// lossCause is why leadership was lost: this member's own disk, or else another member.
+func (n *Node) lossCause() error {
+	if n.fatalError() != nil {
+		return n.stopError()
+	}
+	return ErrLeadershipLost
 }
 
 // notLeader names the leader, unless that is this member as far as it knows.
