@@ -22,7 +22,7 @@ type Root struct {
 }
 
 // ownDirs are made in every root and never taken from the host or an image.
-var ownDirs = []string{"proc", "sys", "dev", "tmp", "run", "var", "var/tmp"}
+var ownDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
 
 // hostDirs are what a job sees of the machine's own system.
 var hostDirs = []string{"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "srv", "nix"}
@@ -79,12 +79,12 @@ func skeleton(dir, from string, names []string) (Root, error) {
 			return Root{}, err
 		}
 	}
-	for _, d := range []string{"tmp", "var/tmp"} {
-		if err := os.Chmod(filepath.Join(dir, d), 0o777|os.ModeSticky); err != nil { // a tmpfs takes its mode from here
-			return Root{}, err
-		}
-	}
-	if err := link("/run", filepath.Join(dir, "var/run")); err != nil {
+	err := errors.Join(
+		os.Chmod(filepath.Join(dir, "tmp"), 0o777|os.ModeSticky), // a tmpfs takes its mode from here
+		symlink("/run", filepath.Join(dir, "var/run")),
+		symlink("/tmp", filepath.Join(dir, "var/tmp")),
+	)
+	if err != nil {
 		return Root{}, err
 	}
 	for _, name := range names {
@@ -111,15 +111,15 @@ func adopt(dir, from, name string) ([]Bind, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, link(to, target)
+		return nil, symlink(to, target)
 	case info.IsDir():
 		return []Bind{{source, "/" + name}}, os.MkdirAll(target, 0o755)
 	}
 	return nil, nil // a plain file at the top of a root is of no use to a job
 }
 
-// link makes a symbolic link, or leaves an equal one.
-func link(to, at string) error {
+// symlink makes a symbolic link, or leaves an equal one.
+func symlink(to, at string) error {
 	if old, err := os.Readlink(at); err == nil && old == to {
 		return nil
 	}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// channel is the socket to the shim. When the shim dies it closes, and the container must end.
+type channel struct{ file *os.File }
+
+// openChannel takes over the descriptor that the shim left, if there is one.
+func openChannel() channel {
+	fd, err := strconv.Atoi(os.Getenv(launch.ChannelEnv))
+	if err != nil {
+		return channel{}
+	}
+	unix.CloseOnExec(fd)
+	return channel{os.NewFile(uintptr(fd), "shim")}
+}
+
+// listen delivers signals that the shim orders. When the shim is gone it ends this process, and with it the container.
+func (c channel) listen(signals chan<- unix.Signal) {
+	if c.file == nil {
+		return
+	}
+	lines := bufio.NewScanner(c.file)
+	for lines.Scan() {
+		var o launch.Order
+		if json.Unmarshal(lines.Bytes(), &o) == nil && o.Signal > 0 {
+			signals <- unix.Signal(o.Signal)
+		}
+	}
+	os.Exit(125)
+}
+
+// send tells the shim the result; without a shim it does nothing.
+func (c channel) send(r launch.Result) error {
+	if c.file == nil {
+		return nil
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = c.file.Write(append(b, '\n'))
+	return err
+}

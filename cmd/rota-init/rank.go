@@ -1,0 +1,130 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// rank is one process that the plan asked for.
+type rank struct {
+	pid       int
+	alive     bool
+	over      bool
+	sent      unix.Signal  // the last signal passed on
+	signalled map[int]bool // what the rank's shell ran and got the signal too, and still runs
+	result    launch.Result
+}
+
+// signal passes s on to the rank's programs. A kill goes to everything in its process group.
+func (r *rank) signal(s unix.Signal, table map[int]process) {
+	if r.over {
+		return
+	}
+	if s == unix.SIGKILL {
+		_ = unix.Kill(-r.pid, s)
+	}
+	for _, pid := range r.programs(table) {
+		if unix.Kill(pid, s) == nil && pid != r.pid {
+			r.signalled[pid] = true
+		}
+	}
+	r.sent = s
+}
+
+// programs lists the rank's process and, below shells, what they run, the innermost first.
+func (r *rank) programs(table map[int]process) []int {
+	var found []int
+	var visit func(pid int)
+	visit = func(pid int) {
+		if table[pid].shell {
+			for child, p := range table {
+				if p.parent == pid {
+					visit(child)
+				}
+			}
+		}
+		found = append(found, pid)
+	}
+	if r.alive {
+		visit(r.pid)
+	}
+	for pid := range r.signalled {
+		visit(pid)
+	}
+	return found
+}
+
+// reaped takes note of a process that has ended and reports whether the rank is over by it.
+func (r *rank) reaped(e exit) bool {
+	switch {
+	case r.over:
+		return false
+	case r.alive && e.pid == r.pid:
+		r.alive = false
+		r.result = resultOf(e.status)
+		if !e.status.Signaled() || e.status.Signal() != r.sent {
+			clear(r.signalled) // it ended by itself: nothing is waited for
+		}
+	case r.signalled[e.pid]:
+		delete(r.signalled, e.pid)
+		if own := resultOf(e.status); !r.alive && own.Signal == 0 {
+			r.result = own
+		}
+	default:
+		return false
+	}
+	r.over = !r.alive && len(r.signalled) == 0
+	return r.over
+}
+
+func resultOf(s unix.WaitStatus) launch.Result {
+	if s.Signaled() {
+		return launch.Result{Signal: int(s.Signal())}
+	}
+	return launch.Result{Code: s.ExitStatus()}
+}
+
+// process is what signal forwarding must know of a process.
+type process struct {
+	parent int
+	shell  bool
+}
+
+var shells = []string{"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "busybox"}
+
+// processes reads the container's process table.
+func processes() map[int]process {
+	table := map[int]process{}
+	files, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
+	for _, file := range files {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended meanwhile
+		}
+		text := string(b)
+		open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+		fields := strings.Fields(text[end+1:])
+		if open < 0 || end < open || len(fields) < 2 {
+			continue
+		}
+		parent, _ := strconv.Atoi(fields[1])
+		table[pid] = process{parent: parent, shell: isShell(pid, text[open+1:end])}
+	}
+	return table
+}
+
+// isShell judges by the program that runs, because the name of a script's process is the script's.
+func isShell(pid int, name string) bool {
+	if exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe"); err == nil {
+		name = filepath.Base(exe)
+	}
+	return slices.Contains(shells, name)
+}

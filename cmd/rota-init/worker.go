@@ -1,0 +1,198 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// worker runs the ranks of one container. Only the goroutine in run touches it.
+type worker struct {
+	plan     *launch.Plan
+	signals  chan unix.Signal
+	exits    chan exit
+	ranks    []*rank
+	stopping bool // a rank has failed and the others have been told to stop
+	verdict  launch.Result
+	kill     <-chan time.Time
+}
+
+// exit is one process that has ended.
+type exit struct {
+	pid    int
+	status unix.WaitStatus
+}
+
+func newWorker(plan *launch.Plan, c channel) *worker {
+	w := &worker{plan: plan, signals: make(chan unix.Signal, 64), exits: make(chan exit, 64)}
+	own := make(chan os.Signal, 64)
+	signal.Notify(own)
+	go func() {
+		for s := range own {
+			if n := s.(syscall.Signal); passedOn(n) {
+				w.signals <- n
+			}
+		}
+	}()
+	go c.listen(w.signals)
+	return w
+}
+
+// passedOn reports whether a signal is meant for the ranks. SIGURG is the Go runtime's own.
+func passedOn(s syscall.Signal) bool {
+	return s != unix.SIGCHLD && s != unix.SIGURG && s != unix.SIGPIPE && s != unix.SIGTTIN && s != unix.SIGTTOU
+}
+
+// run starts every rank and returns when all have ended.
+func (w *worker) run() launch.Result {
+	for i := range w.plan.Ranks {
+		w.ranks = append(w.ranks, w.start(&w.plan.Ranks[i]))
+		if r := w.ranks[i]; r.over {
+			w.judge(r.result)
+		}
+	}
+	if w.running() {
+		go reap(w.exits)
+	}
+	for w.running() {
+		select {
+		case s := <-w.signals:
+			w.forward(s)
+		case e := <-w.exits:
+			w.ended(e)
+		case <-w.kill:
+			w.forward(unix.SIGKILL)
+		}
+	}
+	return w.verdict
+}
+
+func (w *worker) running() bool {
+	return slices.ContainsFunc(w.ranks, func(r *rank) bool { return !r.over })
+}
+
+func (w *worker) forward(s unix.Signal) {
+	table := processes()
+	for _, r := range w.ranks {
+		r.signal(s, table)
+	}
+}
+
+func (w *worker) ended(e exit) {
+	for _, r := range w.ranks {
+		if r.reaped(e) {
+			w.judge(r.result)
+		}
+	}
+}
+
+// judge takes one rank's result into the worker's: the highest code of those that ended before the rest were stopped.
+func (w *worker) judge(r launch.Result) {
+	if w.stopping {
+		return
+	}
+	if weight(r) > weight(w.verdict) {
+		w.verdict = r
+	}
+	if weight(r) != 0 && len(w.plan.Ranks) > 1 {
+		w.stopping = true
+		w.forward(unix.SIGTERM)
+		w.kill = time.After(time.Duration(w.plan.KillTimeout) * time.Millisecond)
+	}
+}
+
+func weight(r launch.Result) int {
+	if r.Signal != 0 {
+		return 128 + r.Signal
+	}
+	return r.Code
+}
+
+// start starts one rank, in a process group of its own. One that cannot be started has ended with a shell's code for that.
+func (w *worker) start(plan *launch.Rank) *rank {
+	env := append(slices.Clone(w.plan.Env), plan.Env...)
+	path, err := lookPath(plan.Args[0], env, w.plan.Dir)
+	if err == nil {
+		var p *os.Process
+		p, err = os.StartProcess(path, plan.Args, &os.ProcAttr{
+			Dir: w.plan.Dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+		if err == nil {
+			return &rank{pid: p.Pid, alive: true, signalled: map[int]bool{}}
+		}
+	}
+	fmt.Fprintf(os.Stderr, "rota-init: %s: %s: %s\n", plan.Name, plan.Args[0], cause(err))
+	code := 126
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+		code = 127
+	}
+	return &rank{over: true, result: launch.Result{Code: code}}
+}
+
+func cause(err error) string {
+	if errors.Is(err, exec.ErrNotFound) {
+		return "command not found in PATH"
+	}
+	var e *os.PathError
+	if errors.As(err, &e) {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+// lookPath finds a command as a shell does, in the PATH of the rank and not of this process.
+func lookPath(name string, env []string, dir string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	for _, v := range slices.Backward(env) {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			return searchPath(name, path, dir)
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+func searchPath(name, path, dir string) (string, error) {
+	err := exec.ErrNotFound
+	for _, d := range strings.Split(path, ":") {
+		if d == "" {
+			d = dir
+		}
+		file := d + "/" + name
+		info, statErr := os.Stat(file)
+		if statErr != nil || info.IsDir() {
+			continue
+		}
+		if unix.Access(file, unix.X_OK) == nil {
+			return file, nil
+		}
+		err = os.ErrPermission
+	}
+	return "", err
+}
+
+// reap waits for every child there is, orphans too. As the first process it always gets them.
+func reap(exits chan<- exit) {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return // no children left, so no rank is left
+		default:
+			exits <- exit{pid, status}
+		}
+	}
+}

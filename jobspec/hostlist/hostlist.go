@@ -1,0 +1,162 @@
+// Package hostlist writes and reads lists of host names in the short form that Slurm's users know: gpu[01-04,07],login.
+package hostlist
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxHosts bounds what Expand makes of a few characters.
+const MaxHosts = 65536
+
+// Compress writes names in the short form, in their order: neighbours that differ only in a number at the end share brackets.
+func Compress(names []string) string {
+	var parts []string
+	for i := 0; i < len(names); {
+		prefix, digits := split(names[i])
+		j := i + 1
+		numbers := []string{digits}
+		for digits != "" && j < len(names) {
+			p, d := split(names[j])
+			if p != prefix || len(d) != len(digits) {
+				break
+			}
+			numbers = append(numbers, d)
+			j++
+		}
+		if len(numbers) == 1 {
+			parts = append(parts, names[i])
+		} else {
+			parts = append(parts, prefix+"["+runs(numbers)+"]")
+		}
+		i = j
+	}
+	return strings.Join(parts, ",")
+}
+
+// split cuts off the digits at the end, at most as many as an int holds. Numbers of different widths are never grouped.
+func split(name string) (prefix, digits string) {
+	i := len(name)
+	for i > 0 && len(name)-i < 9 && name[i-1] >= '0' && name[i-1] <= '9' {
+		i--
+	}
+	return name[:i], name[i:]
+}
+
+// runs writes ascending neighbours as ranges.
+func runs(numbers []string) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && atoi(numbers[j+1]) == atoi(numbers[j])+1 {
+			j++
+		}
+		if j > i {
+			parts = append(parts, numbers[i]+"-"+numbers[j])
+		} else {
+			parts = append(parts, numbers[i])
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+func atoi(digits string) int {
+	n, _ := strconv.Atoi(digits) // split and expandRange hand over short digits only
+	return n
+}
+
+// Expand reads the short form.
+func Expand(list string) ([]string, error) {
+	var names []string
+	for rest := list; rest != ""; {
+		part, next, err := cut(rest)
+		if err != nil {
+			return nil, fmt.Errorf("host list %q: %w", list, err)
+		}
+		found, err := expand(part)
+		if err != nil {
+			return nil, fmt.Errorf("host list %q: %w", list, err)
+		}
+		if names = append(names, found...); len(names) > MaxHosts {
+			return nil, fmt.Errorf("host list %q: more than %d hosts", list, MaxHosts)
+		}
+		rest = next
+	}
+	return names, nil
+}
+
+// cut takes the text up to the first comma outside of brackets.
+func cut(s string) (part, rest string, err error) {
+	open := false
+	for i, c := range s {
+		switch {
+		case c == '[' && !open:
+			open = true
+		case c == ']' && open:
+			open = false
+		case c == '[' || c == ']':
+			return "", "", errors.New("brackets do not match")
+		case c == ',' && !open:
+			if i == 0 || i == len(s)-1 {
+				return "", "", errors.New("a name is empty")
+			}
+			return s[:i], s[i+1:], nil
+		}
+	}
+	if open {
+		return "", "", errors.New("a bracket is not closed")
+	}
+	return s, "", nil
+}
+
+func expand(part string) ([]string, error) {
+	prefix, rest, bracket := strings.Cut(part, "[")
+	if !bracket {
+		return []string{part}, nil
+	}
+	inner, suffix, _ := strings.Cut(rest, "]")
+	if strings.Contains(suffix, "[") {
+		return nil, errors.New("only one pair of brackets is supported in a name")
+	}
+	var names []string
+	for _, r := range strings.Split(inner, ",") {
+		numbers, err := expandRange(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range numbers {
+			names = append(names, prefix+n+suffix)
+		}
+		if len(names) > MaxHosts {
+			return nil, fmt.Errorf("more than %d hosts", MaxHosts)
+		}
+	}
+	return names, nil
+}
+
+func expandRange(r string) ([]string, error) {
+	from, to, ok := strings.Cut(r, "-")
+	if !ok {
+		to = from
+	}
+	if !isNumber(from) || !isNumber(to) || len(to) < len(from) {
+		return nil, fmt.Errorf("%q is not a number or a range of numbers", r)
+	}
+	first, last := atoi(from), atoi(to)
+	if first > last || last-first >= MaxHosts {
+		return nil, fmt.Errorf("range %q runs backwards or is longer than %d", r, MaxHosts)
+	}
+	var numbers []string
+	for n := first; n <= last; n++ {
+		numbers = append(numbers, fmt.Sprintf("%0*d", len(from), n))
+	}
+	return numbers, nil
+}
+
+func isNumber(s string) bool {
+	return s != "" && len(s) <= 9 && !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < '0' || c > '9' })
+}

@@ -1,0 +1,71 @@
+package container
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const cgroupMount = "/sys/fs/cgroup"
+
+// cgroupDirs lists the directories of a cgroup that exist, one in every hierarchy.
+func cgroupDirs(cgroup string) []string {
+	if cgroup == "" || cgroup == "/" {
+		return nil
+	}
+	var dirs []string
+	for _, pattern := range []string{cgroupMount + cgroup, cgroupMount + "/*" + cgroup} {
+		found, _ := filepath.Glob(pattern) // the pattern is well formed
+		for _, dir := range found {
+			if isDir(dir) {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// sweepCgroup kills whatever is left in a cgroup and removes it. It is for containers whose shim has died.
+func sweepCgroup(cgroup string) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
+		left, err := killOnce(cgroup)
+		if left == 0 || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(wait) // a killed process leaves its cgroup by itself; nothing tells when
+	}
+}
+
+// killOnce kills every process of the cgroup and removes the directories that are empty; it returns how many are left.
+func killOnce(cgroup string) (int, error) {
+	dirs := cgroupDirs(cgroup)
+	var errs []error
+	left := 0
+	for _, dir := range dirs {
+		thaw(dir)
+		pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		for _, field := range strings.Fields(string(pids)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+				_ = unix.Kill(pid, unix.SIGKILL) // it may be gone already
+			}
+		}
+		if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			left++
+			errs = append(errs, fmt.Errorf("remove cgroup: %w", err))
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
+// thaw lets frozen processes run, because only running ones can die.
+func thaw(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0) // the file exists in one hierarchy only
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte("0"), 0)
+}

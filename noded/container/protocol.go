@@ -1,0 +1,178 @@
+package container
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Op is what the daemon asks of a shim.
+type Op string
+
+// Operations. OpCreate is the first on the socket that a shim is started with, and is never sent again.
+const (
+	OpCreate Op = "create"
+	OpStart  Op = "start"
+	OpSignal Op = "signal"
+	OpKill   Op = "kill"
+	OpRenew  Op = "renew"
+	OpStatus Op = "status"
+)
+
+// Order is one line of JSON to a shim.
+type Order struct {
+	Op     Op     `json:"op"`
+	Dir    string `json:"dir,omitempty"`    // of the container, with OpCreate
+	Lease  int64  `json:"lease,omitempty"`  // its end, in nanoseconds of CLOCK_BOOTTIME, with OpCreate and OpRenew
+	Signal int    `json:"signal,omitempty"` // with OpSignal
+}
+
+// Answer is one line of JSON from a shim, one for every order. One with Exited set comes unasked and is the last.
+type Answer struct {
+	State  State  `json:"state,omitempty"`
+	Pid    int    `json:"pid,omitempty"`
+	Error  string `json:"error,omitempty"`
+	Exited bool   `json:"exited,omitempty"`
+}
+
+// BootTime is the present time on CLOCK_BOOTTIME in nanoseconds: it goes on while the machine is suspended.
+func BootTime() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic(fmt.Sprintf("container: clock_gettime(CLOCK_BOOTTIME): %v", err)) // exists since Linux 2.6.39
+	}
+	return ts.Nano()
+}
+
+// Process identifies a process for as long as the machine runs, and beyond.
+type Process struct {
+	Pid    int    `json:"pid"`
+	Start  uint64 `json:"start"` // clock ticks since boot
+	BootID string `json:"boot_id"`
+}
+
+// FindProcess is the identity of the process that now has pid.
+func FindProcess(pid int) (Process, error) {
+	start, _, err := processStat(pid)
+	if err != nil {
+		return Process{}, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return Process{Pid: pid, Start: start, BootID: strings.TrimSpace(string(boot))}, err
+}
+
+// Alive reports whether it is still that process, and not only its unreaped remains.
+func (p Process) Alive() bool {
+	now, err := FindProcess(p.Pid)
+	if err != nil || now != p {
+		return false
+	}
+	_, state, err := processStat(p.Pid)
+	return err == nil && state != "Z" && state != "X"
+}
+
+// processStat reads start time and state. The name in the second field may hold spaces and brackets, so fields count from its end.
+func processStat(pid int) (start uint64, state string, err error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, "", err
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(fields) < 20 {
+		return 0, "", fmt.Errorf("process %d: stat has %d fields", pid, len(fields))
+	}
+	start, err = strconv.ParseUint(fields[19], 10, 64)
+	return start, fields[0], err
+}
+
+// WriteProcess leaves the identity of the container's shim in dir.
+func WriteProcess(dir string, p Process) error {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(dir, pidFile), 0o600, b)
+}
+
+func readProcess(dir string) (Process, error) {
+	var p Process
+	b, err := os.ReadFile(filepath.Join(dir, pidFile))
+	if err == nil {
+		err = json.Unmarshal(b, &p)
+	}
+	return p, err
+}
+
+// exitRoom is kept on disk for the exit record from the start, so that a full disk cannot lose it.
+const exitRoom = 512
+
+// ReserveExit makes room on disk for the exit record of the container in dir.
+func ReserveExit(dir string) error {
+	room := []byte(strings.Repeat(" ", exitRoom))
+	if err := writeFile(filepath.Join(dir, exitFile+".tmp"), 0o600, nil, room); err != nil {
+		return fmt.Errorf("make room for the exit record: %w", err)
+	}
+	return nil
+}
+
+// WriteExit leaves the exit record in the room that ReserveExit made: written, synced and renamed.
+func WriteExit(dir string, e Exit) error {
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, exitFile)
+	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("write exit record: %w", err)
+	}
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write exit record: %w", err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("write exit record: %w", err)
+	}
+	return nil
+}
+
+// ReadExit reads the exit record of the container in dir; errors.Is(err, os.ErrNotExist) when there is none.
+func ReadExit(dir string) (*Exit, error) {
+	b, err := os.ReadFile(filepath.Join(dir, exitFile))
+	if err != nil {
+		return nil, err
+	}
+	var e Exit
+	if err := json.Unmarshal(b, &e); err != nil {
+		return nil, fmt.Errorf("exit record is damaged: %w", err)
+	}
+	return &e, nil
+}
+
+// SocketAddress is the address of the shim's socket in dir by way of an open descriptor of dir, because a socket's path may have
+// 107 bytes only.
+func SocketAddress(dir *os.File) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
+}
+
+// RemoveSocket deletes a socket that an earlier shim left in dir.
+func RemoveSocket(dir string) error {
+	if err := os.Remove(filepath.Join(dir, socketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// RemoveProcess deletes the shim's identity: there is no container in dir any more.
+func RemoveProcess(dir string) error {
+	if err := os.Remove(filepath.Join(dir, pidFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package container
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Config says where Shims keeps containers and what it runs for them.
+type Config struct {
+	Dir      string // a directory for each container below it
+	ShimPath string // rota-shim
+	Warm     int    // shims started ahead, to save their start-up time when a container is made
+}
+
+// ErrUnknown is returned for a container that does not exist.
+var ErrUnknown = errors.New("no such container")
+
+// ErrLive is returned when a container that has not ended is to be removed.
+var ErrLive = errors.New("the container has not ended")
+
+// Shims is the real Runtime: a rota-shim process for every container. Any number of goroutines may use it.
+type Shims struct {
+	cfg     Config
+	changes chan ID
+	warm    *pool
+
+	mu   sync.Mutex
+	live map[ID]*link
+}
+
+var _ Runtime = (*Shims)(nil)
+
+// NewShims finds the containers below cfg.Dir, also those that an earlier daemon made, and takes them up.
+func NewShims(cfg Config) (*Shims, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o711); err != nil {
+		return nil, fmt.Errorf("directory for containers: %w", err)
+	}
+	entries, err := os.ReadDir(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("find containers: %w", err)
+	}
+	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), live: map[ID]*link{}}
+	s.warm = newPool(cfg)
+	for _, e := range entries {
+		if id, ok := ParseID(e.Name()); ok {
+			s.adopt(id)
+		}
+	}
+	return s, nil
+}
+
+// Path is the directory of a container.
+func (s *Shims) Path(id ID) string { return filepath.Join(s.cfg.Dir, id.String()) }
+
+// Changes implements Runtime.
+func (s *Shims) Changes() <-chan ID { return s.changes }
+
+// Close lets go of every container without disturbing it, and ends the shims that wait for one.
+func (s *Shims) Close() error {
+	s.warm.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.live {
+		l.drop()
+	}
+	return nil
+}
+
+// adopt takes up what is in the directory of a container: nothing but a bundle or logs, an ended container, or a live one.
+func (s *Shims) adopt(id ID) {
+	dir := s.Path(id)
+	process, err := readProcess(dir)
+	if err != nil {
+		return // never created, or removed
+	}
+	l := newLink(id, dir, process, s.changed)
+	if process.Alive() && l.dial() == nil {
+		s.live[id] = l
+		return
+	}
+	l.ended()
+	s.live[id] = l
+}
+
+func (s *Shims) changed(id ID) {
+	select {
+	case s.changes <- id:
+	default: // the reader is behind and will find it by List
+	}
+}
+
+func (s *Shims) find(id ID) (*link, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.live[id]
+	if !ok {
+		return nil, fmt.Errorf("container %s: %w", id, ErrUnknown)
+	}
+	return l, nil
+}
+
+// Create implements Runtime.
+func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) error {
+	if l, err := s.find(id); err == nil {
+		return l.renewed(ctx, lease) // made by an earlier call
+	}
+	shim, err := s.warm.take()
+	if err != nil {
+		return fmt.Errorf("container %s: start its shim: %w", id, err)
+	}
+	l := newLink(id, dir, shim.process, s.changed)
+	l.child = shim
+	if err := l.create(ctx, shim, lease); err != nil {
+		return fmt.Errorf("create container %s: %w", id, err)
+	}
+	s.mu.Lock()
+	s.live[id] = l
+	s.mu.Unlock()
+	return nil
+}
+
+// Start implements Runtime.
+func (s *Shims) Start(ctx context.Context, id ID) error { return s.order(ctx, id, Order{Op: OpStart}) }
+
+// Signal implements Runtime.
+func (s *Shims) Signal(ctx context.Context, id ID, signal int) error {
+	return s.order(ctx, id, Order{Op: OpSignal, Signal: signal})
+}
+
+// Kill implements Runtime.
+func (s *Shims) Kill(ctx context.Context, id ID) error { return s.order(ctx, id, Order{Op: OpKill}) }
+
+// Renew implements Runtime.
+func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {
+	return s.order(ctx, id, Order{Op: OpRenew, Lease: bootDeadline(lease)})
+}
+
+func (s *Shims) order(ctx context.Context, id ID, o Order) error {
+	l, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if err := l.order(ctx, o); err != nil {
+		return fmt.Errorf("container %s: %s: %w", id, o.Op, err)
+	}
+	return nil
+}
+
+// Remove implements Runtime. Of a container that was never created it removes the bundle.
+func (s *Shims) Remove(_ context.Context, id ID) error {
+	if l, err := s.find(id); err == nil {
+		if !l.over() {
+			return fmt.Errorf("remove container %s: %w", id, ErrLive)
+		}
+	}
+	if err := clearDir(s.Path(id)); err != nil {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	s.mu.Lock()
+	delete(s.live, id)
+	s.mu.Unlock()
+	return nil
+}
+
+// clearDir removes everything in dir but logs; the shim's identity goes first, because without it there is no container.
+func clearDir(dir string) error {
+	if err := RemoveProcess(dir); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.Name() != logDir {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	_ = os.Remove(dir) // succeeds when there are no logs
+	return err
+}
+
+// List implements Runtime.
+func (s *Shims) List(context.Context) ([]Status, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Status, 0, len(s.live))
+	for _, l := range s.live {
+		list = append(list, l.status())
+	}
+	slices.SortFunc(list, func(a, b Status) int { return a.ID.Compare(b.ID) })
+	return list, nil
+}
+
+// Compare orders by job, attempt and worker.
+func (id ID) Compare(other ID) int {
+	return cmp.Or(cmp.Compare(id.Job, other.Job), cmp.Compare(id.Attempt, other.Attempt), cmp.Compare(id.Worker, other.Worker))
+}
+
+// ParseID reads what ID.String wrote.
+func ParseID(text string) (ID, bool) {
+	var id ID
+	n, err := fmt.Sscanf(text, "%d.%d.%d", &id.Job, &id.Attempt, &id.Worker)
+	return id, err == nil && n == 3 && id.String() == text
+}
+
+// bootDeadline is a time on CLOCK_BOOTTIME; the zero time is no deadline.
+func bootDeadline(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return BootTime() + int64(time.Until(t))
+}

@@ -1,0 +1,163 @@
+package oci
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment is what every rank of the worker has in common, sorted. Later sources win: login defaults, what the job exports from
+// the submit host, Rota's and Slurm's variables, the task's own env. Only ROTA_* cannot be overridden: tools rely on them.
+func (in Input) environment(task *jobspec.Task, s shape) []string {
+	home := in.Owner.Home
+	if home == "" {
+		home = "/tmp"
+	}
+	env := map[string]string{
+		"HOME": home, "USER": in.Owner.User, "LOGNAME": in.Owner.User, "SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8",
+		"TMPDIR": "/tmp",
+	}
+	maps.Copy(env, in.Spec.ExportEnv)
+	rota := in.rota(task, s)
+	for _, source := range []map[string]string{in.slurm(task, s), in.gpus(), in.torch(task, s), rota, task.Env} {
+		maps.Copy(env, source)
+	}
+	maps.Copy(env, rota)
+	return list(env)
+}
+
+func list(env map[string]string) []string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	return out
+}
+
+func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
+	env := map[string]string{
+		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt), "ROTA_RESTARTS": itoa(in.Restarts),
+		"ROTA_CLASS": string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account, "ROTA_CLUSTER": in.Cluster,
+		"ROTA_WORKER": itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(len(in.Nodes)),
+		"ROTA_WORKERS_MAX": itoa(len(in.Nodes)), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
+		"ROTA_GPUS": itoa(len(in.GPUs)), "ROTA_GPU_UUIDS": strings.Join(in.uuids(), ","), "ROTA_CORES": itoa(task.Resources.Cores),
+		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all), "ROTA_RANKS_PER_WORKER": itoa(s.local),
+		"ROTA_GRACE_SECONDS": itoa(in.grace()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
+		"ROTA_MASTER_ADDR": in.MasterAddr, "ROTA_MASTER_PORT": itoa(in.MasterPort), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
+	}
+	if in.Spec.Checkpoint != nil {
+		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
+	}
+	for k, v := range in.Spec.Meta {
+		env["ROTA_META_"+strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(k))] = v
+	}
+	return env
+}
+
+// grace is how long the job has to stop when its room is needed.
+func (in Input) grace() int {
+	if p := in.Spec.Preemption; p != nil && p.GracePeriod > 0 {
+		return int(p.GracePeriod)
+	}
+	return 30
+}
+
+func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
+	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(in.Nodes), itoa(len(in.Nodes))
+	perNode := itoa(s.local)
+	tasksPerNode := perNode
+	if len(in.Nodes) > 1 {
+		tasksPerNode += "(x" + count + ")"
+	}
+	cores := itoa(task.Resources.Cores)
+	env := map[string]string{
+		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes, "SLURM_NODELIST": nodes,
+		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(s.all), "SLURM_NPROCS": itoa(s.all),
+		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode, "SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
+		"SLURM_CPUS_ON_NODE": cores, "SLURM_JOB_CPUS_PER_NODE": cores, "SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
+		"SLURM_NODEID": itoa(in.Worker), "SLURMD_NODENAME": in.Node.Name, "SLURM_SUBMIT_DIR": in.Spec.SubmitDir,
+		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account, "SLURM_JOB_QOS": string(in.Class),
+		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_CLUSTER_NAME": in.Cluster,
+		"SLURM_JOB_USER": in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)), "SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
+	}
+	if in.Limit > 0 {
+		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
+	}
+	if n := len(in.GPUs); n > 0 {
+		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), ranges(in.GPUs)
+	}
+	return env
+}
+
+// gpus numbers the granted devices from 0, as programs in the container see them.
+func (in Input) gpus() map[string]string {
+	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+	if n := len(in.GPUs); n > 0 {
+		var visible []string
+		for i := range n {
+			visible = append(visible, itoa(i))
+		}
+		env["CUDA_VISIBLE_DEVICES"] = strings.Join(visible, ",")
+		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(in.uuids(), ",")
+	}
+	return env
+}
+
+func (in Input) uuids() []string {
+	var out []string
+	for _, i := range in.GPUs {
+		if i >= 0 && i < len(in.Node.GPUs) {
+			out = append(out, in.Node.GPUs[i].UUID)
+		}
+	}
+	return out
+}
+
+// torch is how the workers of a gang find each other. PET_* are torchrun's own flags in another form, so that a plain
+// `torchrun train.py` works.
+func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
+	env := map[string]string{"MASTER_ADDR": in.MasterAddr, "MASTER_PORT": itoa(in.MasterPort)}
+	if s.kind != "torchrun" {
+		return env
+	}
+	env["PET_NNODES"], env["PET_NPROC_PER_NODE"] = itoa(len(in.Nodes)), itoa(s.local)
+	if l := task.Launch; l.MaxRestarts > 0 {
+		env["PET_MAX_RESTARTS"] = itoa(l.MaxRestarts)
+	}
+	if task.Launch.Rdzv == "c10d" {
+		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.master(), in.run()
+		return env
+	}
+	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.Worker), in.MasterAddr, itoa(in.MasterPort)
+	return env
+}
+
+// rankEnvironment is what one process has of its own. torchrun numbers its ranks itself and must not find numbers set.
+func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string {
+	rank := s.base + local
+	env := map[string]string{
+		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank), "SLURM_LOCALID": itoa(local),
+	}
+	if s.kind != "torchrun" {
+		maps.Copy(env, map[string]string{
+			"RANK": itoa(rank), "WORLD_SIZE": itoa(s.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(s.local),
+			"NODE_RANK": itoa(in.Worker), "GROUP_RANK": itoa(in.Worker),
+		})
+	}
+	for k := range task.Env {
+		if !strings.HasPrefix(k, "ROTA_") {
+			delete(env, k)
+		}
+	}
+	return list(env)
+}
+
+func itoa(n int) string { return fmt.Sprint(n) }

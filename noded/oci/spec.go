@@ -1,0 +1,244 @@
+package oci
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// Processes a container may have: enough for data loaders and compilers, too few to exhaust the machine's.
+const (
+	pidsBase    = 4096
+	pidsPerCore = 512
+)
+
+const cpuPeriod = 100_000 // microseconds; the kernel's default
+
+// oomScore makes the kernel prefer a job to the daemons when the whole machine runs out of memory.
+const oomScore = 100
+
+// Spec is the OCI runtime spec of one worker's container. It fails on what the job file's validation cannot know: GPUs the node does
+// not have, mounts outside of its shared paths.
+func Spec(in Input) (*specs.Spec, error) {
+	task, err := in.task()
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := in.mounts(task)
+	if err != nil {
+		return nil, err
+	}
+	devices, rules, err := in.devices()
+	if err != nil {
+		return nil, err
+	}
+	score := oomScore
+	spec := &specs.Spec{
+		Version: specs.Version,
+		Root:    &specs.Root{Path: in.Node.Root.Path, Readonly: true},
+		Mounts:  mounts,
+		Process: &specs.Process{
+			Args:            []string{launch.InitFile},
+			Cwd:             "/",
+			Env:             []string{"PATH=" + defaultPath},
+			User:            specs.User{UID: in.Owner.UID, GID: in.Owner.GID, AdditionalGids: in.Owner.GIDs},
+			Capabilities:    &specs.LinuxCapabilities{},
+			NoNewPrivileges: true,
+			OOMScoreAdj:     &score,
+		},
+		Linux: &specs.Linux{
+			CgroupsPath: in.Node.CgroupPath,
+			Namespaces:  []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},
+			Devices:     devices,
+			Resources:   in.resources(task.Resources, rules),
+			MaskedPaths: []string{
+				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
+				"/sys/firmware",
+			},
+			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		},
+	}
+	return spec, nil
+}
+
+// task is the one task of the one group that a job has.
+func (in Input) task() (*jobspec.Task, error) {
+	if in.Spec == nil || len(in.Spec.Groups) != 1 || len(in.Spec.Groups[0].Tasks) != 1 {
+		return nil, errors.New("job does not have exactly one group of one task")
+	}
+	if in.Worker < 0 || in.Worker >= len(in.Nodes) {
+		return nil, fmt.Errorf("worker %d is not one of %d", in.Worker, len(in.Nodes))
+	}
+	return &in.Spec.Groups[0].Tasks[0], nil
+}
+
+// mounts lists what the container sees, outer paths before inner ones.
+func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
+	list := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
+		tmpfs("/dev/shm", task.Resources.Shm, "noexec"),
+		{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
+	}
+	for _, b := range in.Node.Root.Binds {
+		if !strings.HasPrefix(b.Target, "/run/") {
+			list = append(list, readOnly(b))
+		}
+	}
+	list = append(list,
+		tmpfs("/tmp", task.Resources.Tmp),
+		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
+		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "rw", "nosuid", "nodev"}},
+		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
+	)
+	for _, b := range in.Node.Root.Binds {
+		if strings.HasPrefix(b.Target, "/run/") {
+			list = append(list, readOnly(b))
+		}
+	}
+	shared := slices.SortedFunc(slices.Values(in.Node.SharedPaths), byDepth)
+	for _, p := range shared {
+		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p, Options: []string{"rbind", "rw", "nosuid", "nodev"}})
+	}
+	for _, m := range task.Mounts {
+		own, err := in.mount(m)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, own)
+	}
+	return list, nil
+}
+
+// byDepth puts a directory before what lies in it.
+func byDepth(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+
+func readOnly(b Bind) specs.Mount {
+	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source, Options: []string{"rbind", "ro", "nosuid", "nodev"}}
+}
+
+// tmpfs is a private directory in memory; its size counts as the job's memory.
+func tmpfs(target string, size jobspec.Bytes, options ...string) specs.Mount {
+	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))}, options...)
+	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
+}
+
+// ownTargets are places a job may not mount over.
+var ownTargets = []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}
+
+// mount is one that the job asked for.
+func (in Input) mount(m jobspec.Mount) (specs.Mount, error) {
+	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, ownTargets) {
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(ownTargets, ", "))
+	}
+	if m.Type == "tmpfs" {
+		return in.tmpfsMount(m)
+	}
+	if m.Source != path.Clean(m.Source) || !below(m.Source, in.Node.SharedPaths) {
+		return specs.Mount{}, fmt.Errorf("mount source %q is not below a shared path of node %s (%s)", m.Source, in.Node.Name, strings.Join(in.Node.SharedPaths, ", "))
+	}
+	options := []string{"rbind", "nosuid", "nodev", "rw"}
+	if m.ReadOnly {
+		options[3] = "ro"
+	}
+	for _, o := range m.Options {
+		if !slices.Contains([]string{"ro", "noexec", "nosuid", "nodev"}, o) {
+			return specs.Mount{}, fmt.Errorf("mount %s: option %q is not supported", m.Target, o)
+		}
+		options = append(options, o)
+	}
+	return specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: options}, nil
+}
+
+func (in Input) tmpfsMount(m jobspec.Mount) (specs.Mount, error) {
+	options := []string{"nosuid", "nodev", "mode=1777"}
+	for _, o := range m.Options {
+		if !strings.HasPrefix(o, "size=") && o != "noexec" {
+			return specs.Mount{}, fmt.Errorf("mount %s: option %q is not supported with tmpfs", m.Target, o)
+		}
+		options = append(options, o)
+	}
+	return specs.Mount{Destination: m.Target, Type: "tmpfs", Source: "tmpfs", Options: options}, nil
+}
+
+// below reports whether p is one of dirs or lies in one.
+func below(p string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") })
+}
+
+// devices are the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs have none.
+func (in Input) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
+	rules := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
+	var nodes []Device
+	for _, i := range in.GPUs {
+		if i < 0 || i >= len(in.Node.GPUs) {
+			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
+		}
+		if minor := in.Node.GPUs[i].Minor; minor >= 0 && !in.Node.CDI {
+			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195), int64(minor)})
+		}
+	}
+	if len(nodes) > 0 {
+		nodes = append(nodes, in.Node.Nvidia...)
+	}
+	var devices []specs.LinuxDevice
+	mode := modeRW
+	for _, d := range nodes {
+		devices = append(devices, specs.LinuxDevice{Path: d.Path, Type: "c", Major: d.Major, Minor: d.Minor, FileMode: &mode})
+		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d.Major, Minor: &d.Minor, Access: "rw"})
+	}
+	return devices, rules, nil
+}
+
+func (in Input) resources(r jobspec.Resources, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
+	cores := int64(max(r.Cores, 1))
+	shares := uint64(cores) * 1024
+	memory := int64(r.Memory)
+	pids := pidsBase + pidsPerCore*cores
+	res := &specs.LinuxResources{
+		Devices: rules,
+		CPU:     &specs.LinuxCPU{Shares: &shares},
+		Memory:  &specs.LinuxMemory{Limit: &memory},
+		Pids:    &specs.LinuxPids{Limit: &pids},
+	}
+	if !in.Node.NoSwapLimit {
+		res.Memory.Swap = &memory // memory and swap together: no swap
+	}
+	if len(in.Node.Cores) > 0 {
+		res.CPU.Cpus = ranges(in.Node.Cores)
+	} else {
+		quota, period := cores*cpuPeriod, uint64(cpuPeriod)
+		res.CPU.Quota, res.CPU.Period = &quota, &period
+	}
+	return res
+}
+
+// ranges writes numbers as the kernel does: 0-3,8.
+func ranges(numbers []int) string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(numbers)))
+	var parts []string
+	for i := 0; i < len(sorted); {
+		j := i
+		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(sorted[i])
+		if j > i {
+			part += "-" + strconv.Itoa(sorted[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,280 @@
+package shim
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "github.com/opencontainers/cgroups/devices" // without it device rules are refused
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"github.com/opencontainers/runc/libcontainer/specconv"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// channelEnv and channelFD are where rota-init finds its socket (noded/oci/launch.ChannelEnv).
+const (
+	channelEnv = "ROTA_INIT_CHANNEL"
+	channelFD  = 3
+)
+
+// box is the container as libcontainer knows it.
+type box struct {
+	dir     string
+	inner   *libcontainer.Container
+	process *libcontainer.Process
+	pid     int
+	cgroups map[string]string // directories by controller; "" with cgroup version 2
+	channel *os.File          // to rota-init: signals go out, the result comes back, and its closing ends the container
+	results chan result
+	ended   chan struct{} // closed when the first process has ended
+	waited  *os.ProcessState
+	waitErr error
+}
+
+// result is how the worker ended, by the word of rota-init.
+type result struct {
+	Code   int `json:"code"`
+	Signal int `json:"signal"`
+}
+
+// newBox makes the container; its command waits for start.
+func newBox(dir string, settings container.Settings, out *logs) (*box, error) {
+	spec, err := readSpec(dir)
+	if err != nil {
+		return nil, err
+	}
+	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: settings.ID.String(), Spec: spec})
+	if err != nil {
+		return nil, fmt.Errorf("container spec: %w", err)
+	}
+	degrade(config)
+	state := container.StateDir(dir)
+	if err := os.RemoveAll(state); err != nil { // of a shim that was killed while it made the same container
+		return nil, fmt.Errorf("clear container state: %w", err)
+	}
+	b := &box{dir: dir, results: make(chan result, 1), ended: make(chan struct{})}
+	if b.inner, err = libcontainer.Create(state, settings.ID.String(), config); err != nil {
+		return nil, explain(err)
+	}
+	if err := b.launch(spec.Process, out); err != nil {
+		b.discard()
+		return nil, explain(err)
+	}
+	return b, nil
+}
+
+func readSpec(dir string) (*specs.Spec, error) {
+	raw, err := os.ReadFile(container.ConfigPath(dir))
+	if err != nil {
+		return nil, fmt.Errorf("read container spec: %w", err)
+	}
+	spec := &specs.Spec{}
+	if err := json.Unmarshal(raw, spec); err != nil {
+		return nil, fmt.Errorf("container spec is damaged: %w", err)
+	}
+	if spec.Process == nil || spec.Root == nil || spec.Linux == nil || len(spec.Process.Args) == 0 {
+		return nil, errors.New("container spec lacks process, root or linux")
+	}
+	return spec, nil
+}
+
+// degrade asks for less where this machine cannot give more, and takes back what specconv allows unasked.
+func degrade(config *configs.Config) {
+	own, _ := os.ReadFile("/proc/self/oom_score_adj")
+	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil && *config.OomScoreAdj < score {
+		config.OomScoreAdj = &score // lowering needs CAP_SYS_RESOURCE
+	}
+	resources := config.Cgroups.Resources
+	const tunMajor, tunMinor = 10, 200
+	kept := resources.Devices[:0]
+	for _, rule := range resources.Devices {
+		if rule.Major == tunMajor && rule.Minor == tunMinor {
+			continue // a network device is nothing a job was granted
+		}
+		kept = append(kept, rule)
+	}
+	resources.Devices = kept
+}
+
+// explain adds what to do to the errors that operators meet most.
+func explain(err error) error {
+	var path *os.PathError
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("the container's first program is missing: %w", err)
+	case errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup"):
+		return fmt.Errorf("cgroup cannot be used; the node daemon must be root and /sys/fs/cgroup writable: %w", err)
+	}
+	return err
+}
+
+// launch starts libcontainer's init, which waits before it executes the command.
+func (b *box) launch(p *specs.Process, out *logs) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("make a socket: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return err
+	}
+	b.channel = os.NewFile(uintptr(fds[0]), "init")
+	theirs := os.NewFile(uintptr(fds[1]), "init")
+	defer theirs.Close()
+	b.process = newProcess(p)
+	b.process.ExtraFiles = []*os.File{theirs}
+	b.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", channelEnv, channelFD))
+	b.process.Stdout, b.process.Stderr = out.stdout, out.stderr
+	if err := b.inner.Start(b.process); err != nil {
+		return err
+	}
+	out.started()
+	if b.pid, err = b.process.Pid(); err != nil {
+		return err
+	}
+	state, err := b.inner.State()
+	if err != nil {
+		return err
+	}
+	b.cgroups = state.CgroupPaths
+	go b.listen()
+	go b.wait()
+	return nil
+}
+
+func newProcess(p *specs.Process) *libcontainer.Process {
+	lp := &libcontainer.Process{
+		Args: p.Args, Cwd: p.Cwd, UID: int(p.User.UID), GID: int(p.User.GID), NoNewPrivileges: &p.NoNewPrivileges, Init: true,
+	}
+	for _, gid := range p.User.AdditionalGids {
+		lp.AdditionalGroups = append(lp.AdditionalGroups, int(gid))
+	}
+	if c := p.Capabilities; c != nil {
+		lp.Capabilities = &configs.Capabilities{
+			Bounding: c.Bounding, Effective: c.Effective, Permitted: c.Permitted, Inheritable: c.Inheritable, Ambient: c.Ambient,
+		}
+	}
+	return lp
+}
+
+// listen waits for the result that rota-init sends when the worker is done.
+func (b *box) listen() {
+	defer close(b.results)
+	line, err := bufio.NewReader(b.channel).ReadBytes('\n')
+	var r result
+	if err == nil && json.Unmarshal(line, &r) == nil {
+		b.results <- r
+	}
+}
+
+func (b *box) wait() {
+	b.waited, b.waitErr = b.process.Wait()
+	close(b.ended)
+}
+
+func (b *box) start() error {
+	if err := b.inner.Exec(); err != nil {
+		return fmt.Errorf("start the command: %w", err)
+	}
+	return nil
+}
+
+// signal passes a signal on by way of rota-init, which keeps it until the command runs.
+func (b *box) signal(s unix.Signal) error {
+	if s == unix.SIGKILL {
+		return b.kill()
+	}
+	_, err := fmt.Fprintf(b.channel, "{\"signal\":%d}\n", int(s))
+	if errors.Is(err, unix.EPIPE) {
+		return nil // it has just ended
+	}
+	return err
+}
+
+// kill ends the first process, and with it the kernel ends every other.
+func (b *box) kill() error {
+	err := b.inner.Signal(unix.SIGKILL)
+	if errors.Is(err, libcontainer.ErrNotRunning) || errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// exit is the record of an ended container, read before its cgroup goes.
+func (b *box) exit() container.Exit {
+	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: b.memory("memory.max_usage_in_bytes", "memory.peak")}
+	if b.waited != nil {
+		status, _ := b.waited.Sys().(syscall.WaitStatus)
+		e.Code, e.Signal = max(status.ExitStatus(), 0), 0
+		if status.Signaled() {
+			e.Code, e.Signal = 0, int(status.Signal())
+		}
+		e.UserMS, e.SystemMS = b.waited.UserTime().Milliseconds(), b.waited.SystemTime().Milliseconds()
+	}
+	if r, ok := <-b.results; ok {
+		e.Code, e.Signal = r.Code, r.Signal
+	}
+	if e.Signal != 0 {
+		e.Code = 0
+	}
+	e.OOM = b.oomKills() > 0 && (e.Code != 0 || e.Signal != 0)
+	return e
+}
+
+// memory reads a number from the memory cgroup, by its name in version 1 or 2.
+func (b *box) memory(v1, v2 string) int64 {
+	for _, file := range []string{filepath.Join(b.cgroups["memory"], v1), filepath.Join(b.cgroups[""], v2)} {
+		if raw, err := os.ReadFile(file); err == nil {
+			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func (b *box) oomKills() int64 {
+	for _, file := range []string{
+		filepath.Join(b.cgroups["memory"], "memory.oom_control"),
+		filepath.Join(b.cgroups[""], "memory.events"),
+	} {
+		raw, _ := os.ReadFile(file) // one of the two does not exist
+		for _, line := range strings.Split(string(raw), "\n") {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				kills, _ := strconv.ParseInt(n, 10, 64)
+				return kills
+			}
+		}
+	}
+	return 0
+}
+
+// destroy removes the cgroup and libcontainer's state.
+func (b *box) destroy() error {
+	b.channel.Close()
+	if err := b.inner.Destroy(); err != nil {
+		return fmt.Errorf("tear down the container: %w", err)
+	}
+	return os.RemoveAll(container.StateDir(b.dir))
+}
+
+// discard ends a container that is not wanted.
+func (b *box) discard() {
+	if b.pid != 0 {
+		_ = b.kill() // what is left is found by the daemon, which sweeps the cgroup
+		<-b.ended
+	}
+	_ = b.inner.Destroy()
+	_ = os.RemoveAll(container.StateDir(b.dir))
+}

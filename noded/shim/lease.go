@@ -1,0 +1,59 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lease is a deadline on CLOCK_BOOTTIME, which goes on while the machine sleeps.
+type lease struct {
+	timer *os.File
+	ended chan struct{} // a value for every time the deadline has passed
+}
+
+// newLease sets a deadline in nanoseconds; 0 is none.
+func newLease(end int64) (*lease, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("make a timer for the lease: %w", err)
+	}
+	l := &lease{timer: os.NewFile(uintptr(fd), "lease"), ended: make(chan struct{}, 1)}
+	if err := l.set(end); err != nil {
+		return nil, err
+	}
+	go l.watch()
+	return l, nil
+}
+
+func (l *lease) watch() {
+	var count [8]byte
+	for {
+		if _, err := l.timer.Read(count[:]); err != nil {
+			return
+		}
+		select {
+		case l.ended <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// set moves the deadline.
+func (l *lease) set(end int64) error {
+	conn, err := l.timer.SyscallConn()
+	if err != nil {
+		return err
+	}
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(end, 0))}
+	var setErr error
+	err = conn.Control(func(fd uintptr) { setErr = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) })
+	if err == nil {
+		err = setErr
+	}
+	if err != nil {
+		return fmt.Errorf("set the lease: %w", err)
+	}
+	return nil
+}

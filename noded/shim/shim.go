@@ -1,0 +1,70 @@
+// Package shim is what rota-shim does: it makes one container with runc's libcontainer, is the parent of its first process, keeps
+// its output, holds its lease, and leaves a record of its end. It is the only importer of runc.
+package shim
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+
+	"github.com/opencontainers/runc/libcontainer"
+	_ "github.com/opencontainers/runc/libcontainer/nsenter" // enters the container's namespaces before Go starts
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// orderFD is the socket that a shim is started with.
+const orderFD = 3
+
+// Reexec turns this process into the container's first one when libcontainer has started it for that, and does not return then.
+// It must be called from an init function of the command.
+func Reexec() {
+	if len(os.Args) > 1 && os.Args[1] == "init" {
+		libcontainer.Init()
+	}
+}
+
+// Serve waits for the order to make a container, and returns when that has ended. It is called once.
+func Serve() error {
+	runtime.LockOSThread() // the container is a child of this thread, which must live as long
+	file := os.NewFile(orderFD, "orders")
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return fmt.Errorf("descriptor %d is not a socket: rota-shim is started by rota-noded only: %w", orderFD, err)
+	}
+	file.Close()
+	lines := bufio.NewReader(conn)
+	line, err := lines.ReadBytes('\n')
+	if errors.Is(err, io.EOF) {
+		return nil // not needed any more
+	}
+	var order container.Order
+	if err != nil || json.Unmarshal(line, &order) != nil || order.Op != container.OpCreate {
+		return fmt.Errorf("first order %q is not to create a container", line)
+	}
+	return oversee(client{conn, lines}, order)
+}
+
+// oversee makes the container, tells the daemon, and stays with it to its end.
+func oversee(first client, order container.Order) error {
+	k, err := newKeeper(order)
+	if err == nil {
+		err = k.create()
+	}
+	if err != nil {
+		_ = first.send(container.Answer{Error: err.Error()}) // a daemon that is gone will find nothing and try again
+		if k != nil {
+			k.discard()
+		}
+		return err
+	}
+	k.join(first)
+	go k.accept()
+	_ = first.send(k.answer()) // a daemon that is gone finds the container by its socket
+	return k.run()
+}
