@@ -1,0 +1,356 @@
+// Package lab runs a cluster of real daemons on one machine, each a process of its own, for end-to-end tests and measurements: on
+// loopback, or each machine in a network namespace that the lab makes and removes.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Options say what cluster to run.
+type Options struct {
+	Bin         string // directory with the programs
+	Dir         string // everything lies below it; it must exist
+	Controllers int
+	Nodes       int
+	GPUs        int      // simulated, on each node
+	Cores       int      // declared by each node
+	Shared      []string // paths that jobs share
+	Namespaces  bool     // a network namespace for each machine
+	Controld    []string // further flags of every control daemon
+	Noded       []string // further flags of every node daemon
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Options
+	Controllers []*Daemon
+	Nodes       []*Daemon
+	nets        *network
+	cgroup      string
+	key         string
+}
+
+// Daemon is one process of the cluster, which may be killed and started again.
+type Daemon struct {
+	Name   string
+	Socket string
+	Data   string
+	Log    string
+	HTTP   string // of a control daemon
+	argv   []string
+	host   *host
+	cmd    *exec.Cmd
+	ended  chan struct{}
+}
+
+// Start starts every daemon and waits until a leader is known and all nodes are up. Stop must be called also after an error.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	c := &Cluster{Options: o, cgroup: fmt.Sprintf("/rota-lab-%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)}
+	if err := c.prepare(ctx); err != nil {
+		return c, err
+	}
+	for _, d := range slices.Concat(c.Controllers, c.Nodes) {
+		if err := d.Start(); err != nil {
+			return c, err
+		}
+	}
+	return c, c.Ready(ctx)
+}
+
+// prepare lays out machines, addresses and command lines.
+func (c *Cluster) prepare(ctx context.Context) error {
+	if c.Namespaces { // only then do daemons listen off loopback, which takes a key
+		c.key = filepath.Join(c.Dir, "key")
+		err := os.WriteFile(c.key, []byte(strings.Repeat("lab-key-", 8)), 0o600)
+		if err != nil {
+			return err
+		}
+		if c.nets, err = newNetwork(ctx, c.Options.Controllers+c.Options.Nodes); err != nil {
+			return err
+		}
+	}
+	var gossip []string
+	for i := range c.Options.Controllers {
+		d, addr, err := c.controller(i)
+		if err != nil {
+			return err
+		}
+		c.Controllers, gossip = append(c.Controllers, d), append(gossip, addr)
+	}
+	for _, d := range c.Controllers {
+		d.argv = append(d.argv, "--join", strings.Join(gossip, ","))
+	}
+	for i := range c.Options.Nodes {
+		d, err := c.node(i, gossip)
+		if err != nil {
+			return err
+		}
+		c.Nodes = append(c.Nodes, d)
+	}
+	return nil
+}
+
+// host returns machine i, or nil on loopback, where all daemons share one.
+func (c *Cluster) host(i int) *host {
+	if c.nets == nil {
+		return nil
+	}
+	return c.nets.hosts[i]
+}
+
+// addr is a listening address on h: the wanted port in a namespace, a free one on loopback.
+func addr(h *host, port int) (string, error) {
+	if h != nil {
+		return net.JoinHostPort(h.ip, strconv.Itoa(port)), nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+func (c *Cluster) daemon(program, name string, h *host) (*Daemon, error) {
+	d := &Daemon{
+		Name: name, host: h, Socket: filepath.Join(c.Dir, name+".sock"), Data: filepath.Join(c.Dir, name),
+		Log: filepath.Join(c.Dir, name+".log"),
+	}
+	d.argv = []string{filepath.Join(c.Bin, program), "--name", name, "--data-dir", d.Data, "--socket", d.Socket}
+	if c.key != "" {
+		d.argv = append(d.argv, "--cluster-key-file", c.key)
+	}
+	return d, os.MkdirAll(d.Data, 0o755)
+}
+
+func (c *Cluster) controller(i int) (*Daemon, string, error) {
+	h := c.host(i)
+	d, err := c.daemon("rota-controld", fmt.Sprintf("c%d", i+1), h)
+	if err != nil {
+		return nil, "", err
+	}
+	var addrs [3]string
+	for p := range addrs {
+		if addrs[p], err = addr(h, 7070+p); err != nil {
+			return nil, "", err
+		}
+	}
+	d.HTTP = "http://" + addrs[0]
+	d.argv = append(d.argv, "--http", addrs[0], "--raft", addrs[1], "--gossip", addrs[2],
+		"--bootstrap-expect", strconv.Itoa(c.Options.Controllers))
+	d.argv = append(d.argv, c.Controld...)
+	return d, addrs[2], nil
+}
+
+func (c *Cluster) node(i int, gossip []string) (*Daemon, error) {
+	h := c.host(c.Options.Controllers + i)
+	name := fmt.Sprintf("n%d", i+1)
+	d, err := c.daemon("rota-noded", name, h)
+	if err != nil {
+		return nil, err
+	}
+	at, err := addr(h, 7072)
+	if err != nil {
+		return nil, err
+	}
+	d.argv = append(d.argv, "--gossip", at, "--join", strings.Join(gossip, ","), "--cgroup-root", c.cgroup+"/"+name)
+	if c.GPUs > 0 {
+		d.argv = append(d.argv, "--sim-gpus", strconv.Itoa(c.GPUs))
+	}
+	if c.Cores > 0 {
+		d.argv = append(d.argv, "--cores", strconv.Itoa(c.Cores))
+	}
+	for _, p := range c.Shared {
+		d.argv = append(d.argv, "--shared-path", p)
+	}
+	d.argv = append(d.argv, c.Noded...)
+	return d, nil
+}
+
+// Start runs the daemon; after Kill or Term it runs it again on the same data. Its output is appended to Log. The process is told to
+// die with the lab.
+func (d *Daemon) Start() error {
+	out, err := os.OpenFile(d.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	argv := d.argv
+	if d.host != nil {
+		argv = append([]string{"ip", "netns", "exec", d.host.namespace}, argv...)
+	}
+	d.cmd = exec.Command(argv[0], argv[1:]...)
+	d.cmd.Stdout, d.cmd.Stderr = out, out
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := d.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", d.Name, err)
+	}
+	d.ended = make(chan struct{})
+	go func() {
+		_ = d.cmd.Wait()
+		close(d.ended)
+	}()
+	return nil
+}
+
+// Pid is the daemon's process.
+func (d *Daemon) Pid() int { return d.cmd.Process.Pid }
+
+// Running reports whether the process has not ended.
+func (d *Daemon) Running() bool {
+	if d.cmd == nil {
+		return false
+	}
+	select {
+	case <-d.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends the daemon at once, as a power cut would, and waits until it is gone.
+func (d *Daemon) Kill() { d.end(syscall.SIGKILL, time.Minute) }
+
+// Term asks the daemon to end and waits until it has; after a minute it is killed.
+func (d *Daemon) Term() { d.end(syscall.SIGTERM, time.Minute) }
+
+func (d *Daemon) end(sig syscall.Signal, patience time.Duration) {
+	if !d.Running() {
+		return
+	}
+	_ = d.cmd.Process.Signal(sig)
+	select {
+	case <-d.ended:
+	case <-time.After(patience):
+		_ = d.cmd.Process.Kill()
+		<-d.ended
+	}
+}
+
+// LogTail is the end of the daemon's output, for a test that failed.
+func (d *Daemon) LogTail(bytes int) string {
+	b, err := os.ReadFile(d.Log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-bytes):])
+}
+
+// Addr is where commands reach the cluster: the sockets of all controllers.
+func (c *Cluster) Addr() string {
+	var addrs []string
+	for _, d := range c.Controllers {
+		addrs = append(addrs, "unix:"+d.Socket)
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Client is a client of the whole cluster.
+func (c *Cluster) Client() (*api.Client, error) { return api.Dial(c.Addr()) }
+
+// Ready waits until a leader is known and every node is up.
+func (c *Cluster) Ready(ctx context.Context) error {
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for {
+		last := c.check(ctx, client)
+		if last == nil {
+			return nil
+		}
+		if d := c.dead(); d != nil {
+			return fmt.Errorf("%s has ended:\n%s", d.Name, d.LogTail(2000))
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), last)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (c *Cluster) check(ctx context.Context, client *api.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	list, _, err := client.Nodes(ctx, api.Read{Consistent: true})
+	if err != nil {
+		return err
+	}
+	up := 0
+	for _, n := range list.Items {
+		if n.State != "down" {
+			up++
+		}
+	}
+	if up < c.Options.Nodes {
+		return fmt.Errorf("%d of %d nodes are up", up, c.Options.Nodes)
+	}
+	return nil
+}
+
+func (c *Cluster) dead() *Daemon {
+	for _, d := range slices.Concat(c.Controllers, c.Nodes) {
+		if d.cmd != nil && !d.Running() {
+			return d
+		}
+	}
+	return nil
+}
+
+// Leader returns the controller that leads, as any of them tells.
+func (c *Cluster) Leader(ctx context.Context) (*Daemon, error) {
+	client, err := c.Client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	for {
+		if info, _, err := client.Cluster(ctx); err == nil {
+			for _, d := range c.Controllers {
+				if d.Name == info.Leader && d.Running() {
+					return d, nil
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no leader: %w", context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Rota is a command line of the rota command against this cluster.
+func (c *Cluster) Rota(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "rota"), args...)
+	cmd.Env = append(os.Environ(), "ROTA_ADDR="+c.Addr(), "NO_COLOR=1")
+	return cmd
+}
+
+// Stop ends everything and removes what the lab made outside Dir: shims that outlived their daemon, cgroups, namespaces.
+func (c *Cluster) Stop() error {
+	for _, d := range slices.Concat(c.Nodes, c.Controllers) {
+		d.Term()
+	}
+	err := removeCgroups(c.cgroup)
+	if c.nets != nil {
+		err = errors.Join(err, c.nets.close())
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// network is a bridge in a namespace of its own with a host on each port. No address of it exists outside these namespaces.
+type network struct {
+	hub   string
+	hosts []*host
+}
+
+// host is one machine of the network.
+type host struct {
+	namespace string
+	ip        string
+	port      string // the bridge's end of its cable
+}
+
+// newNetwork makes n hosts, 10.99.0.1 onwards.
+func newNetwork(ctx context.Context, n int) (*network, error) {
+	w := &network{hub: fmt.Sprintf("rota%d-hub", os.Getpid())}
+	if err := ip(ctx, "netns", "add", w.hub); err != nil {
+		return w, err
+	}
+	if err := w.in(ctx, w.hub, "link add br0 type bridge", "link set br0 up"); err != nil {
+		return w, err
+	}
+	for i := range n {
+		h := &host{namespace: fmt.Sprintf("rota%d-h%d", os.Getpid(), i+1), ip: fmt.Sprintf("10.99.0.%d", i+1), port: fmt.Sprintf("p%d", i+1)}
+		w.hosts = append(w.hosts, h)
+		if err := w.plug(ctx, h); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+func (w *network) plug(ctx context.Context, h *host) error {
+	if err := ip(ctx, "netns", "add", h.namespace); err != nil {
+		return err
+	}
+	if err := w.in(ctx, w.hub,
+		"link add "+h.port+" type veth peer name eth0 netns "+h.namespace,
+		"link set "+h.port+" master br0 up"); err != nil {
+		return err
+	}
+	return w.in(ctx, h.namespace, "link set lo up", "addr add "+h.ip+"/24 dev eth0", "link set eth0 up")
+}
+
+// in runs ip commands inside a namespace.
+func (w *network) in(ctx context.Context, namespace string, commands ...string) error {
+	for _, c := range commands {
+		if err := ip(ctx, append([]string{"-n", namespace}, strings.Fields(c)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ip(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// close removes every namespace, and with them the bridge and the cables.
+func (w *network) close() error {
+	var errs []error
+	for _, h := range w.hosts {
+		errs = append(errs, ip(context.Background(), "netns", "del", h.namespace))
+	}
+	return errors.Join(append(errs, ip(context.Background(), "netns", "del", w.hub))...)
+}
+
+// Unplug cuts a daemon's machine off the network; Plug connects it again. Only with Namespaces.
+func (c *Cluster) Unplug(ctx context.Context, d *Daemon) error {
+	return c.nets.in(ctx, c.nets.hub, "link set "+d.host.port+" down")
+}
+
+// Plug undoes Unplug.
+func (c *Cluster) Plug(ctx context.Context, d *Daemon) error {
+	return c.nets.in(ctx, c.nets.hub, "link set "+d.host.port+" up")
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+const dateJob = `job "date" {
+  task "date" {
+    script = "date +%s.%N >> ${out}/dates"
+    resources {
+      memory = "64MiB"
+    }
+  }
+}
+`
+
+// measureLatency times the way from executing `rota submit` to `date` as the first command of the job's script, on an idle cluster.
+func measureLatency(ctx context.Context, b *bench) error {
+	c, err := b.cluster(ctx, "latency", 1, 1)
+	if c != nil {
+		defer c.Stop()
+	}
+	if err != nil {
+		return err
+	}
+	dir := c.Shared[0]
+	job := filepath.Join(dir, "date.hcl")
+	body := bytes.ReplaceAll([]byte(dateJob), []byte("${out}"), []byte(dir))
+	if err := os.WriteFile(job, body, 0o644); err != nil {
+		return err
+	}
+	var waits []time.Duration
+	for range b.repeat(200) {
+		start := time.Now()
+		cmd := c.Rota(ctx, "submit", "--wait", job)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("submit: %w: %s", err, out)
+		}
+		at, err := lastDate(filepath.Join(dir, "dates"))
+		if err != nil {
+			return err
+		}
+		waits = append(waits, at.Sub(start))
+	}
+	b.add("rota submit to the script's first command, p50", percentile(waits, 50), "ms", "<= 100", "Slurm 2400, tuned 402 (no container)")
+	b.add("rota submit to the script's first command, p99", percentile(waits, 99), "ms", "<= 250", "Slurm 2863, tuned 2859 (no container)")
+	return nil
+}
+
+// lastDate reads the newest line that a job wrote.
+func lastDate(path string) (time.Time, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	lines := bytes.Fields(b)
+	s, ns, ok := bytes.Cut(lines[len(lines)-1], []byte("."))
+	sec, err1 := strconv.ParseInt(string(s), 10, 64)
+	nsec, err2 := strconv.ParseInt(string(ns), 10, 64)
+	if !ok || err1 != nil || err2 != nil {
+		return time.Time{}, fmt.Errorf("date wrote %q", lines[len(lines)-1])
+	}
+	return time.Unix(sec, nsec), nil
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// emptyServer is the argument that makes this program the empty handler which submissions are compared with.
+const emptyServer = "-serve-empty"
+
+// serveEmpty answers the route of a submission after reading it, and does nothing else.
+func serveEmpty(addr string) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"ids":[1]}`)
+	})
+	log.Fatal(http.ListenAndServe(addr, mux))
+}
+
+// clients is how many callers submit at once.
+const clients = 64
+
+// held is a job that only waits.
+func held(dir string) *jobspec.Job {
+	return &jobspec.Job{
+		Name: "held", Hold: true, Workdir: dir,
+		Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
+			Name: "true", Command: []string{"true"}, Resources: jobspec.Resources{Memory: 64 * jobspec.MiB},
+		}}}},
+	}
+}
+
+// measureSubmit compares the rate of submissions over HTTP with that of a handler that does nothing.
+func measureSubmit(ctx context.Context, b *bench) error {
+	empty, err := b.emptyRate(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range []int{1, 3} {
+		if err := b.submitRates(ctx, n, empty); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) emptyRate(ctx context.Context) (float64, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	addr := l.Addr().String()
+	l.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, self, emptyServer, addr)
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	defer func() {
+		cancel()
+		_ = cmd.Wait() // killed
+	}()
+	for {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+			break
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	body, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held("/tmp")}})
+	if err != nil {
+		return 0, err
+	}
+	rate, _, err := load(ctx, "http://"+addr, body, clients, b.span(10*time.Second))
+	return rate, err
+}
+
+func (b *bench) submitRates(ctx context.Context, controllers int, empty float64) error {
+	c, err := b.cluster(ctx, fmt.Sprintf("submit%d", controllers), controllers, 1)
+	if c != nil {
+		defer c.Stop()
+	}
+	if err != nil {
+		return err
+	}
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	one, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held(c.Shared[0])}})
+	if err != nil {
+		return err
+	}
+	d := b.span(10 * time.Second)
+	rate, lat, err := load(ctx, leader.HTTP, one, clients, d)
+	if err != nil {
+		return err
+	}
+	goal, batchGoal := ">= 50 %", ">= 20000"
+	if controllers == 3 {
+		goal, batchGoal = ">= 25 %", ">= 8000"
+	}
+	name := fmt.Sprintf("%d controllers", controllers)
+	b.add("submissions/s, 64 clients, "+name, rate, "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty, percentile(lat, 99)))
+	b.add("the same, of the empty handler's rate, "+name, 100*rate/empty, "%", goal, "Slurm's C API 473 to 682/s")
+	jobs := make([]*jobspec.Job, 1000)
+	for i := range jobs {
+		jobs[i] = held(c.Shared[0])
+	}
+	many, err := json.Marshal(api.SubmitRequest{Jobs: jobs})
+	if err != nil {
+		return err
+	}
+	rate, _, err = load(ctx, leader.HTTP, many, 4, d/2)
+	b.add("jobs/s in requests of 1000, "+name, 1000*rate, "/s", batchGoal, "Slurm has no such call")
+	return err
+}
+
+// load posts body from n keep-alive clients for d, each time with a key of its own, and returns requests per second.
+func load(ctx context.Context, addr string, body []byte, n int, d time.Duration) (float64, []time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n}}
+	defer client.CloseIdleConnections()
+	var number atomic.Int64
+	var mu sync.Mutex
+	var all []time.Duration
+	var errs error
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range n {
+		wg.Go(func() {
+			lat, err := poster{client, addr, body, &number}.loop(ctx, start.Add(d))
+			mu.Lock()
+			defer mu.Unlock()
+			all, errs = append(all, lat...), errors.Join(errs, err)
+		})
+	}
+	wg.Wait()
+	return float64(len(all)) / time.Since(start).Seconds(), all, errs
+}
+
+// poster is one client.
+type poster struct {
+	client *http.Client
+	addr   string
+	body   []byte
+	number *atomic.Int64
+}
+
+func (p poster) loop(ctx context.Context, until time.Time) (lat []time.Duration, err error) {
+	for time.Now().Before(until) {
+		start := time.Now()
+		if err := p.once(ctx); err != nil {
+			return lat, err
+		}
+		lat = append(lat, time.Since(start))
+	}
+	return lat, nil
+}
+
+func (p poster) once(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.addr+"/v1/jobs", bytes.NewReader(p.body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(api.HeaderIdempotencyKey, "bench-"+strconv.FormatInt(p.number.Add(1), 10))
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s: %.300s", resp.Status, answer)
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// measureThroughput runs many jobs of `true`, each in its own container, and compares the rate with what the shim alone does.
+func measureThroughput(ctx context.Context, b *bench) error {
+	n := b.repeat(1500)
+	bare, err := b.bareShims(ctx, n)
+	if err != nil {
+		return err
+	}
+	c, err := b.cluster(ctx, "throughput", 1, 1)
+	if c != nil {
+		defer c.Stop()
+	}
+	if err != nil {
+		return err
+	}
+	client, err := c.Client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	jobs := make([]*jobspec.Job, n)
+	for i := range jobs {
+		jobs[i] = held(c.Shared[0])
+		jobs[i].Hold = false
+	}
+	start := time.Now()
+	ids, err := client.SubmitAll(ctx, api.NewKey(), jobs)
+	if err != nil {
+		return err
+	}
+	if err := untilFinished(ctx, client, len(ids)); err != nil {
+		return err
+	}
+	rate := float64(n) / time.Since(start).Seconds()
+	b.add("single jobs of true finished per second", rate, "/s", "", "Slurm 36, tuned 57 (no containers)")
+	b.add("the same, of the bare shim's rate", 100*rate/bare, "%", ">= 60", fmt.Sprintf("bare shims %.0f/s", bare))
+	return nil
+}
+
+// untilFinished waits until nothing is queued or running any more, and checks that n jobs completed.
+func untilFinished(ctx context.Context, client *api.Client, n int) error {
+	if err := drained(ctx, client); err != nil {
+		return err
+	}
+	completed, err := countCompleted(ctx, client)
+	if err == nil && completed != n {
+		err = fmt.Errorf("%d of %d jobs completed", completed, n)
+	}
+	return err
+}
+
+// drained waits until nothing is queued or running any more.
+func drained(ctx context.Context, client *api.Client) error {
+	for {
+		list, _, err := client.Jobs(ctx, api.JobFilter{Limit: 1}, api.Read{Consistent: true})
+		if err == nil && len(list.Items) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func countCompleted(ctx context.Context, client *api.Client) (int, error) {
+	n := 0
+	err := eachFinished(ctx, client, func(j api.Job) {
+		if j.Code == "CD" {
+			n++
+		}
+	})
+	return n, err
+}
+
+// eachFinished visits every finished job once.
+func eachFinished(ctx context.Context, client *api.Client, visit func(api.Job)) error {
+	page := ""
+	for {
+		list, _, err := client.History(ctx, api.HistoryFilter{Limit: 1000, Page: page}, api.Read{Consistent: true})
+		if err != nil {
+			return err
+		}
+		for _, j := range list.Items {
+			visit(j)
+		}
+		if page = list.Next; page == "" {
+			return nil
+		}
+	}
+}
+
+// bareShims asks the container package's own benchmark program for the rate of create, start, exit and remove without anything else.
+func (b *bench) bareShims(ctx context.Context, n int) (float64, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(b.bin, "rota-shim"), "bench", "-n", fmt.Sprint(n), "-parallel", "4", "-init", filepath.Join(b.bin, "rota-init"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("bare shims: %w: %s", err, out)
+	}
+	var rate float64
+	for line := range strings.Lines(string(out)) {
+		if _, err := fmt.Sscanf(line, "rate %f/s", &rate); err == nil {
+			return rate, nil
+		}
+	}
+	return 0, fmt.Errorf("bare shims: no rate in %q", out)
+}
