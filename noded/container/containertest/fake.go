@@ -1,0 +1,271 @@
+// Package containertest has a Runtime in memory and the contract that it and the real one pass.
+package containertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// Program is what a fake container's command does once it has started.
+type Program struct {
+	Exit    *container.Exit         // set: it ends at once, like this
+	Signals map[int]*container.Exit // how it ends at a signal; nil: it ignores it. Without an entry it dies of it.
+}
+
+// World is the machine that fake containers run on. It outlives any one Fake, as containers outlive the node daemon.
+type World struct {
+	// Program says what a container runs; nil: programs run until they are signalled.
+	Program func(id container.ID) Program
+	// Fail, when set and not nil for an operation (create, start, signal, kill, renew, remove, list), makes it fail with that.
+	Fail func(op string, id container.ID) error
+
+	mu     sync.Mutex
+	boxes  map[container.ID]*fakeBox
+	fakes  []*Fake
+	starts map[container.ID]int
+}
+
+type fakeBox struct {
+	status  container.Status
+	pending []int // signals from before the start
+	lease   *time.Timer
+	expired bool
+}
+
+// Fake is a Runtime over a World.
+type Fake struct {
+	world   *World
+	changes chan container.ID
+}
+
+var _ container.Runtime = (*Fake)(nil)
+
+// New returns a Runtime on a machine of its own.
+func New() *Fake { return (&World{}).Open() }
+
+// Open returns another Runtime on the same machine, as after a restart of the daemon.
+func (w *World) Open() *Fake {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := &Fake{world: w, changes: make(chan container.ID, 4096)}
+	w.fakes = append(w.fakes, f)
+	return f
+}
+
+// World is the machine that f is on.
+func (f *Fake) World() *World { return f.world }
+
+// Starts counts how often the command of a container has begun. More than once is a fault of the caller.
+func (w *World) Starts(id container.ID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.starts[id]
+}
+
+// End ends a container's command from within.
+func (w *World) End(id container.ID, e container.Exit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end(id, e)
+}
+
+// KillShim ends a container together with its shim: no exit record is left.
+func (w *World) KillShim(id container.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b := w.boxes[id]; b != nil && live(b) {
+		b.stopLease()
+		b.status = container.Status{ID: id, State: container.Lost, Why: "the shim died without leaving an exit record"}
+		w.changed(id)
+	}
+}
+
+func live(b *fakeBox) bool {
+	return b.status.State == container.Created || b.status.State == container.Running
+}
+
+func (b *fakeBox) stopLease() {
+	if b.lease != nil {
+		b.lease.Stop()
+	}
+}
+
+func (w *World) changed(id container.ID) {
+	for _, f := range w.fakes {
+		select {
+		case f.changes <- id:
+		default:
+		}
+	}
+}
+
+func (w *World) end(id container.ID, e container.Exit) {
+	b := w.boxes[id]
+	if b == nil || !live(b) {
+		return
+	}
+	b.stopLease()
+	e.Lease, e.Ended = b.expired, time.Now().UnixMilli()
+	b.status = container.Status{ID: id, State: container.Exited, Exit: &e}
+	w.changed(id)
+}
+
+func (w *World) program(id container.ID) Program {
+	if w.Program == nil {
+		return Program{}
+	}
+	return w.Program(id)
+}
+
+func (w *World) fail(op string, id container.ID) error {
+	if w.Fail == nil {
+		return nil
+	}
+	return w.Fail(op, id)
+}
+
+// Create implements container.Runtime. The bundle's directory must exist.
+func (f *Fake) Create(_ context.Context, id container.ID, dir string, lease time.Time) error {
+	w := f.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fail("create", id); err != nil {
+		return err
+	}
+	if b := w.boxes[id]; b != nil {
+		w.renew(b, lease)
+		return nil
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return fmt.Errorf("create container %s: %w", id, err)
+	}
+	if w.boxes == nil {
+		w.boxes, w.starts = map[container.ID]*fakeBox{}, map[container.ID]int{}
+	}
+	b := &fakeBox{status: container.Status{ID: id, State: container.Created, Pid: 1000 + len(w.boxes)}}
+	w.boxes[id] = b
+	w.renew(b, lease)
+	return nil
+}
+
+func (w *World) renew(b *fakeBox, lease time.Time) {
+	b.stopLease()
+	if lease.IsZero() || !live(b) || b.expired {
+		return
+	}
+	b.lease = time.AfterFunc(time.Until(lease), func() { w.expire(b) })
+}
+
+// expire does what a shim does at the end of the lease, with no time between signal and kill.
+func (w *World) expire(b *fakeBox) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b.expired = true
+	w.signal(b, int(unix.SIGTERM))
+	w.end(b.status.ID, container.Exit{Signal: int(unix.SIGKILL)})
+}
+
+// Start implements container.Runtime.
+func (f *Fake) Start(_ context.Context, id container.ID) error {
+	return f.with("start", id, func(b *fakeBox) {
+		if b.status.State != container.Created {
+			return
+		}
+		w := f.world
+		w.starts[id]++
+		b.status.State = container.Running
+		w.changed(id)
+		for _, s := range b.pending {
+			w.signal(b, s)
+		}
+		if e := w.program(id).Exit; e != nil {
+			w.end(id, *e)
+		}
+	})
+}
+
+// Signal implements container.Runtime.
+func (f *Fake) Signal(_ context.Context, id container.ID, signal int) error {
+	return f.with("signal", id, func(b *fakeBox) { f.world.signal(b, signal) })
+}
+
+func (w *World) signal(b *fakeBox, signal int) {
+	if b.status.State == container.Created && signal != int(unix.SIGKILL) {
+		b.pending = append(b.pending, signal)
+		return
+	}
+	end, known := w.program(b.status.ID).Signals[signal]
+	switch {
+	case !known || signal == int(unix.SIGKILL):
+		w.end(b.status.ID, container.Exit{Signal: signal})
+	case end != nil:
+		w.end(b.status.ID, *end)
+	}
+}
+
+// Kill implements container.Runtime.
+func (f *Fake) Kill(_ context.Context, id container.ID) error {
+	return f.with("kill", id, func(b *fakeBox) { f.world.end(id, container.Exit{Signal: int(unix.SIGKILL)}) })
+}
+
+// Renew implements container.Runtime.
+func (f *Fake) Renew(_ context.Context, id container.ID, lease time.Time) error {
+	return f.with("renew", id, func(b *fakeBox) { f.world.renew(b, lease) })
+}
+
+// with finds a container for an operation.
+func (f *Fake) with(op string, id container.ID, do func(b *fakeBox)) error {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
+	if err := f.world.fail(op, id); err != nil {
+		return err
+	}
+	b := f.world.boxes[id]
+	if b == nil {
+		return fmt.Errorf("container %s: %w", id, container.ErrUnknown)
+	}
+	do(b)
+	return nil
+}
+
+// Remove implements container.Runtime.
+func (f *Fake) Remove(_ context.Context, id container.ID) error {
+	w := f.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fail("remove", id); err != nil {
+		return err
+	}
+	if b := w.boxes[id]; b != nil && live(b) {
+		return fmt.Errorf("remove container %s: %w", id, container.ErrLive)
+	}
+	delete(w.boxes, id)
+	return nil
+}
+
+// List implements container.Runtime.
+func (f *Fake) List(context.Context) ([]container.Status, error) {
+	w := f.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fail("list", container.ID{}); err != nil {
+		return nil, err
+	}
+	list := make([]container.Status, 0, len(w.boxes))
+	for _, b := range w.boxes {
+		list = append(list, b.status)
+	}
+	slices.SortFunc(list, func(a, b container.Status) int { return a.ID.Compare(b.ID) })
+	return list, nil
+}
+
+// Changes implements container.Runtime.
+func (f *Fake) Changes() <-chan container.ID { return f.changes }
