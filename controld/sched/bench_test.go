@@ -2,7 +2,9 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
@@ -74,10 +76,43 @@ func BenchmarkArrival(b *testing.B) {
 	}
 	live, groups, pending := c.sizes()
 	b.Logf("%d running, %d pending in %d groups", live, pending, groups)
-	for b.Loop() {
-		c.submit(b, 1, 1)
-		c.cycle(b)
+	arrive := func(b *testing.B) {
+		var each []time.Duration
+		for b.Loop() {
+			start := time.Now()
+			c.submit(b, 1, 1)
+			c.cycle(b)
+			each = append(each, time.Since(start))
+		}
+		slices.Sort(each)
+		b.ReportMetric(float64(each[len(each)*99/100].Microseconds()), "p99-us")
+		b.ReportMetric(float64(each[len(each)-1].Microseconds()), "max-us")
 	}
+	b.Run("young", arrive)
+	c.now += 3600_000 // every head is due for a reservation
+	b.Run("due", arrive)
+	b.Run("end", c.endOne)
+}
+
+// endOne is a job that ends, so that others start.
+func (c *crowd) endOne(b *testing.B) {
+	var live []*cluster.Job
+	for j := range c.state.View().Live() {
+		live = append(live, j)
+	}
+	var each []time.Duration
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		j := live[i%len(live)]
+		n, _ := c.state.View().Node(j.Live().Workers[0].Node)
+		c.apply(b, cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
+			{Job: j.ID, Attempt: 1, State: cluster.WorkerRunning}, {Job: j.ID, Attempt: 1, State: cluster.WorkerExited},
+		}})
+		c.cycle(b)
+		each = append(each, time.Since(start))
+	}
+	slices.Sort(each)
+	b.ReportMetric(float64(each[len(each)*99/100].Microseconds()), "p99-us")
 }
 
 // BenchmarkReasons explains every job of a full queue.

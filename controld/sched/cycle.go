@@ -17,6 +17,8 @@
 // have gone past it; only the first head without a reservation is counted. An account holds at most one reservation and the
 // cluster at most [MaxReservations]. See reserve.go for the nodes that are chosen. Each start names the head that it goes past, and
 // Apply counts it in Job.Bypassed: the bound survives a change of leader and costs no log entry of its own.
+// A reservation binds everybody, also jobs that arrive later and come first in the order; it ends when its job starts, stops
+// waiting, or ReserveHoldMS is over, and is then made anew for the nodes that are soonest at that time.
 package sched
 
 import "github.com/rota-hpc/rota/controld/cluster"

@@ -51,10 +51,12 @@ func order(t *trial) *line {
 			l.standAlone(t, t.view.Job(r.Job))
 		}
 	}
+	var c contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
 	for g := range t.view.Groups() {
-		c := &contender{group: g}
-		if c.advance(t) {
-			l.screen(t, c)
+		c = contender{group: g}
+		if c.advance(t) && l.screen(t, &c) {
+			open := c
+			l.open = append(l.open, &open)
 		}
 	}
 	heap.Init(&l.open)
@@ -69,15 +71,15 @@ func (l *line) standAlone(t *trial, j *cluster.Job) {
 	}
 }
 
-// screen lets a group in if its first job fits. One that avoids nodes speaks for itself alone: behind it the next is asked.
-func (l *line) screen(t *trial, c *contender) {
+// screen reports whether a group's first job fits. One that avoids nodes speaks for itself alone: behind it the next is asked.
+func (l *line) screen(t *trial, c *contender) bool {
 	for l.seen.fails(t.room, c.gang) {
 		l.block(c)
 		if len(c.gang.Exclude) == 0 || !c.advance(t) {
-			return
+			return false
 		}
 	}
-	l.open = append(l.open, c)
+	return true
 }
 
 // advance moves on to the group's next job that may start and reports whether there is one.

@@ -40,7 +40,7 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 	port := t.room.Take(c.gang, spots)
 	places := make([]cluster.Place, 0, c.gang.Workers)
 	for _, s := range spots {
-		t.fresh = append(t.fresh, fresh{s.Node, release{at: t.startedNow(c.job), room: c.job.Request}})
+		t.willEnd(s.Node, c.job)
 		places = append(places, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs})
 	}
 	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Places: places, Port: port, Past: past}})

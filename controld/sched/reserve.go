@@ -29,6 +29,9 @@ type slot struct {
 // by others do not count. At equal times the node that comes first by name is taken. Nil: no set of nodes could hold the gang.
 func soonest(t *trial, h *contender) []cluster.Claim {
 	nodes := t.view.Nodes()
+	if !t.everHolds(h.gang) {
+		return nil
+	}
 	releases := t.releases()
 	var slots []slot
 	for i := range nodes {
@@ -45,8 +48,51 @@ func soonest(t *trial, h *contender) []cluster.Claim {
 	return t.claims(slots[:h.gang.Workers], h.gang)
 }
 
-// releases lists, for every node, what its attempts give back, soonest first.
+// everHolds is a quick look at whether the nodes that count could hold a gang if they were empty.
+func (t *trial) everHolds(g fit.Gang) bool {
+	workers := 0
+	for i := range t.view.Nodes() {
+		if t.room.Usable(i, g) {
+			workers += fit.Capacity(g, fit.Both(t.room.Total(i)))
+		}
+		if workers >= g.Workers {
+			return true
+		}
+	}
+	return false
+}
+
+// releases lists, for every node, what its attempts give back, soonest first. It is made once a cycle, for the first head that
+// needs it; willEnd keeps it up to date.
 func (t *trial) releases() [][]release {
+	if t.ending == nil {
+		t.ending = t.listReleases()
+		for _, a := range t.actions {
+			if a.Start != nil {
+				for _, p := range a.Start.Places {
+					_, n := t.view.Node(p.Node)
+					t.willEnd(n, t.view.Job(a.Start.Job))
+				}
+			}
+		}
+	}
+	return t.ending
+}
+
+// willEnd notes that a worker has been started in this cycle.
+func (t *trial) willEnd(node int, j *cluster.Job) {
+	if t.ending == nil {
+		return
+	}
+	t.ending[node] = append(t.ending[node], release{at: t.startedNow(j), room: j.Request})
+	sortReleases(t.ending[node])
+}
+
+func sortReleases(r []release) {
+	slices.SortStableFunc(r, func(a, b release) int { return cmp.Compare(a.at, b.at) })
+}
+
+func (t *trial) listReleases() [][]release {
 	all := make([][]release, len(t.view.Nodes()))
 	for j := range t.view.Live() {
 		a := j.Live()
@@ -61,11 +107,8 @@ func (t *trial) releases() [][]release {
 			}
 		}
 	}
-	for _, f := range t.fresh {
-		all[f.node] = append(all[f.node], f.release)
-	}
 	for i := range all {
-		slices.SortStableFunc(all[i], func(a, b release) int { return cmp.Compare(a.at, b.at) })
+		sortReleases(all[i])
 	}
 	return all
 }

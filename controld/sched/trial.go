@@ -15,13 +15,7 @@ type trial struct {
 	wake    cluster.Instant
 	holders map[cluster.JobID]*cluster.Reservation // reservations in force, those made in this cycle included
 	started map[cluster.JobID]bool
-	fresh   []fresh // room taken in this cycle
-}
-
-// fresh is the room of a worker that this cycle has started.
-type fresh struct {
-	node int
-	release
+	ending  [][]release // by node, soonest first; nil until somebody asks
 }
 
 func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
