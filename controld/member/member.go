@@ -141,6 +141,7 @@ func (l *List) settings() (*memberlist.Config, error) {
 		c.ProbeInterval, c.ProbeTimeout = 200*time.Millisecond, 100*time.Millisecond
 		c.GossipInterval, c.PushPullInterval = 50*time.Millisecond, 2*time.Second
 		c.SuspicionMult, c.TCPTimeout = 3, time.Second
+		c.GossipToTheDeadTime = 2 * time.Second
 	}
 	c.Name = string(l.cfg.Meta.Role) + "/" + l.cfg.Name
 	c.SecretKey = l.cfg.Key

@@ -1,0 +1,298 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("no %s within %v", what, patience)
+}
+
+// cuts says which gossip addresses cannot reach each other.
+type cuts struct {
+	mu   sync.Mutex
+	cut  map[[2]string]bool
+	lost time.Time // when the last packet was lost
+}
+
+// lose notes a lost packet.
+func (c *cuts) lose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = time.Now()
+}
+
+// quiet reports whether nobody has sent a packet over a cut link for a while: all have forgotten who is on the other side.
+func (c *cuts) quiet() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.lost) > time.Second
+}
+
+func (c *cuts) set(a, b string, down bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut[[2]string{min(a, b), max(a, b)}] = down
+}
+
+func (c *cuts) down(a, b string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut[[2]string{min(a, b), max(a, b)}]
+}
+
+// cutTransport loses what goes over a cut link.
+type cutTransport struct {
+	*memberlist.NetTransport
+	self string
+	cuts *cuts
+}
+
+func (t *cutTransport) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	if t.cuts.down(t.self, a.Addr) {
+		t.cuts.lose()
+		return time.Now(), nil
+	}
+	return t.NetTransport.WriteToAddress(b, a)
+}
+
+func (t *cutTransport) WriteTo(b []byte, addr string) (time.Time, error) {
+	return t.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+func (t *cutTransport) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
+	if t.cuts.down(t.self, a.Addr) {
+		return nil, errors.New("link is cut")
+	}
+	return t.NetTransport.DialAddressTimeout(a, d)
+}
+
+func (t *cutTransport) DialTimeout(addr string, d time.Duration) (net.Conn, error) {
+	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
+}
+
+// open starts a member and its Run, and stops both with the test. What Run returns arrives on the channel.
+func open(t *testing.T, cfg Config) (*List, <-chan error) {
+	t.Helper()
+	cfg.Fast = true
+	cfg.Addr = orLoopback(cfg.Addr)
+	if cfg.Rejoin == 0 {
+		cfg.Rejoin = 200 * time.Millisecond
+	}
+	if cfg.Meta.Role == "" {
+		cfg.Meta.Role = Noded
+	}
+	l, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		done <- l.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		if err := l.Shutdown(); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+	})
+	return l, done
+}
+
+func orLoopback(addr string) string {
+	if addr == "" {
+		return "127.0.0.1:0"
+	}
+	return addr
+}
+
+// names returns the names of l's peers.
+func names(l *List) []string {
+	var names []string
+	for _, p := range l.Peers() {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// five starts five members that know only the first one's address.
+func five(t *testing.T, c *cuts) []*List {
+	t.Helper()
+	var lists []*List
+	for i := range 5 {
+		cfg := Config{Name: fmt.Sprintf("m%d", i), Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Cluster: "test", Version: "v"}}
+		if i > 0 {
+			cfg.Join = []string{lists[0].Addr()}
+		}
+		if c != nil {
+			cfg.wrap = func(n *memberlist.NetTransport) memberlist.Transport {
+				return &cutTransport{NetTransport: n, self: fmt.Sprintf("127.0.0.1:%d", n.GetAutoBindPort()), cuts: c}
+			}
+		}
+		l, _ := open(t, cfg)
+		lists = append(lists, l)
+	}
+	full(t, lists)
+	return lists
+}
+
+// full waits until everybody knows everybody.
+func full(t *testing.T, lists []*List) {
+	t.Helper()
+	eventually(t, "full view", func() bool {
+		return !slices.ContainsFunc(lists, func(l *List) bool { return len(l.Peers()) != len(lists)-1 })
+	})
+}
+
+func TestFiveMembersFindEachOther(t *testing.T) {
+	lists := five(t, nil)
+	if got, want := names(lists[2]), []string{"m0", "m1", "m3", "m4"}; !slices.Equal(got, want) {
+		t.Errorf("peers %v, want %v", got, want)
+	}
+	p := lists[2].Peers()[3]
+	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Cluster != "test" || p.Version != "v" || p.Addr != lists[4].Addr() {
+		t.Errorf("m4 is known as %+v", p)
+	}
+	select {
+	case <-lists[2].Changed():
+	default:
+		t.Error("nobody was told of the change")
+	}
+}
+
+func TestDeathAndLeaveAreNoticed(t *testing.T) {
+	lists := five(t, nil)
+	if err := lists[4].Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	if err := lists[3].Leave(5 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "notice", func() bool {
+		return !slices.ContainsFunc(lists[:3], func(l *List) bool { return len(l.Peers()) != 2 })
+	})
+}
+
+// TestLongPartitionHeals keeps two halves apart until each has given the other up for dead. The second half does not know the seed's
+// half by any other way than by what it remembers.
+func TestLongPartitionHeals(t *testing.T) {
+	c := &cuts{cut: map[[2]string]bool{}}
+	lists := five(t, c)
+	each := func(down bool) {
+		for _, a := range lists[:2] {
+			for _, b := range lists[2:] {
+				c.set(a.Addr(), b.Addr(), down)
+			}
+		}
+	}
+	each(true)
+	eventually(t, "split", func() bool {
+		return len(lists[0].Peers()) == 1 && len(lists[1].Peers()) == 1 && len(lists[2].Peers()) == 2 &&
+			len(lists[3].Peers()) == 2 && len(lists[4].Peers()) == 2
+	})
+	eventually(t, "silence", c.quiet)
+	each(false)
+	full(t, lists)
+}
+
+func TestSeedThatComesLater(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	early, _ := open(t, Config{Name: "early", Join: []string{addr}})
+	late, _ := open(t, Config{Name: "late", Addr: addr, Join: []string{addr}})
+	full(t, []*List{early, late})
+}
+
+func TestSameNameGivesWay(t *testing.T) {
+	first, firstDone := open(t, Config{Name: "twin"})
+	witness, _ := open(t, Config{Name: "witness", Join: []string{first.Addr()}})
+	full(t, []*List{first, witness})
+	_, done := open(t, Config{Name: "twin", Join: []string{witness.Addr()}})
+	select {
+	case err := <-done:
+		if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "twin") {
+			t.Errorf("the second twin ended with %v", err)
+		}
+	case err := <-firstDone:
+		t.Errorf("the first twin ended with %v", err)
+	case <-time.After(patience):
+		t.Error("nobody noticed")
+	}
+}
+
+func TestSameNameInAnotherRole(t *testing.T) {
+	a, _ := open(t, Config{Name: "host", Meta: Meta{Role: Controld}})
+	b, _ := open(t, Config{Name: "host", Join: []string{a.Addr()}})
+	full(t, []*List{a, b})
+}
+
+func TestKeyAndClusterKeepStrangersOut(t *testing.T) {
+	key := []byte("0123456789abcdef")
+	a, _ := open(t, Config{Name: "a", Key: key, Meta: Meta{Cluster: "one"}})
+	b, _ := open(t, Config{Name: "b", Key: key, Meta: Meta{Cluster: "one"}, Join: []string{a.Addr()}})
+	full(t, []*List{a, b})
+	for what, cfg := range map[string]Config{
+		"without key":   {Name: "c", Join: []string{a.Addr()}},
+		"other key":     {Name: "c", Join: []string{a.Addr()}, Key: []byte("fedcba9876543210")},
+		"other cluster": {Name: "c", Join: []string{a.Addr()}, Key: key, Meta: Meta{Cluster: "two"}},
+	} {
+		c, _ := open(t, cfg)
+		if _, err := c.list.Join([]string{a.Addr()}); err == nil {
+			t.Errorf("%s: joined", what)
+		}
+		if got := names(a); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("%s: a knows %v", what, got)
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	a, _ := open(t, Config{Name: "a"})
+	for _, c := range []struct {
+		cfg  Config
+		want error
+	}{
+		{Config{Name: "b", Addr: a.Addr(), Meta: Meta{Role: Noded}}, ErrPortInUse},
+		{Config{Name: "b", Addr: "127.0.0.1:0", Meta: Meta{Role: Noded, HTTP: strings.Repeat("x", 500)}}, ErrMetaTooLong},
+		{Config{Name: "b/c", Addr: "127.0.0.1:0", Meta: Meta{Role: Noded}}, nil},
+		{Config{Name: "b", Addr: "127.0.0.1:0"}, nil},
+		{Config{Name: "b", Addr: "nonsense", Meta: Meta{Role: Noded}}, nil},
+	} {
+		l, err := Open(c.cfg)
+		if err == nil {
+			l.Shutdown()
+		}
+		if err == nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("open %+v: %v, want %v", c.cfg, err, c.want)
+		}
+	}
+}
