@@ -21,21 +21,15 @@ import (
 // job at once: no machine starts a thousand containers a second.
 func measureKill(ctx context.Context, b *bench) error {
 	for _, n := range []int{1, 3} {
-		if err := b.killLeaders(ctx, n, b.repeat(20)); err != nil {
+		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0, func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20)) })
+		if err != nil {
 			return fmt.Errorf("%d controllers: %w", n, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) killLeaders(ctx context.Context, controllers, kills int) error {
-	c, err := b.cluster(ctx, fmt.Sprintf("kill%d", controllers), controllers, 0)
-	if c != nil {
-		defer c.Stop()
-	}
-	if err != nil {
-		return err
-	}
+func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int) error {
 	client, err := c.Client()
 	if err != nil {
 		return err
@@ -63,7 +57,7 @@ func (b *bench) killLeaders(ctx context.Context, controllers, kills int) error {
 	if err != nil {
 		return err
 	}
-	name := fmt.Sprintf("%d kills of the leader, %d controllers: ", kills, controllers)
+	name := fmt.Sprintf("%d kills of the leader, %d controllers: ", kills, c.Options.Controllers)
 	b.add(name+"acknowledged/s", rate, "/s", ">= 1000", "downtime included")
 	b.add(name+"lost", float64(v.lost), "jobs", "0", "Slurm 207 to 2935 in each kill")
 	b.add(name+"ids given twice", float64(v.reused), "ids", "0", "Slurm: in every kill")

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
 )
 
 const dateJob = `job "date" {
@@ -22,13 +24,10 @@ const dateJob = `job "date" {
 
 // measureLatency times the way from executing `rota submit` to `date` as the first command of the job's script, on an idle cluster.
 func measureLatency(ctx context.Context, b *bench) error {
-	c, err := b.cluster(ctx, "latency", 1, 1)
-	if c != nil {
-		defer c.Stop()
-	}
-	if err != nil {
-		return err
-	}
+	return b.with(ctx, "latency", 1, 1, func(c *lab.Cluster) error { return b.firstCommand(ctx, c) })
+}
+
+func (b *bench) firstCommand(ctx context.Context, c *lab.Cluster) error {
 	dir := c.Shared[0]
 	job := filepath.Join(dir, "date.hcl")
 	body := bytes.ReplaceAll([]byte(dateJob), []byte("${out}"), []byte(dir))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,22 +13,26 @@ import (
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 )
 
-// cluster starts a cluster for one measurement on loopback.
-func (b *bench) cluster(ctx context.Context, name string, controllers, nodes int) (*lab.Cluster, error) {
+// with runs use on a cluster of its own, on loopback, and stops it.
+func (b *bench) with(ctx context.Context, name string, controllers, nodes int, use func(*lab.Cluster) error) error {
 	dir := filepath.Join(b.dir, name)
 	shared := filepath.Join(dir, "shared")
 	if err := os.MkdirAll(shared, 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.Chmod(shared, 0o1777); err != nil {
-		return nil, err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	start, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return lab.Start(ctx, lab.Options{
+	c, err := lab.Start(start, lab.Options{
 		Bin: b.bin, Dir: dir, Controllers: controllers, Nodes: nodes, Cores: 64, Shared: []string{shared},
 		Controld: []string{"--allow-root-jobs"}, Noded: []string{"--memory", "1TiB"},
 	})
+	if err == nil {
+		err = use(c)
+	}
+	return errors.Join(err, c.Stop())
 }
 
 // times runs a command n times, one after the other, and returns how long each took.
@@ -73,13 +78,10 @@ func measureStart(ctx context.Context, b *bench) error {
 	}
 	beside := fmt.Sprintf("/bin/true %.2f ms", percentile(floor, 50))
 	b.add("rota version, p50", percentile(started, 50), "ms", "<= 4.5", beside)
-	c, err := b.cluster(ctx, "start", 1, 1)
-	if c != nil {
-		defer c.Stop()
-	}
-	if err != nil {
-		return err
-	}
+	return b.with(ctx, "start", 1, 1, func(c *lab.Cluster) error { return b.submitByCommand(ctx, c, n) })
+}
+
+func (b *bench) submitByCommand(ctx context.Context, c *lab.Cluster, n int) error {
 	job := filepath.Join(c.Shared[0], "held.hcl")
 	if err := os.WriteFile(job, []byte(sleeper), 0o644); err != nil {
 		return err

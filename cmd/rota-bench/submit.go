@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -58,7 +59,8 @@ func measureSubmit(ctx context.Context, b *bench) error {
 		return err
 	}
 	for _, n := range []int{1, 3} {
-		if err := b.submitRates(ctx, n, empty); err != nil {
+		err := b.with(ctx, fmt.Sprintf("submit%d", n), n, 1, func(c *lab.Cluster) error { return b.submitRates(ctx, c, empty) })
+		if err != nil {
 			return err
 		}
 	}
@@ -102,14 +104,7 @@ func (b *bench) emptyRate(ctx context.Context) (float64, error) {
 	return rate, err
 }
 
-func (b *bench) submitRates(ctx context.Context, controllers int, empty float64) error {
-	c, err := b.cluster(ctx, fmt.Sprintf("submit%d", controllers), controllers, 1)
-	if c != nil {
-		defer c.Stop()
-	}
-	if err != nil {
-		return err
-	}
+func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty float64) error {
 	leader, err := c.Leader(ctx)
 	if err != nil {
 		return err
@@ -124,10 +119,10 @@ func (b *bench) submitRates(ctx context.Context, controllers int, empty float64)
 		return err
 	}
 	goal, batchGoal := ">= 50 %", ">= 20000"
-	if controllers == 3 {
+	if c.Options.Controllers == 3 {
 		goal, batchGoal = ">= 25 %", ">= 8000"
 	}
-	name := fmt.Sprintf("%d controllers", controllers)
+	name := fmt.Sprintf("%d controllers", c.Options.Controllers)
 	b.add("submissions/s, 64 clients, "+name, rate, "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty, percentile(lat, 99)))
 	b.add("the same, of the empty handler's rate, "+name, 100*rate/empty, "%", goal, "Slurm's C API 473 to 682/s")
 	jobs := make([]*jobspec.Job, 1000)

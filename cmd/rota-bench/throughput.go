@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -20,13 +21,10 @@ func measureThroughput(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	c, err := b.cluster(ctx, "throughput", 1, 1)
-	if c != nil {
-		defer c.Stop()
-	}
-	if err != nil {
-		return err
-	}
+	return b.with(ctx, "throughput", 1, 1, func(c *lab.Cluster) error { return b.manyTrue(ctx, c, n, bare) })
+}
+
+func (b *bench) manyTrue(ctx context.Context, c *lab.Cluster, n int, bare float64) error {
 	client, err := c.Client()
 	if err != nil {
 		return err
