@@ -1,0 +1,230 @@
+// Package e2e runs Rota as its users do: the real programs, on real clusters, through the command line. It holds tests only, and is
+// the one place that may know both daemons.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/cmd/e2e/lab"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// bin is where TestMain builds the programs.
+var bin string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "rota-e2e-bin-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return 1, err
+	}
+	bin = dir
+	for cgo, programs := range map[string][]string{
+		"0": {"./cmd/rota", "./cmd/rota-controld", "./cmd/rota-init", "./examples/trainer"},
+		"1": {"./cmd/rota-noded", "./cmd/rota-shim"},
+	} {
+		cmd := exec.Command("go", append([]string{"build", "-o", dir + "/"}, programs...)...)
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build: %w\n%s", err, out)
+		}
+	}
+	return m.Run(), nil
+}
+
+// world is a cluster and a directory that jobs and tests share.
+type world struct {
+	*lab.Cluster
+	t      *testing.T
+	ctx    context.Context
+	shared string
+	client *api.Client
+}
+
+// start runs a cluster for one test. It skips, by name, what this machine cannot do.
+func start(t *testing.T, o lab.Options) *world {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: jobs run in real containers")
+	}
+	if o.Namespaces {
+		if out, err := exec.Command("ip", "netns", "list").CombinedOutput(); err != nil {
+			t.Skipf("needs network namespaces: %v: %s", err, out)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	w := &world{t: t, ctx: ctx}
+	dir, err := os.MkdirTemp("", "rota-e2e-") // short: the path of a socket has a limit
+	w.must(err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	w.must(os.Chmod(dir, 0o755))
+	w.shared = filepath.Join(dir, "shared")
+	w.must(os.Mkdir(w.shared, 0o755))
+	w.must(os.Chmod(w.shared, 0o1777))
+	w.must(os.Mkdir(filepath.Join(w.shared, "bin"), 0o755))
+	trainer, err := os.ReadFile(filepath.Join(bin, "trainer"))
+	w.must(err)
+	w.must(os.WriteFile(filepath.Join(w.shared, "bin", "trainer"), trainer, 0o755))
+	o.Bin, o.Dir, o.Shared = bin, dir, []string{w.shared}
+	o.Controld = append([]string{"--root-jobs-as", "nobody"}, o.Controld...)
+	if o.Cores == 0 {
+		o.Cores = 8
+	}
+	ready, stop := context.WithTimeout(ctx, 40*time.Second)
+	defer stop()
+	w.Cluster, err = lab.Start(ready, o)
+	t.Cleanup(w.stop)
+	if err != nil {
+		t.Fatalf("start: %v\n%s", err, w.logs())
+	}
+	w.client, err = w.Client()
+	w.must(err)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// stop ends the cluster and checks that nothing of it is left.
+func (w *world) stop() {
+	if w.t.Failed() {
+		w.t.Log(w.logs())
+	}
+	if w.client != nil {
+		w.client.Close()
+	}
+	if err := w.Stop(); err != nil {
+		w.t.Errorf("stop: %v", err)
+	}
+	if b, err := os.ReadFile("/proc/self/mountinfo"); err == nil && bytes.Contains(b, []byte(w.Dir)) {
+		w.t.Errorf("mounts remain below %s", w.Dir)
+	}
+}
+
+func (w *world) logs() string {
+	var b strings.Builder
+	for _, d := range append(w.Cluster.Controllers, w.Cluster.Nodes...) {
+		fmt.Fprintf(&b, "--- %s\n%s\n", d.Name, d.LogTail(3000))
+	}
+	return b.String()
+}
+
+// rota runs the command in the shared directory and returns its output and exit code.
+func (w *world) rota(args ...string) (stdout, stderr string, code int) {
+	w.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := w.Rota(w.ctx, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = w.shared, &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		w.t.Fatalf("rota %s: %v", strings.Join(args, " "), err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// ok runs the command, which must succeed, and returns its output.
+func (w *world) ok(args ...string) string {
+	w.t.Helper()
+	out, errs, code := w.rota(args...)
+	if code != 0 {
+		w.t.Fatalf("rota %s: exit %d\n%s%s", strings.Join(args, " "), code, out, errs)
+	}
+	return out
+}
+
+// submit submits a file's text and returns the id as users see it.
+func (w *world) submit(text string, args ...string) string {
+	w.t.Helper()
+	f, err := os.CreateTemp(w.shared, "job-*.hcl")
+	w.must(err)
+	_, err = f.WriteString(text)
+	w.must(errors.Join(err, f.Close()))
+	return strings.TrimSpace(w.ok(append([]string{"submit", "--parsable", f.Name()}, args...)...))
+}
+
+// status is a job as the command prints it in JSON.
+func (w *world) status(id string) api.Job {
+	w.t.Helper()
+	var j api.Job
+	out := w.ok("status", id, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &j); err != nil {
+		w.t.Fatalf("status %s: %v\n%s", id, err, out)
+	}
+	return j
+}
+
+// until waits for a condition on a job.
+func (w *world) until(id, what string, cond func(api.Job) bool) api.Job {
+	w.t.Helper()
+	for {
+		j := w.status(id)
+		if cond(j) {
+			return j
+		}
+		select {
+		case <-w.ctx.Done():
+			w.t.Fatalf("job %s is not %s in time: %+v", id, what, j)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// ends waits until a job has ended and returns it.
+func (w *world) ends(id string) api.Job {
+	w.t.Helper()
+	return w.until(id, "finished", func(j api.Job) bool { return j.Code.Final() })
+}
+
+// lines waits until a file has n lines and returns it.
+func (w *world) lines(path string, n int) string {
+	w.t.Helper()
+	for {
+		b, _ := os.ReadFile(path)
+		if bytes.Count(b, []byte("\n")) >= n {
+			return string(b)
+		}
+		select {
+		case <-w.ctx.Done():
+			w.t.Fatalf("%s has %d lines, not %d", path, bytes.Count(b, []byte("\n")), n)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// wants fails unless text contains every part.
+func (w *world) wants(text string, parts ...string) {
+	w.t.Helper()
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			w.t.Errorf("%q is missing in:\n%s", p, text)
+		}
+	}
+}
