@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 )
 
@@ -227,7 +226,7 @@ func (s *State) checkGrid() error {
 		}
 	}
 	for n := range max(got.Buckets(), want.Buckets()) {
-		if !reflect.DeepEqual(trimZero(got.Bucket(n)), trimZero(want.Bucket(n))) {
+		if !slices.Equal(trimZero(got.Bucket(n)), trimZero(want.Bucket(n))) {
 			return fmt.Errorf("bucket %d of the grid is %x, made anew %x", n, got.Bucket(n), want.Bucket(n))
 		}
 	}
@@ -245,7 +244,7 @@ func trimZero(words []uint64) []uint64 {
 	for len(words) > 0 && words[len(words)-1] == 0 {
 		words = words[:len(words)-1]
 	}
-	return slices.Clip(words)
+	return words
 }
 
 // checkReservations says whether room is kept for jobs that wait, and for those only (A5).

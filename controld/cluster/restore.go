@@ -29,7 +29,7 @@ func (s *State) loadAttempt(j *Job, a *Attempt) error {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		n, at := s.v.Node(w.Node)
-		if n == nil || slices.ContainsFunc(w.GPUs, func(g int) bool { return g < 0 || g >= len(n.GPUs) }) {
+		if n == nil || !w.State.Final() && slices.ContainsFunc(w.GPUs, func(g int) bool { return g < 0 || g >= len(n.GPUs) }) {
 			return fmt.Errorf("job %d worker %d: its place: %w", j.ID, i, ErrSnapshot)
 		}
 		h, _ := s.v.holdings.get(int64(at))

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestGridCopies takes, gives and claims at random on a copy, and undoes it all: the original must not have changed, the copy must be
+// equal to it again, and every node must be in the bucket of its free GPUs all along.
+func TestGridCopies(t *testing.T) {
+	for _, seed := range seeds() {
+		r := rand.New(rand.NewPCG(seed, 3))
+		var nodes []*Node
+		for i := range 130 {
+			n := testNode(string(rune('a'+i%26)), r.IntN(9))
+			n.State = NodeUp
+			if r.IntN(10) == 0 {
+				n.State = NodeDown
+			}
+			nodes = append(nodes, &n)
+		}
+		src := newGrid(nodes)
+		g, fresh := new(Grid), new(Grid)
+		g.CopyFrom(src)
+		fresh.CopyFrom(src)
+		var undo []func()
+		for range 2000 {
+			i, q := r.IntN(len(nodes)), RequestOf(jobspec.Resources{Cores: r.IntN(8), GPUs: r.IntN(5)})
+			mask := lowest(g.FreeGPUs(i), int(q.Active.GPUs/1000))
+			gpus := []int{}
+			for m := mask; m != 0; m &= m - 1 {
+				gpus = append(gpus, bits.TrailingZeros64(m))
+			}
+			if r.IntN(20) == 0 {
+				g.Claim(i, q.Active)
+				undo = append(undo, func() { g.Unclaim(i, q.Active) })
+			}
+			code := g.Obstacle(i, q, gpus)
+			if why := Fits(g, i, q, gpus); (why == nil) != (code == ReasonNone) || why != nil && why.Code != code {
+				t.Fatalf("seed %d: Fits says %+v, Obstacle %q", seed, why, code)
+			}
+			if code == ReasonNone && int64(len(gpus))*1000 == q.Active.GPUs {
+				g.Take(i, q, gpus)
+				undo = append(undo, func() { g.Give(i, q, gpus) })
+			}
+			checkBuckets(t, seed, g)
+		}
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+		if !reflect.DeepEqual(src, newGrid(nodes)) || !reflect.DeepEqual(src.room, g.room) || !reflect.DeepEqual(src.bucket, g.bucket) {
+			t.Fatalf("seed %d: a copy and its original are not independent", seed)
+		}
+		if n := testing.AllocsPerRun(10, func() { fresh.CopyFrom(src) }); n > 0 {
+			t.Fatalf("CopyFrom allocates %v times", n)
+		}
+	}
+}
+
+func checkBuckets(t *testing.T, seed uint64, g *Grid) {
+	t.Helper()
+	for i := range g.Len() {
+		for n := range g.Buckets() {
+			in := g.Bucket(n)[i/64]&(1<<(i%64)) != 0
+			if want := g.Up(i) && bits.OnesCount64(g.FreeGPUs(i)) == n; in != want {
+				t.Fatalf("seed %d: node %d with free GPUs %b in bucket %d: %v", seed, i, g.FreeGPUs(i), n, in)
+			}
+		}
+	}
+}
+
+func TestResidentMemoryBounds(t *testing.T) {
+	n := testNode("n1", 1)
+	n.State = NodeUp
+	g := newGrid([]*Node{&n})
+	suspended := Request{Resident: Vector{Memory: 200 * jobspec.GiB}}
+	g.Take(0, suspended, []int{})
+	q := Request{Active: Vector{Cores: 1, Memory: 100 * jobspec.GiB}, Resident: Vector{Memory: 100 * jobspec.GiB}}
+	if why := Fits(g, 0, q, nil); why == nil || why.Code != ReasonResources {
+		t.Fatalf("got %+v: what is suspended keeps its memory", why)
+	}
+}

@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "replay the random history of one seed")
+	seedsFlag = flag.Int("seeds", 6, "number of random histories")
+)
+
+// seeds yields the seeds of random tests: the one asked for, or the first few.
+func seeds() []uint64 {
+	if *seedFlag != 0 {
+		return []uint64{*seedFlag}
+	}
+	var list []uint64
+	for i := range *seedsFlag {
+		list = append(list, uint64(i+1))
+	}
+	return list
+}
+
+// chaos makes random commands: mostly sensible ones, so that histories get far, and some that are garbage.
+type chaos struct {
+	*rand.Rand
+	s     *State
+	at    Instant
+	boots int
+}
+
+func (c *chaos) one(n int) bool { return c.IntN(n) == 0 }
+
+// job picks any id, more often that of a job with an attempt in progress.
+func (c *chaos) job() JobID {
+	if c.one(2) {
+		var live []JobID
+		for j := range c.s.v.Live() {
+			live = append(live, j.ID)
+		}
+		if len(live) > 0 {
+			return live[c.IntN(len(live))]
+		}
+	}
+	return JobID(c.Int64N(int64(c.s.v.lastJob) + 2))
+}
+
+func (c *chaos) nodeName() string { return fmt.Sprintf("n%d", c.IntN(8)) }
+
+func (c *chaos) next() Entry {
+	if !c.one(3) {
+		c.at += Instant(c.IntN(20_000))
+	}
+	e := Entry{Stamp: Stamp{At: c.at, Wall: UnixMS(c.at)}, Command: c.command()}
+	if c.one(50) {
+		e.At -= 100_000
+	}
+	return e
+}
+
+func (c *chaos) command() Command {
+	switch n := c.IntN(100); {
+	case n < 10:
+		return c.submit()
+	case n < 20:
+		return c.control()
+	case n < 23 || len(c.s.v.nodes) == 0:
+		return c.register()
+	case n < 27:
+		states := []NodeState{NodeUp, NodeUp, NodeUp, NodeDown, NodeDrained, "x"}
+		return SetNodeState{Node: c.nodeName(), State: states[c.IntN(len(states))]}
+	case n < 58:
+		return c.plan()
+	case n < 97:
+		return c.report()
+	case n < 99:
+		return TrimHistory{UpTo: c.s.v.lastSeq - c.Int64N(20)}
+	}
+	cfg := DefaultConfig()
+	cfg.Policy.MaxLaunchFails = 1 + c.IntN(4)
+	return SetConfig{Config: cfg}
+}
+
+func (c *chaos) submit() Command {
+	cmd := SubmitJobs{Owner: Identity{UID: uint32(c.IntN(3))}}
+	if c.one(3) {
+		cmd.Key, cmd.Digest = fmt.Sprint(c.IntN(40)), fmt.Sprint(c.IntN(2))
+	}
+	for range 1 + c.IntN(4) {
+		spec := testSpec(1+c.IntN(3), c.IntN(5))
+		spec.Account = []string{"", "a", "b"}[c.IntN(3)]
+		spec.Hold = c.one(10)
+		spec.Groups[0].MaxWorkersPerNode = c.IntN(3)
+		if p := c.IntN(4) * 20; c.one(2) {
+			spec.Priority = &p
+		}
+		if c.one(3) {
+			spec.Restart = &jobspec.Restart{Attempts: c.IntN(4), Delay: 1}
+		}
+		if c.one(3) {
+			spec.Checkpoint = &jobspec.Checkpoint{}
+		}
+		if c.one(30) {
+			spec.Queue = "nowhere"
+		}
+		cmd.Jobs = append(cmd.Jobs, spec)
+	}
+	return cmd
+}
+
+func (c *chaos) control() Command {
+	verbs := []Verb{VerbCancel, VerbHold, VerbRelease, VerbRelease, VerbRequeue, "x"}
+	cmd := ControlJobs{Verb: verbs[c.IntN(len(verbs))], By: uint32(c.IntN(3)), Admin: c.one(2)}
+	for range c.IntN(4) {
+		cmd.IDs = append(cmd.IDs, c.job())
+	}
+	return cmd
+}
+
+func (c *chaos) register() Command {
+	n := testNode(c.nodeName(), c.IntN(9))
+	old, _ := c.s.v.Node(n.Name)
+	switch {
+	case old == nil:
+	case c.one(3):
+		c.boots++
+		n.BootID = fmt.Sprint("again", c.boots)
+	default:
+		n = *old
+		n.GPUs = slices.Clone(old.GPUs)
+		for i := range n.GPUs {
+			n.GPUs[i].Healthy = !c.one(5)
+		}
+		if c.one(3) && len(n.GPUs) > 0 {
+			n.GPUs = n.GPUs[:len(n.GPUs)-1]
+		}
+	}
+	return RegisterNode{Node: n}
+}
+
+func (c *chaos) plan() Command {
+	var p CommitPlan
+	for range 1 + c.IntN(3) {
+		p.Actions = append(p.Actions, c.action())
+	}
+	return p
+}
+
+func (c *chaos) action() Action {
+	id := c.job()
+	j := c.s.v.Job(id)
+	attempt := 1
+	if j != nil {
+		attempt = j.Attempt
+	}
+	switch n := c.IntN(20); {
+	case n < 13:
+		return Action{Start: c.start()}
+	case n < 15:
+		causes := []Cause{CauseTimeout, CauseTE, CauseDrain, CauseReclaim, CauseOrder, CauseShrink, CauseFailed, ""}
+		return Action{Stop: &StopJob{Job: id, Attempt: attempt, Cause: causes[c.IntN(len(causes))]}}
+	case n < 17:
+		return Action{End: &EndAttempt{Job: id, Attempt: attempt, Cause: CauseNodeLost}}
+	case n < 19:
+		room := Vector{Cores: c.Int64N(32), GPUs: c.Int64N(9) * 1000}
+		return Action{Reserve: &Reservation{Job: id, Claims: []Claim{{Node: c.nodeName(), Room: room}}, Until: c.at}}
+	}
+	return Action{Unreserve: &id}
+}
+
+// start picks a pending job and places that often fit.
+func (c *chaos) start() *StartJob {
+	var pending []*Job
+	for g := range c.s.v.Groups() {
+		pending = append(pending, g.Jobs...)
+	}
+	if len(pending) == 0 {
+		return &StartJob{Job: c.job()}
+	}
+	j := pending[c.IntN(len(pending))]
+	cmd := &StartJob{Job: j.ID, Past: c.job()}
+	taken := map[string]uint64{}
+	order := c.Perm(len(c.s.v.nodes))
+	for i := range j.Workers {
+		n := c.s.v.nodes[order[i/PerNode(j)%len(order)]]
+		_, at := c.s.v.Node(n.Name)
+		mask := c.s.v.grid.FreeGPUs(at) &^ taken[n.Name]
+		if c.one(20) {
+			mask = 0xff
+		}
+		p := Place{Node: n.Name}
+		for g := 0; g < 64 && int64(len(p.GPUs))*1000 < j.Request.Active.GPUs; g++ {
+			if mask&(1<<g) != 0 {
+				p.GPUs = append(p.GPUs, g)
+				taken[n.Name] |= 1 << g
+			}
+		}
+		cmd.Places = append(cmd.Places, p)
+	}
+	cmd.Port, _ = c.s.v.FreePort(cmd.Places[0].Node)
+	return cmd
+}
+
+// report is about one worker on some node, or about nothing there is.
+func (c *chaos) report() Command {
+	n := c.s.v.nodes[c.IntN(len(c.s.v.nodes))]
+	cmd := NodeReport{Node: n.Name, BootID: n.BootID}
+	if c.one(30) {
+		cmd.BootID = "old"
+	}
+	desired := c.s.v.Desired(n.Name)
+	for range 1 + c.IntN(3) {
+		r := WorkerReport{Job: c.job(), Attempt: c.IntN(3), Worker: c.IntN(3)}
+		if len(desired) > 0 && !c.one(10) {
+			d := desired[c.IntN(len(desired))]
+			r.Job, r.Attempt, r.Worker = d.Job.ID, d.Job.Attempt, d.Worker
+		}
+		states := []WorkerState{WorkerAssigned, WorkerCreated, WorkerCreated, WorkerRunning, WorkerRunning, WorkerExited, WorkerFailed}
+		r.State = states[c.IntN(len(states))]
+		if r.State == WorkerExited {
+			r.ExitCode = []int{0, 0, 1, 85}[c.IntN(4)]
+			r.OOM, r.Lease = c.one(12), c.one(12)
+		}
+		cmd.Workers = append(cmd.Workers, r)
+	}
+	return cmd
+}
+
+// heldView is a view and what it said when it was taken.
+type heldView struct {
+	v    *View
+	said string
+}
+
+// say writes down everything that a view says, the derived parts included.
+func say(t testing.TB, v *View) string {
+	var b bytes.Buffer
+	b.Write(snapshotOf(t, v))
+	for j := range v.Live() {
+		fmt.Fprintln(&b, "live", j.ID)
+	}
+	for _, j := range v.Finished(0) {
+		fmt.Fprintln(&b, "finished", j.ID)
+	}
+	for g := range v.Groups() {
+		fmt.Fprintln(&b, "group", g.Key, len(g.Jobs))
+		for _, j := range g.Jobs {
+			fmt.Fprintln(&b, j.ID, j.Hold, j.Eligible)
+		}
+	}
+	for i, n := range v.Nodes() {
+		fmt.Fprintln(&b, n.Name, v.grid.Free(i), v.grid.FreeGPUs(i), v.grid.Claimed(i), v.PortsUsed(n.Name), v.NodeModified(n.Name))
+		for _, d := range v.Desired(n.Name) {
+			fmt.Fprintln(&b, "desired", d.Job.ID, d.Worker)
+		}
+	}
+	for n := range v.grid.Buckets() {
+		fmt.Fprintln(&b, v.grid.Bucket(n))
+	}
+	fmt.Fprintln(&b, len(v.Events(0)))
+	return b.String()
+}
+
+// TestRandomHistories applies thousands of random commands. Every invariant must hold after each; a state restored from a
+// snapshot must go the same way as the one that went on; and what a view said once it must say for ever.
+func TestRandomHistories(t *testing.T) {
+	const steps = 4000
+	for _, seed := range seeds() {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(DefaultConfig()), at: 1}
+			twin := New(DefaultConfig()) // applies decoded entries, and is replaced by its own snapshot now and then
+			var held []heldView
+			for i := uint64(1); i <= steps; i++ {
+				e := c.next()
+				_, err := c.s.Apply(i, e)
+				if bad := c.s.Check(); bad != nil {
+					t.Fatalf("seed %d, entry %d, %s %+v: %v", seed, i, e.Command.Kind(), e.Command, bad)
+				}
+				twin = c.follow(t, seed, twin, i, e, err)
+				if c.one(7) {
+					v := c.s.View()
+					held = append(held, heldView{v, say(t, v)})
+				}
+				if len(held) > 30 {
+					checkHeld(t, seed, held)
+					held = held[:0]
+				}
+			}
+			checkHeld(t, seed, held)
+			c.varied(t, seed)
+		})
+	}
+}
+
+// follow applies an entry to the twin by way of its encoding, and compares.
+func (c *chaos) follow(t *testing.T, seed uint64, twin *State, i uint64, e Entry, want error) *State {
+	data, err := Encode(e)
+	if err != nil {
+		t.Fatalf("seed %d, entry %d: %v", seed, i, err)
+	}
+	decoded, err := Decode(data)
+	if err != nil {
+		t.Fatalf("seed %d, entry %d: %v", seed, i, err)
+	}
+	if _, err := twin.Apply(i, decoded); fmt.Sprint(err) != fmt.Sprint(want) {
+		t.Fatalf("seed %d, entry %d: refused with %v here and %v there", seed, i, want, err)
+	}
+	if !c.one(40) {
+		return twin
+	}
+	ours, theirs := snapshotOf(t, c.s.View()), snapshotOf(t, twin.View())
+	if !bytes.Equal(ours, theirs) {
+		t.Fatalf("seed %d, entry %d: two replicas differ:\n%s\n%s", seed, i, ours, theirs)
+	}
+	back, err := ReadSnapshot(bytes.NewReader(theirs))
+	if err != nil {
+		t.Fatalf("seed %d, entry %d: %v", seed, i, err)
+	}
+	if err := back.Check(); err != nil {
+		t.Fatalf("seed %d, entry %d, restored: %v", seed, i, err)
+	}
+	if !bytes.Equal(theirs, snapshotOf(t, back.View())) {
+		t.Fatalf("seed %d, entry %d: a snapshot of a restored state differs", seed, i)
+	}
+	return back
+}
+
+func checkHeld(t *testing.T, seed uint64, held []heldView) {
+	for _, h := range held {
+		if now := say(t, h.v); now != h.said {
+			t.Fatalf("seed %d: the view at index %d changed:\n%s\nwas\n%s", seed, h.v.Index(), now, h.said)
+		}
+	}
+}
+
+// varied makes sure that the history reached what it is meant to test.
+func (c *chaos) varied(t *testing.T, seed uint64) {
+	seen := map[Cause]int{}
+	for _, e := range c.s.v.events {
+		if e.Type == EventEnded {
+			seen[e.Cause]++
+		}
+	}
+	for _, cause := range []Cause{CauseCompleted, CauseFailed, CauseLaunch, CauseNodeLost, CauseCancelled, CauseLease} {
+		if seen[cause] == 0 {
+			t.Errorf("seed %d: no attempt ended with cause %s: %v", seed, cause, seen)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestTableIsAMapWithFreeViews compares a table with a map, and views with copies of the map.
+func TestTableIsAMapWithFreeViews(t *testing.T) {
+	for _, seed := range seeds() {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var tab table[int]
+		model := map[int64]int{}
+		type pair struct {
+			view table[int]
+			want map[int64]int
+		}
+		var views []pair
+		for step := range 20_000 {
+			i := r.Int64N(2000) + int64(step)/4
+			if r.IntN(3) == 0 {
+				tab.drop(i)
+				delete(model, i)
+			} else {
+				tab.set(i, step)
+				model[i] = step
+			}
+			if r.IntN(1000) == 0 {
+				views = append(views, pair{tab.view(), maps.Clone(model)})
+			}
+		}
+		views = append(views, pair{tab, model})
+		for _, p := range views {
+			if got := maps.Collect(p.view.from(0)); !maps.Equal(got, p.want) || p.view.size() != len(p.want) {
+				t.Fatalf("seed %d: table has %d values, want %d", seed, len(got), len(p.want))
+			}
+			last := int64(-1)
+			for i, v := range p.view.from(500) {
+				if got, ok := p.view.get(i); i <= last || i < 500 || !ok || got != v {
+					t.Fatalf("seed %d: value %d after %d", seed, i, last)
+				}
+				last = i
+			}
+		}
+	}
+}
+
+func TestTableForgetsPages(t *testing.T) {
+	var tab table[int]
+	for i := range int64(100_000) {
+		tab.set(i, 1)
+		tab.drop(i - 10)
+	}
+	if n := len(tab.pages); n > 2 {
+		t.Fatalf("%d pages for 10 values", n)
+	}
+}
