@@ -38,11 +38,13 @@ func (r *rank) signal(s unix.Signal, table map[int]process) {
 	r.sent = s
 }
 
-// programs lists the rank's process and, below shells, what they run, the innermost first.
+// programs lists the rank's process and, below shells, what they run. Shells come first, so that a
+// trap is set off before the end of the program that the shell waits for.
 func (r *rank) programs(table map[int]process) []int {
 	var found []int
 	var visit func(pid int)
 	visit = func(pid int) {
+		found = append(found, pid)
 		if table[pid].shell {
 			for child, p := range table {
 				if p.parent == pid {
@@ -50,7 +52,6 @@ func (r *rank) programs(table map[int]process) []int {
 				}
 			}
 		}
-		found = append(found, pid)
 	}
 	if r.alive {
 		visit(r.pid)

@@ -30,6 +30,7 @@ type link struct {
 	mu      sync.Mutex
 	now     Status
 	dropped bool
+	end     sync.Once
 	done    chan struct{} // closed when the container is over
 }
 
@@ -192,7 +193,9 @@ func (l *link) over() bool {
 }
 
 // ended finds out how the container ended. Without an exit record the shim was killed, and nothing of the container may go on.
-func (l *link) ended() {
+func (l *link) ended() { l.end.Do(l.findEnd) }
+
+func (l *link) findEnd() {
 	exit, err := ReadExit(l.dir)
 	next := Status{ID: l.id, State: Exited, Exit: exit}
 	if err != nil {

@@ -81,12 +81,25 @@ func (s *Shims) adopt(id ID) {
 		return // never created, or removed
 	}
 	l := newLink(id, dir, process, s.changed)
-	if process.Alive() && l.dial() == nil {
-		s.live[id] = l
+	if !wasCreated(dir) {
+		l.ended() // ends what its shim has begun
+		_ = RemoveProcess(dir)
 		return
 	}
-	l.ended()
+	if !process.Alive() || l.dial() != nil {
+		l.ended()
+	}
 	s.live[id] = l
+}
+
+// wasCreated reports whether a shim has come as far as listening: before that, Create has not returned to anybody.
+func wasCreated(dir string) bool {
+	for _, name := range []string{socketFile, exitFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Shims) changed(id ID) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -109,13 +108,10 @@ func degrade(config *configs.Config) {
 	resources.Devices = kept
 }
 
-// explain adds what to do to the errors that operators meet most.
+// explain adds what to do to the error that operators meet most.
 func explain(err error) error {
 	var path *os.PathError
-	switch {
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("the container's first program is missing: %w", err)
-	case errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup"):
+	if errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup") {
 		return fmt.Errorf("cgroup cannot be used; the node daemon must be root and /sys/fs/cgroup writable: %w", err)
 	}
 	return err

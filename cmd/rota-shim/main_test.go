@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/container/containertest"
+	"github.com/rota-hpc/rota/noded/oci"
+)
+
+var (
+	binaries   string // directory with rota-shim and rota-init
+	cgroupRoot string
+)
+
+func TestMain(m *testing.M) {
+	code, err := withBinaries(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// withBinaries builds the programs under test once.
+func withBinaries(run func() int) (int, error) {
+	dir, err := os.MkdirTemp("", "rota-shim-test")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return 1, err
+	}
+	binaries, cgroupRoot = dir, fmt.Sprintf("/rota-test-%d", os.Getpid())
+	for program, cgo := range map[string]string{"rota-shim": "1", "rota-init": "0"} {
+		build := exec.Command("go", "build", "-o", dir, "github.com/rota-hpc/rota/cmd/"+program)
+		build.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build %s: %w\n%s", program, err, out)
+		}
+	}
+	code := run()
+	return code, removeCgroups()
+}
+
+// removeCgroups removes the parent of the tests' cgroups; what is left in one is a fault.
+func removeCgroups() error {
+	found, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot)
+	var errs []error
+	for _, dir := range found {
+		errs = append(errs, os.Remove(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// node is a machine for tests: directories, and a runtime on them.
+type node struct {
+	t      testing.TB
+	dir    string
+	shared string
+	root   container.Root
+	shims  *container.Shims
+	mutate func(*oci.Input)
+	log    container.LogFiles
+}
+
+const testUID, testGID = 23456, 23457
+
+func newNode(t testing.TB, warm int) *node {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("containers need root")
+	}
+	base := t.TempDir()
+	for dir := base; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+		_ = os.Chmod(dir, 0o755) // the job's user must reach the shared directory
+	}
+	n := &node{t: t, dir: filepath.Join(base, "c"), shared: filepath.Join(base, "shared"), log: container.LogFiles{Join: true, Keep: 2}}
+	check(t, os.Mkdir(n.shared, 0o755))
+	check(t, os.Chown(n.shared, testUID, testGID))
+	root, err := container.PrepareHostRoot(filepath.Join(base, "root"), []string{n.shared})
+	check(t, err)
+	n.root = root
+	n.open(warm)
+	t.Cleanup(n.clean)
+	return n
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (n *node) open(warm int) {
+	shims, err := container.NewShims(container.Config{Dir: n.dir, ShimPath: filepath.Join(binaries, "rota-shim"), Warm: warm})
+	check(n.t, err)
+	n.shims = shims
+}
+
+// clean ends everything and looks for what is left.
+func (n *node) clean() {
+	ctx := context.Background()
+	list, err := n.shims.List(ctx)
+	check(n.t, err)
+	for _, s := range list {
+		_ = n.shims.Kill(ctx, s.ID)
+	}
+	for _, s := range list {
+		n.await(s.ID)
+		check(n.t, n.shims.Remove(ctx, s.ID))
+	}
+	check(n.t, n.shims.Close())
+	if left, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot + "/[0-9]*"); len(left) > 0 {
+		n.t.Errorf("cgroups left: %v", left)
+	}
+	if mounts, _ := os.ReadFile("/proc/self/mounts"); strings.Contains(string(mounts), filepath.Dir(n.dir)) {
+		n.t.Errorf("mounts left below %s", filepath.Dir(n.dir))
+	}
+}
+
+// await waits for the end of a container.
+func (n *node) await(id container.ID) container.Status {
+	n.t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		list, err := n.shims.List(context.Background())
+		check(n.t, err)
+		for _, s := range list {
+			if s.ID == id && (s.State == container.Exited || s.State == container.Lost) {
+				return s
+			}
+		}
+		select {
+		case <-n.shims.Changes():
+		case <-deadline:
+			n.t.Fatalf("container %s did not end: %+v\nlog:\n%s", id, list, n.output(id))
+		}
+	}
+}
+
+func (n *node) input(id container.ID, script string) oci.Input {
+	return oci.Input{
+		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: 0, Nodes: []string{"n1"},
+		Owner: cluster.Identity{UID: testUID, GID: testGID, GIDs: []uint32{24000}, User: "tester", Home: n.shared},
+		Spec: &jobspec.Job{Name: "test", Workdir: n.shared, Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
+			Name: "main", Script: script,
+			Resources: jobspec.Resources{Cores: 1, Memory: 256 * jobspec.MiB, Shm: 16 * jobspec.MiB, Tmp: 16 * jobspec.MiB},
+		}}}}},
+		Node: oci.Node{
+			Name: "n1", SharedPaths: []string{n.shared}, RunDir: container.RunDir(n.shims.Path(id)),
+			InitPath: filepath.Join(binaries, "rota-init"), CgroupPath: cgroupRoot + "/" + id.String(), Root: root(n.root),
+		},
+	}
+}
+
+func root(r container.Root) oci.Root {
+	out := oci.Root{Path: r.Path}
+	for _, b := range r.Binds {
+		out.Binds = append(out.Binds, oci.Bind(b))
+	}
+	return out
+}
+
+// bundle writes the bundle of a container that runs script.
+func (n *node) bundle(id container.ID, script string) string {
+	n.t.Helper()
+	in := n.input(id, script)
+	if n.mutate != nil {
+		n.mutate(&in)
+	}
+	spec, err := oci.Spec(in)
+	check(n.t, err)
+	plan, err := oci.Plan(in)
+	check(n.t, err)
+	dir := n.shims.Path(id)
+	check(n.t, container.WriteBundle(dir, container.Bundle{
+		Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script,
+		Settings: container.Settings{
+			ID: id, User: container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}, Cgroup: in.Node.CgroupPath,
+			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log,
+		},
+	}))
+	return dir
+}
+
+// run runs a script to its end and returns its exit and output.
+func (n *node) run(id container.ID, script string) (container.Exit, string) {
+	n.t.Helper()
+	check(n.t, n.shims.Create(context.Background(), id, n.bundle(id, script), time.Now().Add(time.Hour)))
+	check(n.t, n.shims.Start(context.Background(), id))
+	s := n.await(id)
+	if s.Exit == nil {
+		n.t.Fatalf("container %s: %+v", id, s)
+	}
+	return *s.Exit, n.output(id)
+}
+
+func (n *node) output(id container.ID) string {
+	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), "stdout")) // absent before the container is made
+	return string(b)
+}
+
+func (n *node) ready(t *testing.T, id container.ID) {
+	t.Helper()
+	eventually(t, "the command is ready", func() bool { return strings.Contains(n.output(id), "ready") })
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// killShim ends a shim as the kernel's memory killer would.
+func (n *node) killShim(t *testing.T, id container.ID) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(n.shims.Path(id), "shim.pid"))
+	check(t, err)
+	var pid int
+	_, err = fmt.Sscanf(string(b), `{"pid":%d`, &pid)
+	check(t, err)
+	check(t, unix.Kill(pid, unix.SIGKILL))
+}
+
+var scripts = map[containertest.Kind]string{
+	containertest.Exits0: "exit 0", containertest.Exits7: "exit 7", containertest.DiesBy11: "kill -SEGV $$",
+	containertest.Runs:    "echo ready; exec sleep 1000",
+	containertest.Saves:   "trap 'exit 85' TERM; sleep 1000 & echo ready; wait",
+	containertest.Ignores: "trap '' TERM; echo ready; exec sleep 1000",
+}
+
+func TestContract(t *testing.T) {
+	for _, warm := range []int{0, 2} {
+		t.Run(fmt.Sprintf("warm=%d", warm), func(t *testing.T) {
+			containertest.Contract(t, func(t *testing.T) *containertest.Harness {
+				n := newNode(t, warm)
+				return &containertest.Harness{
+					Runtime: n.shims,
+					Bundle:  func(_ *testing.T, id container.ID, k containertest.Kind) string { return n.bundle(id, scripts[k]) },
+					Ready:   n.ready,
+					Restart: func(t *testing.T) container.Runtime {
+						check(t, n.shims.Close())
+						n.open(warm)
+						return n.shims
+					},
+					KillShim: n.killShim,
+				}
+			})
+		})
+	}
+}

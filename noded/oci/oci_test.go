@@ -1,0 +1,149 @@
+package oci
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// example is worker 1 of 2 with two of a node's four GPUs.
+func example(l *jobspec.Launch) Input {
+	in := Input{
+		Job: 42, Attempt: 2, Worker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train", Class: jobspec.BE,
+		Owner: cluster.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
+		Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1, Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
+		Spec: &jobspec.Job{
+			Name: "train", Workdir: "/home/ada/run", SubmitDir: "/home/ada", SubmitHost: "login", Meta: map[string]string{"run-id": "7"},
+			ExportEnv: map[string]string{"WANDB_MODE": "offline", "LANG": "de_DE.UTF-8"}, Checkpoint: &jobspec.Checkpoint{Path: "/shared/ckpt"},
+			Preemption: &jobspec.Preemption{GracePeriod: 60},
+			Groups: []jobspec.Group{{Name: "main", Count: 2, Tasks: []jobspec.Task{{
+				Name: "train", Command: []string{"train.py", "--lr", "1e-3"}, Launch: l, KillTimeout: 20,
+				Env:       map[string]string{"NCCL_DEBUG": "WARN", "ROTA_JOB_ID": "not this"},
+				Mounts:    []jobspec.Mount{{Source: "/shared/data", Target: "/data", ReadOnly: true}, {Target: "/scratch", Type: "tmpfs", Options: []string{"size=1g"}}},
+				Resources: jobspec.Resources{Cores: 8, Memory: 32 * jobspec.GiB, GPUs: 2, Shm: 16 * jobspec.GiB, Tmp: 16 * jobspec.GiB},
+			}}}},
+		},
+		Node: Node{
+			Name: "gpu02", SharedPaths: []string{"/shared", "/home"}, RunDir: "/var/lib/rota/c/42.2.1/run", InitPath: "/usr/libexec/rota-init",
+			CgroupPath: "/rota/gpu02/42.2.1", Cores: []int{4, 5, 6, 7, 12, 13, 14, 15}, Nvidia: []Device{{"/dev/nvidiactl", 195, 255}, {"/dev/nvidia-uvm", 511, 0}},
+			Root: Root{Path: "/var/lib/rota/root", Binds: []Bind{{"/usr", "/usr"}, {"/etc", "/etc"}, {"/run/nscd", "/run/nscd"}}},
+		},
+	}
+	for i, uuid := range []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"} {
+		in.Node.GPUs = append(in.Node.GPUs, cluster.GPU{UUID: uuid, Minor: i})
+	}
+	return in
+}
+
+func golden(t *testing.T, name string, v any) {
+	t.Helper()
+	got, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", name+".json")
+	if *update {
+		if err := os.WriteFile(file, append(got, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(got)+"\n" {
+		t.Errorf("%s differs; see with: go test ./noded/oci -update && git diff\n%s", file, got)
+	}
+}
+
+func TestSpecGolden(t *testing.T) {
+	spec, err := Spec(example(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "spec", spec)
+}
+
+func TestPlanGolden(t *testing.T) {
+	for name, l := range map[string]*jobspec.Launch{
+		"single": nil, "per_gpu": {Type: "per_gpu"}, "slurm": {Type: "slurm", Nproc: 3}, "torchrun": {Type: "torchrun", NprocGPU: true},
+		"torchrun-c10d": {Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2},
+	} {
+		plan, err := Plan(example(l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "plan-"+name, plan)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	task := func(in *Input) *jobspec.Task { return &in.Spec.Groups[0].Tasks[0] }
+	for want, edit := range map[string]func(*Input){
+		`mount source "/etc" is not below a shared path`:           func(in *Input) { task(in).Mounts[0].Source = "/etc" },
+		`mount source "/shared/../etc" is not below a shared path`: func(in *Input) { task(in).Mounts[0].Source = "/shared/../etc" },
+		`mount source "/shared2" is not below a shared path`:       func(in *Input) { task(in).Mounts[0].Source = "/shared2" },
+		`mount target "/usr/x" is not allowed`:                     func(in *Input) { task(in).Mounts[0].Target = "/usr/x" },
+		`mount target "/" is not allowed`:                          func(in *Input) { task(in).Mounts[0].Target = "/" },
+		`option "suid" is not supported`:                           func(in *Input) { task(in).Mounts[0].Options = []string{"suid"} },
+		"GPU 4 was granted, but node gpu02 has 4":                  func(in *Input) { in.GPUs = []int{4} },
+		"exactly one group":                                        func(in *Input) { in.Spec.Groups = append(in.Spec.Groups, in.Spec.Groups[0]) },
+	} {
+		in := example(nil)
+		edit(&in)
+		if _, err := Spec(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v does not say %q", err, want)
+		}
+	}
+	in := example(&jobspec.Launch{Type: "per_gpu"})
+	in.GPUs = nil
+	if _, err := Plan(in); err == nil || !strings.Contains(err.Error(), "has no GPUs") {
+		t.Errorf("per_gpu without GPUs: %v", err)
+	}
+}
+
+func TestSimulatedGPUsHaveNoNodes(t *testing.T) {
+	in := example(nil)
+	for i := range in.Node.GPUs {
+		in.Node.GPUs[i].Minor = -1
+	}
+	spec, err := Spec(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(spec.Linux.Devices) != 0 || len(spec.Linux.Resources.Devices) != 1 {
+		t.Errorf("devices %v, rules %v", spec.Linux.Devices, spec.Linux.Resources.Devices)
+	}
+}
+
+func TestLogPath(t *testing.T) {
+	in := example(&jobspec.Launch{Type: "slurm", Nproc: 3})
+	for pattern, want := range map[string]string{
+		"/shared/%x-%j.out": "/shared/train-42.out", "%4j_%n_%N_%r_%t_%u%%": "/home/ada/run/0042_1_gpu02_1_3_ada%", "plain": "/home/ada/run/plain",
+	} {
+		if got, err := LogPath(in, pattern); err != nil || got != want {
+			t.Errorf("LogPath(%q) = %q, %v; want %q", pattern, got, err, want)
+		}
+	}
+	for _, bad := range []string{"%q", "x%", "x%4"} {
+		if got, err := LogPath(in, bad); err == nil {
+			t.Errorf("LogPath(%q) = %q, want an error", bad, got)
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for want, in := range map[string][]int{"": nil, "3": {3}, "0-2,5": {5, 2, 1, 0}, "1,3": {1, 3, 3}} {
+		if got := ranges(in); got != want {
+			t.Errorf("ranges(%v) = %q, want %q", in, got, want)
+		}
+	}
+}
