@@ -30,26 +30,42 @@ func (l *List) LocalState(bool) []byte { return nil }
 func (l *List) MergeRemoteState([]byte, bool) {}
 
 // NotifyJoin implements memberlist.EventDelegate.
-func (l *List) NotifyJoin(n *memberlist.Node) { l.note(n, "member joined") }
+func (l *List) NotifyJoin(n *memberlist.Node) { l.note(n, true, "member joined") }
 
 // NotifyLeave implements memberlist.EventDelegate.
-func (l *List) NotifyLeave(n *memberlist.Node) { l.note(n, "member left or lost") }
+func (l *List) NotifyLeave(n *memberlist.Node) { l.note(n, false, "member left or lost") }
 
 // NotifyUpdate implements memberlist.EventDelegate.
-func (l *List) NotifyUpdate(n *memberlist.Node) { l.note(n, "member changed") }
+func (l *List) NotifyUpdate(n *memberlist.Node) { l.note(n, true, "member changed") }
 
-// note remembers where n was and wakes who waits for a change. When there are too many addresses, new ones are not kept: they
-// are found again through the seeds.
-func (l *List) note(n *memberlist.Node, what string) {
-	l.log.Debug(what, "member", n.Name, "addr", n.Address())
-	l.mu.Lock()
-	if _, known := l.seen[n.Address()]; known || len(l.seen) < addressesMax {
-		l.seen[n.Address()] = time.Now()
+// note keeps what is to be known about n and wakes who waits for a change.
+func (l *List) note(n *memberlist.Node, alive bool, what string) {
+	if n.Name == l.gossipName() {
+		return
 	}
-	l.mu.Unlock()
+	l.log.Debug(what, "member", n.Name, "addr", n.Address())
+	p, err := decodePeer(n)
+	if err != nil {
+		l.log.Warn("member ignored", "error", err)
+		return
+	}
+	l.remember(n.Name, p, alive)
 	select {
 	case l.changed <- struct{}{}:
 	default:
+	}
+}
+
+// remember writes p down. When there are too many addresses, new ones are not kept: they are found again through the seeds.
+func (l *List) remember(name string, p Peer, alive bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.alive, name)
+	if alive {
+		l.alive[name] = p
+	}
+	if _, known := l.seen[p.Addr]; known || len(l.seen) < addressesMax {
+		l.seen[p.Addr] = time.Now()
 	}
 }
 
@@ -58,7 +74,7 @@ func (l *List) note(n *memberlist.Node, what string) {
 func (l *List) NotifyConflict(existing, other *memberlist.Node) {
 	l.log.Error("two machines have the same name and role; rename one", "member", existing.Name,
 		"addr", existing.Address(), "other", other.Address())
-	if existing.Name != string(l.cfg.Meta.Role)+"/"+l.cfg.Name {
+	if existing.Name != l.gossipName() {
 		return
 	}
 	var m Meta

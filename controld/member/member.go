@@ -3,11 +3,13 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -85,10 +87,12 @@ type List struct {
 	log  *slog.Logger
 	list *memberlist.Memberlist
 	meta []byte
+	addr string // this member's, as others dial it
 
 	changed chan struct{} // has one element after a change
 
 	mu       sync.Mutex
+	alive    map[string]Peer      // by the library's name for them, without this member; its own records are not safe to read
 	seen     map[string]time.Time // gossip addresses of members that were alive once, and when last
 	conflict bool
 }
@@ -101,7 +105,10 @@ func Open(cfg Config) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &List{cfg: cfg, log: cfg.Logger, meta: meta, changed: make(chan struct{}, 1), seen: map[string]time.Time{}}
+	l := &List{
+		cfg: cfg, log: cfg.Logger, meta: meta, changed: make(chan struct{}, 1),
+		alive: map[string]Peer{}, seen: map[string]time.Time{},
+	}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
@@ -116,6 +123,7 @@ func Open(cfg Config) (*List, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("gossip: %w", err), settings.Transport.Shutdown())
 	}
+	l.addr = l.list.LocalNode().Address()
 	return l, nil
 }
 
@@ -143,7 +151,7 @@ func (l *List) settings() (*memberlist.Config, error) {
 		c.SuspicionMult, c.TCPTimeout = 3, time.Second
 		c.GossipToTheDeadTime = 2 * time.Second
 	}
-	c.Name = string(l.cfg.Meta.Role) + "/" + l.cfg.Name
+	c.Name = l.gossipName()
 	c.SecretKey = l.cfg.Key
 	c.Logger = newBridge(l.log)
 	c.Delegate, c.Events, c.Conflict, c.Merge, c.Alive = l, l, l, l, l
@@ -215,19 +223,18 @@ func listenError(addr string, err error) error {
 }
 
 // Addr returns the address that others reach this member at.
-func (l *List) Addr() string { return l.list.LocalNode().Address() }
+func (l *List) Addr() string { return l.addr }
+
+// gossipName is the name under which the library knows this member: a machine may be a member in both roles.
+func (l *List) gossipName() string { return string(l.cfg.Meta.Role) + "/" + l.cfg.Name }
 
 // Peers returns the other members that are alive, by role and name.
 func (l *List) Peers() []Peer {
-	var peers []Peer
-	self := l.list.LocalNode().Name
-	for _, n := range l.list.Members() {
-		if p, err := decodePeer(n); err == nil && n.Name != self {
-			peers = append(peers, p)
-		}
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	peers := slices.Collect(maps.Values(l.alive))
 	slices.SortFunc(peers, func(a, b Peer) int {
-		return strings.Compare(string(a.Role)+"/"+a.Name, string(b.Role)+"/"+b.Name)
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Name, b.Name))
 	})
 	return peers
 }
@@ -281,13 +288,13 @@ func (l *List) nextTry(joined bool) time.Duration {
 func (l *List) rejoin(joined bool) bool {
 	targets := l.targets(time.Now())
 	if len(targets) > 0 {
-		if n, err := l.list.Join(targets); err != nil && n == 0 && l.list.NumMembers() < 2 {
+		if n, err := l.list.Join(targets); err != nil && n == 0 && len(l.Peers()) == 0 {
 			l.log.Warn("nobody of the cluster can be reached yet; trying again", "join", targets, "error", err)
 		}
 	}
-	known := l.list.NumMembers() > 1
-	if known && !joined {
-		l.log.Info("joined the cluster", "members", l.list.NumMembers())
+	known := len(l.Peers()) > 0
+	if known {
+		l.log.Info("joined the cluster", "peers", len(l.Peers()))
 	}
 	return known || len(targets) == 0
 }
@@ -295,8 +302,8 @@ func (l *List) rejoin(joined bool) bool {
 // targets returns seeds and remembered addresses, less this member and those alive.
 func (l *List) targets(now time.Time) []string {
 	skip := map[string]bool{l.Addr(): true, l.cfg.Addr: true}
-	for _, n := range l.list.Members() {
-		skip[n.Address()] = true
+	for _, p := range l.Peers() {
+		skip[p.Addr] = true
 	}
 	var targets []string
 	for _, addr := range slices.Concat(l.cfg.Join, l.remembered(now)) {
