@@ -7,11 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// place starts what fits, in order, and sees to it that a blocked head is not passed without bound.
+// place starts what fits, in order, and sees to it that a blocked head is not passed without bound. It ends early when a start has
+// freed room, because then what failed before may fit.
 func place(t *trial, l *line) {
 	b := bypass{reserved: map[string]bool{}}
 	b.recall(t)
-	for {
+	for !t.freed {
 		if h := l.nextHead(); h != nil {
 			b.consider(t, h)
 			continue
@@ -45,7 +46,12 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 	}
 	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Places: places, Port: port, Past: past}})
 	t.started[c.job.ID] = true
-	delete(t.holders, c.job.ID)
+	if t.holders[c.job.ID] != nil {
+		// Its claims are void, so others may fit that were found not to: a new cycle asks all of them again.
+		t.freed = true
+		t.wakeAt(t.now + 1)
+		delete(t.holders, c.job.ID)
+	}
 }
 
 // gang returns what a job asks of a placement.
@@ -128,4 +134,8 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	t.reserve(&cluster.Reservation{
 		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS),
 	})
+	// Of reservations made at one instant the older job's binds the younger: it may just have opened the door.
+	if spots, ok := t.room.Place(h.gang); ok {
+		t.start(h, spots, 0)
+	}
 }

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -156,16 +157,45 @@ func (h *history) settle() error {
 		if len(plan.Actions) == 0 {
 			return h.nothingIdle()
 		}
-		for _, a := range plan.Actions {
-			if a.Start != nil {
-				h.starts++
-			}
+		if err := h.inOrder(plan); err != nil {
+			return err
 		}
 		if err := h.commit(plan); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("the cycle does not come to rest")
+}
+
+// inOrder carries a plan out on a copy of the state, one action after another: whenever a job starts, no job that comes before it and is
+// still waiting could have.
+func (h *history) inOrder(plan cluster.CommitPlan) error {
+	var snapshot bytes.Buffer
+	if err := h.state.View().WriteSnapshot(&snapshot); err != nil {
+		return err
+	}
+	copied, err := cluster.ReadSnapshot(&snapshot)
+	if err != nil {
+		return err
+	}
+	for i, a := range plan.Actions {
+		if a.Start != nil {
+			h.starts++
+			v := copied.View()
+			for j := range v.Jobs() {
+				waited := h.state.View().Job(j.ID).State == cluster.Pending // else the plan itself has just put it back
+				first := waited && j.State == cluster.Pending && j.Hold == cluster.NotHeld && j.Eligible <= h.now && compare(j, v.Job(a.Start.Job)) < 0
+				if first && couldStart(v, j) {
+					return fmt.Errorf("%s starts before %s, which fits and comes first", h.names[a.Start.Job], h.names[j.ID])
+				}
+			}
+		}
+		entry := cluster.Entry{Stamp: cluster.Stamp{At: h.now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		if _, err := copied.Apply(h.index+uint64(i)+1, entry); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nothingIdle checks that no job that may start fits, and that the bounds on passing and reserving hold.

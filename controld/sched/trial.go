@@ -15,6 +15,7 @@ type trial struct {
 	wake    cluster.Instant
 	holders map[cluster.JobID]*cluster.Reservation // reservations in force, those made in this cycle included
 	started map[cluster.JobID]bool
+	freed   bool        // room that had been claimed is free again, so what is known of failures no longer holds
 	ending  [][]release // by node, soonest first; nil until somebody asks
 }
 
