@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+var golden = flag.Bool("golden", false, "write the log and the snapshot of the present release anew; never for one that is out")
+
+// present is the release whose files -golden writes.
+const present = "v0.1"
+
+// TestReleases replays the log of every release to the state in its snapshot, byte for byte, and reads that snapshot.
+func TestReleases(t *testing.T) {
+	if *golden {
+		writeRelease(t, filepath.Join("testdata", present))
+	}
+	dirs, err := filepath.Glob("testdata/v*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no release in testdata: %v", err)
+	}
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			want, err := os.ReadFile(filepath.Join(dir, "snapshot.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := snapshotOf(t, replay(t, filepath.Join(dir, "log.jsonl")).View()); !bytes.Equal(got, want) {
+				t.Errorf("the log leads to another state:\n%s\nwant\n%s", got, want)
+			}
+			s, err := ReadSnapshot(bytes.NewReader(want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+			if got := snapshotOf(t, s.View()); !bytes.Equal(got, want) {
+				t.Errorf("the snapshot is written differently:\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// replay applies a log, one entry a line, and makes sure that it has every kind of its time.
+func replay(t *testing.T, path string) *State {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, kinds := New(DefaultConfig()), map[Kind]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 1<<20)
+	for i := uint64(1); lines.Scan(); i++ {
+		e, err := Decode(lines.Bytes())
+		if err != nil {
+			t.Fatalf("%s:%d: %v", path, i, err)
+		}
+		kinds[e.Command.Kind()] = true
+		_, _ = s.Apply(i, e) // a refusal is part of the history
+		if err := s.Check(); err != nil {
+			t.Fatalf("%s:%d: %v", path, i, err)
+		}
+	}
+	if len(kinds) < 8 {
+		t.Errorf("%s has only the kinds %v", path, kinds)
+	}
+	return s
+}
+
+func writeRelease(t *testing.T, dir string) {
+	t.Helper()
+	w := newWorld(t)
+	everything(w)
+	var log bytes.Buffer
+	for _, e := range w.log {
+		line, err := Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Write(append(line, '\n'))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"log.jsonl": log.Bytes(), "snapshot.jsonl": w.snapshot()} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// everything is a history with every kind of command and every way that matters for an attempt to end.
+func everything(w *world) {
+	cfg := DefaultConfig()
+	cfg.ClusterName = "release"
+	w.must(SetConfig{Config: cfg})
+	for _, n := range []string{"n2", "n1", "n3"} {
+		w.node(n, 4)
+	}
+	w.must(SubmitJobs{Owner: alice, Key: "once", Digest: "d1", Jobs: []*jobspec.Job{testSpec(2, 4), testSpec(1, 1)}})
+	_, _ = w.apply(SubmitJobs{Owner: alice, Key: "once", Digest: "d2", Jobs: []*jobspec.Job{testSpec(1, 1)}})
+	w.ok(w.start(1, "n1", "n2"))
+	w.wait(1)
+	w.run(1)
+	w.ok(w.start(2, "n3"))
+	w.report(2, 0, WorkerFailed, func(r *WorkerReport) { r.Message = "no image" })
+	waiting := w.submit(2, 3)
+	w.ok(w.plan(Action{Reserve: &Reservation{Job: waiting, Until: w.at + 9000, Claims: []Claim{{Node: "n1", Room: Vector{4, 8 << 30, 3000}}}}}))
+	ends := []func(*WorkerReport){code(0), code(3), code(85), signal(9), func(r *WorkerReport) { r.OOM = true }, func(r *WorkerReport) { r.Lease = true }}
+	for i, end := range ends {
+		id := w.running(1, []string{"n3"}, func(j *jobspec.Job) {
+			j.Account, j.Checkpoint = "team", &jobspec.Checkpoint{}
+			if i%2 == 1 {
+				j.Restart = &jobspec.Restart{Attempts: 1, Delay: 5}
+			}
+		})
+		w.wait(3)
+		w.report(id, 0, WorkerExited, end)
+	}
+	stopped := w.running(1, []string{"n3"}, func(j *jobspec.Job) { j.Class = jobspec.TE })
+	w.ok(w.plan(Action{Stop: &StopJob{Job: stopped, Attempt: 1, Cause: CauseTimeout}}))
+	w.report(stopped, 0, WorkerExited, signal(15))
+	held := w.submit(1, 1)
+	w.ok(w.control(VerbHold, 0, true, held))
+	gone := w.submit(1, 1)
+	w.ok(w.control(VerbCancel, 1000, false, gone))
+	w.must(SetNodeState{Node: "n2", BootID: "b1", State: NodeDown, Reason: "silent"})
+	w.wait(700)
+	w.ok(w.plan(Action{End: &EndAttempt{Job: 1, Attempt: 1, Cause: CauseNodeLost}}))
+	w.must(SetNodeState{Node: "n3", State: NodeDrained, Reason: "service"})
+	rebooted := testNode("n2", 4)
+	rebooted.BootID = "b2"
+	w.must(RegisterNode{Node: rebooted})
+	again := w.running(2, []string{"n2"})
+	w.ok(w.control(VerbRequeue, 1000, false, again))
+	w.must(TrimHistory{UpTo: 2})
+	w.ok(w.plan(Action{Unreserve: &waiting}))
+	w.ok(w.plan(Action{Reserve: &Reservation{Job: waiting, Until: w.at + 9000, Claims: []Claim{{Node: "n2", Room: Vector{GPUs: 3000}}}}}))
+}
