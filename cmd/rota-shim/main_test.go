@@ -59,6 +59,9 @@ func withBinaries(run func() int) (int, error) {
 // removeCgroups removes the parent of the tests' cgroups; what is left in one is a fault.
 func removeCgroups() error {
 	found, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot)
+	if _, err := os.Stat("/sys/fs/cgroup" + cgroupRoot); err == nil {
+		found = append(found, "/sys/fs/cgroup"+cgroupRoot)
+	}
 	var errs []error
 	for _, dir := range found {
 		errs = append(errs, os.Remove(dir))
@@ -185,6 +188,9 @@ func (n *node) bundle(id container.ID, script string) string {
 	}
 	spec, err := oci.Spec(in)
 	check(n.t, err)
+	if os.Getenv(insideV2) != "" {
+		bareResources(spec.Linux.Resources)
+	}
 	plan, err := oci.Plan(in)
 	check(n.t, err)
 	dir := n.shims.Path(id)
