@@ -224,6 +224,7 @@ func TestDiskFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { n.Shutdown() }) // before the unmount, whatever fails
 	waitSingle(t, n)
 	acked, last := fillUp(t, n)
 	t.Logf("%d acknowledged, then: %v", len(acked), last)
@@ -253,6 +254,7 @@ func TestDiskFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { again.Shutdown() })
 	waitSingle(t, again)
 	if wrong := m.missing(acked); len(wrong) > 0 {
 		t.Errorf("lost: %v", wrong)

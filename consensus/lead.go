@@ -203,9 +203,9 @@ func (n *Node) verifyOnDemand() {
 
 // askQuorum asks once.
 func (n *Node) askQuorum() error {
-	r, _ := n.present()
-	if r == nil {
-		return n.notLeader()
+	r, err := n.ownReign()
+	if err != nil {
+		return err
 	}
 	select {
 	case <-r.ready:
@@ -215,9 +215,27 @@ func (n *Node) askQuorum() error {
 		return n.stopError()
 	}
 	var uncertain *UncertainError
-	err := n.wait(r.ctx, n.raft.VerifyLeader())
+	err = n.wait(r.ctx, n.raft.VerifyLeader())
 	if errors.Is(err, ErrLeadershipLost) || errors.As(err, &uncertain) {
 		return n.notLeader()
 	}
 	return err
+}
+
+// ownReign returns the reign of this member. The library knows of an election a moment before watchLeadership does.
+func (n *Node) ownReign() (*reign, error) {
+	for {
+		r, changed := n.present()
+		if r != nil {
+			return r, nil
+		}
+		if !n.IsLeader() {
+			return nil, n.notLeader()
+		}
+		select {
+		case <-changed:
+		case <-n.dead:
+			return nil, n.stopError()
+		}
+	}
 }

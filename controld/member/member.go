@@ -293,7 +293,7 @@ func (l *List) rejoin(joined bool) bool {
 		}
 	}
 	known := len(l.Peers()) > 0
-	if known {
+	if known && !joined {
 		l.log.Info("joined the cluster", "peers", len(l.Peers()))
 	}
 	return known || len(targets) == 0
