@@ -161,9 +161,9 @@ func (a *Agent) recallEntries() error {
 		if e.Final != nil {
 			continue // looked up when something asks for it
 		}
-		id, err := parseID(e.ID)
-		if err != nil {
-			return fmt.Errorf("journal: %w", err)
+		id, ok := container.ParseID(e.ID)
+		if !ok {
+			return fmt.Errorf("journal: %q is not the name of a container: job.attempt.worker", e.ID)
 		}
 		a.worker(id)
 		if a.Cores != nil {
@@ -439,11 +439,10 @@ func (w *worker) pause(o op, err error) {
 	w.notYet = time.Now().Add(w.delay)
 }
 
-// parseID reads the name of a container: job.attempt.worker.
-func parseID(s string) (container.ID, error) {
-	var id container.ID
-	if n, err := fmt.Sscanf(s, "%d.%d.%d", &id.Job, &id.Attempt, &id.Worker); n != 3 || err != nil || id.String() != s {
-		return container.ID{}, fmt.Errorf("%q is not the name of a container: job.attempt.worker", s)
-	}
-	return id, nil
+// Live reports whether a container may still write output: it runs, or is about to.
+func (a *Agent) Live(id container.ID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.workers[id]
+	return w != nil && w.Entry.Final == nil && rank(w.Actual) < 3
 }

@@ -33,7 +33,7 @@ func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (fu
 	case opRemove:
 		return a.remove(ctx, id)
 	case opForget:
-		return a.forget(id, f)
+		return a.forget(ctx, id, f)
 	}
 	return nil, fmt.Errorf("unknown step %q", s.Op)
 }
@@ -187,8 +187,8 @@ func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), err
 }
 
 // forget drops an intent that came to nothing.
-func (a *Agent) forget(id container.ID, f facts) (func(*worker), error) {
-	if err := a.Bundles.Retire(id); err != nil {
+func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	if err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
 		return nil, err
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {

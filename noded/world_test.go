@@ -410,7 +410,7 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 
 func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil {
+		if b := r.boxes[id]; b != nil && !b.removed {
 			if b.state != container.Exited && b.state != container.Lost {
 				r.t.Errorf("%v is removed while %s", id, b.state)
 			}

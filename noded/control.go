@@ -1,0 +1,198 @@
+package noded
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/member"
+)
+
+// controllers is the control plane as this node knows it: the addresses it was given and those that gossip finds. It is the real
+// Controller.
+type controllers struct {
+	node   string
+	key    identity.Key
+	static []string
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	addrs  []string
+	client *api.Client // nil while nobody is known
+}
+
+var _ Controller = (*controllers)(nil)
+
+var errNobody = errors.New("no controller has been found yet")
+
+// watch keeps up with gossip until ctx ends.
+func (c *controllers) watch(ctx context.Context, list *member.List) error {
+	for {
+		if err := c.use(list.Peers()); err != nil {
+			c.log.Error("cannot use the controllers that gossip found", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-list.Changed():
+		}
+	}
+}
+
+// use makes a client for everyone that is known. When gossip knows no controller any more, those of before are kept: they may be
+// reachable although their gossip is not.
+func (c *controllers) use(peers []member.Peer) error {
+	addrs := slices.Clone(c.static)
+	for _, p := range peers {
+		if p.Role == member.Controld && p.HTTP != "" && !slices.Contains(addrs, p.HTTP) {
+			addrs = append(addrs, p.HTTP)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(addrs) == 0 || len(addrs) == len(c.static) && c.client != nil || slices.Equal(addrs, c.addrs) {
+		return nil
+	}
+	client, err := api.DialWith(strings.Join(addrs, ","), api.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
+		return &identity.Signer{Key: c.key, From: c.node, Next: next}
+	}})
+	if err != nil {
+		return err
+	}
+	c.log.Info("controllers", "addresses", addrs)
+	c.addrs, c.client = addrs, client
+	return nil
+}
+
+func (c *controllers) now() (*api.Client, []string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.client == nil {
+		return nil, nil, errNobody
+	}
+	return c.client, c.addrs, nil
+}
+
+// Register implements Controller.
+func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error) {
+	client, _, err := c.now()
+	if err != nil {
+		return nil, err
+	}
+	return client.Register(ctx, node, req)
+}
+
+// Allocs implements Controller.
+func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
+	client, _, err := c.now()
+	if err != nil {
+		return nil, err
+	}
+	return client.Allocs(ctx, node, boot, after, wait)
+}
+
+// Report implements Controller.
+func (c *controllers) Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error) {
+	client, _, err := c.now()
+	if err != nil {
+		return nil, err
+	}
+	return client.Report(ctx, node, req)
+}
+
+const proxyBody = 64 << 20 // bytes of a request: what the controllers accept
+
+// proxy passes requests of local users on to a controller and vouches for who they are.
+func (c *controllers) proxy() http.Handler {
+	var users identity.Users
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
+			r.Out.Header.Del("X-Forwarded-For")
+		},
+		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node}},
+		FlushInterval: -1, // logs and events are streams
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			problem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node reaches no controller: "+err.Error())
+		},
+		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		peer, err := identity.PeerOf(r.Context())
+		if err != nil {
+			problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+			return
+		}
+		id, err := users.Of(peer)
+		if err != nil {
+			problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+			return
+		}
+		identity.Vouch(r.Header, id)
+		r.Body = http.MaxBytesReader(w, r.Body, proxyBody)
+		forward.ServeHTTP(w, r)
+	})
+}
+
+// anyController sends a request to the first controller that accepts a connection.
+type anyController struct {
+	of   *controllers
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *anyController) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, addrs, err := t.of.now()
+	if err != nil {
+		return nil, err
+	}
+	var body []byte
+	if r.Body != nil {
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, fmt.Errorf("read request: %w", err)
+		}
+	}
+	for _, addr := range addrs {
+		var resp *http.Response
+		if resp, err = t.send(r, addr, body); err == nil || !refused(err) {
+			return resp, err
+		}
+	}
+	return nil, err
+}
+
+func (t *anyController) send(r *http.Request, addr string, body []byte) (*http.Response, error) {
+	out := r.Clone(r.Context())
+	out.Body, out.ContentLength = http.NoBody, int64(len(body))
+	if len(body) > 0 {
+		out.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	if !strings.Contains(addr, "://") {
+		addr = "http://" + addr
+	}
+	u, err := url.Parse(addr)
+	if err != nil {
+		return nil, err
+	}
+	out.URL.Scheme, out.URL.Host, out.Host = u.Scheme, u.Host, u.Host
+	return t.next.RoundTrip(out)
+}
+
+// refused reports whether no connection was made, so that the request can be sent elsewhere without doing it twice.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}

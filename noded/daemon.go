@@ -1,0 +1,256 @@
+// Package noded is the node daemon: it makes what runs on its machine match what the controllers want, and tells them what became of
+// it. Containers belong to shims that outlive it, so that it may be restarted, or killed, at any time.
+//
+// What is to be done next about a container is decided by one pure function (plan.go) from what is true; [Agent] carries it out.
+package noded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/gpu"
+	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/oci"
+)
+
+// shutdownTime is how long requests in progress have when the daemon stops.
+const shutdownTime = 3 * time.Second
+
+// daemon is what Run has opened, in this order.
+type daemon struct {
+	cfg     Config
+	key     identity.Key
+	machine machine
+	journal *journal.Journal
+	http    net.Listener
+	socket  net.Listener // nil without
+	list    *member.List
+	shims   *container.Shims
+	gpus    gpu.Source
+	disk    *disk
+	control *controllers
+	agent   *Agent
+}
+
+// Run is the node daemon. It returns nil when ctx ends; what runs on the node goes on running.
+func Run(ctx context.Context, cfg Config) (err error) {
+	cfg = cfg.withDefaults()
+	if err := errors.Join(cfg.Validate(), refuse(cfg)); err != nil {
+		return err
+	}
+	d := &daemon{cfg: cfg}
+	defer func() { err = errors.Join(err, d.close()) }()
+	for _, open := range []func(context.Context) error{d.openState, d.listen, d.openDisk, d.assemble} {
+		if err := open(ctx); err != nil {
+			return err
+		}
+	}
+	return d.run(ctx)
+}
+
+// openState reads the key, looks at the machine and opens the journal.
+func (d *daemon) openState(context.Context) (err error) {
+	if d.cfg.KeyFile != "" {
+		if d.key, err = identity.ReadKey(d.cfg.KeyFile); err != nil {
+			return err
+		}
+	}
+	if d.machine, err = inspect(d.cfg); err != nil {
+		return err
+	}
+	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal")); err != nil {
+		return err
+	}
+	if n := d.journal.Dropped(); n > 0 {
+		d.cfg.Logger.Warn("the last record of the journal was torn by a crash and is dropped", "bytes", n)
+	}
+	return nil
+}
+
+// listen opens the listeners and joins the gossip.
+func (d *daemon) listen(context.Context) (err error) {
+	if d.http, err = net.Listen("tcp", d.cfg.HTTP); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("port in use: another process listens there; stop it or choose another port: %w", err)
+		}
+		return fmt.Errorf("--http: %w", err)
+	}
+	d.machine.node.Addr = d.http.Addr().String()
+	if host, port, err := net.SplitHostPort(d.machine.node.Addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		d.machine.node.Addr = net.JoinHostPort(d.machine.hostname, port)
+	}
+	if d.cfg.Socket != "" {
+		if d.socket, err = listenUnix(d.cfg.Socket); err != nil {
+			return fmt.Errorf("--socket: %w", err)
+		}
+	}
+	d.list, err = member.Open(member.Config{
+		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger, Fast: loopback(d.cfg.Gossip),
+		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.node.Addr, Version: Version},
+	})
+	return err
+}
+
+// listenUnix listens on a socket that everyone may connect to: the kernel tells who does. The socket of a daemon that was killed is
+// replaced, that of a running one is not.
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("another process listens on %s: stop it, or choose another path", path)
+	}
+	if info, err := os.Lstat(path); err == nil {
+		if info.Mode()&os.ModeSocket == 0 {
+			return nil, fmt.Errorf("%s is there and is not a socket: choose another path", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Chmod(path, 0o666)
+}
+
+// openDisk prepares what containers are made from, and takes up those that are there.
+func (d *daemon) openDisk(ctx context.Context) (err error) {
+	disk := &disk{
+		containers: filepath.Join(d.cfg.DataDir, "containers"), logs: filepath.Join(d.cfg.DataDir, "logs"), log: d.cfg.Logger,
+		cgroupRoot: d.cfg.CgroupRoot, shared: d.machine.node.SharedPath,
+	}
+	if err := os.MkdirAll(disk.logs, 0o700); err != nil {
+		return fmt.Errorf("directory for logs: %w", err)
+	}
+	root, err := container.PrepareHostRoot(filepath.Join(d.cfg.DataDir, "root"), disk.shared)
+	if err != nil {
+		return err
+	}
+	disk.node = oci.Node{
+		Name: d.cfg.Name, Hostname: d.machine.hostname, SharedPaths: disk.shared, Root: rootOf(root), InitPath: d.cfg.InitPath,
+	}
+	disk.node.Nvidia, disk.node.NvidiaMajor = nvidiaNodes()
+	d.disk = disk
+	d.shims, err = container.NewShims(container.Config{Dir: disk.containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})
+	if err != nil {
+		return err
+	}
+	d.gpus, err = d.gpuSource(ctx)
+	return err
+}
+
+func (d *daemon) gpuSource(ctx context.Context) (gpu.Source, error) {
+	if d.cfg.SimGPUs > 0 {
+		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}, nil
+	}
+	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger}), nil
+}
+
+// assemble makes the agent.
+func (d *daemon) assemble(ctx context.Context) error {
+	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
+	d.agent = NewAgent(Parts{
+		Node: d.machine.node, Control: d.control, Runtime: d.shims, Bundles: d.disk, Journal: d.journal, GPUs: d.gpus,
+		Cores: d.machine.cores, Log: d.cfg.Logger,
+	})
+	d.disk.gpus = func() []cluster.GPU {
+		d.agent.mu.Lock()
+		defer d.agent.mu.Unlock()
+		return d.agent.gpus.GPUs()
+	}
+	return d.agent.Inventory(ctx)
+}
+
+// run runs everything until ctx ends or a part of it fails.
+func (d *daemon) run(ctx context.Context) error {
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.list.Run(running) })
+	group.Go(func() error { return d.control.watch(running, d.list) })
+	group.Go(func() error { return d.agent.Run(running) })
+	group.Go(func() error { return d.disk.keepLogs(running) })
+	guard := &identity.Guard{Key: d.key}
+	mux := http.NewServeMux()
+	mux.Handle("GET /v1/logs/{id}", &logServer{disk: d.disk, live: d.agent.Live})
+	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
+		problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+	})
+	group.Go(func() error { return d.serve(running, d.http, handler) })
+	if d.socket != nil {
+		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
+	}
+	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.node.Addr, "gossip", d.list.Addr(), "version", Version)
+	if d.cfg.Ready != nil {
+		d.cfg.Ready(d.machine.node.Addr)
+	}
+	err := group.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// serve answers requests on l until ctx ends, and then gives those in progress a moment.
+func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	srv := &http.Server{
+		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		srv.Close()
+	}
+	<-done
+	return context.Cause(ctx)
+}
+
+// close undoes what was opened, in reverse.
+func (d *daemon) close() error {
+	var errs []error
+	if d.gpus != nil {
+		errs = append(errs, d.gpus.Close())
+	}
+	if d.shims != nil {
+		errs = append(errs, d.shims.Close())
+	}
+	if d.list != nil {
+		errs = append(errs, d.list.Shutdown())
+	}
+	for _, l := range []net.Listener{d.socket, d.http} {
+		if l != nil {
+			_ = l.Close() // closed already when it was served
+		}
+	}
+	if d.journal != nil {
+		errs = append(errs, d.journal.Close())
+	}
+	dropCgroups(d.cfg.CgroupRoot)
+	return errors.Join(errs...)
+}

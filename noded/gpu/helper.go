@@ -1,0 +1,244 @@
+package gpu
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// callTimeout is how long one call may take. A healthy driver answers in milliseconds, but the first call after boot loads it.
+const callTimeout = 10 * time.Second
+
+// request is one line to the child.
+type request struct {
+	Call string `json:"call"` // inventory, samples or processes
+	UUID string `json:"uuid,omitempty"`
+}
+
+// response is the line that answers it.
+type response struct {
+	Error     string     `json:"error,omitempty"`
+	Inventory *Inventory `json:"inventory,omitempty"`
+	Samples   []Sample   `json:"samples,omitempty"`
+	Processes []int      `json:"processes,omitempty"`
+}
+
+// HelperConfig says how the child is run.
+type HelperConfig struct {
+	Command []string      // a program that calls ServeNVML with its standard streams
+	Env     []string      // added to the daemon's own
+	Timeout time.Duration // of one call; 0: 10 s
+	Log     *slog.Logger
+}
+
+// Helper is a source that asks a child process, one call at a time. A child that does not answer in time is killed, and the next call
+// starts another: a driver that hangs, or crashes, takes nothing else along.
+type Helper struct {
+	cfg   HelperConfig
+	calls chan struct{} // held during a call
+
+	child *child
+}
+
+var _ Source = (*Helper)(nil)
+
+// child is a running helper process.
+type child struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan []byte // closed when it has ended
+}
+
+// NewHelper returns a source that starts its child when it is first asked.
+func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = callTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Helper{cfg: cfg, calls: make(chan struct{}, 1)}
+}
+
+// HungError says that the driver did not answer.
+type HungError struct {
+	Call  string
+	After time.Duration
+}
+
+// Error implements error.
+func (e *HungError) Error() string {
+	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; look at dmesg, the machine may need a reboot", e.Call, e.After)
+}
+
+// Inventory implements Source.
+func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
+	r, err := h.ask(ctx, request{Call: "inventory"})
+	if err != nil || r.Inventory == nil {
+		return Inventory{}, err
+	}
+	return *r.Inventory, nil
+}
+
+// Samples implements Source.
+func (h *Helper) Samples(ctx context.Context) ([]Sample, error) {
+	r, err := h.ask(ctx, request{Call: "samples"})
+	return r.Samples, err
+}
+
+// Processes implements Source.
+func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
+	r, err := h.ask(ctx, request{Call: "processes", UUID: uuid})
+	return r.Processes, err
+}
+
+// Close ends the child.
+func (h *Helper) Close() error {
+	h.calls <- struct{}{}
+	defer func() { <-h.calls }()
+	h.drop()
+	return nil
+}
+
+// ask sends one request and waits for its answer.
+func (h *Helper) ask(ctx context.Context, q request) (response, error) {
+	select {
+	case h.calls <- struct{}{}:
+	case <-ctx.Done():
+		return response{}, context.Cause(ctx)
+	}
+	defer func() { <-h.calls }()
+	if h.child == nil {
+		if err := h.start(); err != nil {
+			return response{}, err
+		}
+	}
+	line, err := json.Marshal(q)
+	if err != nil {
+		return response{}, err
+	}
+	if _, err := h.child.in.Write(append(line, '\n')); err != nil {
+		h.drop()
+		return response{}, fmt.Errorf("ask NVML helper for %s: %w", q.Call, err)
+	}
+	return h.await(ctx, q)
+}
+
+func (h *Helper) await(ctx context.Context, q request) (response, error) {
+	timeout := time.NewTimer(h.cfg.Timeout)
+	defer timeout.Stop()
+	select {
+	case line, ok := <-h.child.lines:
+		if !ok {
+			h.drop()
+			return response{}, fmt.Errorf("NVML helper died while it was asked for %s", q.Call)
+		}
+		var r response
+		if err := json.Unmarshal(line, &r); err != nil {
+			h.drop()
+			return response{}, fmt.Errorf("NVML helper answered %s with something else: %w", q.Call, err)
+		}
+		if r.Error != "" {
+			return response{}, errors.New(r.Error)
+		}
+		return r, nil
+	case <-timeout.C:
+		h.drop()
+		return response{}, &HungError{Call: q.Call, After: h.cfg.Timeout}
+	case <-ctx.Done():
+		h.drop() // its answer would be taken for that of the next call
+		return response{}, context.Cause(ctx)
+	}
+}
+
+func (h *Helper) start() error {
+	cmd := exec.Command(h.cfg.Command[0], h.cfg.Command[1:]...)
+	cmd.Env = append(os.Environ(), h.cfg.Env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start NVML helper: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start NVML helper: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start NVML helper: %w", err)
+	}
+	h.child = &child{cmd: cmd, in: in, lines: make(chan []byte, 1)}
+	go h.child.read(out)
+	return nil
+}
+
+// read passes lines on until the child ends.
+func (c *child) read(out io.Reader) {
+	defer close(c.lines)
+	s := bufio.NewScanner(out)
+	s.Buffer(nil, 4<<20)
+	for s.Scan() {
+		c.lines <- append([]byte(nil), s.Bytes()...)
+	}
+}
+
+// drop kills the child. It is reaped beside, because one that hangs within the driver may not die before the driver lets it go.
+func (h *Helper) drop() {
+	c := h.child
+	if c == nil {
+		return
+	}
+	h.child = nil
+	_ = c.cmd.Process.Kill() // it may have ended
+	go func() {
+		for range c.lines {
+		}
+		if err := c.cmd.Wait(); err != nil {
+			h.cfg.Log.Debug("NVML helper ended", "err", err)
+		}
+	}()
+}
+
+// serve answers requests from in until it ends.
+func serve(s Source, in io.Reader, out io.Writer) error {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var q request
+		if err := json.Unmarshal(lines.Bytes(), &q); err != nil {
+			return fmt.Errorf("read request: %w", err)
+		}
+		line, err := json.Marshal(answer(s, q))
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+func answer(s Source, q request) (r response) {
+	var err error
+	switch q.Call {
+	case "inventory":
+		var i Inventory
+		i, err = s.Inventory(context.Background())
+		r.Inventory = &i
+	case "samples":
+		r.Samples, err = s.Samples(context.Background())
+	case "processes":
+		r.Processes, err = s.Processes(context.Background(), q.UUID)
+	default:
+		err = fmt.Errorf("unknown call %q", q.Call)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}

@@ -1,0 +1,307 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// ServeNVML answers a [Helper] on in and out with what NVML tells, until in ends. library is the path of the library, "" for the
+// machine's own. Without a library, or without a driver, there are no GPUs, and that is no error.
+func ServeNVML(library string, in io.Reader, out io.Writer) error {
+	var opts []nvml.LibraryOption
+	if library != "" {
+		opts = append(opts, nvml.WithLibraryPath(library))
+	}
+	n := &driver{lib: nvml.New(opts...), problems: map[string]string{}}
+	defer n.Close()
+	return serve(n, in, out)
+}
+
+// driver is NVML within the helper process.
+type driver struct {
+	lib   nvml.Interface
+	ready bool
+
+	mu       sync.Mutex
+	problems map[string]string // by UUID: what an event has told
+}
+
+// open loads the library if that has not been done. none is set when there is nothing to load.
+func (n *driver) open() (none bool, err error) {
+	if n.ready {
+		return false, nil
+	}
+	switch r := n.lib.Init(); r {
+	case nvml.SUCCESS:
+	case nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED:
+		return true, nil
+	default:
+		return false, fmt.Errorf("start NVML: %v", n.lib.ErrorString(r))
+	}
+	n.ready = true
+	n.watchEvents()
+	return false, nil
+}
+
+// has reports whether the library has a function. Calling one that an older driver lacks would end the process.
+func (n *driver) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
+
+// Inventory implements Source.
+func (n *driver) Inventory(context.Context) (Inventory, error) {
+	var i Inventory
+	none, err := n.open()
+	if none || err != nil {
+		return i, err
+	}
+	if n.has("nvmlSystemGetDriverVersion") {
+		i.Driver, _ = n.lib.SystemGetDriverVersion()
+	}
+	count, r := n.lib.DeviceGetCount()
+	if r != nvml.SUCCESS {
+		return i, fmt.Errorf("count GPUs: %v", n.lib.ErrorString(r))
+	}
+	handles := make([]nvml.Device, count)
+	for k := range count {
+		d, r := n.lib.DeviceGetHandleByIndex(k)
+		handles[k] = d
+		if r != nvml.SUCCESS {
+			i.Devices = append(i.Devices, broken(k, n.lib.ErrorString(r)))
+			continue
+		}
+		i.Devices = append(i.Devices, n.describe(k, d))
+	}
+	i.Links = n.links(i.Devices, handles)
+	return i, nil
+}
+
+// broken is a GPU that does not even say which it is.
+func broken(index int, problem string) Device {
+	return Device{NUMA: -1, GPU: cluster.GPU{UUID: fmt.Sprintf("unknown-%d", index), Minor: -1, Problem: problem}}
+}
+
+// describe is all of one GPU that the driver tells.
+func (n *driver) describe(index int, h nvml.Device) Device {
+	d := Device{NUMA: -1, GPU: cluster.GPU{Minor: -1, Healthy: true}}
+	var r nvml.Return
+	if d.UUID, r = h.GetUUID(); r != nvml.SUCCESS {
+		return broken(index, n.lib.ErrorString(r))
+	}
+	note := func(what string, r nvml.Return) {
+		if r != nvml.SUCCESS && d.Healthy {
+			d.Healthy, d.Problem = false, what+": "+n.lib.ErrorString(r)
+		}
+	}
+	d.Model, r = h.GetName()
+	note("name", r)
+	memory, r := h.GetMemoryInfo()
+	note("memory", r)
+	setSize(&d.Memory, memory.Total)
+	d.Minor, r = h.GetMinorNumber()
+	note("minor number", r)
+	if n.has("nvmlDeviceGetPciInfo_v3") {
+		if pci, r := h.GetPciInfo(); r == nvml.SUCCESS {
+			d.PCI = cString(pci.BusId[:])
+			d.NUMA = numaOf(d.PCI)
+		}
+	}
+	if n.has("nvmlDeviceGetTotalEccErrors") {
+		count, r := h.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+		if r == nvml.SUCCESS && count > 0 && d.Healthy {
+			d.Healthy, d.Problem = false, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", count)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.problems[d.UUID]; p != "" && d.Healthy {
+		d.Healthy, d.Problem = false, p
+	}
+	return d
+}
+
+// links counts the NVLink connections between each two GPUs.
+func (n *driver) links(devices []Device, handles []nvml.Device) [][]int {
+	if !n.has("nvmlDeviceGetNvLinkState") || !n.has("nvmlDeviceGetNvLinkRemotePciInfo_v2") {
+		return nil
+	}
+	index := map[string]int{}
+	for k, d := range devices {
+		if d.PCI != "" {
+			index[d.PCI] = k
+		}
+	}
+	out := make([][]int, len(devices))
+	any := false
+	for k, h := range handles {
+		out[k] = make([]int, len(devices))
+		for link := range nvml.NVLINK_MAX_LINKS {
+			if devices[k].PCI == "" {
+				break
+			}
+			state, r := h.GetNvLinkState(link)
+			if r != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
+				continue
+			}
+			if pci, r := h.GetNvLinkRemotePciInfo(link); r == nvml.SUCCESS {
+				if to, ok := index[cString(pci.BusId[:])]; ok {
+					out[k][to]++
+					any = true
+				}
+			}
+		}
+	}
+	if !any {
+		return nil
+	}
+	return out
+}
+
+// Samples implements Source.
+func (n *driver) Samples(context.Context) ([]Sample, error) {
+	none, err := n.open()
+	if none || err != nil || !n.has("nvmlDeviceGetUtilizationRates") {
+		return nil, err
+	}
+	count, r := n.lib.DeviceGetCount()
+	if r != nvml.SUCCESS {
+		return nil, fmt.Errorf("count GPUs: %v", n.lib.ErrorString(r))
+	}
+	var out []Sample
+	for k := range count {
+		h, r1 := n.lib.DeviceGetHandleByIndex(k)
+		if r1 != nvml.SUCCESS {
+			continue
+		}
+		uuid, r2 := h.GetUUID()
+		busy, r3 := h.GetUtilizationRates()
+		memory, r4 := h.GetMemoryInfo()
+		if r2 == nvml.SUCCESS && r3 == nvml.SUCCESS && r4 == nvml.SUCCESS {
+			out = append(out, Sample{UUID: uuid, BusyPC: int(busy.Gpu), MemoryUsed: int64(memory.Used)})
+		}
+	}
+	return out, nil
+}
+
+// Processes implements Source.
+func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
+	none, err := n.open()
+	if err != nil {
+		return nil, err
+	}
+	if none {
+		return nil, fmt.Errorf("there is no driver")
+	}
+	h, r := n.lib.DeviceGetHandleByUUID(uuid)
+	if r != nvml.SUCCESS {
+		return nil, fmt.Errorf("find GPU %s: %v", uuid, n.lib.ErrorString(r))
+	}
+	if !n.has("nvmlDeviceGetComputeRunningProcesses") && !n.has("nvmlDeviceGetComputeRunningProcesses_v2") &&
+		!n.has("nvmlDeviceGetComputeRunningProcesses_v3") {
+		return nil, fmt.Errorf("the driver is too old to tell which processes use a GPU")
+	}
+	list, r := h.GetComputeRunningProcesses()
+	if r != nvml.SUCCESS {
+		return nil, fmt.Errorf("processes on GPU %s: %v", uuid, n.lib.ErrorString(r))
+	}
+	out := make([]int, len(list))
+	for k, p := range list {
+		out[k] = int(p.Pid)
+	}
+	return out, nil
+}
+
+// Close implements Source.
+func (n *driver) Close() error {
+	if n.ready {
+		n.lib.Shutdown()
+	}
+	return nil
+}
+
+// userXIDs are errors that programs cause and that say nothing about the GPU.
+var userXIDs = map[uint64]bool{13: true, 31: true, 43: true, 45: true, 68: true, 109: true}
+
+// watchEvents notes critical errors as the driver tells of them.
+func (n *driver) watchEvents() {
+	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes"} {
+		if !n.has(s) {
+			return
+		}
+	}
+	set, r := n.lib.EventSetCreate()
+	if r != nvml.SUCCESS {
+		return
+	}
+	count, _ := n.lib.DeviceGetCount()
+	for k := range count {
+		h, r := n.lib.DeviceGetHandleByIndex(k)
+		if r != nvml.SUCCESS {
+			continue
+		}
+		if types, r := h.GetSupportedEventTypes(); r == nvml.SUCCESS {
+			h.RegisterEvents(types&(nvml.EventTypeXidCriticalError|nvml.EventTypeDoubleBitEccError), set)
+		}
+	}
+	go func() {
+		for {
+			e, r := set.Wait(1000)
+			if r == nvml.SUCCESS {
+				n.noteEvent(e)
+			} else if r != nvml.ERROR_TIMEOUT {
+				return
+			}
+		}
+	}()
+}
+
+func (n *driver) noteEvent(e nvml.EventData) {
+	if e.EventType == nvml.EventTypeXidCriticalError && userXIDs[e.EventData] {
+		return
+	}
+	uuid, r := e.Device.GetUUID()
+	if r != nvml.SUCCESS {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.problems[uuid] = fmt.Sprintf("the driver reported XID %d", e.EventData)
+}
+
+func cString[T int8 | uint8](b []T) string {
+	var s strings.Builder
+	for _, c := range b {
+		if c == 0 {
+			break
+		}
+		s.WriteByte(byte(c))
+	}
+	return s.String()
+}
+
+// numaOf reads the NUMA node of a PCI device.
+func numaOf(pci string) int {
+	pci = strings.ToLower(pci)
+	if len(pci) == len("00000000:10:00.0") {
+		pci = pci[4:] // the kernel writes domains with four digits
+	}
+	b, err := os.ReadFile("/sys/bus/pci/devices/" + pci + "/numa_node")
+	if err != nil {
+		return -1
+	}
+	node, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return -1
+	}
+	return node
+}
+
+// setSize stores bytes in a size of whatever type the cluster's inventory has.
+func setSize[T ~int64](to *T, bytes uint64) { *to = T(bytes) }

@@ -1,0 +1,169 @@
+package noded
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Version is that of this daemon. The linker sets it.
+var Version = "0.1.0"
+
+// Config is everything the daemon is told.
+type Config struct {
+	Name        string            // of this node, unique in the cluster
+	DataDir     string            // journal, containers, logs
+	Gossip      string            // host:port for discovery
+	HTTP        string            // host:port of its own listener, for logs; "": a free port on the host of Gossip
+	Join        []string          // gossip addresses of anyone in the cluster
+	Controllers []string          // addresses of controllers, besides those that gossip finds
+	Socket      string            // unix socket through which local users reach the controllers; "" for none
+	Cores       int               // 0: those of the machine; more than it has: by quota, not by core number
+	Memory      jobspec.Bytes     // 0: that of the machine less what the system needs
+	SimGPUs     int               // simulated GPUs instead of real ones
+	Labels      map[string]string // of the node
+	CgroupRoot  string            // "": /rota/NAME
+	SharedPaths []string          // besides /home, /shared and /data, as far as they are there
+	Ports       string            // LOW-HIGH: for MASTER_PORT; "": a range of its own
+	KeyFile     string            // the cluster key; needed to listen off loopback
+	ShimPath    string            // rota-shim; "": beside this program
+	InitPath    string            // rota-init; "": beside this program
+	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
+	WarmShims   int               // shims started ahead
+
+	Logger *slog.Logger
+	// Ready, if set, is called with the address of the listener once everything runs.
+	Ready func(http string)
+}
+
+// DefaultConfig is a node on the default ports of this machine.
+func DefaultConfig() Config {
+	name, _ := os.Hostname() // an empty name is refused by Validate
+	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock", WarmShims: 2}
+}
+
+// defaultShared are shared where they are there.
+var defaultShared = []string{"/home", "/shared", "/data"}
+
+// withDefaults fills in what follows from the rest.
+func (c Config) withDefaults() Config {
+	if c.CgroupRoot == "" {
+		c.CgroupRoot = "/rota/" + c.Name
+	}
+	if c.HTTP == "" {
+		if host, _, err := net.SplitHostPort(c.Gossip); err == nil {
+			c.HTTP = net.JoinHostPort(host, "0")
+		}
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := func(path *string, name string) {
+			if *path == "" {
+				*path = filepath.Join(filepath.Dir(self), name)
+			}
+		}
+		beside(&c.ShimPath, "rota-shim")
+		beside(&c.InitPath, "rota-init")
+		if len(c.NVMLHelper) == 0 {
+			c.NVMLHelper = []string{self, "nvml-helper"}
+		}
+	}
+	if c.Ports == "" {
+		c.Ports = defaultPorts(c.Name, loopback(c.Gossip))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// defaultPorts is the range for MASTER_PORT: below the kernel's range for outgoing connections. Nodes that share a machine, as they
+// do when they are on loopback, get ranges of their own.
+func defaultPorts(name string, shared bool) string {
+	if !shared {
+		return "20000-29999"
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	low := 20000 + int(h.Sum32()%100)*100
+	return fmt.Sprintf("%d-%d", low, low+99)
+}
+
+// Validate returns every problem of c, joined.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !validName(c.Name) {
+		bad("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
+	}
+	if !filepath.IsAbs(c.DataDir) {
+		bad("--data-dir %q: name an absolute path that only this node daemon uses", c.DataDir)
+	}
+	for _, l := range []struct{ flag, addr string }{{"--gossip", c.Gossip}, {"--http", c.HTTP}} {
+		if _, port, err := net.SplitHostPort(l.addr); err != nil {
+			bad("%s %q: write host:port", l.flag, l.addr)
+		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			bad("%s %q: the port is a number from 0 to 65535", l.flag, l.addr)
+		} else if c.KeyFile == "" && !loopback(l.addr) {
+			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or listen on 127.0.0.1", l.flag, l.addr)
+		}
+	}
+	if len(c.Join) == 0 && len(c.Controllers) == 0 {
+		bad("--join is not set: name the gossip address of anyone in the cluster, or a controller with --controller")
+	}
+	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
+		bad("--cores, --memory and --sim-gpus are not negative, and there are at most 1024 simulated GPUs")
+	}
+	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
+		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)
+	}
+	for _, p := range c.SharedPaths {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || p == "/" {
+			bad("--shared-path %q: write an absolute directory other than /", p)
+		}
+	}
+	if _, _, err := parsePorts(c.Ports); err != nil {
+		bad("--ports: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+// parsePorts reads LOW-HIGH.
+func parsePorts(s string) (low, high int, err error) {
+	first, last, ok := strings.Cut(s, "-")
+	a, err1 := strconv.Atoi(first)
+	b, err2 := strconv.Atoi(last)
+	if !ok || err1 != nil || err2 != nil || a < 1024 || b > 65535 || a > b {
+		return 0, 0, fmt.Errorf("%q is not a range of ports: write LOW-HIGH with numbers from 1024 to 65535", s)
+	}
+	return a, b, nil
+}
+
+// validName accepts what may stand in a path, a metric and a cgroup.
+func validName(s string) bool {
+	if len(s) == 0 || len(s) > 63 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == ""
+}
+
+// loopback reports whether only this machine can reach addr.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
