@@ -1,0 +1,233 @@
+package controld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/member"
+)
+
+// Version is that of this daemon. The linker sets it.
+var Version = "0.1.0"
+
+// daemon is one controller with everything it holds open.
+type daemon struct {
+	cfg     Config
+	log     *slog.Logger
+	key     identity.Key
+	addrs   Addresses
+	machine *machine
+	replica *consensus.Node
+	gossip  *member.List
+	records *history.Store
+
+	guard     identity.Guard
+	users     identity.Users
+	machines  *http.Client // signs; for other controllers and nodes
+	operators map[string]bool
+	clock     logClock
+	leading   atomic.Bool // everything acknowledged has been applied and the loops of the leader run
+	contacts  contacts
+	samples   samples
+	waiting   waiting
+	metrics   *metrics
+	alive     context.Context // ends when the daemon stops; long polls and streams end with it
+	stopping  <-chan struct{} // closed then
+	wanted    atomic.Pointer[cluster.Config]
+}
+
+// Run runs a controller until ctx ends or something fails that it cannot go on without. Jobs are not touched by either.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	d := &daemon{cfg: cfg, log: cfg.Logger, machine: newMachine()}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	listeners, err := d.open()
+	if err != nil {
+		return errors.Join(err, d.close())
+	}
+	if cfg.Ready != nil {
+		cfg.Ready(d.addrs)
+	}
+	d.log.Info("controller is up", "name", cfg.Name, "http", d.addrs.HTTP, "raft", d.addrs.Raft, "gossip", d.addrs.Gossip,
+		"version", Version)
+	err = d.run(ctx, listeners)
+	return errors.Join(err, d.close())
+}
+
+// open opens everything in the order in which the parts need each other. What it opened before a failure, close closes.
+func (d *daemon) open() ([]net.Listener, error) {
+	if err := d.prepare(); err != nil {
+		return nil, err
+	}
+	var err error
+	if d.records, err = history.Open(filepath.Join(d.cfg.DataDir, "history.db")); err != nil {
+		return nil, fmt.Errorf("open history: %w", err)
+	}
+	listeners, err := d.listen()
+	if err != nil {
+		return nil, err
+	}
+	if err = d.openReplica(); err == nil {
+		err = d.openGossip()
+	}
+	if err != nil {
+		for _, l := range listeners {
+			l.Close()
+		}
+		return nil, err
+	}
+	return listeners, nil
+}
+
+// prepare readies what needs no cleaning up.
+func (d *daemon) prepare() error {
+	if d.cfg.KeyFile != "" {
+		key, err := identity.ReadKey(d.cfg.KeyFile)
+		if err != nil {
+			return err
+		}
+		d.key = key
+	}
+	if d.cfg.RootJobsAs != "" {
+		if _, err := d.users.ByName(d.cfg.RootJobsAs); err != nil {
+			return fmt.Errorf("--root-jobs-as: %w", err)
+		}
+	}
+	if err := os.MkdirAll(d.cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)
+	}
+	d.guard = identity.Guard{Key: d.key, Users: &d.users, MaxBody: maxBody}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
+		DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
+	d.machines = &http.Client{Transport: &identity.Signer{Key: d.key, From: d.cfg.Name, Next: transport}}
+	d.operators = map[string]bool{}
+	for _, name := range d.cfg.Operators {
+		d.operators[name] = true
+	}
+	d.wanted.Store(d.cfg.Cluster)
+	d.metrics = newMetrics(d)
+	return nil
+}
+
+func (d *daemon) openReplica() error {
+	l, err := listenTCP(d.cfg.Raft)
+	if err != nil {
+		return fmt.Errorf("--raft: %w", err)
+	}
+	if d.addrs.Raft, err = advertised(l.Addr().String(), d.cfg.Advertise); err != nil {
+		l.Close()
+		return err
+	}
+	cfg := consensus.DefaultConfig()
+	cfg.Name, cfg.Dir, cfg.Addr, cfg.Listener, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, l, d.log
+	if d.cfg.Heartbeat > 0 {
+		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = d.cfg.Heartbeat, d.cfg.Election, d.cfg.LeaderLease
+	}
+	if d.replica, err = consensus.Open(cfg, d.machine); err != nil {
+		l.Close()
+		return fmt.Errorf("open the log: %w", err)
+	}
+	return nil
+}
+
+func (d *daemon) openGossip() error {
+	var err error
+	addr := d.cfg.Gossip
+	if d.cfg.Advertise != "" || !loopback(addr) {
+		if addr, err = advertised(addr, d.cfg.Advertise); err != nil {
+			return err
+		}
+	}
+	d.gossip, err = member.Open(member.Config{
+		Name: d.cfg.Name, Addr: addr, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.log, Fast: loopback(addr),
+		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: Version},
+	})
+	if err != nil {
+		return fmt.Errorf("--gossip: %w", err)
+	}
+	d.addrs.Gossip = d.gossip.Addr()
+	return nil
+}
+
+// run serves and leads until the first part fails or ctx ends.
+func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	d.alive, d.stopping = ctx, ctx.Done()
+	for _, l := range listeners {
+		g.Go(func() error { return d.serve(ctx, l) })
+	}
+	g.Go(func() error { return d.gossip.Run(ctx) })
+	g.Go(func() error { return d.bootstrap(ctx) })
+	g.Go(func() error { return d.replica.Lead(ctx, d.lead) })
+	g.Go(func() error { return d.record(ctx) })
+	g.Go(func() error { return d.reload(ctx) })
+	g.Go(func() error {
+		select {
+		case err := <-d.replica.Failed():
+			return fmt.Errorf("the log cannot be written: %w. What was acknowledged is safe; make room and start again", err)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) || errors.Is(err, consensus.ErrStopped) {
+		return nil
+	}
+	return err
+}
+
+// close closes what open opened, in reverse.
+func (d *daemon) close() error {
+	var errs []error
+	if d.gossip != nil {
+		errs = append(errs, d.gossip.Leave(time.Second), d.gossip.Shutdown())
+	}
+	if d.replica != nil {
+		errs = append(errs, d.replica.Shutdown())
+	}
+	if d.records != nil {
+		errs = append(errs, d.records.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// reload reads the cluster's configuration anew when asked to.
+func (d *daemon) reload(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.cfg.ReloadOn:
+		}
+		if d.cfg.Reload == nil {
+			d.log.Info("nothing to re-read: no configuration file was given")
+			continue
+		}
+		cfg, err := d.cfg.Reload()
+		if err != nil {
+			d.log.Error("configuration not re-read; the old one stays", "error", err)
+			continue
+		}
+		d.wanted.Store(cfg)
+		d.machine.changed.wake()
+		d.log.Info("configuration re-read")
+	}
+}

@@ -1,0 +1,452 @@
+package controld
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// jobFilter is what the parameters of a list of jobs select.
+type jobFilter struct {
+	ids                         []cluster.JobID
+	user, account, queue, class string
+	name                        string
+	states                      []cluster.JobState
+	all                         bool
+}
+
+func (x *exchange) jobFilter() (jobFilter, error) {
+	q := x.query
+	f := jobFilter{user: q.Get("user"), account: q.Get("account"), queue: q.Get("queue"), class: q.Get("class"), name: q.Get("name")}
+	var err error
+	if f.all, err = x.flag("all"); err != nil {
+		return f, err
+	}
+	for _, s := range splitAll(q["id"]) {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 1 {
+			return f, invalid("parameter id=%q: a job id is a number from 1", s)
+		}
+		f.ids = append(f.ids, cluster.JobID(n))
+	}
+	f.states, err = parseStates(splitAll(q["state"]))
+	return f, err
+}
+
+// splitAll allows for a parameter both to be repeated and to be a list with commas.
+func splitAll(values []string) []string {
+	var all []string
+	for _, v := range values {
+		for s := range strings.SplitSeq(v, ",") {
+			if s = strings.TrimSpace(s); s != "" {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// parseStates reads letters or long names of states.
+func parseStates(words []string) ([]cluster.JobState, error) {
+	var states []cluster.JobState
+next:
+	for _, w := range words {
+		for code, name := range stateNames {
+			if strings.EqualFold(w, string(code)) || strings.EqualFold(w, name) {
+				states = append(states, code)
+				continue next
+			}
+		}
+		return nil, invalid("%q is not a state of a job: write letters such as PD or R, or a name such as PENDING", w)
+	}
+	return states, nil
+}
+
+func (f *jobFilter) selects(j *cluster.Job) bool {
+	switch {
+	case f.user != "" && f.user != j.Owner.User,
+		f.account != "" && f.account != j.Account,
+		f.queue != "" && f.queue != j.Queue,
+		f.class != "" && f.class != string(j.Class),
+		f.name != "" && f.name != j.Spec.Name,
+		len(f.ids) > 0 && !slices.Contains(f.ids, j.ID):
+		return false
+	case len(f.states) > 0:
+		return slices.Contains(f.states, j.State)
+	}
+	return f.all || len(f.ids) > 0 || !j.State.Final()
+}
+
+// listJobs answers GET /v1/jobs, in order of id.
+func listJobs(x *exchange) (any, error) {
+	f, err := x.jobFilter()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := x.limit()
+	if err != nil {
+		return nil, err
+	}
+	after, err := x.number("page", 0)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := x.flag("spec")
+	if err != nil {
+		return nil, err
+	}
+	list := newList[api.Job]("JobList", x.view)
+	now := wallNow()
+	for j := range x.view.Jobs() {
+		if int64(j.ID) <= after || !f.selects(j) {
+			continue
+		}
+		if len(list.Items) == limit {
+			list.Next = strconv.FormatInt(int64(list.Items[limit-1].ID), 10)
+			break
+		}
+		item := x.present(j, now)
+		if spec {
+			item.Spec = j.Spec
+		}
+		list.Items = append(list.Items, item)
+	}
+	return list, nil
+}
+
+func newList[T any](kind string, v *cluster.View) *api.List[T] {
+	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
+}
+
+func (x *exchange) limit() (int, error) {
+	n, err := x.number("limit", maxList)
+	if err == nil && n == 0 {
+		err = invalid("parameter limit=0: ask for at least one")
+	}
+	return int(min(n, maxList)), err
+}
+
+// present is presentJob with what this controller knows now.
+func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
+	why := j.Reason
+	if j.State == cluster.Pending {
+		why = x.d.waiting.reason(x.view, x.d.clock.now(x.view), j.ID)
+	}
+	return presentJob(j, why, x.d.samples.of(j.ID), now)
+}
+
+// waiting remembers why jobs wait, for one view: a list of the queue asks once for each group of alike jobs.
+type waiting struct {
+	mu   sync.Mutex
+	view *cluster.View
+	find func(cluster.JobID) cluster.Reason
+}
+
+func (w *waiting) reason(v *cluster.View, now cluster.Instant, id cluster.JobID) cluster.Reason {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.view != v {
+		w.view, w.find = v, sched.Reasons(v, now, v.Config().Policy)
+	}
+	return w.find(id)
+}
+
+// getJob answers GET /v1/jobs/{id}; what has left the state comes from the history.
+func getJob(x *exchange) (any, error) {
+	j, err := x.findJob()
+	if err != nil {
+		return nil, err
+	}
+	out := x.present(j, wallNow())
+	out.Spec = j.Spec
+	return out, nil
+}
+
+func jobReady(x *exchange, v *cluster.View) bool {
+	id, err := x.jobID()
+	j := v.Job(cluster.JobID(id))
+	return err != nil || j == nil || v.JobModified(id) > x.after
+}
+
+func (x *exchange) findJob() (*cluster.Job, error) {
+	id, err := x.jobID()
+	if err != nil {
+		return nil, err
+	}
+	if j := x.view.Job(id); j != nil {
+		return j, nil
+	}
+	j, err := x.d.records.Get(x.ctx(), id)
+	if errors.Is(err, history.ErrNoJob) {
+		return nil, notFound("there is no job %d", id)
+	}
+	return j, err
+}
+
+// control answers POST /v1/jobs/{id}/VERB.
+func control(verb cluster.Verb) func(*exchange) (any, error) {
+	return func(x *exchange) (any, error) {
+		id, err := x.jobID()
+		if err != nil {
+			return nil, err
+		}
+		var req api.ControlRequest
+		if err := x.decode(&req); err != nil {
+			return nil, err
+		}
+		resp, err := x.controlJobs(verb, []cluster.JobID{id}, req.Reason)
+		if err != nil {
+			return nil, err
+		}
+		if p := resp.Items[0].Error; p != nil {
+			return nil, x.explainRefusal(p, id)
+		}
+		return resp, nil
+	}
+}
+
+// explainRefusal tells a job that ended long ago from one that never was.
+func (x *exchange) explainRefusal(p *api.Problem, id cluster.JobID) error {
+	if p.Code != api.CodeNotFound {
+		return p
+	}
+	if j, err := x.d.records.Get(x.ctx(), id); err == nil {
+		return wrongState("job %d has ended: it is %s", id, stateNames[j.State])
+	}
+	return notFound("there is no job %d", id)
+}
+
+// maxReason bounds the text that goes into the log.
+const maxReason = 500
+
+func (x *exchange) controlJobs(verb cluster.Verb, ids []cluster.JobID, reason string) (*api.ControlResponse, error) {
+	if len(reason) > maxReason {
+		return nil, invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
+	}
+	result, err := x.propose(cluster.ControlJobs{Verb: verb, IDs: ids, By: x.caller.User.UID, Admin: x.admin(), Reason: reason})
+	if err != nil {
+		return nil, err
+	}
+	each, ok := result.([]cluster.ControlResult)
+	if !ok || len(each) != len(ids) {
+		return nil, fmt.Errorf("%s: the state answered with a %T", verb, result)
+	}
+	resp := &api.ControlResponse{Items: make([]api.ControlItem, len(ids))}
+	for i, r := range each {
+		resp.Items[i].ID = r.ID
+		if r.Err != nil {
+			resp.Items[i].Error = filled(problemOf(r.Err))
+		}
+	}
+	return resp, nil
+}
+
+// cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may cancel.
+func cancelMany(x *exchange) (any, error) {
+	var req api.CancelRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if len(req.IDs) == 0 && req.User == "" && req.Account == "" && req.Name == "" && len(req.States) == 0 {
+		return nil, invalid("the filter is empty: it would cancel every job. Set ids, user, account, name or states")
+	}
+	if len(req.IDs) > cluster.MaxJobsPerCall {
+		return nil, invalid("%d ids, at most %d are allowed", len(req.IDs), cluster.MaxJobsPerCall)
+	}
+	states, err := parseStates(req.States)
+	if err != nil {
+		return nil, err
+	}
+	f := jobFilter{ids: req.IDs, user: req.User, account: req.Account, name: req.Name, states: states}
+	ids := x.cancellable(&f)
+	if len(ids) == 0 {
+		return &api.ControlResponse{Items: []api.ControlItem{}}, nil
+	}
+	return x.controlJobs(cluster.VerbCancel, ids, req.Reason)
+}
+
+// cancellable returns the jobs that a filter selects. Ids that were named are kept, so that the answer says what became of each.
+func (x *exchange) cancellable(f *jobFilter) []cluster.JobID {
+	if len(f.ids) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
+		return f.ids
+	}
+	var ids []cluster.JobID
+	for j := range x.view.Jobs() {
+		mine := x.admin() || j.Owner.UID == x.caller.User.UID
+		if mine && !j.State.Final() && f.selects(j) {
+			if ids = append(ids, j.ID); len(ids) == cluster.MaxJobsPerCall {
+				break
+			}
+		}
+	}
+	return ids
+}
+
+// why answers GET /v1/jobs/{id}/why.
+func why(x *exchange) (any, error) {
+	j, err := x.findJob()
+	if err != nil {
+		return nil, err
+	}
+	if x.view.Job(j.ID) == nil {
+		return api.Why{ID: j.ID, Reason: presentReason(j.Reason), Funnel: []api.FunnelStep{}}, nil
+	}
+	e := sched.Explain(x.view, x.d.clock.now(x.view), x.view.Config().Policy, j.ID)
+	out := api.Why{ID: j.ID, Reason: presentReason(e.Reason), Funnel: []api.FunnelStep{}, Ahead: e.Ahead, Advice: e.Advice}
+	for _, s := range e.Funnel {
+		out.Funnel = append(out.Funnel, api.FunnelStep{What: s.What, Nodes: s.Nodes})
+	}
+	return out, nil
+}
+
+// listHistory answers GET /v1/history, the last to end first.
+func listHistory(x *exchange) (any, error) {
+	f, err := x.jobFilter()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := x.limit()
+	if err != nil {
+		return nil, err
+	}
+	before, err := x.number("page", 0)
+	if err != nil {
+		return nil, err
+	}
+	q := history.Filter{IDs: f.ids, User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1}
+	if q.Since, err = x.instant("since"); err != nil {
+		return nil, err
+	}
+	if q.Until, err = x.instant("until"); err != nil {
+		return nil, err
+	}
+	jobs, err := x.finished(q)
+	if err != nil {
+		return nil, err
+	}
+	list := newList[api.Job]("JobList", x.view)
+	if len(jobs) > limit {
+		jobs = jobs[:limit]
+		list.Next = strconv.FormatInt(jobs[limit-1].Seq, 10)
+	}
+	for _, j := range jobs {
+		list.Items = append(list.Items, presentJob(j, j.Reason, x.d.samples.of(j.ID), j.Ended.Wall))
+	}
+	return list, nil
+}
+
+// finished returns what the history has, and before it what has ended since the last write.
+func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
+	stored := x.d.records.Last()
+	old, err := x.d.records.Query(x.ctx(), q)
+	if err != nil {
+		return nil, err
+	}
+	f := jobFilter{ids: q.IDs, user: q.User, account: q.Account, name: q.Name, states: q.States, all: true}
+	var recent []*cluster.Job
+	for _, j := range x.view.Finished(stored) {
+		after := q.Since == 0 || j.Ended.Wall >= q.Since
+		until := q.Until == 0 || j.Ended.Wall < q.Until
+		if after && until && (q.Before == 0 || j.Seq < q.Before) && f.selects(j) {
+			recent = append(recent, j)
+		}
+	}
+	return mergeBySeq(recent, old, q.Limit), nil
+}
+
+// mergeBySeq joins two lists, drops doubles, and orders them from the newest.
+func mergeBySeq(a, b []*cluster.Job, limit int) []*cluster.Job {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(a, b *cluster.Job) int { return int(b.Seq - a.Seq) })
+	all = slices.CompactFunc(all, func(a, b *cluster.Job) bool { return a.Seq == b.Seq })
+	return all[:min(len(all), limit)]
+}
+
+func (x *exchange) instant(name string) (cluster.UnixMS, error) {
+	s := x.query.Get(name)
+	if s == "" {
+		return 0, nil
+	}
+	var t api.Time
+	if err := t.UnmarshalText([]byte(s)); err != nil {
+		return 0, invalid("parameter %s=%q: write a time such as 2026-01-31T08:00:00Z", name, s)
+	}
+	return cluster.UnixMS(t.UnixMilli()), nil
+}
+
+// listShares answers GET /v1/shares: what each account holds now.
+func listShares(x *exchange) (any, error) {
+	held := map[string]*api.Share{}
+	total := 0
+	for j := range x.view.Jobs() {
+		if j.State.Final() {
+			continue
+		}
+		s := held[j.Account]
+		if s == nil {
+			s = &api.Share{Account: j.Account}
+			held[j.Account] = s
+		}
+		s.Jobs++
+		if j.Live() != nil {
+			gpus := int(j.Request.Active.GPUs) * j.Workers / milli
+			s.Running++
+			s.GPUs += gpus
+			total += gpus
+		}
+	}
+	list := newList[api.Share]("ShareList", x.view)
+	for _, s := range held {
+		if total > 0 {
+			s.Share = int64(s.GPUs) * milli / int64(total)
+		}
+		list.Items = append(list.Items, *s)
+	}
+	slices.SortFunc(list.Items, func(a, b api.Share) int { return strings.Compare(a.Account, b.Account) })
+	return list, nil
+}
+
+// plan answers POST /v1/plan: it submits the job to a copy of the state and runs one cycle there.
+func plan(x *exchange) (any, error) {
+	var req api.PlanRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if req.Job == nil {
+		return nil, invalid("job is missing")
+	}
+	owner, err := x.owner()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.accept([]*jobspec.Job{req.Job}); err != nil {
+		return nil, err
+	}
+	trial, id, err := x.trialSubmit(owner, req.Job)
+	if err != nil {
+		return nil, err
+	}
+	now := x.d.clock.now(x.view)
+	decided, _ := sched.Cycle(trial, now, trial.Config().Policy)
+	for _, a := range decided.Actions {
+		if a.Start == nil || a.Start.Job != id {
+			continue
+		}
+		resp := api.PlanResponse{Starts: true, Places: []api.PlanNode{}}
+		for _, p := range a.Start.Places {
+			resp.Places = append(resp.Places, api.PlanNode{Node: p.Node, GPUs: append([]int{}, p.GPUs...)})
+		}
+		return resp, nil
+	}
+	e := sched.Explain(trial, now, trial.Config().Policy, id)
+	return api.PlanResponse{Places: []api.PlanNode{}, Reason: presentReason(e.Reason), Ahead: e.Ahead}, nil
+}

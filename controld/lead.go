@@ -1,0 +1,150 @@
+package controld
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+)
+
+// lead does what only a leader does, until ctx ends with leadership.
+func (d *daemon) lead(ctx context.Context) error {
+	if ctx.Err() != nil { // it was lost, or the daemon stopped, before anything began
+		return nil
+	}
+	v := d.machine.view.Load()
+	d.clock.take(v.At())
+	d.contacts.restart(time.Now())
+	d.samples.clear()
+	d.leading.Store(true)
+	d.machine.changed.wake() // long polls that only a leader answers look again
+	d.log.Info("leading", "term", d.replica.Term(), "index", v.Index())
+	defer func() {
+		d.leading.Store(false)
+		d.clock.stop()
+		d.machine.changed.wake()
+		d.log.Info("not leading any more", "cause", context.Cause(ctx))
+	}()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.schedule(ctx) })
+	g.Go(func() error { return d.watchNodes(ctx) })
+	g.Go(func() error { return d.trim(ctx) })
+	g.Go(func() error { return d.configure(ctx) })
+	g.Go(func() error { return d.admit(ctx) })
+	err := g.Wait()
+	if lostLead(err) {
+		return nil
+	}
+	return err
+}
+
+// lostLead reports whether err only says that this controller leads no more.
+func lostLead(err error) bool {
+	var not *consensus.NotLeaderError
+	var unsure *consensus.UncertainError
+	return errors.Is(err, context.Canceled) || errors.Is(err, consensus.ErrLeadershipLost) || errors.Is(err, consensus.ErrStopped) ||
+		errors.As(err, &not) || errors.As(err, &unsure)
+}
+
+// propose stamps a command, has it replicated, and returns what Apply made of it.
+func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, error) {
+	stamp := cluster.Stamp{At: d.clock.now(d.machine.view.Load()), Wall: wallNow()}
+	data, err := cluster.Encode(cluster.Entry{Stamp: stamp, Command: c})
+	if err != nil {
+		return nil, 0, fmt.Errorf("encode %s: %w", c.Kind(), err)
+	}
+	begin := time.Now()
+	result, index, err := d.replica.Propose(ctx, data)
+	if err != nil {
+		return nil, 0, err
+	}
+	d.metrics.proposed(c.Kind(), time.Since(begin))
+	r, ok := result.(applied)
+	if !ok {
+		return nil, 0, fmt.Errorf("propose %s: the log answered with a %T", c.Kind(), result)
+	}
+	return r.value, index, r.err
+}
+
+// schedule runs one cycle for each change of the state or passing of a deadline, however many changes came together.
+func (d *daemon) schedule(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		changed := d.machine.changed.wait()
+		v := d.machine.view.Load()
+		now := d.clock.now(v)
+		begin := time.Now()
+		plan, next := sched.Cycle(v, now, v.Config().Policy)
+		took := time.Since(begin)
+		d.metrics.cycled(took)
+		if len(plan.Actions) > 0 {
+			if err := d.commit(ctx, plan); err != nil {
+				return err
+			}
+		} else if took > time.Millisecond && !d.pause(ctx, took) {
+			return context.Cause(ctx) // a cycle that decided nothing may take half of one processor, not all of it
+		}
+		timer.Stop()
+		if next > 0 {
+			timer.Reset(time.Duration(max(next-d.clock.now(v), 0)) * time.Millisecond)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		case <-timer.C:
+		}
+	}
+}
+
+// commit proposes a plan. Actions that no longer hold are refused one by one; the next cycle decides anew.
+func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
+	result, _, err := d.propose(ctx, plan)
+	if err != nil {
+		return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
+	}
+	refusals, _ := result.([]error)
+	refused := 0
+	for i, r := range refusals {
+		if r != nil {
+			refused++
+			d.log.Debug("action refused", "based_on", plan.BasedOn, "action", i, "error", r)
+		}
+	}
+	d.metrics.planned(len(plan.Actions)-refused, refused)
+	if refused == len(plan.Actions) && !d.pause(ctx, 50*time.Millisecond) {
+		return context.Cause(ctx) // what is refused whole must not be decided again and again without a break
+	}
+	return nil
+}
+
+// configure proposes the configuration that this controller was given, whenever the log has another.
+func (d *daemon) configure(ctx context.Context) error {
+	for {
+		changed := d.machine.changed.wait()
+		want := d.wanted.Load()
+		if want != nil && !reflect.DeepEqual(*want, *d.machine.view.Load().Config()) {
+			if _, _, err := d.propose(ctx, cluster.SetConfig{Config: *want}); err != nil {
+				if lostLead(err) || ctx.Err() != nil {
+					return err
+				}
+				d.log.Error("configuration refused", "error", err)
+				d.wanted.CompareAndSwap(want, nil)
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-changed:
+		}
+	}
+}

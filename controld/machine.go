@@ -1,0 +1,110 @@
+package controld
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// machine keeps the replicated state behind the log and publishes a view after every entry.
+type machine struct {
+	view    atomic.Pointer[cluster.View]
+	changed broadcast
+
+	mu    sync.Mutex // held while state changes or is checked
+	state *cluster.State
+}
+
+func newMachine() *machine {
+	m := &machine{state: cluster.New(cluster.DefaultConfig())}
+	m.view.Store(m.state.View())
+	return m
+}
+
+// applied is the result of one proposal.
+type applied struct {
+	value any
+	err   error // a refusal
+}
+
+// Apply carries out a group of proposals. A command that cannot be read ends the process: going on without it would make this
+// replica differ from the others.
+func (m *machine) Apply(index uint64, proposals [][]byte) []any {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	results := make([]any, len(proposals))
+	for i, p := range proposals {
+		entry, err := cluster.Decode(p)
+		if err != nil {
+			panic(fmt.Sprintf("controld: entry %d of the log cannot be read: %v. Is this version older than the other controllers'?", index, err))
+		}
+		value, err := m.state.Apply(index, entry)
+		var unknown *cluster.UnknownKindError
+		if errors.As(err, &unknown) {
+			panic(fmt.Sprintf("controld: entry %d of the log: %v. Install the version that the other controllers run", index, err))
+		}
+		results[i] = applied{value, err}
+	}
+	m.publish()
+	return results
+}
+
+func (m *machine) publish() {
+	m.view.Store(m.state.View())
+	m.changed.wake()
+}
+
+// Snapshot returns a function that writes the present state while later entries are applied.
+func (m *machine) Snapshot() (func(io.Writer) error, error) {
+	v := m.view.Load()
+	return v.WriteSnapshot, nil
+}
+
+// Restore replaces the state by the one of a snapshot.
+func (m *machine) Restore(r io.Reader) error {
+	state, err := cluster.ReadSnapshot(r)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = state
+	m.publish()
+	return nil
+}
+
+// check returns the index and every invariant that does not hold. Entries wait meanwhile.
+func (m *machine) check() (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Index(), m.state.Check()
+}
+
+// broadcast wakes everyone who waits. The zero value is ready.
+type broadcast struct {
+	mu sync.Mutex
+	ch chan struct{} // closed at the next wake; nil while nobody waits
+}
+
+// wait returns a channel that is closed at the next wake. Take it first and look at the state then, so that nothing is missed.
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
+	}
+	return b.ch
+}
+
+func (b *broadcast) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
+	}
+}

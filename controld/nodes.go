@@ -1,0 +1,194 @@
+package controld
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// listNodes answers GET /v1/nodes.
+func listNodes(x *exchange) (any, error) {
+	list := newList[api.Node]("NodeList", x.view)
+	for i, n := range x.view.Nodes() {
+		out := presentNode(x.view, n, i)
+		if seen := x.d.contacts.seen(n.Name); !seen.IsZero() {
+			out.LastSeen = api.At(cluster.UnixMS(seen.UnixMilli()))
+		}
+		list.Items = append(list.Items, out)
+	}
+	return list, nil
+}
+
+// register answers POST /v1/nodes/{name}/register. What the log has already is not proposed again.
+func register(x *exchange) (any, error) {
+	name := x.r.PathValue("name")
+	var req api.RegisterRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	switch {
+	case !validName(name):
+		return nil, invalid("%q is not a node's name: it has 1 to 63 letters, digits, '-', '_' or '.'", name)
+	case req.Node.Name != name:
+		return nil, invalid("the path names node %q and the body node %q", name, req.Node.Name)
+	}
+	x.heard(name)
+	known, _ := x.view.Node(name)
+	if known == nil || known.State == cluster.NodeDown || !sameInventory(*known, req.Node) {
+		if _, err := x.propose(cluster.RegisterNode{Node: req.Node}); err != nil {
+			return nil, err
+		}
+		x.d.log.Info("node registered", "node", name, "boot", req.Node.BootID, "gpus", len(req.Node.GPUs))
+	}
+	return api.RegisterResponse{ClusterName: x.view.Config().ClusterName}, nil
+}
+
+// sameInventory compares what a node says of itself; the rest belongs to the state.
+func sameInventory(a, b cluster.Node) bool {
+	for _, n := range []*cluster.Node{&a, &b} {
+		n.State, n.Reason, n.Since = "", "", cluster.Stamp{}
+		if len(n.Labels) == 0 {
+			n.Labels = nil
+		}
+		n.GPUs, n.SharedPath = slices.Clip(n.GPUs[:len(n.GPUs):len(n.GPUs)]), slices.Clip(n.SharedPath)
+		if len(n.GPUs) == 0 {
+			n.GPUs = nil
+		}
+		if len(n.SharedPath) == 0 {
+			n.SharedPath = nil
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// heard notes that a node spoke to the leader.
+func (x *exchange) heard(name string) {
+	n, _ := x.d.machine.view.Load().Node(name)
+	x.d.contacts.heard(name, time.Now(), n != nil && n.State == cluster.NodeDown)
+}
+
+// nodeOf returns the node that speaks, and refuses one that has to register first.
+func (x *exchange) nodeOf(bootID string) (*cluster.Node, error) {
+	name := x.r.PathValue("name")
+	n, _ := x.d.machine.view.Load().Node(name)
+	if n == nil {
+		return nil, notFound("node %q is not registered", name)
+	}
+	if n.BootID != bootID {
+		return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("node %q is registered with boot %q, this is boot %q: register first", name, n.BootID, bootID)}
+	}
+	x.heard(name)
+	return n, nil
+}
+
+// allocs answers GET /v1/nodes/{name}/allocs: what should exist on the node. The answer renews the leases of what it lists, so the
+// leader makes sure first that it still is one.
+func allocs(x *exchange) (any, error) {
+	n, err := x.nodeOf(x.query.Get("boot_id"))
+	if err != nil {
+		return nil, err
+	}
+	if err := x.awaitNode(n.Name); err != nil {
+		return nil, err
+	}
+	if err := x.d.replica.Verify(x.ctx()); err != nil {
+		return nil, err
+	}
+	if n, err = x.nodeOf(n.BootID); err != nil { // it may have registered anew while this waited
+		return nil, err
+	}
+	v := x.d.machine.view.Load()
+	x.view = v
+	out := api.NodeAllocs{Index: v.Index(), Now: x.d.clock.now(v), LeaseMS: v.Config().LeaseMS, Allocs: []api.Alloc{}}
+	for _, w := range v.Desired(n.Name) {
+		out.Allocs = append(out.Allocs, allocOf(v, w))
+	}
+	return out, nil
+}
+
+// awaitNode waits for news of a node, but not so long that the leader would take it for dead.
+func (x *exchange) awaitNode(name string) error {
+	after, err := x.number("after", 0)
+	if err != nil {
+		return err
+	}
+	wait, err := x.duration("wait")
+	if err != nil {
+		return err
+	}
+	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2
+	timer := time.NewTimer(min(wait, alive))
+	defer timer.Stop()
+	for {
+		changed := x.d.machine.changed.wait()
+		if x.d.machine.view.Load().NodeModified(name) > uint64(after) || !x.d.leading.Load() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil
+		case <-x.d.stopping:
+			return nil
+		case <-x.ctx().Done():
+			return x.ctx().Err()
+		}
+	}
+}
+
+// allocOf is one worker as its node needs to know it.
+func allocOf(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
+	j := w.Job
+	a := j.Live()
+	out := api.Alloc{
+		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.Request, Released: a.Released, Stop: a.Stop,
+		Limit: j.Limit, Owner: j.Owner, Spec: j.Spec, Account: j.Account, Queue: j.Queue, Class: j.Class, Nodes: make([]string, len(a.Workers)),
+		MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall, Cluster: v.Config().ClusterName,
+	}
+	for i := range a.Workers {
+		out.Nodes[i] = a.Workers[i].Node
+	}
+	if first, _ := v.Node(out.Nodes[0]); first != nil {
+		out.MasterAddr = first.Addr
+		if host, _, err := net.SplitHostPort(first.Addr); err == nil {
+			out.MasterAddr = host
+		}
+	}
+	return out
+}
+
+// maxReports bounds one batch of a node.
+const maxReports = 20_000
+
+// report answers POST /v1/nodes/{name}/report. Samples stay in memory; what changed goes into the log.
+func report(x *exchange) (any, error) {
+	var req api.ReportRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if len(req.Workers) > maxReports || len(req.Samples) > maxReports {
+		return nil, invalid("%d reports and %d samples, at most %d each are allowed", len(req.Workers), len(req.Samples), maxReports)
+	}
+	n, err := x.nodeOf(req.BootID)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range req.Samples {
+		if j := x.view.Job(s.Job); j != nil && j.Attempt == s.Attempt {
+			x.d.samples.put(s.Job, progress{attempt: s.Attempt, step: s.Step, saved: s.Saved})
+		}
+	}
+	if len(req.Workers) > 0 {
+		if _, err := x.propose(cluster.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
+			return nil, err
+		}
+	}
+	return api.ReportResponse{Index: x.view.Index()}, nil
+}

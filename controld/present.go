@@ -1,0 +1,160 @@
+package controld
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// stateNames are the long names of states, as Slurm has them.
+var stateNames = map[cluster.JobState]string{
+	cluster.Pending: "PENDING", cluster.Configuring: "CONFIGURING", cluster.Running: "RUNNING", cluster.Completing: "COMPLETING",
+	cluster.Completed: "COMPLETED", cluster.Failed: "FAILED", cluster.TimedOut: "TIMEOUT", cluster.OutOfMemory: "OUT_OF_MEMORY",
+	cluster.Cancelled: "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL",
+}
+
+// milli is a whole GPU in the unit of vectors.
+const milli = 1000
+
+// presentJob is a job as users see it, with the reason why it waits.
+func presentJob(j *cluster.Job, why cluster.Reason, p progress, now cluster.UnixMS) api.Job {
+	out := api.Job{
+		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
+		State: stateNames[j.State], Code: j.State, Flags: flags(j), Reason: presentReason(why), Priority: j.Priority, Attempt: j.Attempt,
+		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall), Elapsed: elapsed(j, now),
+		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
+		GPUs: int(j.Request.Active.GPUs) * j.Workers / milli, Cores: int(j.Request.Active.Cores) * j.Workers,
+		Memory: j.Request.Active.Memory * jobspec.Bytes(j.Workers), GPUSeconds: gpuSeconds(j, now), Attempts: []api.Attempt{},
+		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
+		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
+		Steps: p.step, SavedStep: p.saved,
+	}
+	for i := range j.Attempts {
+		out.Attempts = append(out.Attempts, presentAttempt(&j.Attempts[i]))
+	}
+	if n := len(out.Attempts); n > 0 && j.State != cluster.Pending {
+		out.Nodes = out.Attempts[n-1].Nodes
+	}
+	return out
+}
+
+func presentAttempt(a *cluster.Attempt) api.Attempt {
+	cause := a.Cause
+	if cause == "" && a.Stop != nil {
+		cause = a.Stop.Cause
+	}
+	return api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a), ExitCode: a.ExitCode,
+		Signal: a.Signal, Cause: cause}
+}
+
+// nodesOf lists the nodes of an attempt once each, in order of the workers.
+func nodesOf(a *cluster.Attempt) []string {
+	nodes := []string{}
+	for _, w := range a.Workers {
+		if !slices.Contains(nodes, w.Node) {
+			nodes = append(nodes, w.Node)
+		}
+	}
+	return nodes
+}
+
+func presentReason(r cluster.Reason) api.Reason {
+	return api.Reason{Code: string(r.Code), Text: r.Sentence()}
+}
+
+// flags says what a state alone does not.
+func flags(j *cluster.Job) []string {
+	f := []string{}
+	if j.Hold != cluster.NotHeld {
+		f = append(f, "held")
+	}
+	if j.State == cluster.Pending && j.Attempt > 0 {
+		f = append(f, "requeued")
+	}
+	if a := j.Live(); a != nil && a.Stop != nil {
+		f = append(f, "stopping")
+	}
+	return f
+}
+
+// elapsed is for how long the last attempt has run, or ran.
+func elapsed(j *cluster.Job, now cluster.UnixMS) jobspec.Seconds {
+	n := len(j.Attempts)
+	if n == 0 || j.State == cluster.Pending {
+		return 0
+	}
+	a := &j.Attempts[n-1]
+	if a.Started.Wall == 0 {
+		return 0
+	}
+	end := now
+	if a.Ended.Wall != 0 {
+		end = a.Ended.Wall
+	}
+	return jobspec.Seconds(max(0, end-a.Started.Wall) / 1000)
+}
+
+// gpuSeconds is what the job was charged, and what its live attempt holds as far as clocks tell.
+func gpuSeconds(j *cluster.Job, now cluster.UnixMS) int64 {
+	ms := j.Ledger.GPUMS
+	if a := j.Live(); a != nil {
+		for _, w := range a.Workers {
+			if !w.State.Final() {
+				ms += max(0, int64(now-a.Assigned.Wall)) * j.Request.Active.GPUs / milli
+			}
+		}
+	}
+	return ms / 1000
+}
+
+// presentNode is a node as users see it.
+func presentNode(v *cluster.View, n *cluster.Node, position int) api.Node {
+	g := v.Grid()
+	out := api.Node{
+		Name: n.Name, Reason: n.Reason, Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels, Jobs: []cluster.JobID{},
+		Version: n.Version, SharedPaths: append([]string{}, n.SharedPath...),
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	total, free := g.Capacity(position), g.Free(position)
+	out.CoresUsed, out.MemoryUsed = total.Cores-free.Cores, total.Memory-g.FreeResident(position).Memory
+	for _, gpu := range n.GPUs {
+		out.GPUs = append(out.GPUs, api.NodeGPU{UUID: gpu.UUID, Model: gpu.Model, Memory: gpu.Memory, Healthy: gpu.Healthy})
+	}
+	for _, w := range v.Desired(n.Name) {
+		if !slices.Contains(out.Jobs, w.Job.ID) {
+			out.Jobs = append(out.Jobs, w.Job.ID)
+		}
+		for _, i := range w.Job.Live().Workers[w.Worker].GPUs {
+			out.GPUs[i].Job = w.Job.ID
+			out.GPUsUsed++
+		}
+	}
+	out.State = nodeState(n, &out)
+	return out
+}
+
+// nodeState is Slurm's word for what a node does.
+func nodeState(n *cluster.Node, out *api.Node) string {
+	switch {
+	case n.State == cluster.NodeDown:
+		return "down"
+	case n.State == cluster.NodeDrained && len(out.Jobs) > 0:
+		return "drng"
+	case n.State == cluster.NodeDrained:
+		return "drain"
+	case len(out.Jobs) == 0:
+		return "idle"
+	case out.CoresUsed >= n.Cores || len(n.GPUs) > 0 && out.GPUsUsed >= len(n.GPUs):
+		return "alloc"
+	}
+	return "mix"
+}
+
+func presentEvent(e *cluster.Event) api.Event {
+	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt, Node: e.Node,
+		Cause: e.Cause, For: e.For}
+}

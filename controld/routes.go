@@ -1,0 +1,361 @@
+package controld
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// access says who may use a route.
+type access int
+
+const (
+	users    access = iota // everyone of whom it is known who they are
+	machines               // controllers and nodes: whoever may vouch for others
+	anyone                 // no identity is needed: health and metrics
+)
+
+// place says where a route is answered.
+type place int
+
+const (
+	here     place = iota // by every controller, from its replica
+	onLeader              // by the leader; followers pass it on
+)
+
+// route is one operation of the API: what serves it and what documents it.
+type route struct {
+	method, path string
+	summary      string
+	access       access
+	place        place
+	params       []param
+	in, out      reflect.Type // of the bodies; nil for none
+	alsoIn       reflect.Type // another form that the request body may have
+	media        string       // of the answer; "" is JSON
+	poll         bool         // takes after, wait and consistent
+	// ready says whether a long poll may answer; nil: when the index is above after.
+	ready func(*exchange, *cluster.View) bool
+	// handle returns the answer's body. A route that writes it by itself returns nil.
+	handle func(*exchange) (any, error)
+}
+
+// param is a parameter in the path or the query.
+type param struct {
+	name, in, kind, doc string // in: path or query; kind: string, integer, boolean or array
+}
+
+// exchange is one request being answered.
+type exchange struct {
+	d      *daemon
+	w      http.ResponseWriter
+	r      *http.Request
+	caller identity.Caller
+	query  url.Values
+	after  uint64
+	view   *cluster.View // what the answer is made from
+	sent   bool          // the handler has written the answer
+}
+
+func (x *exchange) ctx() context.Context { return x.r.Context() }
+
+// headerForwarded marks a request that a follower passed on, so that it is passed on once only.
+const headerForwarded = "Rota-Forwarded"
+
+// Limits of a read.
+const (
+	maxWait   = 60 * time.Second
+	maxList   = 1000 // items of one page
+	maxEvents = 1000 // items of one answer
+)
+
+// handler serves every route.
+func (d *daemon) handler() http.Handler {
+	mux := http.NewServeMux()
+	routes := d.routes()
+	guarded := http.NewServeMux()
+	for i := range routes {
+		rt := &routes[i]
+		pattern := rt.method + " " + rt.path
+		if rt.access == anyone {
+			mux.Handle(pattern, d.answer(rt))
+			continue
+		}
+		guarded.Handle(pattern, d.answer(rt))
+	}
+	guarded.Handle("/", http.HandlerFunc(d.unknownRoute))
+	mux.Handle("/", d.guard.Handler(guarded, func(w http.ResponseWriter, r *http.Request, err error) {
+		writeProblem(w, problemOf(err))
+	}))
+	return mux
+}
+
+func (d *daemon) unknownRoute(w http.ResponseWriter, r *http.Request) {
+	writeProblem(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
+		Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path), Hint: "GET /openapi.json lists what there is"})
+}
+
+// answer serves one route: who, where, when, and then what.
+func (d *daemon) answer(rt *route) http.Handler {
+	label := rt.method + " " + rt.path
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		x := &exchange{d: d, w: w, r: r}
+		body, err := x.run(rt)
+		switch {
+		case err != nil && !x.sent:
+			x.headers()
+			writeProblem(w, problemOf(err))
+		case err == nil && !x.sent:
+			x.headers()
+			x.write(rt, body)
+		}
+		d.metrics.served(label, err, time.Since(begin))
+	})
+}
+
+func (x *exchange) run(rt *route) (any, error) {
+	x.caller, _ = identity.CallerOf(x.ctx())
+	if rt.access == machines && !x.caller.Trusted {
+		return nil, denied("only controllers and nodes of the cluster may use %s", rt.path)
+	}
+	if x.r.URL.RawQuery != "" {
+		q, err := url.ParseQuery(x.r.URL.RawQuery)
+		if err != nil {
+			return nil, invalid("query: %v", err)
+		}
+		x.query = q
+		if err := rt.checkQuery(q); err != nil {
+			return nil, err
+		}
+	}
+	if rt.place == onLeader && !x.d.leading.Load() {
+		return nil, x.forward()
+	}
+	if rt.poll {
+		if consistent, err := x.flag("consistent"); err != nil {
+			return nil, err
+		} else if consistent {
+			if !x.d.leading.Load() {
+				return nil, x.forward()
+			}
+			if err := x.d.replica.Verify(x.ctx()); err != nil {
+				return nil, err
+			}
+		}
+		if err := x.await(rt.ready); err != nil {
+			return nil, err
+		}
+	}
+	if x.view == nil {
+		x.view = x.d.machine.view.Load()
+	}
+	return rt.handle(x)
+}
+
+// checkQuery refuses a parameter that the route does not have: a misspelt filter must not select everything.
+func (rt *route) checkQuery(q url.Values) error {
+	for name := range q {
+		if !rt.has(name) {
+			return invalid("unknown parameter %q", name)
+		}
+	}
+	return nil
+}
+
+func (rt *route) has(name string) bool {
+	if rt.poll && (name == "after" || name == "wait" || name == "consistent") {
+		return true
+	}
+	for _, p := range rt.params {
+		if p.in == "query" && p.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// await holds a long poll back until there is news, the wait is over, or the daemon stops.
+func (x *exchange) await(ready func(*exchange, *cluster.View) bool) error {
+	after, err := x.number("after", 0)
+	if err != nil {
+		return err
+	}
+	wait, err := x.duration("wait")
+	if err != nil {
+		return err
+	}
+	x.after = uint64(after)
+	if ready == nil {
+		ready = func(x *exchange, v *cluster.View) bool { return v.Index() > x.after }
+	}
+	x.view = x.d.machine.view.Load()
+	if wait <= 0 || ready(x, x.view) {
+		return nil
+	}
+	timer := time.NewTimer(min(wait, maxWait))
+	defer timer.Stop()
+	for {
+		changed := x.d.machine.changed.wait()
+		if x.view = x.d.machine.view.Load(); ready(x, x.view) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil
+		case <-x.d.stopping:
+			return nil
+		case <-x.ctx().Done():
+			return context.Cause(x.ctx())
+		}
+	}
+}
+
+// headers says which state answered, and how old it may be.
+func (x *exchange) headers() {
+	v := x.view
+	if v == nil {
+		v = x.d.machine.view.Load()
+	}
+	h := x.w.Header()
+	h.Set(api.HeaderIndex, strconv.FormatUint(v.Index(), 10))
+	if stale, ok := x.d.stale(); ok {
+		h.Set(api.HeaderStale, strconv.FormatInt(int64(stale/time.Second), 10))
+	}
+}
+
+// stale returns for how long no leader was heard of, and false while there is one.
+func (d *daemon) stale() (time.Duration, bool) {
+	if d.leading.Load() {
+		return 0, false
+	}
+	if _, ok := d.replica.Leader(); ok {
+		return 0, false
+	}
+	last := d.replica.LastContact()
+	if last.IsZero() {
+		return time.Second, true
+	}
+	return max(time.Since(last), time.Second), true
+}
+
+func (x *exchange) write(rt *route, body any) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		writeProblem(x.w, problemOf(fmt.Errorf("encode the answer: %w", err)))
+		return
+	}
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	x.w.Write(append(b, '\n')) // the client may be gone
+}
+
+// body reads the request's body, within the limit.
+func (x *exchange) body() ([]byte, error) {
+	var buf bytes.Buffer
+	if n := x.r.ContentLength; n > 0 && n <= maxBody {
+		buf.Grow(int(n) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxBody))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return nil, &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
+			Detail: fmt.Sprintf("the request is larger than %d MiB", maxBody>>20), Hint: "send it in several requests"}
+	}
+	if err != nil {
+		return nil, invalid("read the request: %v", err)
+	}
+	return buf.Bytes(), nil
+}
+
+// decode reads a JSON body strictly: an unknown field is refused by name, so that a misspelt one is not ignored.
+func (x *exchange) decode(into any) error {
+	b, err := x.body()
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	return decodeStrict(b, into)
+}
+
+func decodeStrict(b []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return invalid("the request is not what this route takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return invalid("the request has something after its end, at byte %d", dec.InputOffset())
+	}
+	return nil
+}
+
+// flag, number and duration read a parameter of the query; a missing one is false, the default, or 0.
+func (x *exchange) flag(name string) (bool, error) {
+	s := x.query.Get(name)
+	if s == "" {
+		return false, nil
+	}
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, invalid("parameter %s=%q: write true or false", name, s)
+	}
+	return b, nil
+}
+
+func (x *exchange) number(name string, absent int64) (int64, error) {
+	s := x.query.Get(name)
+	if s == "" {
+		return absent, nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 {
+		return 0, invalid("parameter %s=%q: write a whole number from 0", name, s)
+	}
+	return n, nil
+}
+
+func (x *exchange) duration(name string) (time.Duration, error) {
+	s := x.query.Get(name)
+	if s == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, invalid("parameter %s=%q: write a duration such as 60s", name, s)
+	}
+	return d, nil
+}
+
+// jobID reads the {id} of the path.
+func (x *exchange) jobID() (cluster.JobID, error) {
+	s := x.r.PathValue("id")
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return 0, invalid("%q is not a job id: it is a number from 1", s)
+	}
+	return cluster.JobID(n), nil
+}
+
+// admin reports whether the caller may act on everyone's jobs.
+func (x *exchange) admin() bool {
+	c := x.caller
+	return c.Machine || c.User.UID == 0 || x.d.operators[c.User.User]
+}

@@ -1,0 +1,183 @@
+// Package controld is the control daemon: it replicates the cluster's state, schedules while it leads, and serves the API.
+//
+// The pure parts (cluster, sched) decide; this package carries: HTTP handlers, the leader's loops, and the wiring between log, gossip
+// and history. What a request does, in order, is in routes.go; what a leader does is in lead.go; [Run] starts it all.
+package controld
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Config is everything the daemon is told. Durations left zero take the values of DefaultConfig.
+type Config struct {
+	Name            string   // of this controller, unique in the cluster
+	DataDir         string   // log, snapshots and history
+	HTTP            string   // host:port of the API
+	Raft            string   // host:port for the other controllers
+	Gossip          string   // host:port for discovery
+	Advertise       string   // host that others use when the above listen on every address; "" finds one
+	Socket          string   // unix socket for local users; "" for none
+	Join            []string // gossip addresses of anyone in the cluster
+	BootstrapExpect int      // controllers of a new cluster; 0: with Join none is made, without it 1
+	KeyFile         string   // the cluster key; needed to listen off loopback
+	AllowRootJobs   bool
+	RootJobsAs      string   // account that the jobs of root run as
+	Operators       []string // accounts that may act on everyone's jobs, besides root
+
+	// Cluster is the replicated configuration that this controller proposes when it leads; nil leaves what is there.
+	Cluster *cluster.Config
+	// Reload, if set, returns Cluster anew when the daemon is asked to re-read its configuration.
+	Reload func() (*cluster.Config, error)
+	// ReloadOn asks for it. It may be nil.
+	ReloadOn <-chan os.Signal
+
+	Heartbeat   time.Duration // of the log; zero takes that of consensus
+	Election    time.Duration
+	LeaderLease time.Duration
+	KeepRecords int           // finished jobs that stay in the state even when the history has them
+	KeepFor     time.Duration // and for how long at most
+	Shutdown    time.Duration // for requests in progress
+
+	Logger *slog.Logger
+	// Ready, if set, is called once everything listens.
+	Ready func(Addresses)
+}
+
+// Addresses are where a daemon can be reached.
+type Addresses struct {
+	HTTP, Raft, Gossip string
+}
+
+// DefaultConfig is a controller on the default ports of this machine.
+func DefaultConfig() Config {
+	name, _ := os.Hostname() // an empty name is refused by Validate
+	return Config{
+		Name: name, DataDir: "/var/lib/rota/controld", HTTP: "127.0.0.1:7070", Raft: "127.0.0.1:7071", Gossip: "127.0.0.1:7072",
+		Socket:      "/run/rota/rota.sock",
+		KeepRecords: 1000, KeepFor: 5 * time.Minute, Shutdown: 5 * time.Second,
+	}
+}
+
+// maxControllers is the largest number of voters: more make every write slower and nothing safer.
+const maxControllers = 5
+
+// Validate returns every problem of c, joined.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !validName(c.Name) {
+		bad("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
+	}
+	if c.DataDir == "" {
+		bad("--data-dir is not set: name a directory that only this controller uses")
+	}
+	for _, a := range c.listens() {
+		if err := checkAddr(a.addr); err != nil {
+			bad("%s %q: %w", a.flag, a.addr, err)
+		} else if c.KeyFile == "" && !loopback(a.addr) {
+			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex 32 makes "+
+				"one), or listen on 127.0.0.1", a.flag, a.addr)
+		}
+	}
+	if n := c.BootstrapExpect; n < 0 || n > maxControllers || n > 0 && n%2 == 0 {
+		bad("--bootstrap-expect %d: a cluster has 1, 3 or 5 controllers", n)
+	}
+	if c.BootstrapExpect > 1 && len(c.Join) == 0 {
+		bad("--join is not set: with --bootstrap-expect %d somebody has to be found", c.BootstrapExpect)
+	}
+	return errors.Join(errs...)
+}
+
+// expect is how many controllers make a new cluster; 0 if this one only joins.
+func (c Config) expect() int {
+	if c.BootstrapExpect == 0 && len(c.Join) == 0 {
+		return 1
+	}
+	return c.BootstrapExpect
+}
+
+type listenAddr struct{ flag, addr string }
+
+func (c Config) listens() []listenAddr {
+	return []listenAddr{{"--http", c.HTTP}, {"--raft", c.Raft}, {"--gossip", c.Gossip}}
+}
+
+// validName accepts what may stand in a path, a metric and a cgroup.
+func validName(s string) bool {
+	if len(s) == 0 || len(s) > 63 || s[0] == '.' || s[0] == '-' {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func checkAddr(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return errors.New("write host:port")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return errors.New("the port is a number from 0 to 65535")
+	}
+	return nil
+}
+
+// loopback reports whether only this machine can reach addr. A name counts as loopback only if it is localhost.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// advertised replaces the host of a listener on every address by one that others can dial.
+func advertised(listening, host string) (string, error) {
+	h, port, err := net.SplitHostPort(listening)
+	if err != nil {
+		return "", fmt.Errorf("address %s: %w", listening, err)
+	}
+	ip, err := netip.ParseAddr(h)
+	if err != nil || !ip.IsUnspecified() {
+		return listening, nil
+	}
+	if host == "" {
+		if host, err = ownAddress(); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// ownAddress is the first address of this machine that is not loopback.
+func ownAddress() (string, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("own address: %w", err)
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			return n.IP.String(), nil
+		}
+	}
+	return "", errors.New("this machine has no address but loopback: set --advertise HOST")
+}
