@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagTable knows which flags a command has and which of them take a value.
+type flagTable map[string]bool
+
+func tableOf(flags []cli.Flag) flagTable {
+	t := flagTable{"help": false, "h": false}
+	for _, f := range flags {
+		doc, ok := f.(cli.DocGenerationFlag)
+		for _, name := range f.Names() {
+			t[name] = ok && doc.TakesValue()
+		}
+	}
+	return t
+}
+
+// commandLine collects one command's arguments while they are sorted.
+type commandLine struct {
+	command *cli.Command
+	table   flagTable
+	flags   []string
+	rest    []string
+	help    bool
+}
+
+// reorder puts the flags of a command before its arguments, because the flag package stops at the first argument, and a user who
+// types `rota logs 3 -f` means the flag. What follows "--" stays as it is. Commands that take a command line of their own (run,
+// dev) end their flags at its first word. Unknown flags are refused here, with the nearest known one.
+func reorder(args []string, app *cli.App) ([]string, error) {
+	before, name, after, err := splitCommand(args[1:])
+	if err != nil {
+		return nil, err
+	}
+	if name == "" {
+		return topLevel(args[0], before)
+	}
+	command := app.Command(name)
+	if command == nil {
+		return nil, unknownCommand(name, app)
+	}
+	l := commandLine{command: command, table: tableOf(command.Flags)}
+	if err := l.sort(append(before, after...), takesCommand(command)); err != nil {
+		return nil, err
+	}
+	if l.help {
+		return []string{args[0], "help", "--", command.Name}, nil
+	}
+	out := append([]string{args[0], command.Name}, l.flags...)
+	return append(append(out, "--"), l.rest...), nil
+}
+
+// topLevel handles a command line without a command.
+func topLevel(program string, flags []string) ([]string, error) {
+	for _, f := range flags {
+		switch f {
+		case "-h", "--help", "-help":
+			return []string{program, "help"}, nil
+		case "-v", "--version", "-version":
+			return []string{program, "version"}, nil
+		}
+	}
+	return nil, usagef("no command given: \"rota help\" lists them")
+}
+
+// splitCommand finds the command among args; flags that every command has may stand before it.
+func splitCommand(args []string) (before []string, name string, after []string, err error) {
+	common := tableOf(commonFlags())
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if !isFlag(a) {
+			return before, a, args[i+1:], nil
+		}
+		flag, _, glued := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		takes, known := common[flag]
+		if !known && flag != "version" && flag != "v" {
+			return nil, "", nil, usagef("unknown option %s before the command: options of a command follow it", a)
+		}
+		before = append(before, a)
+		if takes && !glued && i+1 < len(args) {
+			i++
+			before = append(before, args[i])
+		}
+	}
+	return before, "", nil, nil
+}
+
+// isFlag reports whether a looks like a flag; "-" alone is a file name.
+func isFlag(a string) bool { return len(a) > 1 && a[0] == '-' }
+
+// takesCommand reports whether the arguments of c are a command line with flags of its own.
+func takesCommand(c *cli.Command) bool { return c.Name == "run" || c.Name == "dev" }
+
+func (l *commandLine) sort(args []string, ownCommand bool) error {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			l.rest = append(l.rest, args[i+1:]...)
+			return nil
+		}
+		if !isFlag(a) {
+			l.rest = append(l.rest, a)
+			if ownCommand {
+				l.rest = append(l.rest, args[i+1:]...)
+				return nil
+			}
+			continue
+		}
+		used, err := l.flag(a, args[i+1:])
+		if err != nil {
+			return err
+		}
+		i += used
+	}
+	return nil
+}
+
+// flag takes one flag, and its value from next if it has one. It returns how many of next it used.
+func (l *commandLine) flag(a string, next []string) (int, error) {
+	name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+	takes, known := l.table[name]
+	if !known {
+		if short, value, ok := l.gluedShort(a); ok {
+			l.flags = append(l.flags, short, value)
+			return 0, nil
+		}
+		return 0, l.unknownFlag(a, name)
+	}
+	if name == "help" || name == "h" {
+		l.help = true
+		return 0, nil
+	}
+	if !takes || hasValue {
+		l.flags = append(l.flags, a)
+		return 0, nil
+	}
+	if len(next) == 0 {
+		return 0, usagef("%s needs a value: \"rota help %s\" shows how it is used", a, l.command.Name)
+	}
+	l.flags = append(l.flags, a, next[0])
+	return 1, nil
+}
+
+// gluedShort splits -N2 into -N and 2.
+func (l *commandLine) gluedShort(a string) (short, value string, ok bool) {
+	if strings.HasPrefix(a, "--") || len(a) < 3 || !l.table[a[1:2]] {
+		return "", "", false
+	}
+	return a[:2], a[2:], true
+}
+
+func (l *commandLine) unknownFlag(a, name string) error {
+	var names []string
+	for n := range l.table {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	e := usagef("rota %s has no option %s", l.command.Name, a)
+	if near := nearest(name, names); near != "" {
+		e.hint = fmt.Sprintf("did you mean %s?", dashed(near))
+	} else {
+		e.hint = fmt.Sprintf("\"rota help %s\" lists its options", l.command.Name)
+	}
+	return e
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+func unknownCommand(name string, app *cli.App) error {
+	var names []string
+	for _, c := range app.Commands {
+		if !c.Hidden {
+			names = append(names, c.Names()...)
+		}
+	}
+	e := usagef("there is no command %q", name)
+	if foreign, ok := slurmNames[name]; ok {
+		e.hint = fmt.Sprintf("what Slurm calls %s is \"rota %s\"", name, foreign)
+	} else if near := nearest(name, names); near != "" {
+		e.hint = fmt.Sprintf("did you mean \"rota %s\"?", near)
+	} else {
+		e.hint = "\"rota help\" lists the commands"
+	}
+	return e
+}
+
+// slurmNames helps those who come from Slurm.
+var slurmNames = map[string]string{
+	"sbatch": "submit", "srun": "run", "squeue": "queue", "scancel": "cancel", "sinfo": "nodes", "sacct": "hist", "scontrol": "status",
+	"sshare": "share", "ps": "queue", "ls": "queue", "show": "status", "kill": "cancel", "history": "hist", "info": "nodes",
+}
+
+// nearest returns the candidate with the fewest edits from word, or "" when none is near.
+func nearest(word string, candidates []string) string {
+	best, distance := "", max(2, len(word)/3)+1
+	for _, c := range candidates {
+		if len(c) < 2 {
+			continue
+		}
+		if d := edits(strings.ToLower(word), c); d < distance && d < len(c) {
+			best, distance = c, d
+		}
+	}
+	return best
+}
+
+// edits is the Levenshtein distance with a swap of neighbours counted once.
+func edits(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

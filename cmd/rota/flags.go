@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// commonFlags are those that every command has, and that may stand before the command too.
+func commonFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "addr", Usage: "controllers `ADDR`: http://host:port, unix:PATH, or several with commas (ROTA_ADDR)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print in `FORMAT`, such as json"},
+		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
+	}
+}
+
+// listFlags are those of the commands that print tables.
+func listFlags() []cli.Flag {
+	return append([]cli.Flag{&cli.BoolFlag{Name: "no-header", Usage: "leave the titles out"}}, commonFlags()...)
+}
+
+func with(flags []cli.Flag, more []cli.Flag) []cli.Flag { return append(flags, more...) }
+
+// dial makes a client for the cluster that c means.
+func (w *world) dial(c *cli.Context) (*api.Client, error) {
+	addr := c.String("addr")
+	if addr == "" {
+		addr = api.DefaultAddr(w.getenv)
+	}
+	client, err := api.Dial(addr)
+	if err != nil {
+		return nil, &usageError{text: err.Error(), hint: "--addr or ROTA_ADDR says where the controllers are"}
+	}
+	return client, nil
+}
+
+// format reads -o, or ROTA_OUTPUT where the command knows that format.
+func (w *world) format(c *cli.Context, allowed ...format) (format, error) {
+	if text := c.String("output"); text != "" {
+		return parseFormat(text, allowed...)
+	}
+	if f, err := parseFormat(w.getenv("ROTA_OUTPUT"), allowed...); err == nil {
+		return f, nil
+	}
+	return allowed[0], nil
+}
+
+// plainOrJSON reads -o of commands that print text.
+func (w *world) plainOrJSON(c *cli.Context) (asJSON bool, err error) {
+	f, err := w.format(c, formatTable, formatJSON)
+	return f == formatJSON, err
+}
+
+// jobIDs reads the arguments as job ids; commas may stand between them.
+func jobIDs(args []string) ([]cluster.JobID, error) {
+	var ids []cluster.JobID
+	for _, arg := range args {
+		for _, text := range strings.Split(arg, ",") {
+			id, err := jobID(text)
+			if err != nil {
+				return nil, err
+			}
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func jobID(text string) (cluster.JobID, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, &usageError{text: fmt.Sprintf("%q is not a job id", text), hint: "ids are numbers: \"rota queue\" shows them"}
+	}
+	return cluster.JobID(n), nil
+}
+
+// oneJob reads the one job id that a command wants.
+func oneJob(c *cli.Context) (cluster.JobID, error) {
+	if c.Args().Len() != 1 {
+		return 0, usagef("rota %s takes one job id: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	return jobID(c.Args().First())
+}
+
+// someJobs reads one or more job ids.
+func someJobs(c *cli.Context) ([]cluster.JobID, error) {
+	if c.Args().Len() == 0 {
+		return nil, usagef("which job? rota %s %s", c.Command.Name, c.Command.ArgsUsage)
+	}
+	return jobIDs(c.Args().Slice())
+}
+
+func noArguments(c *cli.Context) error {
+	if c.Args().Len() == 0 {
+		return nil
+	}
+	return usagef("rota %s takes no argument, but got %q: \"rota help %s\" shows its options", c.Command.Name, c.Args().First(), c.Command.Name)
+}
+
+// splitList reads a list with commas.
+func splitList(text string) []string {
+	var items []string
+	for _, s := range strings.Split(text, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			items = append(items, s)
+		}
+	}
+	return items
+}
+
+// within bounds ctx by --timeout; the cause of its end is errTimeout.
+func within(ctx context.Context, c *cli.Context) (context.Context, context.CancelFunc, error) {
+	text := c.String("timeout")
+	if text == "" {
+		ctx, cancel := context.WithCancel(ctx)
+		return ctx, cancel, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return nil, nil, usagef("--timeout %q is not a duration: write 90s or 10m", text)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("after %s: %w", d, errTimeout))
+	return ctx, cancel, nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// colour reports whether w gets escape sequences: a terminal, unless NO_COLOR is set.
+func (w *world) colour(out io.Writer) bool {
+	return w.getenv("NO_COLOR") == "" && w.getenv("TERM") != "dumb" && w.terminal(out)
+}
+
+// warnStale says on stderr that an answer may be old.
+func (w *world) warnStale(a api.Answer) {
+	if a.Stale > 0 {
+		fmt.Fprintf(w.stderr, "rota: no leader was heard of for %s: this is the state from then\n", a.Stale)
+	}
+}
+
+// currentUser names the user for --me, without the machinery of os/user where the environment has it.
+func (w *world) currentUser() (string, error) {
+	name, err := userName(os.Getuid())
+	if err != nil {
+		return "", fmt.Errorf("--me: %w", err)
+	}
+	return name, nil
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+const helpTail = `
+"rota help COMMAND" tells more. The cluster is found by --addr or ROTA_ADDR (http://host:port, unix:PATH, or
+several with commas), else by /run/rota/rota.sock, else by the "rota dev" of this directory.
+Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 not found, 4 denied, 5 no controller reachable,
+6 would not start now (plan), 124 timed out. "run" and "wait" return the job's own code.
+`
+
+// help shows the list of commands, or tells more of one.
+func (w *world) help(c *cli.Context) error {
+	if c.Args().Len() == 0 {
+		return printHelp(w.stdout, c.App)
+	}
+	name := c.Args().First()
+	command := c.App.Command(name)
+	if command == nil {
+		return unknownCommand(name, c.App)
+	}
+	return printCommandHelp(w.stdout, command)
+}
+
+func printHelp(out io.Writer, app *cli.App) error {
+	b := bufio.NewWriter(out)
+	fmt.Fprintf(b, "rota: %s\n\nUsage: %s\n", app.Usage, app.UsageText)
+	category := ""
+	for _, c := range app.Commands {
+		if c.Hidden {
+			continue
+		}
+		if c.Category != category {
+			category = c.Category
+			fmt.Fprintf(b, "\n%s:\n", category)
+		}
+		fmt.Fprintf(b, "  %-11s %s\n", c.Name, c.Usage)
+	}
+	b.WriteString(helpTail)
+	return b.Flush()
+}
+
+func printCommandHelp(out io.Writer, c *cli.Command) error {
+	b := bufio.NewWriter(out)
+	fmt.Fprintf(b, "rota %s: %s\n\nUsage: rota %s\n", c.Name, c.Usage, strings.TrimSpace(c.Name+" "+c.ArgsUsage))
+	if c.Description != "" {
+		fmt.Fprintf(b, "\n%s\n", c.Description)
+	}
+	if len(c.Flags) > 0 {
+		b.WriteString("\nOptions:\n")
+	}
+	for _, f := range c.Flags {
+		if doc, ok := f.(cli.DocGenerationFlag); ok {
+			printFlagHelp(b, f, doc)
+		}
+	}
+	return b.Flush()
+}
+
+// printFlagHelp writes one option. The word in backquotes in its usage stands for its value.
+func printFlagHelp(b *bufio.Writer, f cli.Flag, doc cli.DocGenerationFlag) {
+	usage, value := doc.GetUsage(), ""
+	if before, rest, ok := strings.Cut(usage, "`"); ok {
+		word, after, _ := strings.Cut(rest, "`")
+		usage, value = before+word+after, " "+word
+	}
+	names := make([]string, len(f.Names()))
+	for i, n := range f.Names() {
+		names[i] = dashed(n)
+	}
+	if text := doc.GetDefaultText(); text != "" && doc.TakesValue() && text != `""` && text != "0" {
+		usage += " (default " + strings.Trim(text, `"`) + ")"
+	}
+	fmt.Fprintf(b, "  %-38s %s\n", strings.Join(names, ", ")+value, usage)
+}

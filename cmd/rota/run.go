@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// run submits a command as a job, shows its output, and ends with its code.
+func (w *world) run(c *cli.Context) error {
+	job, err := w.jobFromArgs(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	id, err := client.Submit(c.Context, api.NewKey(), job)
+	if err != nil {
+		return fmt.Errorf("submit %s: %w", job.Name, err)
+	}
+	return w.attended(c.Context, client, id)
+}
+
+// jobFromArgs makes a job of one task from the command line.
+func (w *world) jobFromArgs(c *cli.Context) (*jobspec.Job, error) {
+	command := c.Args().Slice()
+	if len(command) == 0 {
+		return nil, usagef("run what? rota run %s", c.Command.ArgsUsage)
+	}
+	apart := false
+	task := jobspec.Task{Name: "main", Command: command, Image: c.String("image"), Log: &jobspec.Log{Join: &apart},
+		Resources: jobspec.Resources{Cores: c.Int("cores"), GPUs: c.Int("gpus")}}
+	if text := c.String("mem"); text != "" {
+		size, err := parseSize(text)
+		if err != nil {
+			return nil, err
+		}
+		task.Resources.Memory = size
+	}
+	env, err := assignments("--env", c.StringSlice("env"))
+	if err != nil {
+		return nil, err
+	}
+	task.Env = env
+	if c.Int("nodes") < 1 {
+		return nil, usagef("--nodes %d: at least 1", c.Int("nodes"))
+	}
+	job := &jobspec.Job{Name: jobName(command[0]), Export: splitList(c.String("export")), Workdir: c.String("workdir"),
+		Groups: []jobspec.Group{{Name: "main", Count: c.Int("nodes"), Tasks: []jobspec.Task{task}}}}
+	if job.Workdir, err = absolute(job.Workdir); err != nil {
+		return nil, err
+	}
+	job.Default()
+	if err := override(job, c); err != nil {
+		return nil, err
+	}
+	return job, w.fromHere(job)
+}
+
+func absolute(dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", dir, err)
+	}
+	return abs, nil
+}
+
+// jobName makes a name of a command: its base, with what a name may not have replaced.
+func jobName(command string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '-'
+	}, filepath.Base(command))
+	name = strings.TrimLeft(name, "-._")
+	if name == "" {
+		return "run"
+	}
+	return name[:min(len(name), 60)]
+}
+
+// assignments reads NAME=VALUE pairs.
+func assignments(flag string, pairs []string) (map[string]string, error) {
+	var out map[string]string
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usagef("%s %s: write %s NAME=VALUE", flag, pair, flag)
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// cancelWait bounds how long a cancellation asked for by Ctrl-C may take to be heard.
+const cancelWait = 10 * time.Second
+
+// attended follows a job that belongs to this terminal: the first Ctrl-C cancels it, the second leaves at once.
+func (w *world) attended(parent context.Context, client *api.Client, id cluster.JobID) error {
+	ctx, leave := context.WithCancelCause(parent)
+	defer leave(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			w.cancelAttended(client, id)
+		}
+		select {
+		case <-ctx.Done():
+		case <-signals:
+			leave(errInterrupted)
+		}
+	}()
+	job, err := w.follow(ctx, client, id)
+	if err != nil {
+		if context.Cause(ctx) == errInterrupted {
+			return fmt.Errorf("left job %d while it was being cancelled: %w", id, errInterrupted)
+		}
+		return fmt.Errorf("job %d: %w", id, err)
+	}
+	return w.endWith(job)
+}
+
+func (w *world) cancelAttended(client *api.Client, id cluster.JobID) {
+	fmt.Fprintf(w.stderr, "rota: cancelling job %d; once more leaves at once\n", id)
+	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
+	defer cancel()
+	if err := client.Cancel(ctx, id, "interrupted"); err != nil {
+		w.printError(false, fmt.Errorf("cancel job %d: %w", id, err))
+	}
+}
+
+// followSubmitted is --follow: Ctrl-C leaves the job alone.
+func (w *world) followSubmitted(parent context.Context, client *api.Client, id cluster.JobID) error {
+	ctx, stop := interruptible(parent)
+	defer stop()
+	job, err := w.follow(ctx, client, id)
+	if err != nil {
+		return w.left(ctx, id, err)
+	}
+	return w.endWith(job)
+}
+
+// awaitSubmitted is --wait.
+func (w *world) awaitSubmitted(parent context.Context, client *api.Client, id cluster.JobID) error {
+	ctx, stop := interruptible(parent)
+	defer stop()
+	job, err := awaitEnd(ctx, client, id)
+	if err != nil {
+		return w.left(ctx, id, err)
+	}
+	return w.endWith(job)
+}
+
+func (w *world) left(ctx context.Context, id cluster.JobID, err error) error {
+	if context.Cause(ctx) == errInterrupted {
+		return fmt.Errorf("job %d goes on (\"rota cancel %d\" stops it): %w", id, id, errInterrupted)
+	}
+	return fmt.Errorf("job %d: %w", id, err)
+}
+
+// endWith ends the command with the job's code, and says on stderr what the code alone does not.
+func (w *world) endWith(job *api.Job) error {
+	code, note := jobCode(job)
+	if note != "" {
+		fmt.Fprintf(w.stderr, "rota: job %d %s\n", job.ID, clean(note))
+	}
+	if code == exitOK {
+		return nil
+	}
+	return &codeError{code: code}
+}
+
+// jobCode is the exit code that stands for how a job ended, with what there is to say about it.
+func jobCode(j *api.Job) (code int, note string) {
+	own := j.ExitCode
+	if j.Signal != 0 {
+		own = 128 + j.Signal
+	}
+	switch j.Code {
+	case cluster.Completed:
+		return exitOK, ""
+	case cluster.TimedOut:
+		return ownTimeout, "reached its time limit of " + clockText(j.TimeLimit)
+	case cluster.OutOfMemory:
+		return exitOOM, "ran out of memory"
+	case cluster.NodeFailed, cluster.BootFailed:
+		return ownFailed, "ended as " + j.State + ": " + reasonText(j.Reason)
+	case cluster.Cancelled:
+		if own == 0 {
+			own = ownFailed
+		}
+		return own, "was cancelled"
+	}
+	if own == 0 {
+		return ownFailed, "ended as " + j.State + ": " + reasonText(j.Reason)
+	}
+	return own, ""
+}
+
+// wait waits for every job and ends with the highest code.
+func (w *world) wait(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	ids, err := someJobs(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	bounded, cancel, err := within(c.Context, c)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	ctx, stop := interruptible(bounded)
+	defer stop()
+	highest := exitOK
+	for _, id := range ids {
+		job, err := awaitEnd(ctx, client, id)
+		if err != nil {
+			return fmt.Errorf("job %d: %w", id, err)
+		}
+		if asJSON {
+			if err := printJSON(w.stdout, job); err != nil {
+				return err
+			}
+		}
+		code, note := jobCode(job)
+		if note != "" {
+			fmt.Fprintf(w.stderr, "rota: job %d %s\n", id, clean(note))
+		}
+		highest = max(highest, code)
+	}
+	if highest != exitOK {
+		return &codeError{code: highest}
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// status shows each job in sections.
+func (w *world) status(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	ids, err := someJobs(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	for n, id := range ids {
+		job, answer, err := client.Job(c.Context, id, api.Read{})
+		if err != nil {
+			return err
+		}
+		w.warnStale(answer)
+		if asJSON {
+			if err := printJSON(w.stdout, job); err != nil {
+				return err
+			}
+			continue
+		}
+		if n > 0 {
+			fmt.Fprintln(w.stdout)
+		}
+		if err := printStatus(w.stdout, job, c.Bool("utc")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sections writes labelled lines under headings; lines without a value are left out.
+type sections struct{ out *bufio.Writer }
+
+func (s sections) head(title string) { fmt.Fprintf(s.out, "\n%s\n", title) }
+
+func (s sections) line(label, value string) {
+	if value != "" {
+		fmt.Fprintf(s.out, "  %-12s %s\n", label, value)
+	}
+}
+
+func printStatus(out io.Writer, j *api.Job, utc bool) error {
+	s := sections{bufio.NewWriter(out)}
+	fmt.Fprintf(s.out, "Job %d  %s\n", j.ID, clean(j.Name))
+	s.state(j, utc)
+	s.request(j)
+	s.placement(j)
+	s.attempts(j, utc)
+	s.program(j.Spec)
+	return s.out.Flush()
+}
+
+func (s sections) state(j *api.Job, utc bool) {
+	s.head("State")
+	s.line("state", fmt.Sprintf("%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ",")))
+	s.line("reason", clean(reasonText(j.Reason)))
+	s.line("submitted", stamp(j.Submitted, utc))
+	s.line("started", stamp(j.Started, utc))
+	s.line("ended", stamp(j.Ended, utc))
+	s.line("elapsed", fmt.Sprintf("%s of %s", clockText(j.Elapsed), limitText(j.TimeLimit)))
+	if j.Ended != nil {
+		s.line("exit", exitText(j)+" (code:signal)")
+	}
+	if j.Steps > 0 || j.SavedStep > 0 {
+		s.line("progress", fmt.Sprintf("step %d, saved %d", j.Steps, j.SavedStep))
+	}
+	s.line("charged", hoursText(j.GPUSeconds)+" GPU hours")
+}
+
+func (s sections) request(j *api.Job) {
+	s.head("Request")
+	s.line("user", fmt.Sprintf("%s (uid %d)", j.User, j.UID))
+	s.line("account", j.Account)
+	s.line("queue", j.Queue)
+	s.line("class", string(j.Class))
+	s.line("priority", fmt.Sprint(j.Priority))
+	s.line("workers", fmt.Sprint(j.Workers))
+	s.line("in all", fmt.Sprintf("%d GPUs, %d cores, %s memory", j.GPUs, j.Cores, sizeText(j.Memory)))
+	s.line("workdir", clean(j.Workdir))
+}
+
+func (s sections) placement(j *api.Job) {
+	if len(j.Nodes) == 0 {
+		return
+	}
+	s.head("Placement")
+	s.line("nodes", hosts(j.Nodes))
+}
+
+func (s sections) attempts(j *api.Job, utc bool) {
+	if len(j.Attempts) == 0 {
+		return
+	}
+	s.head("Attempts")
+	t := &table{columns: []column{{title: "  N", right: true}, {title: "START"}, {title: "END"}, {title: "CAUSE"}, {title: "EXIT", right: true},
+		{title: "NODELIST", least: 8}}}
+	for _, a := range j.Attempts {
+		exit := "-"
+		if a.End != nil {
+			exit = fmt.Sprintf("%d:%d", a.ExitCode, a.Signal)
+		}
+		t.add(fmt.Sprint(a.N), dashIfEmpty(stamp(a.Start, utc)), dashIfEmpty(stamp(a.End, utc)), dashIfEmpty(string(a.Cause)), exit, hosts(a.Nodes))
+	}
+	_ = t.print(s.out, formatTable, true) // an error stays in the writer until Flush
+	p := j.Preemptions
+	if p.TE+p.Reclaim+p.Order+j.Resizes+j.Migrations > 0 {
+		s.line("preempted", fmt.Sprintf("%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim, p.Order, j.Resizes, j.Migrations))
+	}
+}
+
+func (s sections) program(spec *jobspec.Job) {
+	if spec == nil {
+		return
+	}
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			s.head("Task " + g.Name + "." + t.Name)
+			s.line("image", clean(t.Image))
+			s.line("command", clean(strings.Join(t.Command, " ")))
+			if t.Script != "" {
+				s.line("script", fmt.Sprintf("%d lines", strings.Count(strings.TrimRight(t.Script, "\n"), "\n")+1))
+			}
+			if t.Launch != nil {
+				s.line("launch", t.Launch.Type)
+			}
+			r := t.Resources
+			s.line("each worker", fmt.Sprintf("%d cores, %s memory, %d GPUs, %s shm, %s tmp", r.Cores, sizeText(r.Memory), r.GPUs, sizeText(r.Shm), sizeText(r.Tmp)))
+		}
+	}
+}
+
+// why prints one sentence, the nodes left after each obstacle, and advice.
+func (w *world) why(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	id, err := oneJob(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	why, answer, err := client.Why(c.Context, id)
+	if err != nil {
+		return err
+	}
+	w.warnStale(answer)
+	if asJSON {
+		return printJSON(w.stdout, why)
+	}
+	return printWhy(w.stdout, why)
+}
+
+func printWhy(out io.Writer, why *api.Why) error {
+	b := bufio.NewWriter(out)
+	fmt.Fprintf(b, "Job %d: %s\n", why.ID, clean(dashIfEmpty(reasonText(why.Reason))))
+	if why.Ahead > 0 {
+		fmt.Fprintf(b, "%s it.\n", count(why.Ahead, "job goes before", "jobs go before"))
+	}
+	if len(why.Funnel) > 0 {
+		fmt.Fprintln(b)
+		t := &table{columns: []column{{title: "NODES", right: true}, {title: "THAT", least: 20}}}
+		for _, step := range why.Funnel {
+			t.add(fmt.Sprint(step.Nodes), step.What)
+		}
+		if err := t.print(b, formatTable, true); err != nil {
+			return err
+		}
+	}
+	if why.Advice != "" {
+		fmt.Fprintf(b, "\n%s\n", clean(why.Advice))
+	}
+	return b.Flush()
+}
+
+// count writes a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// check exits 0 when every invariant holds, else 1 with those that do not.
+func (w *world) check(c *cli.Context) error {
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	check, answer, err := client.Check(c.Context)
+	if err != nil {
+		return err
+	}
+	w.warnStale(answer)
+	if asJSON {
+		if err := printJSON(w.stdout, check); err != nil {
+			return err
+		}
+	} else {
+		w.printCheck(check)
+	}
+	if !check.OK {
+		return &codeError{code: exitFailed}
+	}
+	return nil
+}
+
+func (w *world) printCheck(check *api.Check) {
+	if check.OK {
+		fmt.Fprintf(w.stdout, "ok: every invariant holds at index %d\n", check.Index)
+		return
+	}
+	for _, v := range check.Violations {
+		fmt.Fprintln(w.stdout, v)
+	}
+	fmt.Fprintf(w.stderr, "rota: %s at index %d\n", count(len(check.Violations), "invariant does not hold", "invariants do not hold"), check.Index)
+}
+
+// ended reports whether a job is over.
+func ended(j *api.Job) bool { return cluster.JobState(j.Code).Final() }

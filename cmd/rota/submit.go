@@ -1,0 +1,345 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// maxJobFile bounds what is read of a job file.
+const maxJobFile = 1 << 20
+
+// jobCommands are those that start jobs and stay with them.
+func (w *world) jobCommands() []*cli.Command {
+	return inCategory("Jobs", []*cli.Command{
+		{Name: "submit", Aliases: []string{"s"}, Usage: "submit a job file", ArgsUsage: "FILE.hcl|- [OPTIONS]", Action: w.submit,
+			Flags: with(with([]cli.Flag{
+				&cli.BoolFlag{Name: "parsable", Usage: "print the id alone"},
+				&cli.BoolFlag{Name: "hold", Aliases: []string{"H"}, Usage: "hold the job until it is released"},
+				&cli.BoolFlag{Name: "wait", Aliases: []string{"W"}, Usage: "wait for the job's end and return its code"},
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "show its output until it ends and return its code"},
+				&cli.BoolFlag{Name: "dry-run", Aliases: []string{"test-only"}, Usage: "check it, also with the cluster, without submitting"},
+				&cli.StringFlag{Name: "idempotency-key", Usage: "submit once however often this is repeated with `KEY`"},
+			}, overrideFlags()), with(varFlags(), commonFlags()))},
+		{Name: "run", Usage: "run a command as a job and show its output", ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: w.run,
+			Description: "Ctrl-C cancels the job, twice leaves at once. The code is the command's own (128+signal when one ended it);\n" +
+				"Rota's own failures are 120 to 125: usage, not found, denied, no controller, timed out, other.",
+			Flags: with(with([]cli.Flag{
+				&cli.IntFlag{Name: "gpus", Aliases: []string{"G"}, Usage: "`N` GPUs for each worker"},
+				&cli.IntFlag{Name: "cores", Aliases: []string{"c", "cpus-per-task"}, Usage: "`N` cores for each worker", DefaultText: "1"},
+				&cli.StringFlag{Name: "mem", Usage: "`SIZE` of memory for each worker", DefaultText: "4GiB a core"},
+				&cli.IntFlag{Name: "nodes", Aliases: []string{"N"}, Usage: "`N` workers, each on its own node", Value: 1},
+				&cli.StringFlag{Name: "image", Usage: "run in the root file system at `DIR`"},
+				&cli.StringFlag{Name: "workdir", Aliases: []string{"D", "chdir"}, Usage: "run in `DIR`", DefaultText: "this directory"},
+				&cli.StringSliceFlag{Name: "env", Usage: "set a variable, `NAME=VALUE`"},
+				&cli.StringFlag{Name: "export", Usage: "copy variables that match `GLOBS`"},
+			}, overrideFlags()), commonFlags())},
+		{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output", ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: w.logs,
+			Flags: with([]cli.Flag{
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the job ends"},
+				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "the last `N` lines only"},
+				&cli.BoolFlag{Name: "stderr", Usage: "standard error, where the job keeps it apart"},
+				&cli.IntFlag{Name: "worker", Usage: "of worker `N` only", Value: -1, DefaultText: "all"},
+				&cli.StringFlag{Name: "task", Usage: "of `TASK`"},
+				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
+			}, commonFlags())},
+		{Name: "wait", Usage: "wait for jobs to end and return their code", ArgsUsage: "JOB...", Action: w.wait,
+			Description: "With several jobs the highest code is returned. Rota's own failures are 120 to 125, as with run.",
+			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "timeout", Usage: "give up after `DURATION` with code 124"}}, commonFlags())},
+	})
+}
+
+// overrideFlags change what a job file says.
+func overrideFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "call the job `NAME`"},
+		&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "submit to `QUEUE`"},
+		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "charge `ACCOUNT`"},
+		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` te or be"},
+		&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
+		&cli.IntFlag{Name: "priority", Usage: "`N` from 0 to 100 among the account's jobs"},
+	}
+}
+
+// varFlags give values to a job file's variables.
+func varFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "var", Usage: "set a variable, `NAME=VALUE`"},
+		&cli.StringSliceFlag{Name: "var-file", Usage: "read variables from `FILE`"},
+	}
+}
+
+func (w *world) submit(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	job, err := w.jobOf(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("dry-run") {
+		return w.showPlan(c.Context, client, job, asJSON, false)
+	}
+	key, err := idempotencyKey(c)
+	if err != nil {
+		return err
+	}
+	id, err := client.Submit(c.Context, key, job)
+	if err != nil {
+		return fmt.Errorf("submit %s: %w", job.Name, err)
+	}
+	if err := w.submitted(c, id, asJSON); err != nil {
+		return err
+	}
+	switch {
+	case c.Bool("follow"):
+		return inJob(w.followSubmitted(c.Context, client, id))
+	case c.Bool("wait"):
+		return inJob(w.awaitSubmitted(c.Context, client, id))
+	}
+	return nil
+}
+
+// inJob marks what fails once the job is in, so that its code cannot be taken for the job's own.
+func inJob(err error) error {
+	var own *codeError
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	return &jobError{err}
+}
+
+func idempotencyKey(c *cli.Context) (string, error) {
+	if !c.IsSet("idempotency-key") {
+		return api.NewKey(), nil // so that asking again after a lost answer submits once
+	}
+	key := c.String("idempotency-key")
+	visible := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+	if len(key) < 1 || len(key) > 64 || !visible {
+		return "", usagef("--idempotency-key takes 1 to 64 visible ASCII characters")
+	}
+	return key, nil
+}
+
+// submitted prints the id as sbatch does, because scripts read it.
+func (w *world) submitted(c *cli.Context, id cluster.JobID, asJSON bool) (err error) {
+	switch {
+	case asJSON:
+		err = printJSON(w.stdout, api.SubmitResponse{IDs: []cluster.JobID{id}})
+	case c.Bool("parsable"):
+		_, err = fmt.Fprintf(w.stdout, "%d\n", id)
+	default:
+		_, err = fmt.Fprintf(w.stdout, "Submitted batch job %d\n", id)
+	}
+	return err
+}
+
+// jobOf reads the job file of c's argument and fills in what only the submit host knows.
+func (w *world) jobOf(c *cli.Context) (*jobspec.Job, error) {
+	if c.Args().Len() != 1 {
+		return nil, usagef("rota %s takes one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	name := c.Args().First()
+	src, err := w.readJobFile(name)
+	if err != nil {
+		return nil, err
+	}
+	job, err := w.parseJob(name, src, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := override(job, c); err != nil {
+		return nil, err
+	}
+	return job, w.fromHere(job)
+}
+
+func (w *world) readJobFile(name string) ([]byte, error) {
+	if ext := path.Ext(name); ext == ".sh" || ext == ".sbatch" || ext == ".slurm" {
+		return nil, &usageError{text: fmt.Sprintf("%s: batch scripts are not supported yet", name),
+			hint: "write a job file with script_file = " + strconv.Quote(filepath.Base(name)) + "; docs/jobfile.md shows how"}
+	}
+	in := w.stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &usageError{text: fmt.Sprintf("job file: %v", err)}
+		}
+		defer closeQuietly(f)
+		in = f
+	}
+	src, err := io.ReadAll(io.LimitReader(in, maxJobFile+1))
+	if err != nil {
+		return nil, &usageError{text: fmt.Sprintf("read job file: %v", err)}
+	}
+	if len(src) > maxJobFile {
+		return nil, usagef("job file %s is larger than 1 MiB: put data beside it and mount it", name)
+	}
+	if strings.HasPrefix(string(src), "#!") {
+		return nil, &usageError{text: fmt.Sprintf("%s is a script: batch scripts are not supported yet", name),
+			hint: "write a job file with script_file; docs/jobfile.md shows how"}
+	}
+	return src, nil
+}
+
+// override puts the options of the command line over what the file says.
+func override(job *jobspec.Job, c *cli.Context) error {
+	setString(&job.Name, c.String("name"))
+	setString(&job.Queue, c.String("queue"))
+	setString(&job.Account, c.String("account"))
+	if class := c.String("class"); class != "" {
+		job.Class = jobspec.Class(class)
+	}
+	if text := c.String("time"); text != "" {
+		limit, err := parseLimit(text)
+		if err != nil {
+			return err
+		}
+		job.TimeLimit = limit
+	}
+	if c.IsSet("priority") {
+		n := c.Int("priority")
+		job.Priority = &n
+	}
+	job.Hold = job.Hold || c.Bool("hold")
+	return checkJob(job)
+}
+
+func setString(field *string, value string) {
+	if value != "" {
+		*field = value
+	}
+}
+
+// checkJob tests a job that was changed or made by the command line.
+func checkJob(job *jobspec.Job) error {
+	problems := job.Validate()
+	if len(problems) == 0 {
+		return nil
+	}
+	if len(problems) == 1 {
+		return &usageError{text: problems[0].Error()}
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.Error()
+	}
+	return &usageError{text: fmt.Sprintf("job %s breaks %d rules:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
+}
+
+// fromHere fills in the submit directory, host, and exported variables.
+func (w *world) fromHere(job *jobspec.Job) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the host name: %w", err)
+	}
+	job.SubmitDir, job.SubmitHost = dir, host
+	setString(&dir, job.Workdir)
+	job.Workdir = dir
+	job.ExportEnv = exported(job.Export, w.environ())
+	return nil
+}
+
+// exported picks the variables that match globs. Those that another job system set, and tokens, need their exact name.
+func exported(globs, environ []string) map[string]string {
+	var out map[string]string
+	for _, entry := range environ {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || !exports(globs, name) {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = value
+	}
+	return out
+}
+
+func exports(globs []string, name string) bool {
+	guarded := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "ROTA_") || strings.HasSuffix(name, "_TOKEN")
+	for _, glob := range globs {
+		if glob == name {
+			return true
+		}
+		if ok, err := path.Match(glob, name); err == nil && ok && !guarded {
+			return true
+		}
+	}
+	return false
+}
+
+// plan asks whether a job would start now.
+func (w *world) plan(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	job, err := w.jobOf(c)
+	if err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	return w.showPlan(c.Context, client, job, asJSON, true)
+}
+
+// showPlan prints where job would start, or why it would wait; strict makes waiting exit code 6.
+func (w *world) showPlan(ctx context.Context, client *api.Client, job *jobspec.Job, asJSON, strict bool) error {
+	plan, err := client.Plan(ctx, job)
+	if err != nil {
+		return fmt.Errorf("plan %s: %w", job.Name, err)
+	}
+	if asJSON {
+		err = printJSON(w.stdout, plan)
+	} else {
+		err = w.printPlan(job, plan)
+	}
+	if err == nil && strict && !plan.Starts {
+		return &codeError{code: exitWouldWait}
+	}
+	return err
+}
+
+func (w *world) printPlan(job *jobspec.Job, plan *api.PlanResponse) error {
+	if !plan.Starts {
+		fmt.Fprintf(w.stdout, "%s would wait: %s\n", job.Name, clean(dashIfEmpty(reasonText(plan.Reason))))
+		if plan.Ahead > 0 {
+			fmt.Fprintf(w.stdout, "%s it\n", count(plan.Ahead, "job goes before", "jobs go before"))
+		}
+		return nil
+	}
+	fmt.Fprintf(w.stdout, "%s would start now\n", job.Name)
+	t := &table{columns: []column{{title: "WORKER", right: true}, {title: "NODE", least: 8}, {title: "GPUS", least: 8}}}
+	for i, place := range plan.Places {
+		gpus := make([]string, len(place.GPUs))
+		for n, g := range place.GPUs {
+			gpus[n] = strconv.Itoa(g)
+		}
+		t.add(strconv.Itoa(i), place.Node, dashIfEmpty(strings.Join(gpus, ",")))
+	}
+	return t.print(w.stdout, formatTable, true)
+}
