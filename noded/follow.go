@@ -16,6 +16,9 @@ func (a *Agent) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !registered || a.inventoryChanged() {
 			if err := a.register(ctx); err != nil {
+				if errors.Is(err, errNobody) {
+					wait = backoff{} // somebody may turn up at any moment
+				}
 				a.complain(ctx, "cannot register with the controllers", err, wait.next(ctx))
 				continue
 			}
@@ -36,7 +39,9 @@ func (a *Agent) follow(ctx context.Context) error {
 }
 
 func (a *Agent) complain(ctx context.Context, what string, err error, again time.Duration) {
-	if ctx.Err() == nil {
+	if errors.Is(err, errNobody) {
+		a.Log.Debug(what, "err", err)
+	} else if ctx.Err() == nil {
 		a.Log.Warn(what, "err", err, "waited", again)
 	}
 }

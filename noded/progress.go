@@ -50,33 +50,44 @@ func (a *Agent) sample(ctx context.Context) error {
 
 func (a *Agent) readProgress() []api.Sample {
 	a.mu.Lock()
-	tails := make(map[container.ID]progressTail, len(a.workers))
+	var running []container.ID
 	for id, w := range a.workers {
 		if w.Actual == container.Running {
-			tails[id] = w.tail
+			running = append(running, id)
 		}
 	}
 	a.mu.Unlock()
 	var samples []api.Sample
-	for id, tail := range tails {
-		line, next, err := tail.read(a.Bundles.Progress(id))
-		if err != nil {
-			if !errors.Is(err, os.ErrNotExist) {
-				a.Log.Debug("cannot read progress", "job", id.Job, "alloc", id.String(), "err", err)
-			}
-			continue
-		}
-		a.mu.Lock()
-		if w := a.workers[id]; w != nil {
-			w.tail = next
-		}
-		a.mu.Unlock()
-		if line != nil {
-			samples = append(samples, api.Sample{Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker,
-				Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics})
-		}
+	for _, id := range running {
+		samples = append(samples, a.progressOf(id)...)
 	}
 	return samples
+}
+
+// progressOf is the newest progress of one container, if there is news.
+func (a *Agent) progressOf(id container.ID) []api.Sample {
+	a.mu.Lock()
+	w := a.workers[id]
+	if w == nil {
+		a.mu.Unlock()
+		return nil
+	}
+	tail := w.tail
+	a.mu.Unlock()
+	line, next, err := tail.read(a.Bundles.Progress(id))
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			a.Log.Debug("cannot read progress", "job", id.Job, "alloc", id.String(), "err", err)
+		}
+		return nil
+	}
+	a.mu.Lock()
+	w.tail = next
+	a.mu.Unlock()
+	if line == nil {
+		return nil
+	}
+	return []api.Sample{{Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics}}
 }
 
 // read returns the newest whole line since the last time, nil if there is none. The file is the user's: it may be anything.

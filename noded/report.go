@@ -19,12 +19,12 @@ const (
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]cluster.WorkerReport
-	samples []api.Sample
+	samples map[container.ID]api.Sample
 	ready   chan struct{} // has room for one token: something is there
 }
 
 func newOutbox() outbox {
-	return outbox{workers: map[container.ID]cluster.WorkerReport{}, ready: make(chan struct{}, 1)}
+	return outbox{workers: map[container.ID]cluster.WorkerReport{}, samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
 func (o *outbox) put(id container.ID, r cluster.WorkerReport) {
@@ -36,7 +36,9 @@ func (o *outbox) put(id container.ID, r cluster.WorkerReport) {
 
 func (o *outbox) putSamples(s []api.Sample) {
 	o.mu.Lock()
-	o.samples = s
+	for _, one := range s {
+		o.samples[container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}] = one
+	}
 	o.mu.Unlock()
 	o.wake()
 }
@@ -57,7 +59,10 @@ func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) 
 			break
 		}
 	}
-	samples, o.samples = o.samples, nil // chatter: not worth sending again
+	for _, one := range o.samples {
+		samples = append(samples, one)
+	}
+	clear(o.samples) // chatter: not worth sending again
 	return workers, samples
 }
 

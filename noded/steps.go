@@ -162,6 +162,7 @@ func (a *Agent) finish(ctx context.Context, id container.ID, f facts, r cluster.
 	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
 		a.checkGPUs(ctx, f.Desired.GPUs)
+		a.out.putSamples(a.progressOf(id)) // what it wrote last goes along with its end
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
 		return nil, err
