@@ -253,3 +253,9 @@ func (b Bytes) String() string {
 	}
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
+
+// IsZero reports whether s is nothing, which in a job means "not written".
+func (s *Seconds) IsZero() bool { return *s == 0 }
+
+// IsZero reports whether b is nothing, which in a job means "not written".
+func (b *Bytes) IsZero() bool { return *b == 0 }

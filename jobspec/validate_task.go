@@ -202,9 +202,6 @@ func (c *checker) torchrun(where string, t *Task) {
 		c.add(CodeConflict, where+".type", `use command = ["train.py"], or call torchrun in the script (its PET_ variables are set)`,
 			"launch type torchrun starts a command, not a script")
 	}
-	if t.Launch.MaxRestarts > 0 && t.Launch.Rdzv == "static" {
-		c.add(CodeConflict, where+".max_restarts", `set rdzv = "c10d"`, "torchrun cannot restart workers with a static rendezvous")
-	}
 }
 
 func (c *checker) resources(where string, r *Resources) {

@@ -1,0 +1,210 @@
+package hclfile
+
+import (
+	"math"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// A small file can ask for a huge result: locals that double each other, loops within loops, replace with a long text. So the work of
+// an expression is estimated from above before it is evaluated, and a file has a budget for all of it.
+
+// estimate bounds what an expression yields: all its elements and bytes together, how many elements, and the largest of them.
+type estimate struct {
+	total, elements, largest float64
+}
+
+// affordable charges an expression to the file's budget.
+func (r *reader) affordable(expr hclsyntax.Expression) bool {
+	e := estimator{reader: r}
+	cost := e.of(expr).total
+	if float64(r.work)+cost > maxWork {
+		r.add(expr.Range(), CodeLimit, "compute less in the file, or let a script do it",
+			"the expression may produce too much: all expressions of a file together may have %d MiB", maxWork>>20)
+		return false
+	}
+	r.work += int(cost)
+	return true
+}
+
+// estimator knows the loop variables around the expression it looks at.
+type estimator struct {
+	reader *reader
+	loop   map[string]estimate
+	splat  []estimate
+}
+
+func scalar(size float64) estimate { return estimate{total: size, elements: 1, largest: size} }
+
+func (e *estimator) of(expr hclsyntax.Expression) estimate {
+	switch x := expr.(type) {
+	case *hclsyntax.LiteralValueExpr:
+		return sizeOf(x.Val)
+	case *hclsyntax.ScopeTraversalExpr:
+		return e.traversal(x)
+	case *hclsyntax.FunctionCallExpr:
+		return e.call(x)
+	case *hclsyntax.ForExpr:
+		return e.loopOver(x)
+	case *hclsyntax.SplatExpr:
+		source := e.of(x.Source)
+		e.splat = append(e.splat, scalar(source.largest))
+		each := e.of(x.Each)
+		e.splat = e.splat[:len(e.splat)-1]
+		return estimate{source.total + source.elements*(each.total+8), source.elements, each.total}
+	case *hclsyntax.AnonSymbolExpr:
+		if n := len(e.splat); n > 0 {
+			return e.splat[n-1]
+		}
+		return scalar(8)
+	case *hclsyntax.TupleConsExpr:
+		return e.sum(x.Exprs)
+	case *hclsyntax.ObjectConsExpr:
+		var parts []hclsyntax.Expression
+		for _, item := range x.Items {
+			parts = append(parts, item.KeyExpr, item.ValueExpr)
+		}
+		return e.sum(parts)
+	}
+	return e.parts(expr)
+}
+
+func (e *estimator) sum(exprs []hclsyntax.Expression) estimate {
+	all := estimate{total: 8}
+	for _, x := range exprs {
+		one := e.of(x)
+		all.total += one.total
+		all.elements++
+		all.largest = max(all.largest, one.total)
+	}
+	return all
+}
+
+// parts bounds templates, operators, conditions, indexes and brackets by the sum of what is in them.
+func (e *estimator) parts(expr hclsyntax.Expression) estimate {
+	all := estimate{total: 8}
+	add := func(exprs ...hclsyntax.Expression) {
+		for _, x := range exprs {
+			if x == nil {
+				continue
+			}
+			one := e.of(x)
+			all.total += one.total
+			all.elements += one.elements
+			all.largest += one.largest
+		}
+	}
+	switch x := expr.(type) {
+	case *hclsyntax.TemplateExpr:
+		add(x.Parts...)
+	case *hclsyntax.TemplateWrapExpr:
+		add(x.Wrapped)
+	case *hclsyntax.TemplateJoinExpr:
+		add(x.Tuple)
+	case *hclsyntax.ParenthesesExpr:
+		add(x.Expression)
+	case *hclsyntax.ConditionalExpr:
+		add(x.Condition, x.TrueResult, x.FalseResult)
+	case *hclsyntax.BinaryOpExpr:
+		add(x.LHS, x.RHS)
+	case *hclsyntax.UnaryOpExpr:
+		add(x.Val)
+	case *hclsyntax.IndexExpr:
+		add(x.Collection, x.Key)
+	case *hclsyntax.RelativeTraversalExpr:
+		add(x.Source)
+	case *hclsyntax.ObjectConsKeyExpr:
+		add(x.Wrapped)
+	default:
+		all.total = math.Inf(1) // a form of expression that is not known here
+	}
+	return all
+}
+
+func (e *estimator) traversal(x *hclsyntax.ScopeTraversalExpr) estimate {
+	root := x.Traversal.RootName()
+	if known, ok := e.loop[root]; ok {
+		return known
+	}
+	if len(x.Traversal) < 2 {
+		return scalar(float64(len(root) + 3))
+	}
+	values := e.reader.vars
+	if root == "local" {
+		values = e.reader.locals
+	}
+	attr, _ := x.Traversal[1].(hcl.TraverseAttr)
+	return sizeOf(values[attr.Name])
+}
+
+// loopOver multiplies what the body yields by the number of elements.
+func (e *estimator) loopOver(x *hclsyntax.ForExpr) estimate {
+	coll := e.of(x.CollExpr)
+	outer := e.loop
+	e.loop = map[string]estimate{}
+	for name, known := range outer {
+		e.loop[name] = known
+	}
+	e.loop[x.ValVar] = estimate{coll.largest, max(1, coll.largest), coll.largest}
+	if x.KeyVar != "" {
+		e.loop[x.KeyVar] = scalar(coll.largest + 8)
+	}
+	body := scalar(8)
+	for _, part := range []hclsyntax.Expression{x.KeyExpr, x.ValExpr, x.CondExpr} {
+		if part != nil {
+			body.total += e.of(part).total
+		}
+	}
+	e.loop = outer
+	return estimate{coll.total + coll.elements*body.total, coll.elements, body.total}
+}
+
+// call bounds a function's result by its arguments: their sum for most, their product for those that repeat one within another.
+func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
+	all := e.sum(x.Args)
+	product := 1.0
+	for _, arg := range x.Args {
+		product *= max(1, e.of(arg).total)
+	}
+	switch x.Name {
+	case "range":
+		return estimate{total: 1024 * 24, elements: 1024, largest: 24}
+	case "file":
+		return scalar(maxFunctionFile)
+	case "replace", "regexreplace", "setproduct", "indent", "join", "formatlist", "distinct", "format":
+		all.total += product * 8
+	case "jsonencode", "csvdecode", "jsondecode", "title", "upper", "lower":
+		all.total *= 8
+	}
+	return estimate{all.total + 64, all.total, all.total}
+}
+
+// sizeOf measures a value.
+func sizeOf(v cty.Value) estimate {
+	if v == cty.NilVal || v.IsNull() || !v.IsKnown() {
+		return scalar(8)
+	}
+	switch typ := v.Type(); {
+	case typ == cty.String:
+		return scalar(float64(len(v.AsString()) + 8))
+	case typ == cty.Number:
+		exponent := v.AsBigFloat().MantExp(nil)
+		return scalar(math.Abs(float64(exponent))/3 + 24)
+	case v.CanIterateElements():
+		all := estimate{total: 8}
+		for it := v.ElementIterator(); it.Next(); {
+			key, element := it.Element()
+			one := sizeOf(element).total
+			if key.Type() == cty.String {
+				one += float64(len(key.AsString()))
+			}
+			all.total += one
+			all.elements++
+			all.largest = max(all.largest, one)
+		}
+		return all
+	}
+	return scalar(8)
+}

@@ -1,0 +1,221 @@
+package hclfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// decodeBody stores what a body says in target.
+func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, path string) {
+	for _, a := range inSourceOrder(body.Attributes) {
+		if schema.Free != nil {
+			r.freeAttr(a, schema.Free(target), join(path, a.Name))
+			continue
+		}
+		if known := r.knownAttr(a, schema); known != nil {
+			r.decodeAttr(a, known, target, path)
+		}
+	}
+	seen := map[string]bool{}
+	for _, b := range body.Blocks {
+		if known := r.knownBlock(b, schema); known != nil {
+			r.decodeBlock(b, known, target, path, seen)
+		}
+	}
+	r.missing(body, schema, seen)
+}
+
+// checkNames reports unknown, refused and missing names of a body whose values are looked at elsewhere.
+func (r *reader) checkNames(body *hclsyntax.Body, schema *Block, _ hcl.Range) {
+	for _, a := range inSourceOrder(body.Attributes) {
+		r.knownAttr(a, schema)
+	}
+	seen := map[string]bool{}
+	for _, b := range body.Blocks {
+		if r.knownBlock(b, schema) != nil {
+			seen[b.Type] = true
+		}
+	}
+	r.missing(body, schema, seen)
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// knownAttr returns what the schema says of an attribute, or reports it.
+func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
+	if known := schema.attr(a.Name); known != nil {
+		if known.Refused != "" {
+			r.add(a.NameRange, CodeUnsupported, known.Refused, "%s is not supported yet", a.Name)
+			return nil
+		}
+		return known
+	}
+	if block := schema.block(a.Name); block != nil {
+		r.add(a.NameRange, CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute", a.Name)
+		return nil
+	}
+	r.add(a.NameRange, CodeUnknownName, didYouMean(a.Name, schema.names(), ""), "there is no attribute %q here", a.Name)
+	return nil
+}
+
+// knownBlock returns what the schema says of a block, or reports it.
+func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
+	if schema.Free != nil {
+		r.add(b.DefRange(), CodeForm, "write name = value", "%s { } cannot stand here: only attributes can", b.Type)
+		return nil
+	}
+	if known := schema.block(b.Type); known != nil {
+		if known.Refused != "" {
+			r.add(b.DefRange(), CodeUnsupported, known.Refused, "%s is not supported yet", b.Type)
+			return nil
+		}
+		return known
+	}
+	if attr := schema.attr(b.Type); attr != nil {
+		if attr.Refused != "" {
+			r.add(b.DefRange(), CodeUnsupported, attr.Refused, "%s is not supported yet", b.Type)
+		} else {
+			r.add(b.DefRange(), CodeForm, "write "+b.Type+" = ...", "%s is an attribute, not a block", b.Type)
+		}
+		return nil
+	}
+	r.add(b.DefRange(), CodeUnknownName, didYouMean(b.Type, schema.names(), ""), "there is no block %q here", b.Type)
+	return nil
+}
+
+func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path string, seen map[string]bool) {
+	label, ok := r.label(b, known)
+	if seen[b.Type] && !known.Many {
+		r.add(b.DefRange(), CodeDuplicate, "put everything into one", "%s is written twice", b.Type)
+		return
+	}
+	seen[b.Type] = true
+	if !ok {
+		return
+	}
+	inner, segment := known.Enter(target, label)
+	where := join(path, segment)
+	if segment == "" {
+		where = path
+	}
+	r.places[where] = b.DefRange()
+	if known.Label != "" {
+		r.places[join(where, "name")] = b.LabelRanges[0]
+	}
+	r.decodeBody(b.Body, known.Body, inner, where)
+}
+
+func (r *reader) label(b *hclsyntax.Block, known *Nested) (string, bool) {
+	switch {
+	case known.Label == "" && len(b.Labels) > 0:
+		r.add(b.LabelRanges[0], CodeLabels, "write "+b.Type+" { ... }", "%s has no label", b.Type)
+		return "", false
+	case known.Label != "" && len(b.Labels) == 0:
+		r.add(b.DefRange(), CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s needs a label: %s", b.Type, known.Label)
+		return "", false
+	case known.Label != "" && len(b.Labels) > 1:
+		r.add(b.LabelRanges[1], CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s has one label", b.Type)
+		return "", false
+	case known.Label != "":
+		return b.Labels[0], true
+	}
+	return "", true
+}
+
+func (r *reader) missing(body *hclsyntax.Body, schema *Block, seen map[string]bool) {
+	place := body.MissingItemRange()
+	for i := range schema.Attrs {
+		if a := &schema.Attrs[i]; a.Required && body.Attributes[a.Name] == nil {
+			r.add(place, CodeMissing, "add "+a.Name+" = ...", "the attribute %q is missing", a.Name)
+		}
+	}
+	for i := range schema.Blocks {
+		if b := &schema.Blocks[i]; b.Required && !seen[b.Name] {
+			hint := "add " + b.Name + " { ... }"
+			if b.Label != "" {
+				hint = "add " + b.Name + " \"name\" { ... }"
+			}
+			r.add(place, CodeMissing, hint, "the block %q is missing", b.Name)
+		}
+	}
+}
+
+func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, path string) {
+	where := join(path, known.path())
+	r.place(where, a.Expr)
+	value, ok := r.eval(a.Expr)
+	if !ok || value.IsNull() {
+		return
+	}
+	var err error
+	if known.set != nil {
+		var text string
+		if text, err = scalarText(value); err == nil {
+			err = known.set(target, text, r)
+		}
+	} else {
+		err = store(known.into(target), value, known.Positive)
+	}
+	r.refuse(a, known, err)
+}
+
+// place remembers where a value and, if it is written out, each of its elements stands.
+func (r *reader) place(path string, expr hclsyntax.Expression) {
+	r.places[path] = expr.Range()
+	if list, ok := expr.(*hclsyntax.TupleConsExpr); ok {
+		for i, item := range list.Exprs {
+			r.places[fmt.Sprintf("%s[%d]", path, i)] = item.Range()
+		}
+	}
+}
+
+// refuse reports why a value could not be stored.
+func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
+	if err == nil {
+		return
+	}
+	bad := &valueError{}
+	if !errors.As(err, &bad) {
+		bad = &valueError{code: CodeValue, text: err.Error()}
+	}
+	if bad.code == CodeType && bad.text == "" {
+		bad.text = fmt.Sprintf("a %s is wanted, this is %s", known.Type, bad.found)
+	}
+	place := a.Expr.Range()
+	if bad.element >= 0 {
+		if list, ok := a.Expr.(*hclsyntax.TupleConsExpr); ok && bad.element < len(list.Exprs) && bad.inElement {
+			place = list.Exprs[bad.element].Range()
+		}
+	}
+	r.add(place, bad.code, bad.hint, "%s: %s", a.Name, bad.text)
+}
+
+// freeAttr stores an attribute of a block that takes any name.
+func (r *reader) freeAttr(a *hclsyntax.Attribute, into *map[string]string, path string) {
+	r.places[path] = a.Expr.Range()
+	value, ok := r.eval(a.Expr)
+	if !ok || value.IsNull() {
+		return
+	}
+	text, err := scalarText(value)
+	if err != nil {
+		r.refuse(a, &Attr{Type: "string, number or bool"}, err)
+		return
+	}
+	if *into == nil {
+		*into = map[string]string{}
+	}
+	(*into)[a.Name] = text
+}
+
+// Names lists what may stand in a block, refused names included, in order.
+func (b *Block) Names() []string { return slices.Sorted(slices.Values(b.names())) }

@@ -1,0 +1,197 @@
+package hclfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// maxFunctionFile bounds a file that file() or script_file reads.
+const maxFunctionFile = 1 << 20
+
+// functions are those an expression may call.
+type functions struct {
+	table map[string]function.Function
+}
+
+// pure are the functions that need nothing but their arguments.
+var pure = map[string]function.Function{
+	"abs": stdlib.AbsoluteFunc, "ceil": stdlib.CeilFunc, "chomp": stdlib.ChompFunc, "chunklist": stdlib.ChunklistFunc,
+	"coalesce": stdlib.CoalesceFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
+	"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "csvdecode": stdlib.CSVDecodeFunc,
+	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "floor": stdlib.FloorFunc,
+	"format": boundedFormat(stdlib.FormatFunc), "formatdate": stdlib.FormatDateFunc, "formatlist": boundedFormat(stdlib.FormatListFunc),
+	"indent": boundedIndent(), "index": stdlib.IndexFunc, "int": stdlib.IntFunc, "join": stdlib.JoinFunc,
+	"jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc,
+	"log": stdlib.LogFunc, "lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc,
+	"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "range": stdlib.RangeFunc,
+	"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "regexreplace": stdlib.RegexReplaceFunc,
+	"replace": stdlib.ReplaceFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
+	"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+	"signum": stdlib.SignumFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc,
+	"strlen": stdlib.StrlenFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "timeadd": stdlib.TimeAddFunc,
+	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
+	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
+}
+
+func newFunctions(r *reader) *functions {
+	table := make(map[string]function.Function, len(pure)+6)
+	for name, f := range pure {
+		table[name] = f
+	}
+	now := ""
+	table["file"] = textFunction("path", func(name string) (string, error) {
+		text, err := r.ReadFile(name)
+		return string(text), err
+	})
+	table["env"] = textFunction("name", r.env)
+	table["timestamp"] = noArguments(func() string {
+		if now == "" {
+			clock := time.Now
+			if r.opts.Now != nil {
+				clock = r.opts.Now
+			}
+			now = clock().UTC().Format(time.RFC3339)
+		}
+		return now
+	})
+	table["uuid"] = noArguments(newUUID)
+	for name, example := range r.opts.Quantities {
+		table[name] = quantityFunction(example)
+	}
+	return &functions{table: table}
+}
+
+func textFunction(parameter string, f func(string) (string, error)) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: parameter, Type: cty.String}},
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			text, err := f(args[0].AsString())
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			return cty.StringVal(text), nil
+		},
+	})
+}
+
+func noArguments(f func() string) function.Function {
+	return function.New(&function.Spec{
+		Type: function.StaticReturnType(cty.String),
+		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.StringVal(f()), nil },
+	})
+}
+
+// quantityFunction turns a duration or size into its number of seconds or bytes.
+func quantityFunction(read func(text string) (int64, error)) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "text", Type: cty.String}},
+		Type:   function.StaticReturnType(cty.Number),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			n, err := read(args[0].AsString())
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			return cty.NumberIntVal(n), nil
+		},
+	})
+}
+
+// ReadFile implements [Source].
+func (r *reader) ReadFile(name string) ([]byte, error) {
+	clean := path.Clean(name)
+	switch {
+	case r.opts.ReadFile == nil:
+		return nil, errors.New("files cannot be read here")
+	case path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../"):
+		return nil, fmt.Errorf("%q is not below the directory of the job file", name)
+	}
+	text, err := r.opts.ReadFile(clean)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read file: %w", err)
+	case len(text) > maxFunctionFile:
+		return nil, fmt.Errorf("%q has %d bytes; at most %d are read", name, len(text), maxFunctionFile)
+	case !utf8.Valid(text):
+		return nil, fmt.Errorf("%q is not UTF-8 text", name)
+	}
+	return text, nil
+}
+
+func (r *reader) env(name string) (string, error) {
+	if !slices.Contains(r.opts.AllowEnv, name) {
+		return "", fmt.Errorf("%s may not be read: allow it with --allow-env %s", name, name)
+	}
+	if r.opts.Getenv == nil {
+		return "", errors.New("there is no environment here")
+	}
+	text, ok := r.opts.Getenv(name)
+	if !ok {
+		return "", fmt.Errorf("%s is not set", name)
+	}
+	return text, nil
+}
+
+// newUUID returns a random UUID, version 4 (RFC 9562).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// maxWidth bounds the digits of a width or precision in a format, which would otherwise ask for gigabytes of blanks.
+const maxWidth = 3
+
+// boundedFormat refuses formats with a huge or computed width.
+func boundedFormat(f function.Function) function.Function {
+	return function.New(&function.Spec{
+		Params:   f.Params(),
+		VarParam: f.VarParam(),
+		Type:     func(args []cty.Value) (cty.Type, error) { return f.ReturnTypeForValues(args) },
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if !args[0].IsKnown() || args[0].IsNull() {
+				return f.Call(args)
+			}
+			digits := 0
+			for _, c := range args[0].AsString() {
+				if c < '0' || c > '9' {
+					digits = 0
+					if c == '*' {
+						return cty.NilVal, function.NewArgErrorf(0, "a width of * is not supported")
+					}
+					continue
+				}
+				if digits++; digits > maxWidth {
+					return cty.NilVal, function.NewArgErrorf(0, "numbers in a format have at most %d digits", maxWidth)
+				}
+			}
+			return f.Call(args)
+		},
+	})
+}
+
+// boundedIndent refuses to indent by more than anyone reads.
+func boundedIndent() function.Function {
+	f := stdlib.IndentFunc
+	return function.New(&function.Spec{
+		Params: f.Params(),
+		Type:   function.StaticReturnType(cty.String),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if n, _ := args[0].AsBigFloat().Float64(); n < 0 || n > 100 {
+				return cty.NilVal, function.NewArgErrorf(0, "from 0 to 100 spaces")
+			}
+			return f.Call(args)
+		},
+	})
+}

@@ -1,0 +1,118 @@
+package hclfile
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// givenValue is a value for a variable from outside the file.
+type givenValue struct {
+	text  string               // from the command line or the environment
+	expr  hclsyntax.Expression // from a file of values
+	place hcl.Range
+	from  string
+}
+
+// givenValues collects them, the strongest source last.
+func (r *reader) givenValues() map[string]*givenValue {
+	given := map[string]*givenValue{}
+	for _, name := range r.opts.AutoFiles {
+		r.variableFile(name, given)
+	}
+	if r.opts.Getenv != nil {
+		for name := range r.varBlocks {
+			if text, ok := r.opts.Getenv("ROTA_VAR_" + name); ok {
+				from := "ROTA_VAR_" + name
+				given[name] = &givenValue{text: text, from: from, place: hcl.Range{Filename: from}}
+			}
+		}
+	}
+	for _, name := range r.opts.VarFiles {
+		r.variableFile(name, given)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.opts.Vars)) {
+		place := hcl.Range{Filename: "-var " + name}
+		if r.varBlocks[name] == nil {
+			r.noVariable(name, place)
+			continue
+		}
+		given[name] = &givenValue{text: r.opts.Vars[name], from: "-var", place: place}
+	}
+	return given
+}
+
+func (r *reader) noVariable(name string, place hcl.Range) {
+	known := slices.Collect(maps.Keys(r.varBlocks))
+	r.add(place, CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"), "the file has no variable %q", name)
+}
+
+func (r *reader) variableFile(name string, given map[string]*givenValue) {
+	place := hcl.Range{Filename: name}
+	if r.opts.ReadVars == nil {
+		r.add(place, CodeVariableFile, "", "files of values cannot be read here")
+		return
+	}
+	src, err := r.opts.ReadVars(name)
+	if err != nil {
+		r.add(place, CodeVariableFile, "", "the file of values cannot be read: %v", err)
+		return
+	}
+	body := r.parse(name, src)
+	if body == nil {
+		return
+	}
+	for _, b := range body.Blocks {
+		r.add(b.DefRange(), CodeForm, "write name = value", "a file of values holds attributes, no blocks")
+	}
+	for _, a := range inSourceOrder(body.Attributes) {
+		if r.varBlocks[a.Name] == nil {
+			r.noVariable(a.Name, a.NameRange)
+			continue
+		}
+		given[a.Name] = &givenValue{expr: a.Expr.(hclsyntax.Expression), from: name, place: a.Expr.Range()}
+	}
+}
+
+// givenVariable converts a value from outside to the variable's type. Text stands for itself where a string is wanted, else it is
+// read as HCL.
+func (r *reader) givenVariable(name string, typ cty.Type, given *givenValue) cty.Value {
+	value := cty.StringVal(given.text)
+	switch {
+	case given.expr != nil:
+		v, ok := r.eval(given.expr)
+		if !ok {
+			return cty.DynamicVal
+		}
+		value = v
+	case !typ.IsPrimitiveType() && typ != cty.DynamicPseudoType:
+		v, ok := r.evalText(given)
+		if !ok {
+			return cty.DynamicVal
+		}
+		value = v
+	}
+	converted, err := convert.Convert(value, typ)
+	if err != nil || converted.IsNull() {
+		r.add(given.place, CodeVariableValue, "", "variable %q is a %s, which %q is not", name, typ.FriendlyName(), given.text)
+		return cty.DynamicVal
+	}
+	return converted
+}
+
+// evalText evaluates a list, map or object from the command line or the environment.
+func (r *reader) evalText(given *givenValue) (cty.Value, bool) {
+	if !r.readable(given.place.Filename, []byte(given.text)) || !r.shallow(given.place.Filename, []byte(given.text)) {
+		return cty.DynamicVal, false
+	}
+	expr, found := hclsyntax.ParseExpression([]byte(given.text), given.place.Filename, hcl.InitialPos)
+	if found.HasErrors() {
+		r.addHCL(CodeVariableValue, `write a list as ["a", "b"] and a map as {a = 1}`, found)
+		return cty.DynamicVal, false
+	}
+	return r.eval(expr)
+}

@@ -1,0 +1,213 @@
+// Package hclfile loads files in HCL: variables, locals, functions, a schema of known names, and diagnostics that show the place.
+// It knows no job; jobspec/jobfile gives it the schema of one, and the daemons decode their configuration with [Decode].
+package hclfile
+
+import (
+	"bytes"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Limits of a file. The parser and the evaluator recurse and multiply, so what they are given is bounded first.
+const (
+	MaxFileBytes = 2 << 20 // a script of 1 MiB and its job fit
+	maxTokens    = 100_000
+	maxDepth     = 64      // of brackets, braces and templates within each other
+	maxSigns     = 16      // ! and - in front of one value
+	maxWork      = 8 << 20 // elements and bytes that all expressions of a file may produce, as estimated beforehand
+	maxLocals    = 1000
+	maxVariables = 256
+)
+
+// Options say where values come from. The zero value offers none: no files, no environment.
+type Options struct {
+	Vars      map[string]string                 // values by name; strongest
+	VarFiles  []string                          // files of values, read with ReadVarFile; a later one wins
+	Getenv    func(name string) (string, bool)  // ROTA_VAR_name, and env() for AllowEnv
+	AutoFiles []string                          // files of values that yield to the environment
+	AllowEnv  []string                          // names that env() may read
+	ReadFile  func(name string) ([]byte, error) // file() and script_file: name is clean, relative and without ".."
+	ReadVars  func(name string) ([]byte, error) // reads VarFiles and AutoFiles
+	Now       func() time.Time                  // for timestamp(); nil: time.Now
+	// Quantities are functions that turn a text with a unit into a number: duration("1h").
+	Quantities map[string]func(text string) (int64, error)
+}
+
+// Result is what is known of a decoded file besides its target.
+type Result struct {
+	places map[string]hcl.Range
+	whole  hcl.Range
+	reader *reader
+}
+
+type reader struct {
+	name    string
+	src     []byte
+	sources map[string][]byte
+	opts    Options
+	diags   Diagnostics
+	places  map[string]hcl.Range
+
+	scope     map[string]cty.Value // var and local
+	vars      map[string]cty.Value
+	locals    map[string]cty.Value
+	varBlocks map[string]*hclsyntax.Block
+	pending   map[string]*hclsyntax.Attribute // locals not yet computed
+	visiting  []string                        // locals being computed
+	functions *functions
+	work      int
+}
+
+// Load parses a file, evaluates its variables and locals, and stores the rest in target as schema says. It goes on after an error,
+// so that all are reported; target is only of use when the diagnostics are empty.
+func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, Diagnostics) {
+	r := &reader{
+		name: name, src: src, opts: opts, sources: map[string][]byte{name: src}, places: map[string]hcl.Range{},
+		vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
+		pending: map[string]*hclsyntax.Attribute{},
+	}
+	r.functions = newFunctions(r)
+	whole := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	if body := r.parse(name, src); body != nil {
+		whole = r.lastPlace()
+		rest := r.takeDeclarations(body)
+		r.evaluateDeclarations()
+		r.decodeBody(rest, schema, target, "")
+	}
+	return &Result{places: r.places, whole: whole, reader: r}, r.diags.inOrder()
+}
+
+// lastPlace is the end of the file's text, where what is missing altogether is reported.
+func (r *reader) lastPlace() hcl.Range {
+	text := bytes.TrimRight(r.src, " \t\r\n")
+	start := bytes.LastIndexByte(text, '\n') + 1
+	column := utf8.RuneCount(text[start:]) + 1
+	at := hcl.Pos{Line: bytes.Count(text, []byte("\n")) + 1, Column: column, Byte: len(text)}
+	return hcl.Range{Filename: r.name, Start: at, End: at}
+}
+
+// parse returns the file's body, or nil when there is no point in looking further.
+func (r *reader) parse(name string, src []byte) *hclsyntax.Body {
+	r.sources[name] = src
+	if !r.readable(name, src) {
+		return nil
+	}
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	r.sources[name] = src
+	if name == r.name {
+		r.src = src
+	}
+	if !r.shallow(name, src) {
+		return nil
+	}
+	file, found := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	if found.HasErrors() {
+		r.addHCL(CodeSyntax, syntaxHint(found), found)
+		return nil
+	}
+	return file.Body.(*hclsyntax.Body)
+}
+
+func syntaxHint(found hcl.Diagnostics) string {
+	for _, one := range found {
+		if one.Summary == "Missing newline after argument" || one.Summary == "Invalid number literal" {
+			return `a duration, a size and every other text stands in quotes: time_limit = "1h"`
+		}
+		if one.Summary == "Invalid template control keyword" {
+			return "write %%{ for a %{ that is meant literally"
+		}
+	}
+	return ""
+}
+
+func (r *reader) readable(name string, src []byte) bool {
+	start := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+	if len(src) > MaxFileBytes {
+		r.add(start, CodeLimit, "move data into files of their own", "the file has %d bytes; at most %d are read", len(src), MaxFileBytes)
+		return false
+	}
+	valid := utf8.Valid(src)
+	if valid && bytes.IndexByte(src, 0) < 0 {
+		return true
+	}
+	line, offset := 1, 0
+	for offset < len(src) {
+		c, size := utf8.DecodeRune(src[offset:])
+		if c == 0 || c == utf8.RuneError && size == 1 {
+			break
+		}
+		if c == '\n' {
+			line++
+		}
+		offset += size
+	}
+	column := utf8.RuneCount(src[bytes.LastIndexByte(src[:offset], '\n')+1:offset]) + 1
+	start.Start = hcl.Pos{Line: line, Column: column, Byte: offset}
+	start.End = start.Start
+	r.add(start, CodeEncoding, "save the file as UTF-8 text", "the file is not UTF-8 text")
+	return false
+}
+
+// shallow refuses what would make the recursive parser run deep.
+func (r *reader) shallow(name string, src []byte) bool {
+	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
+	if len(tokens) > maxTokens {
+		r.add(tokens[maxTokens].Range, CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
+		return false
+	}
+	depth, signs := 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			depth++
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
+			depth--
+		}
+		if t.Type == hclsyntax.TokenBang || t.Type == hclsyntax.TokenMinus {
+			signs++
+		} else {
+			signs = 0
+		}
+		if depth > maxDepth || signs > maxSigns {
+			r.add(t.Range, CodeLimit, "put parts of it into locals", "brackets or signs are nested more than %d and %d deep", maxDepth, maxSigns)
+			return false
+		}
+	}
+	return true
+}
+
+// At makes a diagnostic at the place where a path of the target's JSON was written, or at the nearest thing around it.
+func (f *Result) At(path, code, text, hint string) Diagnostic {
+	at := f.whole
+	for path != "" {
+		if place, ok := f.places[path]; ok {
+			at = place
+			break
+		}
+		path = parentPath(path)
+	}
+	before := len(f.reader.diags)
+	f.reader.diags = f.reader.diags[:0:0]
+	f.reader.add(at, code, hint, "%s", text)
+	made := f.reader.diags[0]
+	f.reader.diags = make(Diagnostics, before)
+	return made
+}
+
+func parentPath(path string) string {
+	for i := len(path) - 1; i >= 0; i-- {
+		if path[i] == '.' || path[i] == '[' {
+			return path[:i]
+		}
+	}
+	return ""
+}
+
+// Merge adds more to d and puts all in the order of the file.
+func (d Diagnostics) Merge(more Diagnostics) Diagnostics {
+	return append(d[:len(d):len(d)], more...).inOrder()
+}

@@ -1,0 +1,155 @@
+package hclfile
+
+import "fmt"
+
+// Block says what may stand in a block. Every name of the language is in it, those that are not honoured yet as well, so that a
+// mistyped name finds its neighbour and an unsupported one is refused by name.
+type Block struct {
+	Attrs  []Attr
+	Blocks []Nested
+	Free   func(target any) *map[string]string // set: any name is an attribute, and goes into this map (env, meta)
+}
+
+// Attr is one attribute of a block. Make one with [Field], [Text] or [Later].
+type Attr struct {
+	Name     string
+	Type     string // for messages and documentation
+	Default  string // for documentation
+	Doc      string
+	Required bool
+	Positive bool   // zero means "not written" in the target, so it cannot be asked for
+	Path     string // name in the target's JSON, when it is another
+	Refused  string // what to do instead; set: not honoured yet
+	into     func(target any) any
+	set      func(target any, text string, from Source) error
+}
+
+// Nested is a block inside a block.
+type Nested struct {
+	Name     string
+	Label    string // what its label is; "": none
+	Many     bool
+	Required bool
+	Doc      string
+	Refused  string
+	Body     *Block
+	// Enter returns the target for the block's content and the path of it within its parent's JSON.
+	Enter func(parent any, label string) (target any, path string)
+}
+
+// Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are two.
+type Quantity interface {
+	FromText(text string) error
+	Kind() string
+	Example(number string) string
+}
+
+// Source gives an attribute's setter what it may read.
+type Source interface {
+	// ReadFile reads a file that lies below the directory of the file being decoded.
+	ReadFile(name string) ([]byte, error)
+}
+
+// Field is an attribute that is stored in a field of T: a string, bool, integer, [Quantity], list, string map, or a pointer to a
+// string, bool or int where "not written" must be told from zero.
+func Field[T, F any](name string, field func(*T) *F) Attr {
+	return Attr{Name: name, Type: typeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
+}
+
+// Text is an attribute whose value, a string or a number, is read by set.
+func Text[T any](name, typ string, set func(target *T, text string, from Source) error) Attr {
+	return Attr{Name: name, Type: typ, set: func(target any, text string, from Source) error { return set(target.(*T), text, from) }}
+}
+
+// Later is an attribute that is known and refused; hint says what to do instead.
+func Later(name, hint string) Attr { return Attr{Name: name, Refused: orLater(hint)} }
+
+// LaterBlock is a block that is known and refused; hint says what to do instead.
+func LaterBlock(name, hint string) Nested { return Nested{Name: name, Refused: orLater(hint)} }
+
+func orLater(hint string) string {
+	if hint == "" {
+		return "leave it out"
+	}
+	return hint
+}
+
+// With returns a with what documentation says of it.
+func (a Attr) With(def, doc string) Attr {
+	a.Default, a.Doc = def, doc
+	return a
+}
+
+// AtLeastOne returns a such that zero is refused.
+func (a Attr) AtLeastOne() Attr {
+	a.Positive = true
+	return a
+}
+
+// Must returns a such that leaving it out is refused.
+func (a Attr) Must() Attr {
+	a.Required = true
+	return a
+}
+
+// As returns a with another name in the target's JSON.
+func (a Attr) As(path string) Attr {
+	a.Path = path
+	return a
+}
+
+func (a Attr) path() string {
+	if a.Path != "" {
+		return a.Path
+	}
+	return a.Name
+}
+
+func typeName(into any) string {
+	switch v := into.(type) {
+	case Quantity:
+		return v.Kind()
+	case *string, **string:
+		return "string"
+	case *bool, **bool:
+		return "bool"
+	case *int, **int, *int64:
+		return "int"
+	case *[]string:
+		return "list(string)"
+	case *[]int:
+		return "list(int)"
+	case *map[string]string:
+		return "map(string)"
+	}
+	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
+}
+
+func (b *Block) attr(name string) *Attr {
+	for i := range b.Attrs {
+		if b.Attrs[i].Name == name {
+			return &b.Attrs[i]
+		}
+	}
+	return nil
+}
+
+func (b *Block) block(name string) *Nested {
+	for i := range b.Blocks {
+		if b.Blocks[i].Name == name {
+			return &b.Blocks[i]
+		}
+	}
+	return nil
+}
+
+func (b *Block) names() []string {
+	var names []string
+	for i := range b.Attrs {
+		names = append(names, b.Attrs[i].Name)
+	}
+	for i := range b.Blocks {
+		names = append(names, b.Blocks[i].Name)
+	}
+	return names
+}

@@ -1,0 +1,185 @@
+package hclfile
+
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// takeDeclarations keeps the variable and locals blocks and returns a body with the rest.
+func (r *reader) takeDeclarations(body *hclsyntax.Body) *hclsyntax.Body {
+	rest := *body
+	rest.Blocks = nil
+	for _, b := range body.Blocks {
+		switch b.Type {
+		case "variable":
+			r.declareVariable(b)
+		case "locals":
+			r.declareLocals(b)
+		default:
+			rest.Blocks = append(rest.Blocks, b)
+		}
+	}
+	return &rest
+}
+
+func (r *reader) declareVariable(b *hclsyntax.Block) {
+	switch {
+	case len(b.Labels) != 1 || !hclsyntax.ValidIdentifier(b.Labels[0]):
+		r.add(b.DefRange(), CodeLabels, `write variable "name" { ... }`, "a variable has one label, its name")
+	case r.varBlocks[b.Labels[0]] != nil:
+		r.add(b.LabelRanges[0], CodeDuplicate, "keep one of them", "variable %q is declared twice", b.Labels[0])
+	case len(r.varBlocks) == maxVariables:
+		r.add(b.DefRange(), CodeLimit, "", "more than %d variables", maxVariables)
+	default:
+		r.varBlocks[b.Labels[0]] = b
+	}
+}
+
+func (r *reader) declareLocals(b *hclsyntax.Block) {
+	for _, inner := range b.Body.Blocks {
+		r.add(inner.DefRange(), CodeForm, "write "+inner.Type+" = { ... }", "locals holds attributes, no blocks")
+	}
+	for _, a := range inSourceOrder(b.Body.Attributes) {
+		switch {
+		case r.pending[a.Name] != nil:
+			r.add(a.NameRange, CodeDuplicate, "keep one of them", "local %q is set twice", a.Name)
+		case len(r.pending) == maxLocals:
+			r.add(a.NameRange, CodeLimit, "", "more than %d locals", maxLocals)
+		default:
+			r.pending[a.Name] = a
+		}
+	}
+}
+
+func inSourceOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
+	list := make([]*hclsyntax.Attribute, 0, len(attrs))
+	for _, a := range attrs {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b *hclsyntax.Attribute) int { return a.NameRange.Start.Byte - b.NameRange.Start.Byte })
+	return list
+}
+
+func (r *reader) evaluateDeclarations() {
+	given := r.givenValues()
+	names := make([]string, 0, len(r.varBlocks))
+	for name := range r.varBlocks {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	values := make(map[string]cty.Value, len(names))
+	for _, name := range names {
+		values[name] = r.variable(name, r.varBlocks[name], given[name])
+	}
+	r.vars = values
+	for _, name := range names {
+		r.validateVariable(name, r.varBlocks[name])
+	}
+	locals := make([]string, 0, len(r.pending))
+	for name := range r.pending {
+		locals = append(locals, name)
+	}
+	slices.Sort(locals)
+	for _, name := range locals {
+		r.local(name)
+	}
+}
+
+// variableSchema is what may stand in a variable block; its values are evaluated here and not stored in a target.
+var variableSchema = &Block{
+	Attrs: []Attr{
+		{Name: "type"}, {Name: "default"}, {Name: "description"}, Later("sensitive", "give secrets to the job by a file that only you can read"),
+	},
+	Blocks: []Nested{{Name: "validation", Many: true, Body: validationSchema}},
+}
+
+var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true}, {Name: "error_message", Required: true}}}
+
+func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) cty.Value {
+	r.checkNames(b.Body, variableSchema, b.DefRange())
+	typ := cty.DynamicPseudoType
+	if a := b.Body.Attributes["type"]; a != nil {
+		found := hcl.Diagnostics(nil)
+		if typ, found = typeexpr.TypeConstraint(a.Expr); found.HasErrors() {
+			r.addHCL(CodeVariable, "write string, number, bool, list(string), map(number) or the like", found)
+			return cty.DynamicVal
+		}
+	}
+	if given != nil {
+		return r.givenVariable(name, typ, given)
+	}
+	a := b.Body.Attributes["default"]
+	if a == nil {
+		r.add(b.DefRange(), CodeVariable, "give it with -var "+name+"=VALUE, in a -var-file, or as ROTA_VAR_"+name,
+			"variable %q has no value and no default", name)
+		return cty.DynamicVal
+	}
+	value, ok := r.eval(a.Expr)
+	if !ok {
+		return cty.DynamicVal
+	}
+	converted, err := convert.Convert(value, typ)
+	if err != nil {
+		r.add(a.Expr.Range(), CodeVariableValue, "", "the default of variable %q is not a %s: %v", name, typ.FriendlyName(), err)
+		return cty.DynamicVal
+	}
+	return converted
+}
+
+func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
+	if !r.vars[name].IsKnown() {
+		return
+	}
+	for _, v := range b.Body.Blocks {
+		if v.Type != "validation" {
+			continue
+		}
+		r.checkNames(v.Body, validationSchema, v.DefRange())
+		condition, message := v.Body.Attributes["condition"], v.Body.Attributes["error_message"]
+		if condition == nil || message == nil {
+			continue
+		}
+		ok, evaluated := r.eval(condition.Expr)
+		text, known := r.eval(message.Expr)
+		if !evaluated || !known {
+			continue
+		}
+		if ok.IsNull() || ok.Type() != cty.Bool {
+			r.add(condition.Expr.Range(), CodeType, "", "condition must be true or false")
+		} else if ok.False() {
+			r.add(condition.Expr.Range(), CodeVariableRule, asText(text), "variable %q has a value that is not allowed", name)
+		}
+	}
+}
+
+func asText(v cty.Value) string {
+	if s, err := convert.Convert(v, cty.String); err == nil && s.IsKnown() && !s.IsNull() {
+		return s.AsString()
+	}
+	return ""
+}
+
+// local returns a local's value, computing it and what it needs first.
+func (r *reader) local(name string) cty.Value {
+	if v, done := r.locals[name]; done {
+		return v
+	}
+	a := r.pending[name]
+	if slices.Contains(r.visiting, name) {
+		r.add(a.NameRange, CodeCycle, "break the circle", "local %q needs itself", name)
+		return cty.DynamicVal
+	}
+	r.visiting = append(r.visiting, name)
+	v, ok := r.eval(a.Expr)
+	r.visiting = r.visiting[:len(r.visiting)-1]
+	if !ok {
+		v = cty.DynamicVal
+	}
+	r.locals[name] = v
+	return v
+}

@@ -1,0 +1,154 @@
+// Package jobfile turns a job file in HCL into a jobspec.Job. docs/jobfile.md describes the language.
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+)
+
+// Diagnostics are all that is wrong with a job file, each with its place.
+type Diagnostics = hclfile.Diagnostics
+
+// Options say where a job file's values come from. The zero value offers nothing but the file itself.
+type Options struct {
+	Vars     map[string]string                 // -var name=value
+	VarFiles []string                          // -var-file, a later one wins
+	Getenv   func(name string) (string, bool)  // ROTA_VAR_name, and env(); os.LookupEnv in a command
+	AllowEnv []string                          // names that env() may read
+	Dir      string                            // the job file's directory: file(), script_file and *.auto.rotavars; "": none of them
+	ReadFile func(name string) ([]byte, error) // instead of reading below Dir
+	Now      func() time.Time                  // for timestamp(); nil: time.Now
+}
+
+// Parse reads a job file. The job has its defaults filled in and breaks no rule when the diagnostics are empty; it is nil otherwise.
+// filename is for the messages only.
+func Parse(filename string, src []byte, opts Options) (*jobspec.Job, Diagnostics) {
+	if strings.HasSuffix(filename, ".json") {
+		return nil, Diagnostics{{Code: hclfile.CodeUnsupported, File: filename, Text: "job files in JSON are not supported yet", Hint: "write HCL"}}
+	}
+	f := &file{job: &jobspec.Job{}}
+	result, diags := hclfile.Load(filename, src, fileSchema, f, opts.forHCL())
+	if noBody(diags) {
+		return nil, diags
+	}
+	for _, p := range f.job.Validate() {
+		if covered(diags, p) {
+			continue
+		}
+		diags = append(diags, result.At(p.Path, p.Code, p.Text, p.Hint))
+	}
+	if diags = diags.Merge(nil); diags.HasErrors() {
+		return nil, diags
+	}
+	f.job.Default()
+	return f.job, nil
+}
+
+// noBody reports whether the file was not understood at all, so that rules about its content would only confuse.
+func noBody(diags Diagnostics) bool {
+	return slices.ContainsFunc(diags, func(d hclfile.Diagnostic) bool {
+		switch d.Code {
+		case hclfile.CodeSyntax, hclfile.CodeEncoding, hclfile.CodeLimit, hclfile.CodeMissing, hclfile.CodeLabels:
+			return true
+		}
+		return false
+	})
+}
+
+// covered reports whether a rule is broken only because something before it could not be read: what is missing is then no news.
+func covered(diags Diagnostics, p jobspec.Problem) bool {
+	missing := p.Code == jobspec.CodeRequired || p.Code == jobspec.CodeProgram || p.Code == jobspec.CodeConflict
+	return missing && diags.HasErrors()
+}
+
+func (o Options) forHCL() hclfile.Options {
+	h := hclfile.Options{
+		Vars: o.Vars, VarFiles: o.VarFiles, Getenv: o.Getenv, AllowEnv: o.AllowEnv, Now: o.Now, ReadFile: o.ReadFile, ReadVars: readVars,
+		Quantities: map[string]func(string) (int64, error){"duration": readDuration, "size": readSize},
+	}
+	if o.Dir != "" {
+		h.AutoFiles, _ = filepath.Glob(filepath.Join(globEscape(o.Dir), "*.auto.rotavars")) // in order; the pattern is good
+		if h.ReadFile == nil {
+			h.ReadFile = func(name string) ([]byte, error) { return readBelow(o.Dir, name) }
+		}
+	}
+	return h
+}
+
+func globEscape(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+func readDuration(text string) (int64, error) {
+	d, err := jobspec.ParseSeconds(text)
+	return int64(d), err
+}
+
+func readSize(text string) (int64, error) {
+	b, err := jobspec.ParseSize(text)
+	return int64(b), err
+}
+
+func readVars(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readBounded(f)
+}
+
+// readBelow reads a file that lies below dir, also after its symbolic links are followed.
+func readBelow(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readBounded(f)
+}
+
+// readBounded reads a regular file, up to one byte more than a job file may have: a device or pipe would never end.
+func readBounded(f fs.File) ([]byte, error) {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", info.Name())
+	}
+	return io.ReadAll(io.LimitReader(f, hclfile.MaxFileBytes+1))
+}
+
+// ErrNotAJobFile is returned by [ReadFile] for something that cannot be a job file.
+var ErrNotAJobFile = errors.New("not a job file")
+
+// ReadFile reads a job file, "-" for stdin, and returns its text, the name for messages and the directory for [Options].
+func ReadFile(name string, stdin io.Reader) (src []byte, shown, dir string, err error) {
+	if name == "-" {
+		src, err = io.ReadAll(io.LimitReader(stdin, hclfile.MaxFileBytes+1))
+		return src, "<stdin>", ".", err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, "", "", err
+	}
+	if src, err = readBounded(f); err != nil {
+		return nil, "", "", fmt.Errorf("%w: %w", ErrNotAJobFile, err)
+	}
+	return src, name, filepath.Dir(name), nil
+}
