@@ -1,0 +1,149 @@
+// A stand-in for libnvidia-ml.so.1. What it tells is read, on every call, from the file named by ROTA_FAKE_NVML, with lines
+//   gpu UUID MODEL MINOR MIB ECC LOST     one for each GPU, in order; MODEL has _ for spaces
+//   proc INDEX PID                        a process on a GPU
+//   link INDEX INDEX                      an NVLink from one GPU to another
+//   xid INDEX CODE                        a critical error, told once
+//   hang                                  no call returns
+// Built with -DOLD it lacks what an old driver lacks.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include "nvml.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 16 };
+struct nvmlDevice_st { int index; };
+struct nvmlEventSet_st { int told; };
+
+struct gpu {
+	char uuid[80], model[80];
+	int minor, lost, processes, links;
+	unsigned long long mib, ecc;
+	unsigned pids[8];
+	int to[8];
+};
+struct world {
+	struct gpu gpus[MOST];
+	int count, xids, xid_gpu[8], xid_code[8];
+};
+static struct nvmlDevice_st handles[MOST];
+static struct nvmlEventSet_st events;
+
+static struct world look(void) {
+	struct world w;
+	memset(&w, 0, sizeof w);
+	const char *path = getenv("ROTA_FAKE_NVML");
+	FILE *f = path ? fopen(path, "r") : NULL;
+	char line[256];
+	while (f && fgets(line, sizeof line, f)) {
+		struct gpu g;
+		memset(&g, 0, sizeof g);
+		int a, b;
+		if (!strncmp(line, "hang", 4))
+			for (;;) pause();
+		if (w.count < MOST && sscanf(line, "gpu %79s %79s %d %llu %llu %d", g.uuid, g.model, &g.minor, &g.mib, &g.ecc, &g.lost) == 6) {
+			for (char *c = g.model; *c; c++)
+				if (*c == '_') *c = ' ';
+			handles[w.count].index = w.count;
+			w.gpus[w.count++] = g;
+		} else if (sscanf(line, "proc %d %d", &a, &b) == 2 && w.gpus[a].processes < 8) {
+			w.gpus[a].pids[w.gpus[a].processes++] = b;
+		} else if (sscanf(line, "link %d %d", &a, &b) == 2 && w.gpus[a].links < 8) {
+			w.gpus[a].to[w.gpus[a].links++] = b;
+		} else if (sscanf(line, "xid %d %d", &a, &b) == 2 && w.xids < 8) {
+			w.xid_gpu[w.xids] = a;
+			w.xid_code[w.xids++] = b;
+		}
+	}
+	if (f) fclose(f);
+	return w;
+}
+
+#define DEVICE(d)                                                              \
+	struct world w = look();                                               \
+	if (!(d).handle || (d).handle->index >= w.count) return NVML_ERROR_INVALID_ARGUMENT; \
+	struct gpu *g = &w.gpus[(d).handle->index];                            \
+	(void)g;
+#define ALIVE(d) DEVICE(d) if (g->lost) return NVML_ERROR_GPU_IS_LOST;
+
+nvmlReturn_t nvmlInit_v2(void) { look(); return NVML_SUCCESS; }
+nvmlReturn_t nvmlInitWithFlags(unsigned flags) { (void)flags; return nvmlInit_v2(); }
+nvmlReturn_t nvmlShutdown(void) { return NVML_SUCCESS; }
+const char *nvmlErrorString(nvmlReturn_t r) { return r == NVML_ERROR_GPU_IS_LOST ? "GPU is lost" : "failed"; }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *n) { *n = look().count; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned i, nvmlDevice_t *d) {
+	if (i >= (unsigned)look().count) return NVML_ERROR_INVALID_ARGUMENT;
+	d->handle = &handles[i];
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *d) {
+	struct world w = look();
+	for (int i = 0; i < w.count; i++)
+		if (!strcmp(uuid, w.gpus[i].uuid)) { d->handle = &handles[i]; return NVML_SUCCESS; }
+	return NVML_ERROR_NOT_FOUND;
+}
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *to, unsigned n) { DEVICE(d) snprintf(to, n, "%s", g->uuid); return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *to, unsigned n) { ALIVE(d) snprintf(to, n, "%s", g->model); return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned *to) { ALIVE(d) *to = g->minor; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *to) {
+	ALIVE(d)
+	to->total = g->mib << 20;
+	to->used = to->total / 4;
+	to->free = to->total - to->used;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned *n, nvmlProcessInfo_t *to) {
+	ALIVE(d)
+	unsigned room = *n;
+	*n = g->processes;
+	if (room < *n) return NVML_ERROR_INSUFFICIENT_SIZE;
+	for (unsigned i = 0; i < *n; i++) {
+		memset(&to[i], 0, sizeof to[i]);
+		to[i].pid = g->pids[i];
+	}
+	return NVML_SUCCESS;
+}
+
+#ifndef OLD
+nvmlReturn_t nvmlSystemGetDriverVersion(char *to, unsigned n) { snprintf(to, n, "570.1"); return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *to) { ALIVE(d) to->gpu = 42; to->memory = 25; return NVML_SUCCESS; }
+static void address(nvmlPciInfo_t *to, int i) {
+	memset(to, 0, sizeof *to);
+	to->bus = 0x10 + i;
+	snprintf(to->busId, sizeof to->busId, "00000000:%02X:00.0", to->bus);
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *to) { DEVICE(d) address(to, d.handle->index); return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t t, nvmlEccCounterType_t c, unsigned long long *to) {
+	(void)c;
+	ALIVE(d)
+	*to = t == NVML_MEMORY_ERROR_TYPE_UNCORRECTED ? g->ecc : 0;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned link, nvmlEnableState_t *to) { ALIVE(d) *to = (int)link < g->links; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned link, nvmlPciInfo_t *to) {
+	ALIVE(d)
+	if ((int)link >= g->links) return NVML_ERROR_NOT_SUPPORTED;
+	address(to, g->to[link]);
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *s) { s->handle = &events; return NVML_SUCCESS; }
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t s) { (void)s; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *to) { DEVICE(d) *to = nvmlEventTypeXidCriticalError; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types, nvmlEventSet_t s) { (void)types; (void)s; DEVICE(d) return NVML_SUCCESS; }
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t s, nvmlEventData_t *to, unsigned ms) {
+	for (unsigned waited = 0;; waited += 5) {
+		struct world w = look();
+		if (s.handle->told < w.xids) {
+			memset(to, 0, sizeof *to);
+			int i = s.handle->told++;
+			to->device.handle = &handles[w.xid_gpu[i]];
+			to->eventType = nvmlEventTypeXidCriticalError;
+			to->eventData = w.xid_code[i];
+			return NVML_SUCCESS;
+		}
+		if (waited >= ms) return NVML_ERROR_TIMEOUT;
+		usleep(5000);
+	}
+}
+#endif
