@@ -190,7 +190,8 @@ func (d *Daemon) Start() error {
 	defer out.Close()
 	argv := d.argv
 	if d.host != nil {
-		argv = append([]string{"ip", "netns", "exec", d.host.namespace}, argv...)
+		// Not `ip netns exec`, which hides /sys and with it the cgroups.
+		argv = append([]string{"nsenter", "--net=/run/netns/" + d.host.namespace}, argv...)
 	}
 	d.cmd = exec.Command(argv[0], argv[1:]...)
 	d.cmd.Stdout, d.cmd.Stderr = out, out
