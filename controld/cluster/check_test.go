@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestCheckFindsDamage damages a sound state in one way at a time: Check must say so.
+func TestCheckFindsDamage(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(w *world, run, pending *Job)
+		want   string
+	}{
+		{"a job charged too much", func(w *world, run, _ *Job) { run.Ledger.GPUMS++ }, "charged"},
+		{"a state without its attempt", func(w *world, run, _ *Job) { run.State = Configuring }, "do not agree"},
+		{"a pending job with an end", func(w *world, _, pending *Job) { pending.Seq = 9 }, "history"},
+		{"a step that is not allowed", func(w *world, run, _ *Job) {
+			next := *run
+			next.State = Pending
+			w.s.witness(&next, &Job{ID: run.ID, State: Completed})
+		}, "went from"},
+		{"a worker with another's GPU", func(w *world, run, _ *Job) { run.Live().Workers[1].Place = run.Live().Workers[0].Place }, "said to hold"},
+		{"part of a gang", func(w *world, run, _ *Job) { run.Live().Workers = run.Live().Workers[:1] }, "not whole"},
+		{"room taken by nobody", func(w *world, run, _ *Job) { w.s.v.grid.Take(2, run.Request, []int{0, 1}) }, "made anew"},
+		{"a claim of nobody", func(w *world, run, _ *Job) { w.s.v.grid.Claim(2, Vector{GPUs: 1000}) }, "claims on node"},
+		{"a node in no bucket", func(w *world, _, _ *Job) { w.s.v.grid.sort(2, false) }, "bucket"},
+		{"a job in no group", func(w *world, _, pending *Job) { w.s.dequeue(pending) }, "not in its group"},
+		{"a job that is not listed as live", func(w *world, run, _ *Job) { w.s.v.live.drop(int64(run.ID)) }, "index of live"},
+		{"a port with no owner", func(w *world, _, _ *Job) { w.s.ownHolding(2).ports = []int{20000} }, "said to hold"},
+		{"a reservation for a running job", func(w *world, run, _ *Job) {
+			w.s.v.reservations = append(w.s.v.reservations, &Reservation{Job: run.ID})
+		}, "does not wait"},
+		{"a forgotten key", func(w *world, _, _ *Job) { clear(w.s.keyAt) }, "keys"},
+		{"a job counted twice", func(w *world, _, _ *Job) { w.s.njobs++ }, "index of jobs"},
+	} {
+		w := newWorld(t)
+		for _, n := range []string{"n1", "n2", "n3"} {
+			w.node(n, 8)
+		}
+		run := w.job(w.running(2, []string{"n1", "n2"}))
+		w.must(SubmitJobs{Owner: alice, Key: "k", Jobs: []*jobspec.Job{run.Spec}})
+		pending := w.job(w.s.v.LastJob())
+		w.ok(w.s.Check())
+		c.damage(w, run, pending)
+		if err := w.s.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want something about %q", c.name, err, c.want)
+		}
+	}
+}
