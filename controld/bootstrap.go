@@ -115,11 +115,12 @@ func (d *daemon) controller(name string) (member.Peer, bool) {
 // admit adds controllers that gossip knows and the log does not as voters. It runs on the leader.
 func (d *daemon) admit(ctx context.Context) error {
 	for {
+		changed := d.peersChanged.wait()
 		d.admitOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.gossip.Changed():
+		case <-changed:
 		case <-time.After(5 * time.Second): // one that could not be added is tried again
 		}
 	}

@@ -32,10 +32,22 @@ func (c *contacts) heard(node string, now time.Time, down bool) {
 	}
 	c.last[node] = now
 	if down {
-		select {
-		case c.back <- struct{}{}:
-		default:
-		}
+		c.wake()
+	}
+}
+
+// nudge makes watchNodes look again.
+func (c *contacts) nudge() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wake()
+}
+
+// wake is called with mu held.
+func (c *contacts) wake() {
+	select {
+	case c.back <- struct{}{}:
+	default:
 	}
 }
 

@@ -35,19 +35,20 @@ type daemon struct {
 	gossip  *member.List
 	records *history.Store
 
-	guard     identity.Guard
-	users     identity.Users
-	machines  *http.Client // signs; for other controllers and nodes
-	operators map[string]bool
-	clock     logClock
-	leading   atomic.Bool // everything acknowledged has been applied and the loops of the leader run
-	contacts  contacts
-	samples   samples
-	waiting   waiting
-	metrics   *metrics
-	alive     context.Context // ends when the daemon stops; long polls and streams end with it
-	stopping  <-chan struct{} // closed then
-	wanted    atomic.Pointer[cluster.Config]
+	guard        identity.Guard
+	users        identity.Users
+	machines     *http.Client // signs; for other controllers and nodes
+	operators    map[string]bool
+	clock        logClock
+	leading      atomic.Bool // everything acknowledged has been applied and the loops of the leader run
+	contacts     contacts
+	samples      samples
+	waiting      waiting
+	metrics      *metrics
+	peersChanged broadcast       // gossip has news
+	alive        context.Context // ends when the daemon stops; long polls and streams end with it
+	stopping     <-chan struct{} // closed then
+	wanted       atomic.Pointer[cluster.Config]
 }
 
 // Run runs a controller until ctx ends or something fails that it cannot go on without. Jobs are not touched by either.
@@ -157,7 +158,7 @@ func (d *daemon) openGossip() error {
 		}
 	}
 	d.gossip, err = member.Open(member.Config{
-		Name: d.cfg.Name, Addr: addr, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.log, Fast: loopback(addr),
+		Name: d.cfg.Name, Addr: addr, Join: d.seeds(), Key: d.key.Sum("gossip"), Logger: d.log, Fast: loopback(addr),
 		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: Version},
 	})
 	if err != nil {
@@ -175,6 +176,7 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 		g.Go(func() error { return d.serve(ctx, l) })
 	}
 	g.Go(func() error { return d.gossip.Run(ctx) })
+	g.Go(func() error { return d.watchPeers(ctx) })
 	g.Go(func() error { return d.bootstrap(ctx) })
 	g.Go(func() error { return d.replica.Lead(ctx, d.lead) })
 	g.Go(func() error { return d.record(ctx) })
@@ -198,7 +200,10 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 func (d *daemon) close() error {
 	var errs []error
 	if d.gossip != nil {
-		errs = append(errs, d.gossip.Leave(time.Second), d.gossip.Shutdown())
+		if err := d.gossip.Leave(time.Second); err != nil { // the others notice by themselves
+			d.log.Debug("nobody was told that this controller goes", "error", err)
+		}
+		errs = append(errs, d.gossip.Shutdown())
 	}
 	if d.replica != nil {
 		errs = append(errs, d.replica.Shutdown())

@@ -128,10 +128,15 @@ func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 
 // configure proposes the configuration that this controller was given, whenever the log has another.
 func (d *daemon) configure(ctx context.Context) error {
+	var seen *cluster.Config
 	for {
 		changed := d.machine.changed.wait()
-		want := d.wanted.Load()
-		if want != nil && !reflect.DeepEqual(*want, *d.machine.view.Load().Config()) {
+		want, have := d.wanted.Load(), d.machine.view.Load().Config()
+		if have != seen {
+			seen = have
+			d.contacts.nudge() // the time after which a silent node is down may be another
+		}
+		if want != nil && want != have && !reflect.DeepEqual(*want, *have) {
 			if _, _, err := d.propose(ctx, cluster.SetConfig{Config: *want}); err != nil {
 				if lostLead(err) || ctx.Err() != nil {
 					return err

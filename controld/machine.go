@@ -31,7 +31,8 @@ type applied struct {
 	err   error // a refusal
 }
 
-// Apply carries out a group of proposals. A command that cannot be read ends the process: going on without it would make this
+// Apply carries out a group of proposals, each of which gets an index of its own: that of the state counts commands, not entries of the
+// log, so that every change of a job or node is told apart. It is the same on every replica. A command that cannot be read ends the process: going on without it would make this
 // replica differ from the others.
 func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 	m.mu.Lock()
@@ -42,7 +43,7 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 		if err != nil {
 			panic(fmt.Sprintf("controld: entry %d of the log cannot be read: %v. Is this version older than the other controllers'?", index, err))
 		}
-		value, err := m.state.Apply(index, entry)
+		value, err := m.state.Apply(m.state.Index()+1, entry)
 		var unknown *cluster.UnknownKindError
 		if errors.As(err, &unknown) {
 			panic(fmt.Sprintf("controld: entry %d of the log: %v. Install the version that the other controllers run", index, err))

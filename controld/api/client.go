@@ -210,8 +210,8 @@ func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) 
 		if (n+1)%len(c.endpoints) != 0 {
 			continue
 		}
-		if err := pause(ctx, backoff); err != nil {
-			return nil, err
+		if cause := pause(ctx, backoff); cause != nil {
+			return nil, c.lastError(cause, err)
 		}
 		backoff = min(2*backoff, 250*time.Millisecond)
 	}

@@ -1,0 +1,723 @@
+package controld
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func startOne(t *testing.T) *server {
+	t.Helper()
+	s := start(t, controller(t, "c1"))
+	leaderOf(t, []*server{s})
+	return s
+}
+
+func TestSubmitListAndGet(t *testing.T) {
+	s := startOne(t)
+	c := s.client(user(1000))
+	id, err := c.Submit(t.Context(), api.NewKey(), job("first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := c.SubmitAll(t.Context(), "", []*jobspec.Job{job("second"), job("third")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id != 1 || len(ids) != 2 || ids[0] != 2 || ids[1] != 3 {
+		t.Fatalf("ids are %d, %v; want 1, [2 3]", id, ids)
+	}
+	got, a, err := c.Job(t.Context(), 1, api.Read{Consistent: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Name != "first" || got.State != "PENDING" || got.User != "u1000" || got.Spec == nil || a.Index == 0 || got.Reason.Text == "" {
+		t.Errorf("job 1 is %+v at index %d", got, a.Index)
+	}
+	list, _, err := c.Jobs(t.Context(), api.JobFilter{User: "u1000", Limit: 2}, api.Read{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 2 || list.Next != "2" {
+		t.Fatalf("page 1 has %d items and next %q", len(list.Items), list.Next)
+	}
+	list, _, err = c.Jobs(t.Context(), api.JobFilter{Limit: 2, Page: list.Next}, api.Read{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 3 || list.Next != "" {
+		t.Fatalf("page 2 is %+v, %v", list, err)
+	}
+	for _, f := range []api.JobFilter{{User: "nobody"}, {States: []string{"R"}}, {Name: "x"}, {Class: "te"}, {IDs: []cluster.JobID{9}}} {
+		if list, _, err := c.Jobs(t.Context(), f, api.Read{}); err != nil || len(list.Items) != 0 {
+			t.Errorf("filter %+v selects %d jobs, %v", f, len(list.Items), err)
+		}
+	}
+	if list, _, err := c.Jobs(t.Context(), api.JobFilter{States: []string{"pending"}, IDs: []cluster.JobID{2, 3}}, api.Read{}); err != nil || len(list.Items) != 2 {
+		t.Errorf("ids and state select %d jobs, %v", len(list.Items), err)
+	}
+}
+
+func TestASubmissionIsRepeatedWithoutEffect(t *testing.T) {
+	s := startOne(t)
+	c := s.client(user(1000))
+	for range 3 {
+		if id, err := c.Submit(t.Context(), "key-1", job("once")); err != nil || id != 1 {
+			t.Fatalf("submit: %d, %v", id, err)
+		}
+	}
+	_, err := c.Submit(t.Context(), "key-1", job("other"))
+	wantProblem(t, err, api.CodeKeyReused)
+	if id, err := s.client(user(1001)).Submit(t.Context(), "key-1", job("other")); err != nil || id != 2 {
+		t.Fatalf("another user's key: %d, %v", id, err)
+	}
+	_, err = c.Submit(t.Context(), strings.Repeat("k", 65), job("long"))
+	wantProblem(t, err, api.CodeInvalid)
+	_, err = c.Submit(t.Context(), "a b", job("space"))
+	wantProblem(t, err, api.CodeInvalid)
+}
+
+// send posts text as it is and returns the problem.
+func send(t *testing.T, s *server, method, path, body string, header http.Header) (*api.Problem, *http.Response) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.addrs.HTTP+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if header != nil {
+		req.Header = header
+	}
+	resp, err := (&http.Client{Transport: &contract{t, http.DefaultTransport}}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &api.Problem{}
+	if resp.StatusCode >= 400 {
+		if err := json.Unmarshal(b, p); err != nil {
+			t.Fatalf("%s: %v", b, err)
+		}
+	}
+	return p, resp
+}
+
+func TestBadRequestsSayWhatIsWrong(t *testing.T) {
+	s := startOne(t)
+	text := func(j *jobspec.Job) string {
+		b, err := json.Marshal(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	unsupported := job("x")
+	unsupported.Groups = append(unsupported.Groups, unsupported.Groups[0])
+	unsupported.Groups[1].Name = "second"
+	badName := job("no good/name")
+	badQueue := job("x")
+	badQueue.Queue = "nowhere"
+	for _, c := range []struct{ what, method, path, body, code, says string }{
+		{"not JSON", "POST", "/v1/jobs", "{", api.CodeInvalid, "EOF"},
+		{"unknown field", "POST", "/v1/jobs", `{"name":"a","gruops":[]}`, api.CodeInvalid, `"gruops"`},
+		{"unknown field in a list", "POST", "/v1/jobs", `{"jobs":[{"name":"a","gpu":1}]}`, api.CodeInvalid, `"gpu"`},
+		{"wrong type", "POST", "/v1/jobs", `{"name":5}`, api.CodeInvalid, "string"},
+		{"trailing data", "POST", "/v1/jobs", text(job("x")) + "{}", api.CodeInvalid, "after its end"},
+		{"empty list", "POST", "/v1/jobs", `{"jobs":[]}`, api.CodeInvalid, "at least one"},
+		{"null job", "POST", "/v1/jobs", `{"jobs":[null]}`, api.CodeInvalid, "null"},
+		{"no groups", "POST", "/v1/jobs", `{"name":"a"}`, api.CodeInvalidJob, ""},
+		{"bad name", "POST", "/v1/jobs", text(badName), api.CodeInvalidJob, "name"},
+		{"no such queue", "POST", "/v1/jobs", text(badQueue), api.CodeInvalidJob, "nowhere"},
+		{"not honoured yet", "POST", "/v1/jobs", text(unsupported), api.CodeUnsupported, "not supported yet"},
+		{"no such job", "GET", "/v1/jobs/77", "", api.CodeNotFound, "77"},
+		{"not an id", "GET", "/v1/jobs/x", "", api.CodeInvalid, `"x"`},
+		{"no such route", "GET", "/v1/nothing", "", api.CodeNotFound, "/v1/nothing"},
+		{"no such parameter", "GET", "/v1/jobs?usr=a", "", api.CodeInvalid, `"usr"`},
+		{"no such state", "GET", "/v1/jobs?state=XX", "", api.CodeInvalid, `"XX"`},
+		{"bad wait", "GET", "/v1/jobs?after=1&wait=soon", "", api.CodeInvalid, "60s"},
+		{"bad limit", "GET", "/v1/jobs?limit=0", "", api.CodeInvalid, "limit"},
+		{"cancel of nothing", "POST", "/v1/jobs/99/cancel", "", api.CodeNotFound, "99"},
+		{"empty filter", "POST", "/v1/jobs/cancel", "{}", api.CodeInvalid, "every job"},
+		{"why of nothing", "GET", "/v1/jobs/99/why", "", api.CodeNotFound, "99"},
+		{"logs of nothing", "GET", "/v1/jobs/99/logs", "", api.CodeNotFound, "99"},
+		{"other name in the body", "POST", "/v1/nodes/n1/register", `{"node":{"name":"n2"}}`, api.CodeInvalid, "n2"},
+		{"unregistered node", "GET", "/v1/nodes/n1/allocs?boot_id=b", "", api.CodeNotFound, "n1"},
+		{"report of an unregistered node", "POST", "/v1/nodes/n1/report", `{"boot_id":"b"}`, api.CodeNotFound, "n1"},
+		{"empty plan", "POST", "/v1/plan", "{}", api.CodeInvalid, "job"},
+	} {
+		p, _ := send(t, s, c.method, c.path, c.body, nil)
+		if p.Code != c.code || !strings.Contains(p.Detail, c.says) {
+			t.Errorf("%s: got %q %q, want %q with %q", c.what, p.Code, p.Detail, c.code, c.says)
+		}
+	}
+}
+
+func TestTooMuchIsRefused(t *testing.T) {
+	s := startOne(t)
+	many := make([]*jobspec.Job, cluster.MaxJobsPerCall+1)
+	for i := range many {
+		many[i] = job("j" + strconv.Itoa(i))
+	}
+	_, err := s.client(user(1000)).SubmitAll(t.Context(), "k", many)
+	wantProblem(t, err, api.CodeTooLarge)
+	ids, err := s.client(user(1000)).SubmitAll(t.Context(), "k", many[1:])
+	if err != nil || len(ids) != cluster.MaxJobsPerCall {
+		t.Fatalf("%d jobs in one request: %d ids, %v", len(many)-1, len(ids), err)
+	}
+}
+
+func TestALongPollWakes(t *testing.T) {
+	s := startOne(t)
+	c := s.client(user(1000))
+	list, _, err := c.Jobs(t.Context(), api.JobFilter{}, api.Read{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		list *api.List[api.Job]
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		l, _, err := c.Jobs(t.Context(), api.JobFilter{}, api.Read{After: list.Index, Wait: time.Minute})
+		got <- answer{l, err}
+	}()
+	if _, err := c.Submit(t.Context(), "", job("wake")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case a := <-got:
+		if a.err != nil || len(a.list.Items) != 1 || a.list.Index <= list.Index {
+			t.Errorf("woke with %+v, %v", a.list, a.err)
+		}
+	case <-time.After(deadline):
+		t.Error("the poll was not woken")
+	}
+	before := time.Now()
+	if _, _, err := c.Jobs(t.Context(), api.JobFilter{}, api.Read{After: 1 << 40, Wait: 50 * time.Millisecond}); err != nil {
+		t.Error(err)
+	}
+	if d := time.Since(before); d < 50*time.Millisecond {
+		t.Errorf("the poll did not wait, but %v", d)
+	}
+	events, _, err := c.Events(t.Context(), 0, 0)
+	if err != nil || len(events.Items) == 0 || events.Items[0].Type != "submitted" || events.Items[0].Job != 1 {
+		t.Errorf("events: %+v, %v", events, err)
+	}
+}
+
+func TestOnlyTheOwnerCancels(t *testing.T) {
+	s := startOne(t)
+	owner, other := s.client(user(1000)), s.client(user(1001))
+	for _, name := range []string{"a", "b", "c", "d"} {
+		if _, err := owner.Submit(t.Context(), "", job(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := wantProblem(t, other.Cancel(t.Context(), 1, ""), api.CodeDenied)
+	if p.Status != http.StatusForbidden {
+		t.Errorf("status %d", p.Status)
+	}
+	for what, err := range map[string]error{
+		"hold": owner.Hold(t.Context(), 1, ""), "release": owner.Release(t.Context(), 1, ""), "cancel": owner.Cancel(t.Context(), 1, "enough"),
+		"cancel by root": s.client(user(0)).Cancel(t.Context(), 2, ""),
+	} {
+		if err != nil && what != "hold" && what != "release" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	wantProblem(t, owner.Cancel(t.Context(), 1, ""), api.CodeWrongState)
+	wantProblem(t, owner.Requeue(t.Context(), 3, ""), api.CodeWrongState)
+	resp, err := other.CancelMany(t.Context(), api.CancelRequest{User: "u1000"})
+	if err != nil || len(resp.Items) != 0 {
+		t.Errorf("another user cancelled %+v, %v", resp, err)
+	}
+	resp, err = other.CancelMany(t.Context(), api.CancelRequest{IDs: []cluster.JobID{3, 99}})
+	if err != nil || len(resp.Items) != 2 || resp.Items[0].Error.Code != api.CodeDenied || resp.Items[1].Error.Code != api.CodeNotFound {
+		t.Errorf("named ids: %+v, %v", resp, err)
+	}
+	resp, err = owner.CancelMany(t.Context(), api.CancelRequest{User: "u1000", States: []string{"PD"}})
+	if err != nil || len(resp.Items) != 2 || resp.Items[0].Error != nil {
+		t.Errorf("the owner cancelled %+v, %v", resp, err)
+	}
+}
+
+func TestHoldAndRelease(t *testing.T) {
+	s := startOne(t)
+	c := s.client(user(1000))
+	if _, err := c.Submit(t.Context(), "", job("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Hold(t.Context(), 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	newNode(t, s.addrs.HTTP, "n1", 0).run(t.Context())
+	why, _, err := c.Why(t.Context(), 1)
+	if err != nil || why.Reason.Code != string(cluster.ReasonHeldUser) {
+		t.Fatalf("why: %+v, %v", why, err)
+	}
+	if err := c.Release(t.Context(), 1, ""); err != nil {
+		t.Fatal(err)
+	}
+	waitState(t, c, 1, cluster.Completed)
+}
+
+func waitState(t *testing.T, c *api.Client, id cluster.JobID, want cluster.JobState) *api.Job {
+	t.Helper()
+	var last *api.Job
+	eventually(t, fmt.Sprintf("job %d in state %s", id, want), func() error {
+		j, _, err := c.Job(t.Context(), id, api.Read{})
+		if err != nil {
+			return err
+		}
+		if last = j; j.Code != want {
+			return fmt.Errorf("it is %s: %+v", j.Code, j.Reason)
+		}
+		return nil
+	})
+	return last
+}
+
+func TestAGangRunsToCompletionAndIntoTheHistory(t *testing.T) {
+	cfg := controller(t, "c1")
+	cfg.KeepRecords, cfg.KeepFor = 0, time.Hour
+	s := start(t, cfg)
+	leaderOf(t, []*server{s})
+	c := s.client(user(1000))
+	nodes := []*fakeNode{newNode(t, s.addrs.HTTP, "n1", 8), newNode(t, s.addrs.HTTP, "n2", 8)}
+	for _, n := range nodes {
+		n.run(t.Context())
+	}
+	gang := job("gang")
+	gang.Groups[0].Count, gang.Groups[0].Tasks[0].Resources.GPUs = 2, 8
+	plan, err := c.Plan(t.Context(), gang)
+	if err != nil || !plan.Starts || len(plan.Places) != 2 {
+		t.Fatalf("plan: %+v, %v", plan, err)
+	}
+	if _, err := c.Submit(t.Context(), "", gang); err != nil {
+		t.Fatal(err)
+	}
+	waitState(t, c, 1, cluster.Completed)
+	eventually(t, "the job in the history only", func() error {
+		if list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{}); err != nil || len(list.Items) != 0 {
+			return fmt.Errorf("the state has %d jobs, %v", len(list.Items), err)
+		}
+		return nil
+	})
+	j := waitState(t, c, 1, cluster.Completed)
+	if len(j.Attempts) != 1 || len(j.Nodes) != 2 || j.GPUs != 16 || j.Spec == nil {
+		t.Errorf("from the history: %+v", j)
+	}
+	hist, _, err := c.History(t.Context(), api.HistoryFilter{User: "u1000", States: []string{"COMPLETED"}, Since: time.Now().Add(-time.Hour)}, api.Read{})
+	if err != nil || len(hist.Items) != 1 || hist.Items[0].Name != "gang" {
+		t.Errorf("history: %+v, %v", hist, err)
+	}
+	wantProblem(t, c.Cancel(t.Context(), 1, ""), api.CodeWrongState)
+	for _, n := range nodes {
+		if len(n.starts) != 1 {
+			t.Errorf("node %s was given %v", n.node.Name, n.starts)
+		}
+	}
+	for what, get := range map[string]func() error{
+		"nodes":   func() error { _, _, err := c.Nodes(t.Context(), api.Read{}); return err },
+		"shares":  func() error { _, _, err := c.Shares(t.Context(), api.Read{}); return err },
+		"config":  func() error { _, _, err := c.Config(t.Context(), api.Read{}); return err },
+		"cluster": func() error { _, _, err := c.Cluster(t.Context()); return err },
+		"check": func() error {
+			ch, _, err := c.Check(t.Context())
+			if err == nil && !ch.OK {
+				err = fmt.Errorf("violations: %v", ch.Violations)
+			}
+			return err
+		},
+	} {
+		if err := get(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestWhatNoNodeCouldRunIsRefused(t *testing.T) {
+	s := startOne(t)
+	newNode(t, s.addrs.HTTP, "n1", 4).run(t.Context())
+	c := s.client(user(1000))
+	huge := job("huge")
+	huge.Groups[0].Tasks[0].Resources.GPUs = 16
+	_, err := c.Submit(t.Context(), "", huge)
+	p := wantProblem(t, err, api.CodeImpossible)
+	if !strings.Contains(p.Detail, "n1") {
+		t.Errorf("the nearest node is not named: %s", p.Detail)
+	}
+	elsewhere := job("elsewhere")
+	elsewhere.Workdir = "/nowhere/shared"
+	_, err = c.Submit(t.Context(), "", elsewhere)
+	p = wantProblem(t, err, api.CodeInvalidJob)
+	if !strings.Contains(p.Detail, "/tmp") {
+		t.Errorf("the shared paths are not listed: %s", p.Detail)
+	}
+}
+
+func TestRootIsRefusedUnlessAllowed(t *testing.T) {
+	cfg := controller(t, "c1")
+	cfg.AllowRootJobs = false
+	s := start(t, cfg)
+	leaderOf(t, []*server{s})
+	_, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
+	wantProblem(t, err, api.CodeDenied)
+	s.stop()
+	cfg = s.cfg
+	cfg.RootJobsAs = "nobody"
+	s = start(t, cfg)
+	leaderOf(t, []*server{s})
+	id, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, _, err := s.client(user(1)).Job(t.Context(), id, api.Read{}); err != nil || j.User != "nobody" || j.UID == 0 {
+		t.Errorf("the job belongs to %+v, %v", j, err)
+	}
+}
+
+func TestTheSocketKnowsItsPeer(t *testing.T) {
+	cfg := controller(t, "c1")
+	cfg.Socket = filepath.Join(t.TempDir(), "rota.sock")
+	s := start(t, cfg)
+	leaderOf(t, []*server{s})
+	c, err := api.Dial("unix:" + cfg.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	id, err := c.Submit(t.Context(), "", job("mine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, _, err := c.Job(t.Context(), id, api.Read{})
+	if err != nil || j.UID != uint32(os.Getuid()) {
+		t.Errorf("the job belongs to uid %d, %v", j.UID, err)
+	}
+	if err := Run(t.Context(), cfg2(t, cfg.Socket)); err == nil || !strings.Contains(err.Error(), cfg.Socket) {
+		t.Errorf("a second daemon on the socket: %v", err)
+	}
+}
+
+func cfg2(t *testing.T, socket string) Config {
+	cfg := controller(t, "c2")
+	cfg.Socket = socket
+	return cfg
+}
+
+func TestAStateDirectoryHasOneOwner(t *testing.T) {
+	s := startOne(t)
+	cfg := controller(t, "c1")
+	cfg.DataDir = s.cfg.DataDir
+	if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second daemon in the directory: %v", err)
+	}
+	cfg = controller(t, "c3")
+	cfg.HTTP = s.addrs.HTTP
+	if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "port in use") {
+		t.Errorf("a second daemon on the port: %v", err)
+	}
+}
+
+func TestARestartKeepsEverything(t *testing.T) {
+	s := startOne(t)
+	for i := range 20 {
+		if _, err := s.client(user(1000)).Submit(t.Context(), "", job(fmt.Sprint("j", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.stop()
+	s = start(t, s.cfg)
+	leaderOf(t, []*server{s})
+	list, _, err := s.client(user(1000)).Jobs(t.Context(), api.JobFilter{}, api.Read{Consistent: true})
+	if err != nil || len(list.Items) != 20 {
+		t.Errorf("after the restart there are %d jobs, %v", len(list.Items), err)
+	}
+}
+
+func TestMachinesNeedTheKey(t *testing.T) {
+	cfg := controller(t, "c1")
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.KeyFile = file
+	s := start(t, cfg)
+	leaderOf(t, []*server{s})
+	key, err := identity.ReadKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := dial(t, s.addrs.HTTP, user(1000), key)
+	if _, err := good.Submit(t.Context(), "k", job("signed")); err != nil {
+		t.Fatal(err)
+	}
+	bad := dial(t, s.addrs.HTTP, user(1000), identity.Key("another key of the right length"))
+	_, err = bad.Submit(t.Context(), "k2", job("forged"))
+	p := wantProblem(t, err, api.CodeUnauthorised)
+	if p.Status != http.StatusUnauthorized {
+		t.Errorf("status %d", p.Status)
+	}
+}
+
+func TestAListenerOffLoopbackNeedsAKey(t *testing.T) {
+	cfg := controller(t, "c1")
+	cfg.HTTP = "0.0.0.0:0"
+	err := Run(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "--cluster-key-file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSettingsTellEveryProblem(t *testing.T) {
+	err := Config{Name: "a/b", HTTP: "x", Raft: "127.0.0.1:99999", Gossip: "10.0.0.1:7072", BootstrapExpect: 2}.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"--name", "--data-dir", "--http", "--raft", "--gossip", "--bootstrap-expect", "--join"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is missing in: %v", want, err)
+		}
+	}
+}
+
+func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
+	servers := startThree(t, nil)
+	leader, followers := leaderOf(t, servers)
+	addrs := leader.addrs.HTTP
+	for _, f := range followers {
+		addrs += "," + f.addrs.HTTP
+	}
+	c := followers[0].client(user(1000))
+	id, err := c.Submit(t.Context(), "", job("through-a-follower"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || j.User != "u1000" {
+		t.Fatalf("the follower that took it does not show it: %+v, %v", j, err)
+	}
+	wantProblem(t, followers[1].client(user(1001)).Cancel(t.Context(), id, ""), api.CodeDenied)
+
+	all := dial(t, addrs, user(1000), nil)
+	acknowledged := submitWhile(t, all, func() { leader.stop() })
+	ids := map[cluster.JobID]bool{}
+	for _, id := range acknowledged {
+		if ids[id] {
+			t.Fatalf("id %d was given twice", id)
+		}
+		ids[id] = true
+	}
+	for _, f := range followers {
+		list := everyJob(t, f.client(user(1000)))
+		for _, id := range acknowledged {
+			if !list[id] {
+				t.Errorf("%s lost job %d, which was acknowledged", f.cfg.Name, id)
+			}
+		}
+	}
+	back := start(t, leader.cfg)
+	eventually(t, "the old leader to catch up", func() error {
+		if list := everyJob(t, back.client(user(1000))); len(list) < len(ids)+1 {
+			return fmt.Errorf("it has %d jobs of %d", len(list), len(ids)+1)
+		}
+		return nil
+	})
+}
+
+// submitWhile submits from several goroutines before, during and after f, and returns what was acknowledged. No submission may fail.
+func submitWhile(t *testing.T, c *api.Client, f func()) []cluster.JobID {
+	t.Helper()
+	var mu sync.Mutex
+	var acknowledged []cluster.JobID
+	const before, after = 50, 50
+	reached, disturbed := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			rest := after
+			for i := 0; rest > 0; i++ {
+				id, err := c.Submit(t.Context(), api.NewKey(), job(fmt.Sprintf("w%d-%d", w, i)))
+				if err != nil {
+					t.Errorf("submit: %v", err)
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, id)
+				if len(acknowledged) == before {
+					close(reached)
+				}
+				mu.Unlock()
+				select {
+				case <-disturbed:
+					rest--
+				default:
+				}
+			}
+		})
+	}
+	select {
+	case <-reached:
+	case <-time.After(deadline):
+		t.Error("nothing is acknowledged")
+	}
+	f()
+	close(disturbed)
+	wg.Wait()
+	return acknowledged
+}
+
+func everyJob(t *testing.T, c *api.Client) map[cluster.JobID]bool {
+	t.Helper()
+	ids := map[cluster.JobID]bool{}
+	page := ""
+	for {
+		var list *api.List[api.Job]
+		eventually(t, "a list of jobs", func() (err error) {
+			list, _, err = c.Jobs(t.Context(), api.JobFilter{All: true, Page: page}, api.Read{Consistent: true})
+			return err
+		})
+		for _, j := range list.Items {
+			ids[j.ID] = true
+		}
+		if page = list.Next; page == "" {
+			return ids
+		}
+	}
+}
+
+func TestAControllerFetchesTheHistoryItMissed(t *testing.T) {
+	servers := startThree(t, func(c *Config) { c.KeepRecords, c.KeepFor = 0, time.Hour })
+	_, followers := leaderOf(t, servers)
+	late := followers[0]
+	late.stop()
+	leader, _ := leaderOf(t, remove(servers, late))
+	c := leader.client(user(1000))
+	newNode(t, leader.addrs.HTTP, "n1", 0).run(t.Context())
+	const n = 30
+	for i := range n {
+		if _, err := c.Submit(t.Context(), api.NewKey(), job(fmt.Sprint("j", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all jobs to leave the state", func() error {
+		list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d are left", len(list.Items))
+		}
+		return err
+	})
+	back := start(t, late.cfg).client(user(1000))
+	eventually(t, "the whole history on the one that was down", func() error {
+		hist, _, err := back.History(t.Context(), api.HistoryFilter{}, api.Read{})
+		if err == nil && len(hist.Items) != n {
+			err = fmt.Errorf("it has %d of %d", len(hist.Items), n)
+		}
+		return err
+	})
+}
+
+func remove(servers []*server, s *server) []*server {
+	var rest []*server
+	for _, o := range servers {
+		if o != s {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
+	cfg := controller(t, "c1")
+	policy := cluster.DefaultConfig()
+	policy.NodeDownMS = 300
+	cfg.Cluster = &policy
+	s := start(t, cfg)
+	leaderOf(t, []*server{s})
+	c := s.client(user(1000))
+	n := newNode(t, s.addrs.HTTP, "n1", 0)
+	if _, err := n.c.Register(t.Context(), "n1", api.RegisterRequest{Node: n.node}); err != nil {
+		t.Fatal(err)
+	}
+	state := func(want string) func() error {
+		return func() error {
+			list, _, err := c.Nodes(t.Context(), api.Read{})
+			if err == nil && (len(list.Items) != 1 || list.Items[0].State != want) {
+				err = fmt.Errorf("nodes: %+v", list.Items)
+			}
+			return err
+		}
+	}
+	eventually(t, "the node down", state("down"))
+	n.run(t.Context())
+	eventually(t, "the node up", state("idle"))
+}
+
+func TestWithoutQuorumReadsAreMarkedStale(t *testing.T) {
+	servers := startThree(t, nil)
+	leader, followers := leaderOf(t, servers)
+	followers[0].stop()
+	leader.stop()
+	c := followers[1].client(user(1000))
+	eventually(t, "a stale answer", func() error {
+		_, a, err := c.Jobs(t.Context(), api.JobFilter{}, api.Read{})
+		if err == nil && a.Stale == 0 {
+			err = errors.New("it is not marked")
+		}
+		return err
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	_, err := c.Submit(ctx, "k", job("nobody"))
+	wantProblem(t, err, api.CodeNoLeader)
+}
+
+func TestTheDocumentIsServed(t *testing.T) {
+	s := startOne(t)
+	resp, err := http.Get("http://" + s.addrs.HTTP + "/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var doc struct {
+		OpenAPI string                    `json:"openapi"`
+		Paths   map[string]map[string]any `json:"paths"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.OpenAPI != "3.1.0" || doc.Paths["/v1/jobs"]["post"] == nil || doc.Paths["/v1/jobs/{id}/cancel"]["post"] == nil {
+		t.Errorf("document %s has paths %v", doc.OpenAPI, doc.Paths)
+	}
+	for path := range doc.Paths {
+		if strings.HasPrefix(path, internalPrefix) {
+			t.Errorf("%s is documented", path)
+		}
+	}
+	resp, err = http.Get("http://" + s.addrs.HTTP + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Contains(b, []byte("rota_leader 1")) {
+		t.Errorf("metrics: %v: %s", err, b)
+	}
+}
