@@ -100,10 +100,11 @@ func (w *world) fail(command string, asJSON bool, err error) int {
 // exitCode maps an error to the codes of the command.
 func exitCode(err error) int {
 	var usage *usageError
+	var file *fileError
 	var problem *api.Problem
 	var unreachable *api.UnreachableError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &file):
 		return exitUsage
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted
@@ -154,6 +155,10 @@ func ownCode(code int) int {
 
 // printError says on stderr what went wrong and what to do about it; as a problem in JSON where JSON was asked for.
 func (w *world) printError(asJSON bool, err error) {
+	var file *fileError
+	if errors.As(err, &file) && file.print(w, asJSON) == nil {
+		return
+	}
 	p := asProblem(err)
 	if asJSON {
 		b, encodeErr := json.Marshal(p)

@@ -60,11 +60,7 @@ func (w *world) validate(c *cli.Context) error {
 	}
 	bad := 0
 	for _, name := range c.Args().Slice() {
-		src, err := w.readJobFile(name)
-		if err == nil {
-			err = w.validateOne(name, src, c, asJSON)
-		}
-		if err != nil {
+		if err := w.validateOne(name, c, asJSON); err != nil {
 			bad++
 			w.printError(asJSON, err)
 		}
@@ -75,8 +71,8 @@ func (w *world) validate(c *cli.Context) error {
 	return nil
 }
 
-func (w *world) validateOne(name string, src []byte, c *cli.Context, asJSON bool) error {
-	job, err := w.parseJob(name, src, c)
+func (w *world) validateOne(name string, c *cli.Context, asJSON bool) error {
+	job, err := w.readJob(name, c)
 	if err != nil {
 		return err
 	}

@@ -129,11 +129,7 @@ func (w *world) attended(parent context.Context, client *api.Client, id cluster.
 		case <-signals:
 			w.cancelAttended(client, id)
 		}
-		select {
-		case <-ctx.Done():
-		case <-signals:
-			leave(errInterrupted)
-		}
+		w.secondSignal(ctx, signals, leave)
 	}()
 	job, err := w.follow(ctx, client, id)
 	if err != nil {
@@ -143,6 +139,25 @@ func (w *world) attended(parent context.Context, client *api.Client, id cluster.
 		return fmt.Errorf("job %d: %w", id, err)
 	}
 	return w.endWith(job)
+}
+
+// secondSignalAfter is how long after the first signal another one counts: timeout(1) and terminals may send one signal twice.
+const secondSignalAfter = 500 * time.Millisecond
+
+// secondSignal leaves when one more signal comes.
+func (w *world) secondSignal(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
+	first := w.now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			if w.now().Sub(first) >= secondSignalAfter {
+				leave(errInterrupted)
+				return
+			}
+		}
+	}
 }
 
 func (w *world) cancelAttended(client *api.Client, id cluster.JobID) {

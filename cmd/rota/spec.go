@@ -1,12 +1,200 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
-// parseJob reads a job file's text.
-func (w *world) parseJob(name string, src []byte, c *cli.Context) (*jobspec.Job, error) {
-	return nil, usagef("%s: this build cannot read job files", name)
+// fileError is what is wrong with a job file, place by place.
+type fileError struct {
+	name  string
+	diags jobfile.Diagnostics
+}
+
+// Error implements error.
+func (e *fileError) Error() string {
+	return fmt.Sprintf("%s: %s", e.name, count(len(e.diags), "mistake", "mistakes"))
+}
+
+// readJob reads and checks a job file, "-" for standard input.
+func (w *world) readJob(name string, c *cli.Context) (*jobspec.Job, error) {
+	if ext := path.Ext(name); ext == ".sh" || ext == ".sbatch" || ext == ".slurm" {
+		return nil, scriptError(name)
+	}
+	src, shown, dir, err := jobfile.ReadFile(name, w.stdin)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if strings.HasPrefix(string(src), "#!") {
+		return nil, scriptError(shown)
+	}
+	vars, err := assignments("-var", c.StringSlice("var"))
+	if err != nil {
+		return nil, err
+	}
+	job, diags := jobfile.Parse(shown, src, jobfile.Options{Vars: vars, VarFiles: c.StringSlice("var-file"), Dir: dir, Now: w.now,
+		Getenv: w.lookup, AllowEnv: splitList(c.String("allow-env"))})
+	if diags.HasErrors() {
+		return nil, &fileError{name: shown, diags: diags}
+	}
+	return job, nil
+}
+
+func unreadable(err error) error {
+	e := &usageError{text: fmt.Sprintf("job file: %v", err)}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.hint = "give the path of a job file, or - to read one from standard input"
+	}
+	return e
+}
+
+func scriptError(name string) error {
+	return &usageError{text: fmt.Sprintf("%s: batch scripts are not supported yet", name),
+		hint: fmt.Sprintf("write a job file whose task has script_file = %s; docs/jobfile.md shows how", strconv.Quote(filepath.Base(name)))}
+}
+
+// lookup finds a variable of the environment.
+func (w *world) lookup(name string) (string, bool) {
+	for _, entry := range w.environ() {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// print shows every mistake with its place; in JSON as a problem that has them as diagnostics too.
+func (e *fileError) print(w *world, asJSON bool) error {
+	if !asJSON {
+		return e.diags.WriteText(w.stderr, w.colour(w.stderr))
+	}
+	b, err := json.Marshal(struct {
+		*api.Problem
+		Diagnostics jobfile.Diagnostics `json:"diagnostics"`
+	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.diags})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.stderr, "%s\n", b)
+	return err
+}
+
+// jobOf reads the job file of c's argument and fills in what only the submit host knows.
+func (w *world) jobOf(c *cli.Context) (*jobspec.Job, error) {
+	if c.Args().Len() != 1 {
+		return nil, usagef("rota %s takes one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	job, err := w.readJob(c.Args().First(), c)
+	if err != nil {
+		return nil, err
+	}
+	if err := override(job, c); err != nil {
+		return nil, err
+	}
+	return job, w.fromHere(job)
+}
+
+// override puts the options of the command line over what the file says.
+func override(job *jobspec.Job, c *cli.Context) error {
+	setString(&job.Name, c.String("name"))
+	setString(&job.Queue, c.String("queue"))
+	setString(&job.Account, c.String("account"))
+	if class := c.String("class"); class != "" {
+		job.Class = jobspec.Class(class)
+	}
+	if text := c.String("time"); text != "" {
+		limit, err := parseLimit(text)
+		if err != nil {
+			return err
+		}
+		job.TimeLimit = limit
+	}
+	if c.IsSet("priority") {
+		n := c.Int("priority")
+		job.Priority = &n
+	}
+	job.Hold = job.Hold || c.Bool("hold")
+	return checkJob(job)
+}
+
+func setString(field *string, value string) {
+	if value != "" {
+		*field = value
+	}
+}
+
+// checkJob tests a job that was changed or made by the command line.
+func checkJob(job *jobspec.Job) error {
+	problems := job.Validate()
+	if len(problems) == 0 {
+		return nil
+	}
+	if len(problems) == 1 {
+		return &usageError{text: problems[0].Error()}
+	}
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = p.Error()
+	}
+	return &usageError{text: fmt.Sprintf("job %s breaks %d rules:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
+}
+
+// fromHere fills in the submit directory, host, and exported variables.
+func (w *world) fromHere(job *jobspec.Job) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the host name: %w", err)
+	}
+	job.SubmitDir, job.SubmitHost = dir, host
+	setString(&dir, job.Workdir)
+	job.Workdir = dir
+	job.ExportEnv = exported(job.Export, w.environ())
+	return nil
+}
+
+// exported picks the variables that match globs. Those of a job system, and tokens, need their exact name: a job that was submitted
+// from within another must not take itself for that one, and a secret must not slip through a star.
+func exported(globs, environ []string) map[string]string {
+	var out map[string]string
+	for _, entry := range environ {
+		name, value, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || !exports(globs, name) {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = value
+	}
+	return out
+}
+
+func exports(globs []string, name string) bool {
+	guarded := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "ROTA_") || strings.HasSuffix(name, "_TOKEN")
+	for _, glob := range globs {
+		if glob == name {
+			return true
+		}
+		if ok, err := path.Match(glob, name); err == nil && ok && !guarded {
+			return true
+		}
+	}
+	return false
 }

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -17,9 +13,6 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
-
-// maxJobFile bounds what is read of a job file.
-const maxJobFile = 1 << 20
 
 // jobCommands are those that start jobs and stay with them.
 func (w *world) jobCommands() []*cli.Command {
@@ -78,6 +71,7 @@ func varFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "var", Usage: "set a variable, `NAME=VALUE`"},
 		&cli.StringSliceFlag{Name: "var-file", Usage: "read variables from `FILE`"},
+		&cli.StringFlag{Name: "allow-env", Usage: "let the file read the variables `NAMES` with env()"},
 	}
 }
 
@@ -149,145 +143,6 @@ func (w *world) submitted(c *cli.Context, id cluster.JobID, asJSON bool) (err er
 		_, err = fmt.Fprintf(w.stdout, "Submitted batch job %d\n", id)
 	}
 	return err
-}
-
-// jobOf reads the job file of c's argument and fills in what only the submit host knows.
-func (w *world) jobOf(c *cli.Context) (*jobspec.Job, error) {
-	if c.Args().Len() != 1 {
-		return nil, usagef("rota %s takes one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
-	}
-	name := c.Args().First()
-	src, err := w.readJobFile(name)
-	if err != nil {
-		return nil, err
-	}
-	job, err := w.parseJob(name, src, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := override(job, c); err != nil {
-		return nil, err
-	}
-	return job, w.fromHere(job)
-}
-
-func (w *world) readJobFile(name string) ([]byte, error) {
-	if ext := path.Ext(name); ext == ".sh" || ext == ".sbatch" || ext == ".slurm" {
-		return nil, &usageError{text: fmt.Sprintf("%s: batch scripts are not supported yet", name),
-			hint: "write a job file with script_file = " + strconv.Quote(filepath.Base(name)) + "; docs/jobfile.md shows how"}
-	}
-	in := w.stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, &usageError{text: fmt.Sprintf("job file: %v", err)}
-		}
-		defer closeQuietly(f)
-		in = f
-	}
-	src, err := io.ReadAll(io.LimitReader(in, maxJobFile+1))
-	if err != nil {
-		return nil, &usageError{text: fmt.Sprintf("read job file: %v", err)}
-	}
-	if len(src) > maxJobFile {
-		return nil, usagef("job file %s is larger than 1 MiB: put data beside it and mount it", name)
-	}
-	if strings.HasPrefix(string(src), "#!") {
-		return nil, &usageError{text: fmt.Sprintf("%s is a script: batch scripts are not supported yet", name),
-			hint: "write a job file with script_file; docs/jobfile.md shows how"}
-	}
-	return src, nil
-}
-
-// override puts the options of the command line over what the file says.
-func override(job *jobspec.Job, c *cli.Context) error {
-	setString(&job.Name, c.String("name"))
-	setString(&job.Queue, c.String("queue"))
-	setString(&job.Account, c.String("account"))
-	if class := c.String("class"); class != "" {
-		job.Class = jobspec.Class(class)
-	}
-	if text := c.String("time"); text != "" {
-		limit, err := parseLimit(text)
-		if err != nil {
-			return err
-		}
-		job.TimeLimit = limit
-	}
-	if c.IsSet("priority") {
-		n := c.Int("priority")
-		job.Priority = &n
-	}
-	job.Hold = job.Hold || c.Bool("hold")
-	return checkJob(job)
-}
-
-func setString(field *string, value string) {
-	if value != "" {
-		*field = value
-	}
-}
-
-// checkJob tests a job that was changed or made by the command line.
-func checkJob(job *jobspec.Job) error {
-	problems := job.Validate()
-	if len(problems) == 0 {
-		return nil
-	}
-	if len(problems) == 1 {
-		return &usageError{text: problems[0].Error()}
-	}
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.Error()
-	}
-	return &usageError{text: fmt.Sprintf("job %s breaks %d rules:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
-}
-
-// fromHere fills in the submit directory, host, and exported variables.
-func (w *world) fromHere(job *jobspec.Job) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find the working directory: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("find the host name: %w", err)
-	}
-	job.SubmitDir, job.SubmitHost = dir, host
-	setString(&dir, job.Workdir)
-	job.Workdir = dir
-	job.ExportEnv = exported(job.Export, w.environ())
-	return nil
-}
-
-// exported picks the variables that match globs. Those that another job system set, and tokens, need their exact name.
-func exported(globs, environ []string) map[string]string {
-	var out map[string]string
-	for _, entry := range environ {
-		name, value, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || !exports(globs, name) {
-			continue
-		}
-		if out == nil {
-			out = make(map[string]string)
-		}
-		out[name] = value
-	}
-	return out
-}
-
-func exports(globs []string, name string) bool {
-	guarded := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "ROTA_") || strings.HasSuffix(name, "_TOKEN")
-	for _, glob := range globs {
-		if glob == name {
-			return true
-		}
-		if ok, err := path.Match(glob, name); err == nil && ok && !guarded {
-			return true
-		}
-	}
-	return false
 }
 
 // plan asks whether a job would start now.
