@@ -58,6 +58,36 @@ func (w *world) box(id container.ID) box {
 	return box{removed: true}
 }
 
+func (w *world) result(a *assigned) *cluster.WorkerReport {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return a.result
+}
+
+func (w *world) history(a *assigned) []cluster.WorkerState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return a.history
+}
+
+func (w *world) lastNode() cluster.Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes[len(w.nodes)-1]
+}
+
+func (w *world) notice(id container.ID) container.Notice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.notices[id]
+}
+
+func (w *world) isRetired(id container.ID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.retired[id]
+}
+
 func TestSingleWorkerRunsAtOnce(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		before := time.Now()
@@ -68,10 +98,10 @@ func TestSingleWorkerRunsAtOnce(t *testing.T) {
 		}
 		w.leave(wid(1), container.Exit{Code: 3, OOM: true})
 		synctest.Wait()
-		if a.result == nil || a.result.ExitCode != 3 || !a.result.OOM || !reflect.DeepEqual(a.history, []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
-			t.Fatalf("got %+v, %v", a.result, a.history)
+		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM || !reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
+			t.Fatalf("got %+v, %v", w.result(a), w.history(a))
 		}
-		if !w.box(wid(1)).removed || !w.retired[wid(1)] {
+		if !w.box(wid(1)).removed || !w.isRetired(wid(1)) {
 			t.Fatal("the container is still there")
 		}
 	})
@@ -102,7 +132,7 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		began := time.Now()
 		w.stop(wid(1), cluster.CauseTE, 30*time.Second)
 		settle(29 * time.Second)
-		n := w.notices[wid(1)]
+		n := w.notice(wid(1))
 		deadline, err := time.Parse(time.RFC3339, n.Deadline)
 		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 || deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
@@ -113,8 +143,8 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		w.kill()
 		w.start() // a new daemon neither signals again nor starts the clock again
 		settle(2 * time.Second)
-		if a.result == nil || a.result.Signal != 9 {
-			t.Fatalf("not killed at the end of its grace: %+v", a.result)
+		if w.result(a) == nil || w.result(a).Signal != 9 {
+			t.Fatalf("not killed at the end of its grace: %+v", w.result(a))
 		}
 		if b := w.box(wid(1)); len(b.signals) != 1 {
 			t.Fatalf("signalled %d times", len(b.signals))
@@ -128,8 +158,8 @@ func TestStopBeforeStart(t *testing.T) {
 		synctest.Wait()
 		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
 		settle(time.Second)
-		if a.result == nil || a.result.State != cluster.WorkerExited || a.result.Signal != 9 || w.box(wid(1)).starts != 0 {
-			t.Fatalf("got %+v", a.result)
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 || w.box(wid(1)).starts != 0 {
+			t.Fatalf("got %+v", w.result(a))
 		}
 	})
 }
@@ -140,8 +170,8 @@ func TestLostShimIsReported(t *testing.T) {
 		synctest.Wait()
 		w.loseShim(wid(1))
 		settle(time.Second)
-		if a.result == nil || a.result.State != cluster.WorkerFailed || !strings.Contains(a.result.Message, "shim") {
-			t.Fatalf("got %+v", a.result)
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerFailed || !strings.Contains(w.result(a).Message, "shim") {
+			t.Fatalf("got %+v", w.result(a))
 		}
 	})
 }
@@ -160,8 +190,8 @@ func TestExitWhileAway(t *testing.T) {
 		settle(time.Minute)
 		w.change(func() { w.down = false })
 		settle(time.Minute)
-		if a.result == nil || a.result.ExitCode != 7 || !w.box(wid(1)).removed {
-			t.Fatalf("got %+v", a.result)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || !w.box(wid(1)).removed {
+			t.Fatalf("got %+v", w.result(a))
 		}
 	})
 }
@@ -190,15 +220,15 @@ func TestFinishedIsNotRunAgain(t *testing.T) {
 		settle(time.Second)
 		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never heard
 		settle(time.Minute)
-		if a.result == nil || a.result.ExitCode != 7 || w.box(wid(1)).starts != 1 {
-			t.Fatalf("got %+v after %d starts", a.result, w.box(wid(1)).starts)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.box(wid(1)).starts != 1 {
+			t.Fatalf("got %+v after %d starts", w.result(a), w.box(wid(1)).starts)
 		}
 		w.kill()
 		w.change(func() { a.result = nil })
 		w.start()
 		settle(time.Minute)
-		if a.result == nil || a.result.ExitCode != 7 || w.box(wid(1)).starts != 1 {
-			t.Fatalf("after a restart: got %+v after %d starts", a.result, w.box(wid(1)).starts)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.box(wid(1)).starts != 1 {
+			t.Fatalf("after a restart: got %+v after %d starts", w.result(a), w.box(wid(1)).starts)
 		}
 	})
 }
@@ -208,11 +238,6 @@ func TestNextAttemptWaitsForTheLast(t *testing.T) {
 		first, second := wid(1), container.ID{Job: 1, Attempt: 2}
 		a := w.assign(first, true)
 		synctest.Wait()
-		killing := make(chan struct{})
-		w.mu.Lock()
-		w.boxes[first].state = container.Running
-		w.mu.Unlock()
-		close(killing)
 		w.change(func() { a.gone = true })
 		w.assign(second, true)
 		settle(time.Minute)
@@ -272,22 +297,22 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 		settle(time.Second)
 		w.leave(wid(1), container.Exit{})
 		settle(4 * time.Second)
-		if a.result != nil {
+		if w.result(a) != nil {
 			t.Fatal("the end was reported while a process was on the GPU")
 		}
 		settle(2 * time.Second)
-		last := w.nodes[len(w.nodes)-1]
-		if a.result == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy || !strings.Contains(last.GPUs[1].Problem, "4711") {
-			t.Fatalf("got %+v, GPUs %+v", a.result, last.GPUs)
+		last := w.lastNode()
+		if w.result(a) == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy || !strings.Contains(last.GPUs[1].Problem, "4711") {
+			t.Fatalf("got %+v, GPUs %+v", w.result(a), last.GPUs)
 		}
 		w.change(func() { delete(w.onGPU, "GPU-1") })
 		settle(time.Minute)
-		if last := w.nodes[len(w.nodes)-1]; !last.GPUs[1].Healthy {
+		if last := w.lastNode(); !last.GPUs[1].Healthy {
 			t.Fatalf("not given back: %+v", last.GPUs)
 		}
 		w.change(func() { w.gpus = w.gpus[1:] })
 		settle(time.Minute)
-		if last := w.nodes[len(w.nodes)-1]; len(last.GPUs) != 2 || last.GPUs[0].Healthy || last.GPUs[1].UUID != "GPU-1" {
+		if last := w.lastNode(); len(last.GPUs) != 2 || last.GPUs[0].Healthy || last.GPUs[1].UUID != "GPU-1" {
 			t.Fatalf("a lost GPU moves the others: %+v", last.GPUs)
 		}
 	})

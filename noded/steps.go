@@ -69,12 +69,24 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	}
 	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
 	done, ferr := a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	if ferr == nil {
+		a.clearFailed(ctx, id)
+	}
 	return func(w *worker) {
 		known(w)
 		if done != nil {
 			done(w)
 		}
 	}, ferr
+}
+
+// clearFailed drops what an attempt to make a container has left on disk. If a container came of it after all, it is found by the
+// next listing, killed and removed.
+func (a *Agent) clearFailed(ctx context.Context, id container.ID) {
+	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
+	if err != nil && !errors.Is(err, container.ErrLive) && !a.stopping() {
+		a.Log.Warn("cannot remove what is left of a failed launch", "job", id.Job, "alloc", id.String(), "err", err)
+	}
 }
 
 func (a *Agent) stopping() bool {

@@ -412,7 +412,7 @@ func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
 	return r.call(ctx, func() error {
 		if b := r.boxes[id]; b != nil && !b.removed {
 			if b.state != container.Exited && b.state != container.Lost {
-				r.t.Errorf("%v is removed while %s", id, b.state)
+				return container.ErrLive
 			}
 			if a := r.allocs[id]; a != nil && (a.result == nil && !a.gone) {
 				r.t.Errorf("%v is removed before its result is known", id)

@@ -37,6 +37,11 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 			if c.NArg() > 0 {
 				return fmt.Errorf("argument %q is not understood: everything is said by flags", c.Args().First())
 			}
+			if path := c.String("config"); path != "" {
+				if err := readFile(c, path); err != nil {
+					return err
+				}
+			}
 			cfg, err := config(c)
 			if err != nil {
 				return err
@@ -120,9 +125,6 @@ func config(c *cli.Context) (noded.Config, error) {
 		Cores: c.Int("cores"), SimGPUs: c.Int("sim-gpus"), CgroupRoot: c.String("cgroup-root"),
 		SharedPaths: c.StringSlice("shared-path"), Ports: c.String("ports"), KeyFile: c.String("cluster-key-file"),
 		ShimPath: c.String("shim"), InitPath: c.String("init"), WarmShims: c.Int("warm-shims"),
-	}
-	if c.String("config") != "" {
-		return cfg, fmt.Errorf("--config is not supported yet: use flags")
 	}
 	var err error
 	if s := c.String("memory"); s != "" {

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded"
+)
+
+// parse is the configuration that a command line comes to.
+func parse(t *testing.T, args ...string) (noded.Config, error) {
+	t.Helper()
+	var cfg noded.Config
+	app := &cli.App{Flags: flags(noded.DefaultConfig()), Writer: io.Discard, ErrWriter: io.Discard, Action: func(c *cli.Context) (err error) {
+		if path := c.String("config"); path != "" {
+			if err := readFile(c, path); err != nil {
+				return err
+			}
+		}
+		cfg, err = config(c)
+		return err
+	}}
+	err := app.RunContext(context.Background(), append([]string{"rota-noded"}, args...))
+	return cfg, err
+}
+
+func TestFlagsWinOverFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "node.hcl")
+	text := "name = \"n1\"\ncores = 4\nmemory = \"2GiB\"\njoin = [\"a:7072\", \"b:7072\"]\nlabel = { rack = \"r1\" }\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := parse(t, "--config", path, "--cores", "6", "--label", "rack=r2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.Labels["rack"] != "r2" || !reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
+		t.Fatalf("got %+v", cfg)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "node.hcl")
+	if err := os.WriteFile(path, []byte("coers = 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"cores", []string{"--config", path}},
+		{"--config", []string{"--config", path + ".missing"}},
+		{"--memory", []string{"--memory", "64"}},
+		{"KEY=VALUE", []string{"--label", "x"}},
+	} {
+		if _, err := parse(t, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: got %v, want something about %q", test.args, err, test.want)
+		}
+	}
+}
