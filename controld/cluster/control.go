@@ -108,6 +108,8 @@ func (s *State) release(j *Job, c ControlJobs) error {
 	next.Hold, next.Reason = NotHeld, Reason{}
 	if next.Eligible > s.v.at {
 		next.Reason = Reason{Code: ReasonBackoff, Until: next.Eligible}
+	} else {
+		next.Eligible = s.v.at // time spent on hold is no reason to be reserved for
 	}
 	s.put(&next)
 	s.emitJob(EventReleased, &next, "")
