@@ -50,7 +50,11 @@ type daemon struct {
 // Run is the node daemon. It returns nil when ctx ends; what runs on the node goes on running.
 func Run(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
-	if err := errors.Join(cfg.Validate(), refuse(cfg)); err != nil {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if err := refuse(cfg); err != nil {
+		dropCgroups(cfg.CgroupRoot)
 		return err
 	}
 	d := &daemon{cfg: cfg}
