@@ -170,6 +170,7 @@ func (d *daemon) openGossip() error {
 
 // run serves and leads until the first part fails or ctx ends.
 func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
+	told := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	d.alive, d.stopping = ctx, ctx.Done()
 	for _, l := range listeners {
@@ -178,7 +179,7 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 	g.Go(func() error { return d.gossip.Run(ctx) })
 	g.Go(func() error { return d.watchPeers(ctx) })
 	g.Go(func() error { return d.bootstrap(ctx) })
-	g.Go(func() error { return d.replica.Lead(ctx, d.lead) })
+	g.Go(func() error { return d.leadUntilStopped(ctx) })
 	g.Go(func() error { return d.record(ctx) })
 	g.Go(func() error { return d.reload(ctx) })
 	g.Go(func() error {
@@ -190,8 +191,17 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 		}
 	})
 	err := g.Wait()
-	if errors.Is(err, context.Canceled) || errors.Is(err, consensus.ErrStopped) {
+	if told.Err() != nil && (errors.Is(err, told.Err()) || errors.Is(err, context.Cause(told)) || errors.Is(err, context.Canceled)) {
 		return nil
+	}
+	return err
+}
+
+// leadUntilStopped leads whenever it is this controller's turn. When the log has failed, the reason is left to whoever waits for it.
+func (d *daemon) leadUntilStopped(ctx context.Context) error {
+	err := d.replica.Lead(ctx, d.lead)
+	if errors.Is(err, consensus.ErrStopped) {
+		d.pause(ctx, 2*time.Second)
 	}
 	return err
 }

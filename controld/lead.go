@@ -32,17 +32,24 @@ func (d *daemon) lead(ctx context.Context) error {
 		d.machine.changed.wake()
 		d.log.Info("not leading any more", "cause", context.Cause(ctx))
 	}()
+	for ctx.Err() == nil {
+		if err := d.rule(ctx); err != nil && !lostLead(err) && ctx.Err() == nil {
+			return err
+		}
+		d.pause(ctx, 20*time.Millisecond) // a write of unknown outcome does not always mean that leadership is lost
+	}
+	return nil
+}
+
+// rule runs the leader's loops until one of them fails or ctx ends.
+func (d *daemon) rule(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.schedule(ctx) })
 	g.Go(func() error { return d.watchNodes(ctx) })
 	g.Go(func() error { return d.trim(ctx) })
 	g.Go(func() error { return d.configure(ctx) })
 	g.Go(func() error { return d.admit(ctx) })
-	err := g.Wait()
-	if lostLead(err) {
-		return nil
-	}
-	return err
+	return g.Wait()
 }
 
 // lostLead reports whether err only says that this controller leads no more.

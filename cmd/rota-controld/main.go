@@ -36,6 +36,9 @@ func app(stderr io.Writer) *cli.App {
 		Name: "rota-controld", Usage: "control daemon of a Rota cluster", Version: controld.Version, HideHelpCommand: true,
 		ErrWriter: stderr, ExitErrHandler: func(*cli.Context, error) {}, // main says it once
 		DisableSliceFlagSeparator: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w (--help lists the flags)", err)
+		},
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Value: def.Name, Usage: "name of this controller, unique in the cluster"},
 			&cli.StringFlag{Name: "data-dir", Value: def.DataDir, Usage: "directory for log, snapshots and history"},

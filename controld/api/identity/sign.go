@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -113,7 +114,7 @@ func signature(key Key, r *http.Request, body []byte) []byte {
 	m := hmac.New(sha256.New, key)
 	write := func(s string) { fmt.Fprintf(m, "%d:%s\n", len(s), s) }
 	write(r.Method)
-	write(r.URL.EscapedPath())
+	write(cmp.Or(r.URL.EscapedPath(), "/")) // an empty path is sent as "/"
 	write(r.URL.RawQuery)
 	write(hex.EncodeToString(sum[:]))
 	for _, name := range []string{headerTime, headerNonce, headerFrom, headerUID, headerGID, headerGIDs, headerUser, headerHome,

@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// answers serves each answer in turn, the last for ever, and counts requests.
+func answers(t *testing.T, each ...http.HandlerFunc) (string, *atomic.Int32) {
+	t.Helper()
+	var n atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i := int(n.Add(1)) - 1
+		each[min(i, len(each)-1)](w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, &n
+}
+
+func problem(status int, code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"type":"t","title":"t","status":%d,"code":%q,"detail":"d"}`, status, code)
+	}
+}
+
+func submitted(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(HeaderIndex, "7")
+	io.WriteString(w, `{"ids":[5]}`)
+}
+
+func cut(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }
+
+func dialTest(t *testing.T, addr string, o Options) *Client {
+	t.Helper()
+	c, err := DialWith(addr, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestAKeyedSubmissionIsRepeatedUntilItIsAnswered(t *testing.T) {
+	for what, first := range map[string]http.HandlerFunc{
+		"no leader": problem(503, CodeNoLeader), "uncertain": problem(503, CodeUncertain), "cut off": cut,
+	} {
+		addr, n := answers(t, first, submitted)
+		id, err := dialTest(t, addr, Options{}).Submit(t.Context(), "k", &jobspec.Job{})
+		if err != nil || id != 5 || n.Load() < 2 {
+			t.Errorf("%s: %d, %v after %d requests", what, id, err, n.Load())
+		}
+	}
+}
+
+func TestWithoutAKeyNothingUncertainIsRepeated(t *testing.T) {
+	addr, n := answers(t, problem(503, CodeUncertain), submitted)
+	var p *Problem
+	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{}); !errors.As(err, &p) || p.Code != CodeUncertain || n.Load() != 1 {
+		t.Errorf("%v after %d requests", err, n.Load())
+	}
+	addr, n = answers(t, cut, submitted)
+	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{}); err == nil || n.Load() != 1 {
+		t.Errorf("%v after %d requests", err, n.Load())
+	}
+	addr, n = answers(t, problem(503, CodeNoLeader), submitted)
+	if _, err := dialTest(t, addr, Options{}).Submit(t.Context(), "", &jobspec.Job{}); err != nil || n.Load() != 2 {
+		t.Errorf("nothing was done, so it may be repeated: %v after %d requests", err, n.Load())
+	}
+}
+
+func TestTheNextAddressIsTried(t *testing.T) {
+	good, _ := answers(t, submitted)
+	c := dialTest(t, "127.0.0.1:1,unix:/nowhere/s, "+good, Options{})
+	if id, err := c.Submit(t.Context(), "", &jobspec.Job{}); err != nil || id != 5 {
+		t.Errorf("%d, %v", id, err)
+	}
+	if got := strings.Join(c.Addrs(), " "); got != "127.0.0.1:1 unix:/nowhere/s "+good {
+		t.Errorf("addresses %s", got)
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	c := dialTest(t, "127.0.0.1:1,unix:/nowhere/s", Options{Unreachable: 50 * time.Millisecond})
+	_, _, err := c.Nodes(t.Context(), Read{})
+	var u *UnreachableError
+	if !errors.As(err, &u) || len(u.Addrs) != 2 || !strings.Contains(err.Error(), "/nowhere/s") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestGivingUp(t *testing.T) {
+	addr, n := answers(t, problem(503, CodeNoLeader))
+	c := dialTest(t, addr, Options{RetryFor: 100 * time.Millisecond})
+	var p *Problem
+	if _, _, err := c.Nodes(t.Context(), Read{}); !errors.As(err, &p) || p.Code != CodeNoLeader || n.Load() < 2 {
+		t.Errorf("%v after %d requests", err, n.Load())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := dialTest(t, addr, Options{}).Nodes(ctx, Read{}); !errors.As(err, &p) || p.Code != CodeNoLeader {
+		t.Errorf("at the caller's deadline: %v", err)
+	}
+	addr, n = answers(t, problem(404, CodeNotFound))
+	if _, _, err := dialTest(t, addr, Options{}).Job(t.Context(), 1, Read{}); !errors.As(err, &p) || n.Load() != 1 {
+		t.Errorf("a refusal is not repeated: %v after %d", err, n.Load())
+	}
+}
+
+func TestAnswersThatAreNotOurs(t *testing.T) {
+	addr, _ := answers(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "proxy says no", http.StatusBadGateway) })
+	var p *Problem
+	if _, _, err := dialTest(t, addr, Options{}).Nodes(t.Context(), Read{}); !errors.As(err, &p) || !strings.Contains(p.Detail, "proxy says no") {
+		t.Errorf("got %v", err)
+	}
+	addr, _ = answers(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") })
+	if _, _, err := dialTest(t, addr, Options{}).Nodes(t.Context(), Read{}); err == nil || !strings.Contains(err.Error(), "/v1/nodes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for addr, ok := range map[string]bool{
+		"http://h:7070": true, "h:7070": true, "unix:/run/s": true, "unix:///run/s": true, "http://[::1]:7070,h:1": true,
+		"": false, ",": false, "unix:": false, "https://h:7070": false, "h": false, "http://h": false, "ftp://h:1": false,
+	} {
+		if _, err := Dial(addr); (err == nil) != ok {
+			t.Errorf("%q: %v", addr, err)
+		}
+	}
+}
+
+func TestDefaultAddr(t *testing.T) {
+	if _, err := os.Stat(DefaultSocket); err == nil {
+		t.Skip("a daemon runs on this machine: its socket comes first")
+	}
+	none := func(string) string { return "" }
+	t.Chdir(t.TempDir())
+	if got := DefaultAddr(none); got != "unix:"+DefaultSocket {
+		t.Errorf("nothing set: %q", got)
+	}
+	if err := os.Mkdir(".rota", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(".rota", "addr"), []byte("unix:/x/s\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := DefaultAddr(none); got != "unix:/x/s" {
+		t.Errorf("beside a cluster of rota dev: %q", got)
+	}
+	if got := DefaultAddr(func(string) string { return "http://h:1" }); got != "http://h:1" {
+		t.Errorf("ROTA_ADDR: %q", got)
+	}
+}
+
+func TestTime(t *testing.T) {
+	at := At(1_700_000_000_123)
+	b, err := at.MarshalJSON()
+	if err != nil || string(b) != `"2023-11-14T22:13:20.123Z"` {
+		t.Errorf("%s, %v", b, err)
+	}
+	var back Time
+	if err := back.UnmarshalJSON(b); err != nil || !back.Equal(at.Time) {
+		t.Errorf("%v, %v", back, err)
+	}
+	if At(0) != nil {
+		t.Error("no time has a value")
+	}
+}

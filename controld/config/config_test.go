@@ -1,0 +1,109 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+const example = `
+name             = "c1"
+http             = "10.0.0.1:7070"
+join             = ["10.0.0.2:7072", "10.0.0.3:7072"]
+bootstrap_expect = 3
+cluster_key_file = "/etc/rota/cluster.key"
+allow_root_jobs  = false
+operators        = ["alice"]
+
+cluster {
+  name = "alpha"
+}
+
+queue "default" {
+  max_time = "2d"
+}
+
+queue "short" {
+  default_class = "te"
+  default_time  = "30m"
+  te_max_gpus   = 4
+}
+
+policy {
+  reserve_after = "5m"
+  max_bypass    = 10
+}
+
+lease {
+  duration  = "2m"
+  node_down = "20s"
+}
+`
+
+func TestReadsSettingsAndPolicy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster.hcl")
+	if err := os.WriteFile(path, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *f.Name != "c1" || *f.BootstrapExpect != 3 || len(f.Join) != 2 || *f.AllowRootJobs || f.DataDir != nil || f.Operators[0] != "alice" {
+		t.Errorf("settings are %+v", f)
+	}
+	cfg := f.Replicated()
+	def := cluster.DefaultConfig()
+	want := def
+	want.ClusterName = "alpha"
+	want.Queues = map[string]cluster.Queue{"default": def.Queues["default"], "short": def.Queues["default"]}
+	q := want.Queues["default"]
+	q.MaxTime = 2 * 86400
+	want.Queues["default"] = q
+	q = want.Queues["short"]
+	q.DefaultClass, q.DefaultTime, q.TEMaxGPUs = "te", 1800, 4
+	want.Queues["short"] = q
+	if cfg.ClusterName != want.ClusterName || len(cfg.Queues) != 2 {
+		t.Errorf("got %+v, want %+v", cfg, want)
+	}
+	for name := range want.Queues {
+		if cfg.Queues[name] != want.Queues[name] {
+			t.Errorf("queue %s is %+v, want %+v", name, cfg.Queues[name], want.Queues[name])
+		}
+	}
+	if cfg.Policy.ReserveAfterMS != 300_000 || cfg.Policy.MaxBypass != 10 || cfg.Policy.MaxRequeues != def.Policy.MaxRequeues {
+		t.Errorf("policy is %+v", cfg.Policy)
+	}
+	if cfg.LeaseMS != 120_000 || cfg.MarginMS != def.MarginMS || cfg.NodeDownMS != 20_000 {
+		t.Errorf("lease is %d, margin %d, node_down %d", cfg.LeaseMS, cfg.MarginMS, cfg.NodeDownMS)
+	}
+}
+
+func TestAFileWithoutPolicyLeavesTheCluster(t *testing.T) {
+	f, err := Parse("c.hcl", []byte(`name = "c1"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg := f.Replicated(); cfg != nil {
+		t.Errorf("it describes %+v", cfg)
+	}
+}
+
+func TestMistakesAreShownWithTheirPlace(t *testing.T) {
+	for src, want := range map[string]string{
+		`nmae = "c1"`:                       `name`,
+		`bootstrap_expect = "three"`:        `bootstrap_expect`,
+		`queue "q" { max_time = 30 }`:       `max_time`,
+		`lease { duration = "soon" }`:       `duration`,
+		`name = `:                           `c.hcl:1`,
+		"http = \"a\"\npolicy { bypass=1 }": `c.hcl:2`,
+	} {
+		_, err := Parse("c.hcl", []byte(src))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "c.hcl:") {
+			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+	}
+}
