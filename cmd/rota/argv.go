@@ -3,23 +3,53 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
-// flagTable knows which flags a command has and which of them take a value.
-type flagTable map[string]bool
+// flagTable knows which flags a command has.
+type flagTable map[string]flagKind
+
+// flagKind is what follows a flag.
+type flagKind int
+
+const (
+	switchFlag flagKind = iota // nothing
+	textFlag
+	numberFlag
+)
 
 func tableOf(flags []cli.Flag) flagTable {
-	t := flagTable{"help": false, "h": false}
+	t := flagTable{"help": switchFlag, "h": switchFlag}
 	for _, f := range flags {
-		doc, ok := f.(cli.DocGenerationFlag)
 		for _, name := range f.Names() {
-			t[name] = ok && doc.TakesValue()
+			t[name] = kindOf(f)
 		}
 	}
 	return t
+}
+
+func kindOf(f cli.Flag) flagKind {
+	switch f.(type) {
+	case *cli.BoolFlag:
+		return switchFlag
+	case *cli.IntFlag, *cli.Uint64Flag:
+		return numberFlag
+	}
+	return textFlag
+}
+
+// check refuses what is no number where one is wanted.
+func (k flagKind) check(flag, value string) error {
+	if k != numberFlag {
+		return nil
+	}
+	if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+		return usagef("%s %s: a whole number is wanted", flag, value)
+	}
+	return nil
 }
 
 // commandLine collects one command's arguments while they are sorted.
@@ -79,12 +109,12 @@ func splitCommand(args []string) (before []string, name string, after []string, 
 			return before, a, args[i+1:], nil
 		}
 		flag, _, glued := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		takes, known := common[flag]
+		kind, known := common[flag]
 		if !known && flag != "version" && flag != "v" {
 			return nil, "", nil, usagef("unknown option %s before the command: options of a command follow it", a)
 		}
 		before = append(before, a)
-		if takes && !glued && i+1 < len(args) {
+		if kind != switchFlag && !glued && i+1 < len(args) {
 			i++
 			before = append(before, args[i])
 		}
@@ -124,36 +154,34 @@ func (l *commandLine) sort(args []string, ownCommand bool) error {
 
 // flag takes one flag, and its value from next if it has one. It returns how many of next it used.
 func (l *commandLine) flag(a string, next []string) (int, error) {
-	name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
-	takes, known := l.table[name]
-	if !known {
-		if short, value, ok := l.gluedShort(a); ok {
-			l.flags = append(l.flags, short, value)
-			return 0, nil
-		}
-		return 0, l.unknownFlag(a, name)
-	}
-	if name == "help" || name == "h" {
+	name, value, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+	kind, known := l.table[name]
+	switch {
+	case !known:
+		return 0, l.glued(a, name)
+	case name == "help" || name == "h":
 		l.help = true
 		return 0, nil
-	}
-	if !takes || hasValue {
+	case kind == switchFlag:
 		l.flags = append(l.flags, a)
 		return 0, nil
-	}
-	if len(next) == 0 {
+	case hasValue:
+		l.flags = append(l.flags, a)
+		return 0, kind.check(dashed(name), value)
+	case len(next) == 0:
 		return 0, usagef("%s needs a value: \"rota help %s\" shows how it is used", a, l.command.Name)
 	}
 	l.flags = append(l.flags, a, next[0])
-	return 1, nil
+	return 1, kind.check(a, next[0])
 }
 
-// gluedShort splits -N2 into -N and 2.
-func (l *commandLine) gluedShort(a string) (short, value string, ok bool) {
-	if strings.HasPrefix(a, "--") || len(a) < 3 || !l.table[a[1:2]] {
-		return "", "", false
+// glued takes -N2 as -N 2, and refuses what is no flag at all.
+func (l *commandLine) glued(a, name string) error {
+	if strings.HasPrefix(a, "--") || len(a) < 3 || l.table[a[1:2]] == switchFlag {
+		return l.unknownFlag(a, name)
 	}
-	return a[:2], a[2:], true
+	l.flags = append(l.flags, a[:2], a[2:])
+	return l.table[a[1:2]].check(a[:2], a[2:])
 }
 
 func (l *commandLine) unknownFlag(a, name string) error {
@@ -204,7 +232,10 @@ var slurmNames = map[string]string{
 
 // nearest returns the candidate with the fewest edits from word, or "" when none is near.
 func nearest(word string, candidates []string) string {
-	best, distance := "", max(2, len(word)/3)+1
+	best, distance := "", 3
+	if len(word) <= 4 {
+		distance = 2
+	}
 	for _, c := range candidates {
 		if len(c) < 2 {
 			continue

@@ -151,7 +151,7 @@ func queueTable(jobs []api.Job, full, utc bool) *table {
 		{title: "QUEUE", wide: true}, {title: "CLASS"}, {title: "ST"}, {title: "TIME", right: true}, {title: "LIMIT", right: true},
 		{title: "GPUS", right: true}, {title: "NODES", right: true}, {title: "PRI", right: true},
 		{title: "ATTEMPT", right: true, wide: true}, {title: "STEPS", right: true, wide: true}, {title: "SUBMITTED", wide: true},
-		{title: "REASON|NODELIST", least: 12},
+		{title: "REASON|NODELIST", least: 20},
 	}}
 	for i := range jobs {
 		j := &jobs[i]

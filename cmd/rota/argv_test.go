@@ -1,0 +1,92 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+func testWorld() *world {
+	return &world{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: os.Getenv, environ: os.Environ}
+}
+
+func TestReorder(t *testing.T) {
+	app := newApp(testWorld())
+	for _, c := range []struct{ in, want string }{
+		{"logs 3 -f", "logs -f -- 3"},
+		{"logs -f 3", "logs -f -- 3"},
+		{"logs 3 --tail 5 --follow", "logs --tail 5 --follow -- 3"},
+		{"submit f.hcl -var a=1", "submit -var a=1 -- f.hcl"},
+		{"submit -var=a=1 - --hold", "submit -var=a=1 --hold -- -"},
+		{"--addr http://h:1 queue --me", "queue --addr http://h:1 --me --"},
+		{"-o json queue", "queue -o json --"},
+		{"--utc hist", "hist --utc --"},
+		{"run -G 2 -- ls -l", "run -G 2 -- ls -l"},
+		{"run -G2 -N1 ls -l --addr x", "run -G 2 -N 1 -- ls -l --addr x"},
+		{"run -- -odd", "run -- -odd"},
+		{"run a -- b", "run -- a -- b"},
+		{"dev --nodes 2 -- rota queue -l", "dev --nodes 2 -- rota queue -l"},
+		{"cancel -- -3", "cancel -- -3"},
+		{"q -l", "queue -l --"},
+		{"queue -h", "help -- queue"},
+		{"--help", "help"},
+		{"-h", "help"},
+		{"--version", "version"},
+		{"cancel 1 --reason -f 2", "cancel --reason -f -- 1 2"},
+	} {
+		got, err := reorder(append([]string{"rota"}, strings.Fields(c.in)...), app)
+		if err != nil {
+			t.Errorf("%s: %v", c.in, err)
+			continue
+		}
+		if text := strings.Join(got[1:], " "); text != c.want {
+			t.Errorf("%s: got %q, want %q", c.in, text, c.want)
+		}
+	}
+}
+
+func TestWrongCommandLines(t *testing.T) {
+	s := session{t: t, addr: "http://127.0.0.1:1"}
+	var all strings.Builder
+	for _, c := range []string{
+		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
+		"status", "status seven", "hold", "wait", "run", "run -G two ls", "run --mem lots ls", "run --time never ls", "run --env A ls", "run -N 0 ls", "submit", "submit a b",
+		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o yaml", "nodes -o jsn", "hist -S someday", "hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
+		"--frobnicate queue", "--utc", "dev --controllers 2", "dev --nodes 0", "queue --addr ftp://x", "events -j none", "plan", "logs 3 -o json", "submit x.sh -o json",
+	} {
+		got := s.run(strings.Fields(c)...)
+		want := exitUsage
+		if strings.HasPrefix(c, "run") || strings.HasPrefix(c, "wait") {
+			want = ownUsage
+		}
+		if got.code != want || got.stdout != "" || got.stderr == "" {
+			t.Errorf("rota %s: code %d, want %d; stdout %q", c, got.code, want, got.stdout)
+		}
+		all.WriteString("$ rota " + c + "\n" + got.stderr + "\n")
+	}
+	golden(t, "usage.txt", all.String())
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	s := session{t: t}
+	var all strings.Builder
+	all.WriteString(s.run("help").stdout)
+	for _, c := range newApp(testWorld()).Commands {
+		got := s.run(c.Name, "--help")
+		if got.code != 0 || !strings.Contains(got.stdout, "Usage: rota "+c.Name) {
+			t.Errorf("rota %s --help: %d %s", c.Name, got.code, got.stdout+got.stderr)
+		}
+		all.WriteString("\n" + got.stdout)
+	}
+	golden(t, "help.txt", all.String())
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"queue", "cancel", "status", "nodes"}
+	for word, want := range map[string]string{"quue": "queue", "cancle": "cancel", "stauts": "status", "node": "nodes", "xyzzy": "", "": ""} {
+		if got := nearest(word, names); got != want {
+			t.Errorf("nearest to %q: %q, want %q", word, got, want)
+		}
+	}
+}

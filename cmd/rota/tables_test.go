@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func at(text string) *api.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return &api.Time{Time: t}
+}
+
+func list[T any](kind string, items ...T) api.List[T] {
+	return api.List[T]{APIVersion: api.Version, Kind: kind, Index: 42, Items: items}
+}
+
+// sampleJobs has what makes tables hard: long names, wide lists, reasons, other alphabets, and escape sequences.
+func sampleJobs() []api.Job {
+	base := api.Job{User: "ada", UID: 1000, Account: "vision", Queue: "default", Class: jobspec.BE, Priority: 50, Workers: 1,
+		TimeLimit: 86400, Submitted: at("2026-11-21T08:00:00Z")}
+	running, waiting, long, done, dead := base, base, base, base, base
+	running.ID, running.Name, running.State, running.Code, running.Started = 7, "train", "RUNNING", cluster.Running, at("2026-11-21T08:00:05Z")
+	running.Elapsed, running.GPUs, running.Workers, running.Steps = 3725, 32, 4, 1200
+	running.Nodes, running.Attempt = []string{"gpu01", "gpu02", "gpu03", "gpu07"}, 1
+	running.Attempts = []api.Attempt{{N: 1, Start: running.Started, Nodes: running.Nodes}}
+	waiting.ID, waiting.Name, waiting.State, waiting.Code = 8, "größe-测试", "PENDING", cluster.Pending
+	waiting.Reason = api.Reason{Code: "Resources", Text: "no node has enough free for one worker"}
+	waiting.GPUs, waiting.Class, waiting.TimeLimit = 1, jobspec.TE, 3600
+	long.ID, long.Name, long.State, long.Code = 1234567, strings.Repeat("very-", 12)+"long", "PENDING", cluster.Pending
+	long.User, long.Account, long.GPUs, long.Workers = "a-user-with-a-long-name", "an-account-with-a-long-name", 4096, 512
+	long.Reason, long.TimeLimit, long.Elapsed = api.Reason{Code: "Reservation", Text: "waits behind job 8"}, 30*86400, 12*86400+3661
+	done.ID, done.Name, done.State, done.Code, done.Ended = 3, "done\x1b[31m", "COMPLETED", cluster.Completed, at("2026-11-21T09:00:00Z")
+	done.Started, done.Elapsed, done.GPUs, done.GPUSeconds, done.Nodes, done.Attempt = at("2026-11-21T08:30:00Z"), 1800, 8, 14400, []string{"gpu01"}, 2
+	dead.ID, dead.Name, dead.State, dead.Code, dead.Ended = 4, "dead", "OUT_OF_MEMORY", cluster.OutOfMemory, at("2026-11-21T09:10:00Z")
+	dead.Signal, dead.Nodes, dead.Reason = 9, []string{"gpu02"}, api.Reason{Code: "OutOfMemory", Text: "it used more memory than it had asked for"}
+	return []api.Job{running, waiting, long, done, dead}
+}
+
+func sampleNodes() []api.Node {
+	gpu := func(job cluster.JobID) api.NodeGPU {
+		return api.NodeGPU{UUID: "GPU-1", Model: "NVIDIA H200", Memory: 141 * jobspec.GiB, Healthy: true, Job: job}
+	}
+	return []api.Node{
+		{Name: "gpu01", State: "mix", Cores: 128, CoresUsed: 64, Memory: 1 << 40, MemoryUsed: 1536 * jobspec.MiB, GPUs: []api.NodeGPU{gpu(7), gpu(0)},
+			GPUsUsed: 1, Jobs: []cluster.JobID{7, 9}, Version: "0.1.0", LastSeen: at("2026-11-21T11:59:59Z"), SharedPaths: []string{"/home", "/data"}},
+		{Name: "a-node-with-a-very-long-name-indeed.example.com", State: "down", Reason: "not heard of for 20 s, and its reason is long too", Cores: 2, Memory: 4 * jobspec.GiB},
+	}
+}
+
+func sampleCluster(t *testing.T) *answers {
+	jobs := sampleJobs()
+	a := newAnswers(t)
+	a.give("GET /v1/jobs", list("JobList", jobs[:3]...))
+	a.give("GET /v1/history", list("JobList", jobs[4], jobs[3]))
+	a.give("GET /v1/nodes", list("NodeList", sampleNodes()...))
+	a.give("GET /v1/shares", list("ShareList", api.Share{Account: "vision", Jobs: 12, Running: 3, GPUs: 32, Share: 667}))
+	a.give("GET /v1/events", list("EventList", api.Event{Index: 5, At: at("2026-11-21T08:00:05Z"), Type: "assigned", Job: 7, Attempt: 1},
+		api.Event{Index: 6, At: at("2026-11-21T08:00:06Z"), Type: "node-down", Node: "gpu01"},
+		api.Event{Index: 9, At: at("2026-11-21T08:10:06Z"), Type: "ended", Job: 7, Attempt: 1, Cause: cluster.CauseTE, For: 8}))
+	one := jobs[0]
+	one.Attempts = append([]api.Attempt{{N: 1, Start: at("2026-11-20T08:00:05Z"), End: at("2026-11-20T09:00:05Z"), Nodes: []string{"gpu09"}, Signal: 15,
+		Cause: cluster.CauseTE}}, api.Attempt{N: 2, Start: one.Started, Nodes: one.Nodes})
+	one.Preemptions.TE = 1
+	one.Spec = &jobspec.Job{Name: "train", Groups: []jobspec.Group{{Name: "main", Count: 4, Tasks: []jobspec.Task{{Name: "main",
+		Script: "#!/bin/bash\necho hi\n", Launch: &jobspec.Launch{Type: "torchrun"}, Resources: jobspec.Resources{Cores: 16, Memory: 64 * jobspec.GiB, GPUs: 8}}}}}}
+	a.give("GET /v1/jobs/7", one)
+	a.give("GET /v1/jobs/8/why", api.Why{ID: 8, Reason: jobs[1].Reason, Ahead: 2, Advice: "ask for fewer GPUs",
+		Funnel: []api.FunnelStep{{What: "are up", Nodes: 12}, {What: "have 1 free GPU", Nodes: 0}}})
+	a.give("GET /v1/check", api.Check{OK: true, Index: 42})
+	return a
+}
+
+func TestTables(t *testing.T) {
+	s := session{t: t, addr: sampleCluster(t).URL}
+	commands := []string{
+		"queue", "queue -o wide", "queue -o csv", "queue -o name", "queue --no-header", "queue -l", "nodes", "nodes -o wide", "nodes -o csv",
+		"hist", "hist -o wide", "hist -o name", "share", "events", "events -j 7", "events --type node-down", "status 7", "why 8", "check",
+	}
+	var all strings.Builder
+	for _, c := range commands {
+		got := s.run(append(strings.Fields(c), "--utc")...)
+		if got.code != 0 || got.stderr != "" {
+			t.Errorf("rota %s: code %d, stderr %q", c, got.code, got.stderr)
+		}
+		all.WriteString("$ rota " + c + "\n" + got.stdout + "\n")
+	}
+	golden(t, "tables.txt", all.String())
+}
+
+func TestTablesKeepWithinTheirWidth(t *testing.T) {
+	s := session{t: t, addr: sampleCluster(t).URL}
+	for _, command := range []string{"queue", "nodes", "hist", "share", "events"} {
+		for _, line := range strings.Split(s.run(command).stdout, "\n") {
+			if n := utf8.RuneCountInString(line); n > tableWidth {
+				t.Errorf("rota %s prints %d characters: %s", command, n, line)
+			}
+			if strings.ContainsRune(line, '\x1b') {
+				t.Errorf("rota %s passes an escape sequence on: %q", command, line)
+			}
+		}
+	}
+}
+
+func TestJSONIsWhatTheAPISays(t *testing.T) {
+	s := session{t: t, addr: sampleCluster(t).URL}
+	want := list("JobList", sampleJobs()[:3]...)
+	var got api.List[api.Job]
+	out := s.run("queue", "-o", "json")
+	if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
+		t.Fatalf("%v in %s", err, out.stdout)
+	}
+	a, _ := json.Marshal(want)
+	b, _ := json.Marshal(got)
+	if string(a) != string(b) {
+		t.Errorf("got %s\nwant %s", b, a)
+	}
+}
+
+func TestPagesAreJoined(t *testing.T) {
+	a := newAnswers(t)
+	a.on("GET /v1/jobs", pagesOf(sampleJobs()[:3]))
+	got := session{t: t, addr: a.URL}.run("queue", "-o", "name")
+	if got.stdout != "7\n8\n1234567\n" {
+		t.Errorf("got %q, %s", got.stdout, got.stderr)
+	}
+}
