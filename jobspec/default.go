@@ -60,7 +60,7 @@ func (t *Task) Default() {
 // Default fills in what was not asked for: one core, 4 GiB a core, and half of the memory for /dev/shm and /tmp each.
 func (r *Resources) Default() {
 	orElse(&r.Cores, 1)
-	orElse(&r.Memory, Bytes(r.Cores)*DefaultMemoryPerCore)
+	orElse(&r.Memory, Bytes(max(r.Cores, 1))*DefaultMemoryPerCore)
 	orElse(&r.Shm, r.Memory/2)
 	orElse(&r.Tmp, r.Memory/2)
 }

@@ -27,8 +27,8 @@ const (
 )
 
 // Validate returns everything that is wrong with the job, in the order of its fields; nil when nothing is. It looks at the job
-// alone: whether queue, account and room for it exist is the cluster's business. It gives the same answer before and after
-// [Job.Default].
+// alone: whether queue, account and room for it exist is the cluster's business. A job that breaks no rule breaks none
+// after [Job.Default] either, and the other way round.
 func (j *Job) Validate() []Problem {
 	c := &checker{}
 	c.job(j)
@@ -153,7 +153,7 @@ func (c *checker) group(where string, g *Group) {
 		if i > 0 {
 			c.add(CodeUnsupported, task, "start the helpers from one script", "several tasks in a group are not supported yet")
 		}
-		c.task(task, &g.Tasks[i])
+		c.task(task, &g.Tasks[i], len(g.Tasks) == 1)
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-func (c *checker) task(where string, t *Task) {
+// task checks one task; only says that its group has no other.
+func (c *checker) task(where string, t *Task, only bool) {
 	c.name(where+".name", t.Name)
 	c.image(where+".image", t.Image)
 	c.program(where, t)
 	c.nameIfSet(where+".user", t.User)
-	if t.Leader != nil && !*t.Leader {
+	if t.Leader != nil && !*t.Leader && only {
 		c.add(CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
 	}
 	c.signal(where+".kill_signal", t.KillSignal)
@@ -219,7 +220,7 @@ func (c *checker) resources(where string, r *Resources) {
 		size Bytes
 	}{{"shm", r.Shm}, {"tmp", r.Tmp}} {
 		c.size(where+"."+part.name, part.size, 1, MaxSize)
-		if part.size > memory {
+		if part.size > memory && memory > 0 {
 			c.add(CodeConflict, where+"."+part.name, "ask for more memory: what lies there counts as memory",
 				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
 		}

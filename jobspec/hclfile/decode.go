@@ -23,6 +23,9 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 	seen := map[string]bool{}
 	for _, b := range body.Blocks {
 		if known := r.knownBlock(b, schema); known != nil {
+			if body.Attributes[known.Excludes] != nil {
+				r.add(b.DefRange(), CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
+			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
 	}
@@ -188,7 +191,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 		bad = &valueError{code: CodeValue, text: err.Error()}
 	}
 	if bad.code == CodeType && bad.text == "" {
-		bad.text = fmt.Sprintf("a %s is wanted, this is %s", known.Type, bad.found)
+		bad.text = fmt.Sprintf("wanted is %s, this is %s", known.Type, bad.found)
 	}
 	place := a.Expr.Range()
 	if bad.element >= 0 {

@@ -86,7 +86,7 @@ func (d Diagnostic) headline() string {
 func (d Diagnostics) JSON() ([]byte, error) {
 	list := struct {
 		Diagnostics []Diagnostic `json:"diagnostics"`
-	}{slices.Concat([]Diagnostic{}, d)}
+	}{append([]Diagnostic{}, d...)}
 	return json.MarshalIndent(list, "", "  ")
 }
 
@@ -150,7 +150,7 @@ func (d Diagnostic) underline() string {
 }
 
 // maxLineShown bounds a source line in a diagnostic; a longer one is left out.
-const maxLineShown = 300
+const maxLineShown = 160
 
 // maxDiagnostics bounds how many are kept for one file: behind that, nobody reads.
 const maxDiagnostics = 50
@@ -198,7 +198,7 @@ func lineAt(src []byte, offset int) string {
 		end++
 	}
 	line := strings.TrimSuffix(string(src[start:end]), "\r")
-	if len(line) > maxLineShown || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }) {
+	if len(line) > maxLineShown || !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }) {
 		return ""
 	}
 	return line

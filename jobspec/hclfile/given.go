@@ -22,7 +22,7 @@ type givenValue struct {
 func (r *reader) givenValues() map[string]*givenValue {
 	given := map[string]*givenValue{}
 	for _, name := range r.opts.AutoFiles {
-		r.variableFile(name, given)
+		r.variableFile(name, given, true)
 	}
 	if r.opts.Getenv != nil {
 		for name := range r.varBlocks {
@@ -33,7 +33,7 @@ func (r *reader) givenValues() map[string]*givenValue {
 		}
 	}
 	for _, name := range r.opts.VarFiles {
-		r.variableFile(name, given)
+		r.variableFile(name, given, false)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.opts.Vars)) {
 		place := hcl.Range{Filename: "-var " + name}
@@ -51,7 +51,8 @@ func (r *reader) noVariable(name string, place hcl.Range) {
 	r.add(place, CodeNoVariable, didYouMean(name, known, "declare it: variable \""+name+"\" {}"), "the file has no variable %q", name)
 }
 
-func (r *reader) variableFile(name string, given map[string]*givenValue) {
+// variableFile reads a file of values. A shared one serves every job file of its directory, so it may have values for others.
+func (r *reader) variableFile(name string, given map[string]*givenValue, shared bool) {
 	place := hcl.Range{Filename: name}
 	if r.opts.ReadVars == nil {
 		r.add(place, CodeVariableFile, "", "files of values cannot be read here")
@@ -71,7 +72,9 @@ func (r *reader) variableFile(name string, given map[string]*givenValue) {
 	}
 	for _, a := range inSourceOrder(body.Attributes) {
 		if r.varBlocks[a.Name] == nil {
-			r.noVariable(a.Name, a.NameRange)
+			if !shared {
+				r.noVariable(a.Name, a.NameRange)
+			}
 			continue
 		}
 		given[a.Name] = &givenValue{expr: a.Expr.(hclsyntax.Expression), from: name, place: a.Expr.Range()}

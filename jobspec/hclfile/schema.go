@@ -30,6 +30,7 @@ type Nested struct {
 	Label    string // what its label is; "": none
 	Many     bool
 	Required bool
+	Excludes string // an attribute that says the same
 	Doc      string
 	Refused  string
 	Body     *Block

@@ -110,7 +110,7 @@ func storeInt(field *int, value cty.Value, positive bool) error {
 		return &valueError{code: CodeRange, text: "a whole number is wanted", hint: "round it: floor(x) or ceil(x)"}
 	}
 	if n > maxInt || n < -maxInt || positive && n < 1 {
-		return &valueError{code: CodeRange, text: fmt.Sprintf("%d cannot be meant", n), hint: atLeast(positive)}
+		return &valueError{code: CodeRange, text: fmt.Sprintf("%d is out of range", n), hint: atLeast(positive)}
 	}
 	*field = int(n)
 	return nil

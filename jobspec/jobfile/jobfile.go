@@ -41,8 +41,9 @@ func Parse(filename string, src []byte, opts Options) (*jobspec.Job, Diagnostics
 	if noBody(diags) {
 		return nil, diags
 	}
+	unread := diags.HasErrors()
 	for _, p := range f.job.Validate() {
-		if covered(diags, p) {
+		if unread && mayFollow(p) {
 			continue
 		}
 		diags = append(diags, result.At(p.Path, p.Code, p.Text, p.Hint))
@@ -65,10 +66,9 @@ func noBody(diags Diagnostics) bool {
 	})
 }
 
-// covered reports whether a rule is broken only because something before it could not be read: what is missing is then no news.
-func covered(diags Diagnostics, p jobspec.Problem) bool {
-	missing := p.Code == jobspec.CodeRequired || p.Code == jobspec.CodeProgram || p.Code == jobspec.CodeConflict
-	return missing && diags.HasErrors()
+// mayFollow reports whether a rule can be broken only because something before it could not be read: what is missing is then no news.
+func mayFollow(p jobspec.Problem) bool {
+	return p.Code == jobspec.CodeRequired || p.Code == jobspec.CodeProgram || p.Code == jobspec.CodeConflict
 }
 
 func (o Options) forHCL() hclfile.Options {

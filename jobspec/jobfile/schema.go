@@ -279,7 +279,7 @@ var resourcesSchema = &hclfile.Block{
 	},
 	Blocks: []hclfile.Nested{
 		{
-			Name: "gpu", Body: gpuSchema, Doc: "another spelling of gpus",
+			Name: "gpu", Excludes: "gpus", Body: gpuSchema, Doc: "another spelling of gpus",
 			Enter: func(parent any, _ string) (any, string) {
 				r := parent.(*jobspec.Resources)
 				r.GPUs = max(r.GPUs, 1)

@@ -1,0 +1,114 @@
+package hclfile_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+)
+
+type daemon struct {
+	Name    string            `hcl:"name"`
+	Dir     string            `hcl:"data_dir,optional"`
+	Join    []string          `hcl:"join,optional"`
+	Labels  map[string]string `hcl:"labels,optional"`
+	Cores   int               `hcl:"cores,optional"`
+	Memory  jobspec.Bytes     `hcl:"memory,optional"`
+	Timeout time.Duration     `hcl:"timeout,optional"`
+	Debug   bool              `hcl:"debug,optional"`
+	Queues  []queue           `hcl:"queue,block"`
+	Policy  *policy           `hcl:"policy,block"`
+	Lease   lease             `hcl:"lease,block"`
+	Ignored string
+}
+
+type queue struct {
+	Name    string          `hcl:"name,label"`
+	MaxTime jobspec.Seconds `hcl:"max_time,optional"`
+}
+
+type policy struct {
+	Bypass int `hcl:"max_bypass,optional"`
+}
+
+type lease struct {
+	Length time.Duration `hcl:"length,optional"`
+}
+
+func TestDecode(t *testing.T) {
+	got := daemon{Dir: "/var/lib/rota", Cores: 4, Lease: lease{Length: time.Minute}}
+	diags := hclfile.Decode("d.hcl", []byte(`
+locals { host = "c1" }
+name    = local.host
+join    = ["a:1", "b:2"]
+labels  = { rack = "r1", row = 2 }
+memory  = "64GiB"
+timeout = "300ms"
+debug   = true
+queue "default" { max_time = "2d" }
+queue "te" {}
+policy { max_bypass = 3 }
+`), &got)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	want := daemon{
+		Name: "c1", Dir: "/var/lib/rota", Join: []string{"a:1", "b:2"}, Labels: map[string]string{"rack": "r1", "row": "2"}, Cores: 4,
+		Memory: 64 * jobspec.GiB, Timeout: 300 * time.Millisecond, Debug: true,
+		Queues: []queue{{"default", 172800}, {Name: "te"}}, Policy: &policy{3}, Lease: lease{time.Minute},
+	}
+	a, _ := json.Marshal(got)
+	b, _ := json.Marshal(want)
+	if string(a) != string(b) {
+		t.Errorf("got  %s\nwant %s", a, b)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	diags := hclfile.Decode("d.hcl", []byte("nam = \"x\"\ntimeout = 5\nlease {\n  lenght = \"1s\"\n}\nlease {}\nqueue {}\n"), &daemon{})
+	want := []struct {
+		line       int
+		code, hint string
+	}{
+		{1, hclfile.CodeMissing, "name"}, {1, hclfile.CodeUnknownName, `did you mean "name"?`}, {2, hclfile.CodeNoUnit, `"5s"`},
+		{4, hclfile.CodeUnknownName, `did you mean "length"?`}, {6, hclfile.CodeDuplicate, ""}, {7, hclfile.CodeLabels, "queue"},
+	}
+	if len(diags) != len(want) {
+		t.Fatalf("%d diagnostics, want %d:\n%v", len(diags), len(want), diags)
+	}
+	for i, w := range want {
+		found := false
+		for _, d := range diags {
+			found = found || d.Code == w.code && strings.Contains(d.Hint, w.hint) && (d.Start.Line == w.line || w.code == hclfile.CodeMissing)
+		}
+		if !found {
+			t.Errorf("%d: %+v is not in\n%v", i, w, diags)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	text, err := hclfile.Decode("d.hcl", []byte("nam = 1"), &daemon{}).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Diagnostics []hclfile.Diagnostic }
+	if err := json.Unmarshal(text, &list); err != nil || len(list.Diagnostics) != 2 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if empty, _ := hclfile.Diagnostics(nil).JSON(); !strings.Contains(string(empty), "[]") {
+		t.Errorf("without diagnostics: %s", empty)
+	}
+}
+
+// FuzzDecode wants no file to make a daemon's configuration panic.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("name = \"x\"\nqueue \"a\" { max_time = \"1h\" }\n"))
+	f.Add([]byte("name = [for x in range(9) : x]\nlease { length = 1 }"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		hclfile.Decode("d.hcl", src, &daemon{})
+	})
+}

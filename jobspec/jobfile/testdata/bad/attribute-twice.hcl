@@ -1,0 +1,5 @@
+job "a" {
+  hold = true
+  hold = false
+  task "t" { command = ["true"] }
+}

@@ -1,0 +1,17 @@
+job "a" {
+  meta = { a = 1 }
+  time_limit {
+  }
+  task "t" {
+    command = ["true"]
+    env = {
+      A = 1
+    }
+    env {
+      inner {}
+    }
+  }
+}
+locals {
+  block {}
+}

@@ -1,0 +1,6 @@
+job "a" {
+  task "t" {
+    script      = "true"
+    script_file = "run.sh"
+  }
+}

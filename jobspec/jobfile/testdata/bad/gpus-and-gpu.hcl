@@ -1,0 +1,9 @@
+job "a" {
+  task "t" {
+    command = ["true"]
+    resources {
+      gpus = 2
+      gpu { count = 4 }
+    }
+  }
+}

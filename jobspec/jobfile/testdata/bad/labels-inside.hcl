@@ -1,0 +1,5 @@
+job "a" {
+  restart "x" {}
+  task { command = ["true"] }
+  task "t" "u" { command = ["true"] }
+}

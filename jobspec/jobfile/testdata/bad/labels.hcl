@@ -1,0 +1,4 @@
+job {
+  task "t" "u" { command = ["true"] }
+}
+variable { default = 1 }

@@ -1,0 +1,3 @@
+job "a" {
+  description = "café"
+}

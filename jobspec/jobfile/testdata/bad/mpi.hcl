@@ -1,0 +1,8 @@
+job "a" {
+  task "t" {
+    command = ["true"]
+    launch {
+      type = "mpi"
+    }
+  }
+}

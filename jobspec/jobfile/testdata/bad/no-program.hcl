@@ -1,0 +1,5 @@
+job "a" {
+  task "t" {
+    resources { gpus = 1 }
+  }
+}

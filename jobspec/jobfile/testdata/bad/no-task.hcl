@@ -1,0 +1,3 @@
+job "a" {
+  time_limit = "1h"
+}

@@ -1,0 +1,6 @@
+job "a" {
+  task "t" {
+    command = ["true"]
+    script  = "true"
+  }
+}

@@ -1,0 +1,3 @@
+job "a" {
+  task "t" { command = ["curl", "-w", "%{http_code}"] }
+}

@@ -1,0 +1,9 @@
+job "a" {
+  export = ["A B", "*"]
+  task "t" {
+    command = ["true"]
+    env {
+      my-var = 1
+    }
+  }
+}

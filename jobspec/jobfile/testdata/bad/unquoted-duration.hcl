@@ -1,0 +1,4 @@
+job "a" {
+  time_limit = 1h
+  task "t" { command = ["true"] }
+}

@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "${NOT_TOUCHED} %{also not}"

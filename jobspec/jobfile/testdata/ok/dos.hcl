@@ -1,0 +1,6 @@
+job "dos" {
+  time_limit = "90s"
+  task "t" {
+    command = ["true"]
+  }
+}
