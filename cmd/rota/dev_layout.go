@@ -315,7 +315,7 @@ func nodeMemory(nodes int) int {
 	if nodes == 1 || syscall.Sysinfo(&info) != nil {
 		return 0
 	}
-	return int(uint64(info.Totalram) * uint64(info.Unit) * 9 / 10 >> 20 / uint64(nodes))
+	return int(info.Totalram * uint64(info.Unit) * 9 / 10 >> 20 / uint64(nodes))
 }
 
 // abandon undoes enter when the cluster was not started.

@@ -165,9 +165,7 @@ func (l *devLayout) isOurs(pid int) bool {
 	if err != nil {
 		return false
 	}
-	switch strings.TrimSuffix(filepath.Base(exe), " (deleted)") {
-	case "rota-shim", "rota-noded", "rota-controld":
-	default:
+	if !isDaemon(exe) {
 		return false
 	}
 	environ, _ := os.ReadFile(filepath.Join(proc, "environ"))
@@ -176,6 +174,15 @@ func (l *devLayout) isOurs(pid int) bool {
 	}
 	args, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
 	return bytes.Contains(append([]byte{0}, args...), []byte("\x00"+l.dir+"/"))
+}
+
+// isDaemon reports whether a process's program is one of ours. A shim runs from a copy of its program in memory.
+func isDaemon(exe string) bool {
+	switch strings.TrimPrefix(strings.TrimSuffix(filepath.Base(exe), " (deleted)"), "memfd:") {
+	case "rota-shim", "rota-noded", "rota-controld":
+		return true
+	}
+	return false
 }
 
 func killAll(pids []int) int {

@@ -43,7 +43,7 @@ func printHelp(out io.Writer, app *cli.App) error {
 		}
 		fmt.Fprintf(b, "  %-11s %s\n", c.Name, c.Usage)
 	}
-	b.WriteString(helpTail)
+	fmt.Fprint(b, helpTail)
 	return b.Flush()
 }
 
@@ -54,7 +54,7 @@ func printCommandHelp(out io.Writer, c *cli.Command) error {
 		fmt.Fprintf(b, "\n%s\n", c.Description)
 	}
 	if len(c.Flags) > 0 {
-		b.WriteString("\nOptions:\n")
+		fmt.Fprint(b, "\nOptions:\n")
 	}
 	for _, f := range c.Flags {
 		if doc, ok := f.(cli.DocGenerationFlag); ok {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -133,7 +134,7 @@ func (w *world) attended(parent context.Context, client *api.Client, id cluster.
 	}()
 	job, err := w.follow(ctx, client, id)
 	if err != nil {
-		if context.Cause(ctx) == errInterrupted {
+		if errors.Is(context.Cause(ctx), errInterrupted) {
 			return fmt.Errorf("left job %d while it was being cancelled: %w", id, errInterrupted)
 		}
 		return fmt.Errorf("job %d: %w", id, err)
@@ -192,7 +193,7 @@ func (w *world) awaitSubmitted(parent context.Context, client *api.Client, id cl
 }
 
 func (w *world) left(ctx context.Context, id cluster.JobID, err error) error {
-	if context.Cause(ctx) == errInterrupted {
+	if errors.Is(context.Cause(ctx), errInterrupted) {
 		return fmt.Errorf("job %d goes on (\"rota cancel %d\" stops it): %w", id, id, errInterrupted)
 	}
 	return fmt.Errorf("job %d: %w", id, err)

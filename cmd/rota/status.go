@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -248,4 +247,4 @@ func (w *world) printCheck(check *api.Check) {
 }
 
 // ended reports whether a job is over.
-func ended(j *api.Job) bool { return cluster.JobState(j.Code).Final() }
+func ended(j *api.Job) bool { return j.Code.Final() }

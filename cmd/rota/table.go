@@ -172,8 +172,7 @@ func (t *table) line(out *bufio.Writer, shown, widths []int, cells []string) {
 			b.WriteString(cell + pad)
 		}
 	}
-	out.WriteString(strings.TrimRight(b.String(), " "))
-	out.WriteByte('\n')
+	fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
 }
 
 // cut shortens s to n characters, the last an ellipsis.

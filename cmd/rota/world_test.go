@@ -29,10 +29,9 @@ type answers struct {
 }
 
 type request struct {
-	what  string // METHOD /path?query
-	body  string
-	key   string
-	index int
+	what string // METHOD /path?query
+	body string
+	key  string
 }
 
 func newAnswers(t *testing.T) *answers {
