@@ -195,3 +195,13 @@ func boundedIndent() function.Function {
 		},
 	})
 }
+
+// FunctionNames lists the functions of every file, in order; those of [Options.Quantities] come on top.
+func FunctionNames() []string {
+	names := []string{"env", "file", "timestamp", "uuid"}
+	for name := range pure {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
