@@ -137,7 +137,7 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 // checkFunctions finds calls of what does not exist.
 func (r *reader) checkFunctions(expr hclsyntax.Expression) bool {
 	ok := true
-	hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
 		call, isCall := n.(*hclsyntax.FunctionCallExpr)
 		if isCall {
 			if _, known := r.functions.table[call.Name]; !known {

@@ -54,17 +54,16 @@ func newFunctions(r *reader) *functions {
 		return string(text), err
 	})
 	table["env"] = textFunction("name", r.env)
-	table["timestamp"] = noArguments(func() string {
-		if now == "" {
-			clock := time.Now
-			if r.opts.Now != nil {
-				clock = r.opts.Now
-			}
-			now = clock().UTC().Format(time.RFC3339)
+	table["timestamp"] = noArguments(func() (string, error) {
+		switch {
+		case r.opts.Now == nil:
+			return "", errors.New("there is no clock here")
+		case now == "":
+			now = r.opts.Now().UTC().Format(time.RFC3339)
 		}
-		return now
+		return now, nil
 	})
-	table["uuid"] = noArguments(newUUID)
+	table["uuid"] = noArguments(func() (string, error) { return newUUID(), nil })
 	for name, example := range r.opts.Quantities {
 		table[name] = quantityFunction(example)
 	}
@@ -85,10 +84,13 @@ func textFunction(parameter string, f func(string) (string, error)) function.Fun
 	})
 }
 
-func noArguments(f func() string) function.Function {
+func noArguments(f func() (string, error)) function.Function {
 	return function.New(&function.Spec{
 		Type: function.StaticReturnType(cty.String),
-		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.StringVal(f()), nil },
+		Impl: func([]cty.Value, cty.Type) (cty.Value, error) {
+			text, err := f()
+			return cty.StringVal(text), err
+		},
 	})
 }
 

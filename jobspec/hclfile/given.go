@@ -77,7 +77,7 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 			}
 			continue
 		}
-		given[a.Name] = &givenValue{expr: a.Expr.(hclsyntax.Expression), from: name, place: a.Expr.Range()}
+		given[a.Name] = &givenValue{expr: a.Expr, from: name, place: a.Expr.Range()}
 	}
 }
 

@@ -68,7 +68,7 @@ policy { max_bypass = 3 }
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	diags := hclfile.Decode("d.hcl", []byte("nam = \"x\"\ntimeout = 5\nlease {\n  lenght = \"1s\"\n}\nlease {}\nqueue {}\n"), &daemon{})
+	diags := hclfile.Decode("d.hcl", []byte("nam = \"x\"\ntimeout = 5\nlease {\n  lengt = \"1s\"\n}\nlease {}\nqueue {}\n"), &daemon{})
 	want := []struct {
 		line       int
 		code, hint string

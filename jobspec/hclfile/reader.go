@@ -32,7 +32,7 @@ type Options struct {
 	AllowEnv  []string                          // names that env() may read
 	ReadFile  func(name string) ([]byte, error) // file() and script_file: name is clean, relative and without ".."
 	ReadVars  func(name string) ([]byte, error) // reads VarFiles and AutoFiles
-	Now       func() time.Time                  // for timestamp(); nil: time.Now
+	Now       func() time.Time                  // for timestamp(); asked once
 	// Quantities are functions that turn a text with a unit into a number: duration("1h").
 	Quantities map[string]func(text string) (int64, error)
 }
@@ -52,7 +52,6 @@ type reader struct {
 	diags   Diagnostics
 	places  map[string]hcl.Range
 
-	scope     map[string]cty.Value // var and local
 	vars      map[string]cty.Value
 	locals    map[string]cty.Value
 	varBlocks map[string]*hclsyntax.Block

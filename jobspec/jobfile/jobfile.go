@@ -27,7 +27,7 @@ type Options struct {
 	AllowEnv []string                          // names that env() may read
 	Dir      string                            // the job file's directory: file(), script_file and *.auto.rotavars; "": none of them
 	ReadFile func(name string) ([]byte, error) // instead of reading below Dir
-	Now      func() time.Time                  // for timestamp(); nil: time.Now
+	Now      func() time.Time                  // for timestamp(); asked once
 }
 
 // Parse reads a job file. The job has its defaults filled in and breaks no rule when the diagnostics are empty; it is nil otherwise.
@@ -113,7 +113,7 @@ func readBelow(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read from
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func readBelow(dir, name string) ([]byte, error) {
 
 // readBounded reads a regular file, up to one byte more than a job file may have: a device or pipe would never end.
 func readBounded(f fs.File) ([]byte, error) {
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read from
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
