@@ -28,7 +28,7 @@ const deadline = 20 * time.Second
 
 // server is one controller of a test.
 type server struct {
-	t      *testing.T
+	t      testing.TB
 	cfg    Config
 	addrs  Addresses
 	cancel context.CancelFunc
@@ -36,7 +36,7 @@ type server struct {
 }
 
 // controller returns the settings of a controller that listens on free ports.
-func controller(t *testing.T, name string) Config {
+func controller(t testing.TB, name string) Config {
 	cfg := DefaultConfig()
 	cfg.Name, cfg.DataDir = name, filepath.Join(t.TempDir(), name)
 	cfg.HTTP, cfg.Raft, cfg.Gossip, cfg.Socket = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
@@ -48,7 +48,7 @@ func controller(t *testing.T, name string) Config {
 }
 
 // start runs a controller until the test ends or stop is called.
-func start(t *testing.T, cfg Config) *server {
+func start(t testing.TB, cfg Config) *server {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &server{t: t, cfg: cfg, cancel: cancel, done: make(chan error, 1)}
@@ -84,7 +84,7 @@ func (s *server) stop() {
 }
 
 // startThree runs a cluster of three controllers and waits for its leader.
-func startThree(t *testing.T, change func(*Config)) []*server {
+func startThree(t testing.TB, change func(*Config)) []*server {
 	t.Helper()
 	var servers []*server
 	for i := range 3 {
@@ -124,7 +124,7 @@ func startThree(t *testing.T, change func(*Config)) []*server {
 }
 
 // leaderOf returns the server that leads, and the others.
-func leaderOf(t *testing.T, servers []*server) (*server, []*server) {
+func leaderOf(t testing.TB, servers []*server) (*server, []*server) {
 	t.Helper()
 	var leader *server
 	var others []*server
@@ -149,6 +149,22 @@ func leaderOf(t *testing.T, servers []*server) (*server, []*server) {
 	return leader, others
 }
 
+// ready waits until a controller says that it takes writes.
+func (s *server) ready() {
+	s.t.Helper()
+	eventually(s.t, "readiness of "+s.cfg.Name, func() error {
+		resp, err := http.Get("http://" + s.addrs.HTTP + "/v1/readyz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
+}
+
 // user is an account with this uid, as a trusted machine vouches for it.
 func user(uid uint32) cluster.Identity {
 	return cluster.Identity{UID: uid, GID: uid, User: fmt.Sprintf("u%d", uid), Home: "/home/x", GIDs: []uint32{7}}
@@ -157,7 +173,7 @@ func user(uid uint32) cluster.Identity {
 // client talks to this controller for a user. Every answer is held against the OpenAPI document.
 func (s *server) client(id cluster.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id, nil) }
 
-func dial(t *testing.T, addr string, id cluster.Identity, key identity.Key) *api.Client {
+func dial(t testing.TB, addr string, id cluster.Identity, key identity.Key) *api.Client {
 	t.Helper()
 	h := http.Header{}
 	if id.User != "" {
@@ -175,7 +191,7 @@ func dial(t *testing.T, addr string, id cluster.Identity, key identity.Key) *api
 
 // contract is a transport that fails the test when an answer is not what the OpenAPI document says.
 type contract struct {
-	t    *testing.T
+	t    testing.TB
 	next http.RoundTripper
 }
 
@@ -263,7 +279,7 @@ func matches(pattern, path string) bool {
 }
 
 // eventually waits until f returns nil.
-func eventually(t *testing.T, what string, f func() error) {
+func eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
 	limit := time.After(deadline)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -289,7 +305,7 @@ func job(name string) *jobspec.Job {
 }
 
 // wantProblem fails unless err is a problem with this code, and returns it.
-func wantProblem(t *testing.T, err error, code string) *api.Problem {
+func wantProblem(t testing.TB, err error, code string) *api.Problem {
 	t.Helper()
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Code != code {
@@ -303,7 +319,7 @@ func wantProblem(t *testing.T, err error, code string) *api.Problem {
 
 // fakeNode speaks the node protocol and finishes every worker at once, or when let go.
 type fakeNode struct {
-	t      *testing.T
+	t      testing.TB
 	c      *api.Client
 	node   cluster.Node
 	hold   chan struct{} // commands end when it is closed; nil: at once
@@ -311,7 +327,7 @@ type fakeNode struct {
 	starts map[string]int // by job.attempt.worker
 }
 
-func newNode(t *testing.T, addr, name string, gpus int) *fakeNode {
+func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
 	n := &fakeNode{t: t, c: dial(t, addr, cluster.Identity{}, nil), starts: map[string]int{}}
 	n.node = cluster.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64, Memory: 256 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}

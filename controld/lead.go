@@ -63,10 +63,12 @@ func lostLead(err error) bool {
 // propose stamps a command, has it replicated, and returns what Apply made of it.
 func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, error) {
 	stamp := cluster.Stamp{At: d.clock.now(d.machine.view.Load()), Wall: wallNow()}
-	data, err := cluster.Encode(cluster.Entry{Stamp: stamp, Command: c})
+	entry := cluster.Entry{Stamp: stamp, Command: c}
+	data, err := cluster.Encode(entry)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode %s: %w", c.Kind(), err)
 	}
+	defer d.machine.prepared.put(data, entry)()
 	begin := time.Now()
 	result, index, err := d.replica.Propose(ctx, data)
 	if err != nil {

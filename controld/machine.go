@@ -12,8 +12,9 @@ import (
 
 // machine keeps the replicated state behind the log and publishes a view after every entry.
 type machine struct {
-	view    atomic.Pointer[cluster.View]
-	changed broadcast
+	view     atomic.Pointer[cluster.View]
+	changed  broadcast
+	prepared prepared
 
 	mu    sync.Mutex // held while state changes or is checked
 	state *cluster.State
@@ -39,7 +40,7 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 	defer m.mu.Unlock()
 	results := make([]any, len(proposals))
 	for i, p := range proposals {
-		entry, err := cluster.Decode(p)
+		entry, err := m.prepared.decode(p)
 		if err != nil {
 			panic(fmt.Sprintf("controld: entry %d of the log cannot be read: %v. Is this version older than the other controllers'?", index, err))
 		}

@@ -79,7 +79,12 @@ type UnreachableError struct {
 
 // Error implements error.
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("no controller reachable at %s: %v", strings.Join(e.Addrs, ", "), e.Err)
+	cause := e.Err
+	var u *url.Error
+	if errors.As(cause, &u) { // method and URL are noise to who reads this
+		cause = u.Err
+	}
+	return fmt.Sprintf("no controller reachable at %s: %v", strings.Join(e.Addrs, ", "), cause)
 }
 
 // Unwrap returns the error of the last attempt.

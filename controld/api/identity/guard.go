@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 )
@@ -157,6 +158,9 @@ func vouched(c Caller, h http.Header) (Caller, error) {
 		return Caller{}, fmt.Errorf("header %s: %w", headerUID, err)
 	}
 	c.User = cluster.Identity{UID: uid, User: h.Get(headerUser), Home: h.Get(headerHome)}
+	if !utf8.ValidString(c.User.User) || !utf8.ValidString(c.User.Home) {
+		return Caller{}, fmt.Errorf("headers %s and %s: not UTF-8", headerUser, headerHome)
+	}
 	if s := h.Get(headerGID); s != "" {
 		if c.User.GID, err = parseID(s); err != nil {
 			return Caller{}, fmt.Errorf("header %s: %w", headerGID, err)

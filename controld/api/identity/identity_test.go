@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -261,5 +262,32 @@ func TestNoncesAreForgottenInTime(t *testing.T) {
 	}
 	if err := n.add("a", now.Add(10*window)); err != nil {
 		t.Errorf("long after: %v", err)
+	}
+}
+
+func TestDiagOwner(t *testing.T) {
+	for _, listen := range []string{"127.0.0.1:0", "[::1]:0"} {
+		l, err := net.Listen("tcp", listen)
+		if err != nil {
+			t.Logf("skipped %s: %v", listen, err)
+			continue
+		}
+		defer l.Close()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		local, remote := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(c.RemoteAddr().String())
+		uid, err := diagOwner(local, remote)
+		if errors.Is(err, syscall.EPROTONOSUPPORT) || errors.Is(err, syscall.ENOENT) {
+			t.Skipf("the kernel has no socket monitoring: %v", err)
+		}
+		if err != nil || uid != uint32(os.Getuid()) {
+			t.Errorf("%s: uid %d, %v", listen, uid, err)
+		}
+		if _, err := diagOwner(netip.AddrPortFrom(local.Addr(), 1), remote); !errors.Is(err, errNoSocket) {
+			t.Errorf("%s: no such socket: %v", listen, err)
+		}
 	}
 }

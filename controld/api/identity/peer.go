@@ -110,7 +110,7 @@ func peerGroups(fd int) ([]uint32, error) {
 	return nil, syscall.ERANGE
 }
 
-// tcpPeer finds the owner of the other end of a loopback connection in the kernel's table of sockets.
+// tcpPeer finds the owner of the other end of a loopback connection, which is a socket of this machine too.
 func tcpPeer(c *net.TCPConn) (Peer, error) {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -122,6 +122,10 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 	}
 	if !remote.Addr().Unmap().IsLoopback() {
 		return Peer{}, ErrNotLocal
+	}
+	// Where the kernel has no socket monitoring, or cannot find the socket by it, the table has it.
+	if uid, err := diagOwner(remote, local); err == nil {
+		return Peer{UID: uid, TCP: true}, nil
 	}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		b, err := os.ReadFile(table)
