@@ -78,6 +78,7 @@ type Agent struct {
 	blocked int       // workers that wait for an earlier attempt or for cores
 	clock   uint64    // grows with every change of a worker, to tell what a listing has not seen
 	index   uint64    // of the last answer acted on
+	heard   bool      // there was one
 	lease   time.Time // end of the last confirmed lease
 	gpus    gpu.Inventory
 	sick    map[string]string // GPUs that something is left on, by UUID
@@ -305,6 +306,7 @@ func (a *Agent) advance(w *worker) {
 	}
 	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Known && a.olderAttempt(w.id)
 	a.tell(w)
+	w.Unheard = !a.heard
 	now := time.Now()
 	s, again := plan(w.facts, now)
 	a.setWaiting(w, w.Blocked || w.short)
@@ -328,7 +330,7 @@ func (a *Agent) advance(w *worker) {
 
 // idle reports whether nothing more will happen to the worker.
 func (w *worker) idle() bool {
-	return w.Desired == nil && w.Actual == "" && (w.Acked || w.Entry.Final == nil)
+	return !w.Unheard && w.Desired == nil && w.Actual == "" && (w.Acked || w.Entry.Final == nil)
 }
 
 func (a *Agent) drop(w *worker) {

@@ -88,7 +88,7 @@ func (a *Agent) want(n *api.NodeAllocs, sent, received time.Time) {
 		a.Log.Warn("the controllers answered from an older state; ignored", "index", n.Index, "seen", a.index)
 		return
 	}
-	a.index = n.Index
+	a.index, a.heard = n.Index, true
 	term := time.Duration(n.LeaseMS) * time.Millisecond
 	a.lease = sent.Add(term)
 	wanted := make(map[container.ID]bool, len(n.Allocs))

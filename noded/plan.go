@@ -11,7 +11,8 @@ import (
 
 // facts is all that a decision about one container depends on.
 type facts struct {
-	Desired *api.Alloc      // nil: the controllers do not want it
+	Unheard bool            // no controller has said yet, since this daemon started, what is wanted
+	Desired *api.Alloc      // nil: the controllers do not want it, unless Unheard
 	KillAt  time.Time       // when Desired.Stop runs out, on this machine's clock
 	Actual  container.State // "": there is none
 	Exit    *container.Exit // of an exited one
@@ -54,6 +55,8 @@ func plan(f facts, now time.Time) (step, time.Time) {
 		return step{Op: opFinish, Result: resultOf(f.Exit)}, time.Time{}
 	case f.Actual == container.Lost:
 		return lost(f), time.Time{}
+	case f.Unheard:
+		return step{}, time.Time{} // what runs goes on, until somebody who knows says otherwise
 	case f.Desired == nil:
 		return planUnwanted(f), time.Time{}
 	case f.Desired.Stop != nil:
@@ -68,7 +71,7 @@ func planEnded(f facts) step {
 	case container.Created, container.Running:
 		return step{Op: opKill}
 	case container.Exited, container.Lost:
-		if f.Acked && f.Desired == nil {
+		if f.Acked && f.Desired == nil && !f.Unheard {
 			return step{Op: opRemove}
 		}
 	}

@@ -49,6 +49,7 @@ func TestPlan(t *testing.T) {
 		{name: "gone while it was to stop", facts: facts{Desired: stopping, KillAt: later, Known: true, Entry: told}, want: opFinish, state: cluster.WorkerFailed},
 		{name: "unwanted and running", facts: facts{Known: true, Entry: started, Actual: container.Running}, want: opKill},
 		{name: "unwanted and unknown", facts: facts{Actual: container.Running}, want: opKill},
+		{name: "nobody has said yet what is wanted", facts: facts{Unheard: true, Known: true, Entry: started, Actual: container.Running}, want: opNone},
 		{name: "unwanted before it was made", facts: facts{Known: true, Entry: intended}, want: opForget},
 		{name: "unwanted and gone", facts: facts{Known: true, Entry: started}, want: opFinish, state: cluster.WorkerFailed},
 		{name: "nothing at all", facts: facts{}, want: opNone},

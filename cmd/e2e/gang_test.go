@@ -132,7 +132,7 @@ func TestNodeDaemonMayDie(t *testing.T) {
 	}
 	w.must(os.WriteFile(filepath.Join(dir, "stop"), nil, 0o644))
 	if j := w.ends(staying); j.Code != "F" || j.ExitCode != 7 || j.Attempt != 1 {
-		t.Errorf("the job that went on: %s, exit %d, attempt %d", j.Code, j.ExitCode, j.Attempt)
+		t.Errorf("the job that went on: %+v", j)
 	}
 }
 
