@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"syscall"
 
@@ -198,6 +199,9 @@ func asProblem(err error) *api.Problem {
 }
 
 func unreachableHint(e *api.UnreachableError) string {
+	if errors.Is(e, fs.ErrPermission) {
+		return "the socket lies where you may not go: ask whoever runs the cluster, or use another address (ROTA_ADDR)"
+	}
 	for _, a := range e.Addrs {
 		if strings.Contains(a, api.DefaultSocket) {
 			return "no daemon listens on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or several with commas), or start a " +
