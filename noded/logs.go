@@ -163,25 +163,36 @@ type logReader struct {
 	path  string
 	user  *container.User
 	files []*os.File // not yet read to the end; the last one is or was at path
+	gap   bool       // nothing was at path when it was opened
 }
 
+// openLog opens all files that there are. While a log is rotated one name after the other moves on, so that one of them may be missing.
 func openLog(path string, user *container.User) (*logReader, error) {
 	r := &logReader{path: path, user: user}
-	current, err := openAs(path, user)
-	if err != nil {
-		return nil, err
-	}
-	r.files = []*os.File{current}
-	for n := 1; n <= logRotated; n++ {
-		f, err := openAs(fmt.Sprintf("%s.%d", path, n), user)
-		if err != nil {
-			break
+	var first error
+	missing := 0
+	for n := 0; n <= logRotated && missing < 2; n++ {
+		name := path
+		if n > 0 {
+			name = fmt.Sprintf("%s.%d", path, n)
 		}
-		if sameFile(f, r.files[0]) { // rotated between the two
+		f, err := openAs(name, user)
+		switch {
+		case err != nil:
+			missing++
+			r.gap = r.gap || n == 0
+			if first == nil {
+				first = err
+			}
+		case len(r.files) > 0 && sameFile(f, r.files[0]): // it has moved on since it was opened
 			f.Close()
-			continue
+		default:
+			missing = 0
+			r.files = append([]*os.File{f}, r.files...)
 		}
-		r.files = append([]*os.File{f}, r.files...)
+	}
+	if len(r.files) == 0 {
+		return nil, first
 	}
 	return r, nil
 }
@@ -377,6 +388,10 @@ func (r *logReader) rotated() (bool, error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if now.gap { // it is being rotated, or moves with its container's end
+		now.close()
+		return false, nil
 	}
 	for i, f := range now.files {
 		if sameFile(f, r.files[0]) {
