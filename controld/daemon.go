@@ -41,6 +41,7 @@ type daemon struct {
 	operators    map[string]bool
 	clock        logClock
 	leading      atomic.Bool // everything acknowledged has been applied and the loops of the leader run
+	fresh        atomic.Bool // this replica has caught up once since it started
 	contacts     contacts
 	samples      samples
 	waiting      waiting
@@ -180,6 +181,7 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 	g.Go(func() error { return d.watchPeers(ctx) })
 	g.Go(func() error { return d.bootstrap(ctx) })
 	g.Go(func() error { return d.leadUntilStopped(ctx) })
+	g.Go(func() error { return d.freshen(ctx) })
 	g.Go(func() error { return d.record(ctx) })
 	g.Go(func() error { return d.reload(ctx) })
 	g.Go(func() error {

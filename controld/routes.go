@@ -146,6 +146,9 @@ func (x *exchange) run(rt *route) (any, error) {
 		return nil, x.forward()
 	}
 	if rt.poll {
+		if !x.d.fresh.Load() && !x.d.leading.Load() {
+			return nil, x.forward()
+		}
 		if consistent, err := x.flag("consistent"); err != nil {
 			return nil, err
 		} else if consistent {
