@@ -392,7 +392,7 @@ func (n *Node) halt() {
 	n.mu.Lock()
 	started := n.started
 	n.mu.Unlock()
-	n.stream.Close()
+	_ = n.stream.Close() // there is nobody left to tell
 	if started {
 		n.raft.Shutdown()
 	}
@@ -452,7 +452,7 @@ func (n *Node) Abort() error {
 func (n *Node) release() error {
 	n.die()
 	future := n.raft.Shutdown()
-	n.stream.Close()
+	_ = n.stream.Close() // there is nobody left to tell
 	err := future.Error()
 	n.guard.kill()
 	n.tasks.Wait()

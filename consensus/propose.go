@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -187,10 +188,10 @@ func (n *Node) waitApplied(future raft.ApplyFuture) error {
 
 // afterSending translates the library's answer to an entry. One that came because the node stopped says nothing about the entry.
 func (n *Node) afterSending(err error) error {
-	switch err {
-	case nil:
+	if err == nil {
 		return nil
-	case raft.ErrRaftShutdown:
+	}
+	if errors.Is(err, raft.ErrRaftShutdown) {
 		return &UncertainError{Cause: n.stopError()}
 	}
 	return n.translate(err)

@@ -316,7 +316,7 @@ func TestAGangRunsToCompletionAndIntoTheHistory(t *testing.T) {
 	waitState(t, c, 1, cluster.Completed)
 	eventually(t, "the job in the history only", func() error {
 		if list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{}); err != nil || len(list.Items) != 0 {
-			return fmt.Errorf("the state has %d jobs, %v", len(list.Items), err)
+			return fmt.Errorf("the state has %d jobs, %w", len(list.Items), err)
 		}
 		return nil
 	})

@@ -173,7 +173,7 @@ func getJob(x *exchange) (any, error) {
 
 func jobReady(x *exchange, v *cluster.View) bool {
 	id, err := x.jobID()
-	j := v.Job(cluster.JobID(id))
+	j := v.Job(id)
 	return err != nil || j == nil || v.JobModified(id) > x.after
 }
 

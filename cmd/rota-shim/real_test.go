@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -301,8 +302,9 @@ func TestRuncRunsTheBundle(t *testing.T) {
 	dir := n.bundle(one, "echo from runc; exit 4")
 	out, err := exec.Command(runc, "--root", t.TempDir(), "run", "--bundle", dir, "rota-test-"+strconv.Itoa(os.Getpid())).CombinedOutput()
 	code := 0
-	if e, ok := err.(*exec.ExitError); ok {
-		code = e.ExitCode()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
 	}
 	if code != 4 || !strings.Contains(string(out), "from runc") {
 		t.Errorf("runc run: %d %v\n%s", code, err, out)

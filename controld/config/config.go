@@ -83,7 +83,7 @@ func Parse(name string, src []byte) (*File, error) {
 	f := &File{}
 	if diags := hclfile.Decode(name, src, f); len(diags) > 0 {
 		var text strings.Builder
-		diags.WriteText(&text, false)
+		_ = diags.WriteText(&text, false) // a buffer takes everything
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	return f, nil

@@ -210,7 +210,7 @@ func listenError(addr string, err error) error {
 		tcp.Close()
 		var udp net.PacketConn
 		if udp, cause = net.ListenPacket("udp", addr); cause == nil {
-			udp.Close()
+			_ = udp.Close()
 		}
 	}
 	if errors.Is(cause, syscall.EADDRINUSE) {

@@ -22,7 +22,7 @@ func ServeNVML(library string, in io.Reader, out io.Writer) error {
 		opts = append(opts, nvml.WithLibraryPath(library))
 	}
 	n := &driver{lib: nvml.New(opts...), problems: map[string]string{}}
-	defer n.Close()
+	defer func() { _ = n.Close() }() // the process ends
 	return serve(n, in, out)
 }
 
@@ -221,7 +221,7 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 // Close implements Source.
 func (n *driver) Close() error {
 	if n.ready {
-		n.lib.Shutdown()
+		_ = n.lib.Shutdown() // nothing can be done about it
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (n *driver) watchEvents() {
 			continue
 		}
 		if types, r := h.GetSupportedEventTypes(); r == nvml.SUCCESS {
-			h.RegisterEvents(types&(nvml.EventTypeXidCriticalError|nvml.EventTypeDoubleBitEccError), set)
+			_ = h.RegisterEvents(types&(nvml.EventTypeXidCriticalError|nvml.EventTypeDoubleBitEccError), set)
 		}
 	}
 	go func() {

@@ -164,11 +164,10 @@ func (k *keeper) run() error {
 }
 
 func (k *keeper) reply(r request) {
+	err := k.carryOut(r.Order)
 	a := k.answer()
-	if err := k.carryOut(r.Order); err != nil {
+	if err != nil {
 		a = container.Answer{Error: err.Error()}
-	} else {
-		a = k.answer()
 	}
 	_ = r.from.send(a) // a daemon that is gone asks again
 }
