@@ -20,8 +20,9 @@ import (
 // once, and every job must have run exactly once. Jobs run on a counting node, which speaks the protocol of a node daemon and ends each
 // job at once: no machine starts a thousand containers a second.
 func measureKill(ctx context.Context, b *bench) error {
+	peer := b.beside(ctx, b.slurmKill)
 	for _, n := range []int{1, 3} {
-		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0, func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20)) })
+		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0, func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20), peer) })
 		if err != nil {
 			return fmt.Errorf("%d controllers: %w", n, err)
 		}
@@ -29,7 +30,7 @@ func measureKill(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int) error {
+func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int, peer string) error {
 	client, err := c.Client()
 	if err != nil {
 		return err
@@ -59,8 +60,8 @@ func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int) erro
 	}
 	name := fmt.Sprintf("%d kills of the leader, %d controllers: ", kills, c.Options.Controllers)
 	b.add(name+"acknowledged/s", rate, "/s", ">= 1000", "downtime included")
-	b.add(name+"lost", float64(v.lost), "jobs", "0", "Slurm 207 to 2935 in each kill")
-	b.add(name+"ids given twice", float64(v.reused), "ids", "0", "Slurm: in every kill")
+	b.add(name+"lost", float64(v.lost), "jobs", "0", peer)
+	b.add(name+"ids given twice", float64(v.reused), "ids", "0", peer)
 	b.add(name+"not run exactly once", float64(v.wrong), "jobs", "0", fmt.Sprintf("of %d", len(acks.ids)))
 	return nil
 }

@@ -94,20 +94,8 @@ func (b *bench) submitByCommand(ctx context.Context, c *lab.Cluster, n int) erro
 	if err != nil {
 		return err
 	}
-	peer := b.slurmSubmit(ctx, n)
+	peer := b.beside(ctx, b.slurmSubmit)
 	b.add("rota submit, 1 client, p50", percentile(submitted, 50), "ms", "<= 7", peer)
 	b.add("rota submit, 1 client, p99", percentile(submitted, 99), "ms", "", peer)
 	return nil
-}
-
-// slurmSubmit times sbatch where a Slurm controller answers on this machine.
-func (b *bench) slurmSubmit(ctx context.Context, n int) string {
-	if exec.CommandContext(ctx, "scontrol", "ping").Run() != nil {
-		return "no Slurm runs here"
-	}
-	ds, err := times(ctx, n, func() *exec.Cmd { return exec.Command("sbatch", "-H", "-o", "/dev/null", "--wrap", "true") })
-	if err != nil {
-		return "sbatch: " + err.Error()
-	}
-	return fmt.Sprintf("sbatch -H: p50 %.2f ms, p99 %.2f ms", percentile(ds, 50), percentile(ds, 99))
 }

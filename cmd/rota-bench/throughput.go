@@ -44,7 +44,7 @@ func (b *bench) manyTrue(ctx context.Context, c *lab.Cluster, n int, bare float6
 		return err
 	}
 	rate := float64(n) / time.Since(start).Seconds()
-	b.add("single jobs of true finished per second", rate, "/s", "", "Slurm 36, tuned 57 (no containers)")
+	b.add("single jobs of true finished per second", rate, "/s", "", b.beside(ctx, b.slurmThroughput))
 	b.add("the same, of the bare shim's rate", 100*rate/bare, "%", ">= 60", fmt.Sprintf("bare shims %.0f/s", bare))
 	return nil
 }
