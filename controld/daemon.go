@@ -187,7 +187,7 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 	g.Go(func() error {
 		select {
 		case err := <-d.replica.Failed():
-			return fmt.Errorf("the log cannot be written: %w. What was acknowledged is safe; make room and start again", err)
+			return fmt.Errorf("stopped: %w", err)
 		case <-ctx.Done():
 			return nil
 		}

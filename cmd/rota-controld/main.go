@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -16,7 +17,14 @@ import (
 	"github.com/rota-hpc/rota/controld"
 )
 
+// gcPercent lets the heap grow to five times what is live before it is collected: the state is small (100,000 jobs take some 200 MB),
+// and collecting at every doubling costs a third of the submissions a second. GOGC overrides it.
+const gcPercent = 400
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, os.Args, os.Stderr); err != nil {
