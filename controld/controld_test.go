@@ -2,9 +2,7 @@ package controld
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -499,151 +496,6 @@ func TestSettingsTellEveryProblem(t *testing.T) {
 	}
 }
 
-func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
-	servers := startThree(t, nil)
-	leader, followers := leaderOf(t, servers)
-	addrs := leader.addrs.HTTP
-	for _, f := range followers {
-		addrs += "," + f.addrs.HTTP
-	}
-	c := followers[0].client(user(1000))
-	id, err := c.Submit(t.Context(), "", job("through-a-follower"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if j, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || j.User != "u1000" {
-		t.Fatalf("the follower that took it does not show it: %+v, %v", j, err)
-	}
-	wantProblem(t, followers[1].client(user(1001)).Cancel(t.Context(), id, ""), api.CodeDenied)
-
-	all := dial(t, addrs, user(1000), nil)
-	acknowledged := submitWhile(t, all, func() { leader.stop() })
-	ids := map[cluster.JobID]bool{}
-	for _, id := range acknowledged {
-		if ids[id] {
-			t.Fatalf("id %d was given twice", id)
-		}
-		ids[id] = true
-	}
-	for _, f := range followers {
-		list := everyJob(t, f.client(user(1000)))
-		for _, id := range acknowledged {
-			if !list[id] {
-				t.Errorf("%s lost job %d, which was acknowledged", f.cfg.Name, id)
-			}
-		}
-	}
-	back := start(t, leader.cfg)
-	eventually(t, "the old leader to catch up", func() error {
-		if list := everyJob(t, back.client(user(1000))); len(list) < len(ids)+1 {
-			return fmt.Errorf("it has %d jobs of %d", len(list), len(ids)+1)
-		}
-		return nil
-	})
-}
-
-// submitWhile submits from several goroutines before, during and after f, and returns what was acknowledged. No submission may fail.
-func submitWhile(t *testing.T, c *api.Client, f func()) []cluster.JobID {
-	t.Helper()
-	var mu sync.Mutex
-	var acknowledged []cluster.JobID
-	const before, after = 50, 50
-	reached, disturbed := make(chan struct{}), make(chan struct{})
-	var wg sync.WaitGroup
-	for w := range 4 {
-		wg.Go(func() {
-			rest := after
-			for i := 0; rest > 0; i++ {
-				id, err := c.Submit(t.Context(), api.NewKey(), job(fmt.Sprintf("w%d-%d", w, i)))
-				if err != nil {
-					t.Errorf("submit: %v", err)
-					return
-				}
-				mu.Lock()
-				acknowledged = append(acknowledged, id)
-				if len(acknowledged) == before {
-					close(reached)
-				}
-				mu.Unlock()
-				select {
-				case <-disturbed:
-					rest--
-				default:
-				}
-			}
-		})
-	}
-	select {
-	case <-reached:
-	case <-time.After(deadline):
-		t.Error("nothing is acknowledged")
-	}
-	f()
-	close(disturbed)
-	wg.Wait()
-	return acknowledged
-}
-
-func everyJob(t *testing.T, c *api.Client) map[cluster.JobID]bool {
-	t.Helper()
-	ids := map[cluster.JobID]bool{}
-	page := ""
-	for {
-		var list *api.List[api.Job]
-		eventually(t, "a list of jobs", func() (err error) {
-			list, _, err = c.Jobs(t.Context(), api.JobFilter{All: true, Page: page}, api.Read{Consistent: true})
-			return err
-		})
-		for _, j := range list.Items {
-			ids[j.ID] = true
-		}
-		if page = list.Next; page == "" {
-			return ids
-		}
-	}
-}
-
-func TestAControllerFetchesTheHistoryItMissed(t *testing.T) {
-	servers := startThree(t, func(c *Config) { c.KeepRecords, c.KeepFor = 0, time.Hour })
-	_, followers := leaderOf(t, servers)
-	late := followers[0]
-	late.stop()
-	leader, _ := leaderOf(t, remove(servers, late))
-	c := leader.client(user(1000))
-	newNode(t, leader.addrs.HTTP, "n1", 0).run(t.Context())
-	const n = 30
-	for i := range n {
-		if _, err := c.Submit(t.Context(), api.NewKey(), job(fmt.Sprint("j", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "all jobs to leave the state", func() error {
-		list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{})
-		if err == nil && len(list.Items) > 0 {
-			err = fmt.Errorf("%d are left", len(list.Items))
-		}
-		return err
-	})
-	back := start(t, late.cfg).client(user(1000))
-	eventually(t, "the whole history on the one that was down", func() error {
-		hist, _, err := back.History(t.Context(), api.HistoryFilter{}, api.Read{})
-		if err == nil && len(hist.Items) != n {
-			err = fmt.Errorf("it has %d of %d", len(hist.Items), n)
-		}
-		return err
-	})
-}
-
-func remove(servers []*server, s *server) []*server {
-	var rest []*server
-	for _, o := range servers {
-		if o != s {
-			rest = append(rest, o)
-		}
-	}
-	return rest
-}
-
 func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	cfg := controller(t, "c1")
 	policy := cluster.DefaultConfig()
@@ -668,25 +520,6 @@ func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	eventually(t, "the node down", state("down"))
 	n.run(t.Context())
 	eventually(t, "the node up", state("idle"))
-}
-
-func TestWithoutQuorumReadsAreMarkedStale(t *testing.T) {
-	servers := startThree(t, nil)
-	leader, followers := leaderOf(t, servers)
-	followers[0].stop()
-	leader.stop()
-	c := followers[1].client(user(1000))
-	eventually(t, "a stale answer", func() error {
-		_, a, err := c.Jobs(t.Context(), api.JobFilter{}, api.Read{})
-		if err == nil && a.Stale == 0 {
-			err = errors.New("it is not marked")
-		}
-		return err
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := c.Submit(ctx, "k", job("nobody"))
-	wantProblem(t, err, api.CodeNoLeader)
 }
 
 func TestTheDocumentIsServed(t *testing.T) {
