@@ -7,7 +7,7 @@ import (
 
 // groupKey returns the key of a pending job's group.
 func groupKey(j *Job) GroupKey {
-	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j)}
+	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: j.Hold != NotHeld}
 }
 
 // ShapeOf returns what matters of a job for placing it.
@@ -21,12 +21,14 @@ func PerNode(j *Job) int { return max(1, j.Spec.Groups[0].MaxWorkersPerNode) }
 // queue keeps the groups of pending jobs in step with a job that has changed from old to next.
 func (s *State) queue(old, next *Job) {
 	was, is := old != nil && old.State == Pending, next.State == Pending
-	switch {
-	case was && is:
+	if was && is && groupKey(old) == groupKey(next) {
 		s.requeue(next)
-	case was:
+		return
+	}
+	if was {
 		s.dequeue(old)
-	case is:
+	}
+	if is {
 		s.enqueue(next)
 	}
 }

@@ -48,6 +48,7 @@ type GroupKey struct {
 	Class    jobspec.Class
 	Priority int
 	Shape    Shape
+	Held     bool // so that a cycle passes over any number of held jobs at once
 }
 
 // Group is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.

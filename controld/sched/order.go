@@ -53,6 +53,9 @@ func order(t *trial) *line {
 	}
 	var c contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
 	for g := range t.view.Groups() {
+		if g.Key.Held {
+			continue
+		}
 		c = contender{group: g}
 		if c.advance(t) && l.screen(t, &c) {
 			open := c
