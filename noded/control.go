@@ -18,6 +18,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/member"
 )
 
@@ -113,6 +114,9 @@ func (c *controllers) Report(ctx context.Context, node string, req api.ReportReq
 	return client.Report(ctx, node, req)
 }
 
+// proxiedUser is the key under which a request that is passed on has its user.
+type proxiedUser struct{}
+
 const proxyBody = 64 << 20 // bytes of a request: what the controllers accept
 
 // proxy passes requests of local users on to a controller and vouches for who they are.
@@ -122,6 +126,11 @@ func (c *controllers) proxy() http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
 			r.Out.Header.Del("X-Forwarded-For")
+			// Here and not before: a client's Connection header names headers to be dropped on the way, and without these a request is
+			// this machine's own.
+			if id, ok := r.In.Context().Value(proxiedUser{}).(cluster.Identity); ok {
+				identity.Vouch(r.Out.Header, id)
+			}
 		},
 		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node}},
 		FlushInterval: -1, // logs and events are streams
@@ -141,9 +150,8 @@ func (c *controllers) proxy() http.Handler {
 			problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return
 		}
-		identity.Vouch(r.Header, id)
 		r.Body = http.MaxBytesReader(w, r.Body, proxyBody)
-		forward.ServeHTTP(w, r)
+		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedUser{}, id)))
 	})
 }
 
