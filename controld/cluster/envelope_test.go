@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// Envelopes are written and read by hand, for speed; json is the judge of both.
+func TestEnvelopeIsWhatJSONWouldWrite(t *testing.T) {
+	log, err := os.ReadFile("testdata/v0.1/log.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(log) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		var want envelope
+		if err := decodeStrict(line, &want); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := unseal(line)
+		if !ok || got.Kind != want.Kind || got.At != want.At || got.Wall != want.Wall || !bytes.Equal(got.Body, want.Body) {
+			t.Errorf("%s is read as %+v", line, got)
+		}
+		byJSON, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by := seal(want); !bytes.Equal(by, byJSON) {
+			t.Errorf("written as %s, json writes %s", by, byJSON)
+		}
+	}
+}
+
+func TestEnvelopesInOtherForms(t *testing.T) {
+	const body = `{"up_to":3}`
+	for text, fine := range map[string]bool{
+		`{"kind":"trim-history/1","at":1,"wall":2,"body":` + body + `}`:         true,
+		`{"at":1,"kind":"trim-history/1","body":` + body + `,"wall":2}`:         true,
+		` { "kind":"trim-history/1","at":1,"wall":2,"body":` + body + `} `:      true,
+		`{"kind":"trim-history/1","at":1,"wall":2,"body":` + body + `,"x":1}`:   false,
+		`{"kind":"trim-history/1","at":1,"wall":2,"body":` + body + `}}`:        false,
+		`{"kind":"trim-history/1","at":01,"wall":2,"body":` + body + `}`:        false,
+		`{"kind":"trim-history/1","at":1.5,"wall":2,"body":` + body + `}`:       false,
+		`{"kind":"trim-history/2","at":1,"wall":2,"body":` + body + `}`:         false,
+		`{"kind":"trim-history/1","at":1,"wall":2,"body":` + body:               false,
+		`{"kind":"trim-history/1","x":1,"at":1,"wall":2,"body":` + body + `}`:   false,
+		`{"kind":"trim-history/1","at":1,"wall":2,"body":` + body + body + `}`:  false,
+		`{"kind":"trim-history/1","at":1,"wall":2,"body":{"up_to":3,"more":1}}`: false,
+	} {
+		e, err := Decode([]byte(text))
+		if (err == nil) != fine {
+			t.Errorf("%s: %v", text, err)
+		}
+		if fine && (e.At != 1 || e.Wall != 2 || e.Command != Command(TrimHistory{UpTo: 3})) {
+			t.Errorf("%s is read as %+v", text, e)
+		}
+	}
+}
