@@ -554,3 +554,17 @@ func TestTheDocumentIsServed(t *testing.T) {
 		t.Errorf("metrics: %v: %s", err, b)
 	}
 }
+
+// A node's daemon signs what its users send. They may not use what only machines may.
+func TestUsersOfANodeDoNotSpeakForMachines(t *testing.T) {
+	s := startOne(t)
+	someone := user(uint32(os.Getuid()) + 4711)
+	c := s.client(someone)
+	_, err := c.Report(t.Context(), "n1", api.ReportRequest{BootID: "boot-n1"})
+	wantProblem(t, err, api.CodeDenied)
+	node := cluster.Node{Name: "n2", BootID: "b", Cores: 1, Memory: 1 << 30}
+	_, err = c.Register(t.Context(), "n2", api.RegisterRequest{Node: node})
+	wantProblem(t, err, api.CodeDenied)
+	_, err = c.Allocs(t.Context(), "n1", "boot-n1", 0, 0)
+	wantProblem(t, err, api.CodeDenied)
+}

@@ -24,7 +24,7 @@ type access int
 
 const (
 	users    access = iota // everyone of whom it is known who they are
-	machines               // controllers and nodes: whoever may vouch for others
+	machines               // controllers and nodes, also on behalf of root, but not on behalf of their users
 	anyone                 // no identity is needed: health and metrics
 )
 
@@ -129,7 +129,7 @@ func (d *daemon) answer(rt *route) http.Handler {
 
 func (x *exchange) run(rt *route) (any, error) {
 	x.caller, _ = identity.CallerOf(x.ctx())
-	if rt.access == machines && !x.caller.Trusted {
+	if rt.access == machines && !x.caller.ForItself() {
 		return nil, denied("only controllers and nodes of the cluster may use %s", rt.path)
 	}
 	if x.r.URL.RawQuery != "" {

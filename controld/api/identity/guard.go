@@ -30,10 +30,16 @@ type Caller struct {
 	User cluster.Identity
 	// Machine is set when nobody is vouched for and the caller is trusted by signature.
 	Machine bool
-	// Trusted callers may vouch for others and use the routes of machines.
+	// Trusted callers may vouch for others.
 	Trusted bool
 	// From is the machine that signed the request, "" for a local caller.
 	From string
+}
+
+// ForItself reports whether a request is a machine's own, or root's or the daemon's account's, which is as much. One that a machine
+// passes on for one of its users is not, although the machine is trusted.
+func (c Caller) ForItself() bool {
+	return c.Trusted && (c.Machine || c.User.UID == 0 || c.User.UID == uint32(os.Getuid()))
 }
 
 type callerKey struct{}
