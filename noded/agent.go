@@ -75,11 +75,11 @@ type Agent struct {
 	mu      sync.Mutex
 	ctx     context.Context // of Run
 	workers map[container.ID]*worker
-	blocked int       // workers that wait for an earlier attempt or for cores
-	clock   uint64    // grows with every change of a worker, to tell what a listing has not seen
-	index   uint64    // of the last answer acted on
-	heard   bool      // there was one
-	lease   time.Time // end of the last confirmed lease
+	blocked int    // workers that wait for an earlier attempt or for cores
+	clock   uint64 // grows with every change of a worker, to tell what a listing has not seen
+	index   uint64 // of the last answer acted on
+	heard   bool   // there was one
+	lease   lease  // the last that was confirmed
 	gpus    gpu.Inventory
 	sick    map[string]string // GPUs that something is left on, by UUID
 	stale   bool              // the inventory has changed since it was registered
@@ -386,7 +386,9 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 	w.timer = time.AfterFunc(time.Until(t), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.advance(w)
+		if a.workers[w.id] == w { // it may have been dropped while this waited
+			a.advance(w)
+		}
 	})
 }
 

@@ -470,3 +470,55 @@ func (w *world) check() {
 		}
 	}
 }
+
+// lag is by how much the lease of a container ends before that of an answer that came just now would.
+func (w *world) lag(id container.ID) time.Duration { return 10*time.Minute - time.Until(w.box(id).lease) }
+
+func TestAShimThatHangsCostsNoOtherItsLease(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		for job := int64(1); job <= 8; job++ {
+			w.assign(wid(job), true)
+		}
+		settle(time.Second)
+		w.change(func() { w.boxes[wid(5)].deaf = true })
+		settle(9 * time.Minute)
+		for job := int64(1); job <= 8; job++ {
+			if lag := w.lag(wid(job)); job != 5 && lag > 3*time.Minute {
+				t.Errorf("the lease of job %d was last renewed %v ago", job, lag)
+			}
+		}
+	})
+}
+
+func TestWhatIsNotListedIsNotRenewed(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		w.assign(wid(2), true)
+		settle(time.Second)
+		w.change(func() { a.gone = true; w.boxes[wid(1)].undying = true }) // its lease is the last resort
+		before := w.box(wid(1)).lease
+		settle(5 * time.Minute)
+		if got := w.box(wid(1)).lease; got.After(before) {
+			t.Errorf("its lease was moved by %v", got.Sub(before))
+		}
+		if lag := w.lag(wid(2)); lag > 3*time.Minute {
+			t.Errorf("that of the other was last renewed %v ago", lag)
+		}
+	})
+}
+
+func TestALeaseCountsSleep(t *testing.T) {
+	now := present()
+	l := lease{asked: now, term: time.Minute}
+	if d := time.Until(l.end()); d > time.Minute || d < 50*time.Second {
+		t.Errorf("awake it ends in %v", d)
+	}
+	now.boot -= int64(40 * time.Second) // since then the machine has slept for so long
+	l.asked = now
+	if d := time.Until(l.end()); d > 20*time.Second || d < 10*time.Second {
+		t.Errorf("after 40 s of sleep it ends in %v", d)
+	}
+	if !(lease{}).end().IsZero() {
+		t.Error("no lease has an end")
+	}
+}

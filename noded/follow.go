@@ -66,7 +66,7 @@ func (a *Agent) poll(ctx context.Context) error {
 	a.mu.Lock()
 	after := a.index
 	a.mu.Unlock()
-	sent := time.Now()
+	sent := present()
 	ctx, cancel := context.WithTimeout(ctx, pollWait+15*time.Second)
 	defer cancel()
 	answer, err := a.Control.Allocs(ctx, a.Node.Name, a.Node.BootID, after, pollWait)
@@ -81,7 +81,7 @@ func (a *Agent) poll(ctx context.Context) error {
 }
 
 // want takes in an answer that a quorum stands behind.
-func (a *Agent) want(n *api.NodeAllocs, sent, received time.Time) {
+func (a *Agent) want(n *api.NodeAllocs, sent moment, received time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.Index < a.index {
@@ -90,7 +90,7 @@ func (a *Agent) want(n *api.NodeAllocs, sent, received time.Time) {
 	}
 	a.index, a.heard = n.Index, true
 	term := time.Duration(n.LeaseMS) * time.Millisecond
-	a.lease = sent.Add(term)
+	a.lease = lease{sent, term}
 	wanted := make(map[container.ID]bool, len(n.Allocs))
 	for i := range n.Allocs {
 		d := &n.Allocs[i]
@@ -123,29 +123,56 @@ func (w *worker) want(d *api.Alloc, received time.Time, now int64) {
 	}
 }
 
-// renewAll passes a confirmed lease on to every shim whose own is getting old. The mutex is held.
+// moment is a point in time on two clocks, one of which stands still while the machine sleeps.
+type moment struct {
+	awake time.Time // monotonic
+	boot  int64     // nanoseconds of CLOCK_BOOTTIME
+}
+
+func present() moment { return moment{time.Now(), container.BootTime()} }
+
+// slept is for how long the machine has slept since m.
+func (m moment) slept() time.Duration {
+	return max(0, time.Duration(container.BootTime()-m.boot)-time.Since(m.awake))
+}
+
+// lease is a confirmed lease: its length counts from when it was asked for, asleep or awake, because so does whoever gave it.
+type lease struct {
+	asked moment
+	term  time.Duration
+}
+
+// end is when it ends, on the clock that runs while the machine is awake; zero if there was none.
+func (l lease) end() time.Time {
+	if l.term == 0 {
+		return time.Time{}
+	}
+	return l.asked.awake.Add(l.term - l.asked.slept())
+}
+
+// renewAll passes a confirmed lease on to every shim that is to go on and whose own is getting old. What the answer did not list is
+// left to run out. The mutex is held.
 func (a *Agent) renewAll(term time.Duration) {
-	lease, ctx := a.lease, a.ctx
-	var due []*worker
+	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
-		if lives := rank(w.Actual) == 1 || rank(w.Actual) == 2; lives && lease.Sub(w.lease) >= term/10 {
-			w.lease = lease
-			due = append(due, w)
+		lives := rank(w.Actual) == 1 || rank(w.Actual) == 2
+		if lives && w.Desired != nil && end.Sub(w.lease) >= term/10 {
+			w.lease = end
+			a.steps.Go(func() { a.renew(w, l) })
 		}
 	}
-	if len(due) == 0 {
-		return
+}
+
+// renew passes a lease on to one shim. Each has its own time: one that hangs must not cost the others theirs.
+func (a *Agent) renew(w *worker, l lease) {
+	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
+	defer cancel()
+	if err := a.Runtime.Renew(ctx, w.id, l.end()); err != nil && ctx.Err() == nil {
+		a.Log.Warn("cannot renew a lease", "job", w.id.Job, "alloc", w.id.String(), "err", err)
+		a.mu.Lock()
+		w.lease = time.Time{} // at the next answer
+		a.mu.Unlock()
 	}
-	a.steps.Go(func() {
-		for _, w := range due {
-			if err := a.Runtime.Renew(ctx, w.id, lease); err != nil && ctx.Err() == nil {
-				a.Log.Warn("cannot renew a lease", "job", w.id.Job, "alloc", w.id.String(), "err", err)
-				a.mu.Lock()
-				w.lease = time.Time{} // at the next answer
-				a.mu.Unlock()
-			}
-		}
-	})
 }
 
 // register puts the node's inventory into the log.

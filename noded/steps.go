@@ -98,7 +98,7 @@ func (a *Agent) stopping() bool {
 func (a *Agent) leaseEnd() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lease
+	return a.lease.end()
 }
 
 // brief is an error as it is reported: whole in nearly every case, but bounded.

@@ -67,6 +67,19 @@ type box struct {
 	cores   []int
 	exits   func(signal int) *container.Exit // what it does with a signal; nil: it ends
 	removed bool
+	deaf    bool // its shim answers to nothing
+	undying bool // nothing kills it
+}
+
+// listen waits in vain when the shim of a container answers to nothing.
+func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
+	r.mu.Lock()
+	deaf := r.boxes[id] != nil && r.boxes[id].deaf
+	r.mu.Unlock()
+	if deaf {
+		<-ctx.Done()
+	}
+	return ctx.Err()
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -396,10 +409,22 @@ func (r lifeRuntime) Signal(ctx context.Context, id container.ID, signal int) er
 }
 
 func (r lifeRuntime) Kill(ctx context.Context, id container.ID) error {
-	return r.call(ctx, func() error { r.end(id, &container.Exit{Signal: 9}); return nil })
+	if err := r.listen(ctx, id); err != nil {
+		return err
+	}
+	return r.call(ctx, func() error {
+		if b := r.boxes[id]; b != nil && b.undying {
+			return errFault
+		}
+		r.end(id, &container.Exit{Signal: 9})
+		return nil
+	})
 }
 
 func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time) error {
+	if err := r.listen(ctx, id); err != nil {
+		return err
+	}
 	return r.call(ctx, func() error {
 		if b := r.boxes[id]; b != nil {
 			b.lease = lease

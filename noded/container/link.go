@@ -135,9 +135,31 @@ func (l *link) ask(ctx context.Context, o Order) (Answer, error) {
 		}
 		return a, nil
 	case <-ctx.Done():
-		l.conn.Close() // a late answer must not be taken for another's
-		return Answer{}, fmt.Errorf("its shim did not answer: %w", context.Cause(ctx))
+		return l.late(ctx)
 	}
+}
+
+// patience is how long an answer is waited for once nobody wants it any more.
+const patience = 5 * time.Second
+
+// late is for an answer that has not come in time. A shim that does not answer is of no use, and its container ends with it. But a
+// caller that merely goes away, such as a daemon that stops, must not end a container: it lets go of it.
+func (l *link) late(ctx context.Context) (Answer, error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case a, ok := <-l.answer:
+			if ok && a.Error == "" {
+				return a, nil
+			}
+		case <-timer.C:
+			l.drop()
+		}
+		return Answer{}, context.Cause(ctx)
+	}
+	l.conn.Close() // a late answer must not be taken for another's
+	return Answer{}, fmt.Errorf("its shim did not answer: %w", context.Cause(ctx))
 }
 
 // order asks for something that has no meaning for an ended container and is no error there.

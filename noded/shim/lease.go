@@ -1,15 +1,19 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
 )
 
 // lease is a deadline on CLOCK_BOOTTIME, which goes on while the machine sleeps.
 type lease struct {
 	timer *os.File
+	end   int64         // the deadline; 0: none
 	ended chan struct{} // a value for every time the deadline has passed
 }
 
@@ -40,8 +44,14 @@ func (l *lease) watch() {
 	}
 }
 
-// set moves the deadline.
+var errLeaseOver = errors.New("its lease has ended already: it is being stopped")
+
+// set moves the deadline. One that has passed stays: after a sleep of the whole machine the order to extend it may be found before the
+// timer is.
 func (l *lease) set(end int64) error {
+	if l.end > 0 && container.BootTime() >= l.end {
+		return errLeaseOver
+	}
 	conn, err := l.timer.SyscallConn()
 	if err != nil {
 		return err
@@ -55,5 +65,6 @@ func (l *lease) set(end int64) error {
 	if err != nil {
 		return fmt.Errorf("set the lease: %w", err)
 	}
+	l.end = end
 	return nil
 }

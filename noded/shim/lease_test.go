@@ -1,0 +1,45 @@
+package shim
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
+	end := container.BootTime() + int64(30*time.Millisecond)
+	l, err := newLease(end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.timer.Close()
+	if err := l.set(end); err != nil {
+		t.Fatalf("one that runs: %v", err)
+	}
+	for container.BootTime() < end { // as a machine that sleeps through it: nobody looks at the timer meanwhile
+	}
+	if err := l.set(end + int64(time.Hour)); !errors.Is(err, errLeaseOver) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-l.ended:
+	case <-time.After(10 * time.Second):
+		t.Error("its end is never told")
+	}
+}
+
+func TestALeaseOfNoLengthNeverEnds(t *testing.T) {
+	l, err := newLease(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.timer.Close()
+	if err := l.set(container.BootTime() + int64(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.set(0); err != nil {
+		t.Fatal(err)
+	}
+}
