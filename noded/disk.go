@@ -9,9 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
+	"strings"
 	"time"
 
+	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -61,6 +64,7 @@ func (d *disk) Build(_ context.Context, id container.ID, a *api.Alloc, cores []i
 	if err != nil {
 		return "", err
 	}
+	settings.Guards = guards(in, spec.Mounts)
 	return dir, container.WriteBundle(dir, container.Bundle{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script, Settings: settings})
 }
 
@@ -80,6 +84,34 @@ func (d *disk) imageRoot(in *oci.Input, dir string) error {
 	root, err := container.PrepareImageRoot(filepath.Join(dir, "root"), task.Image, targets)
 	in.Node.Root = rootOf(root)
 	return err
+}
+
+// guards lists what a job asked to see of the host: its image's directories and its mounts. What a later mount covers is not seen.
+func guards(in oci.Input, mounts []specs.Mount) []container.Guard {
+	task := in.Spec.Groups[0].Tasks[0]
+	var list []container.Guard
+	below := map[string][]string{}
+	if task.Image != "" {
+		list = append(list, container.Guard{Source: task.Image})
+		for _, b := range in.Node.Root.Binds {
+			below[b.Target] = nil
+		}
+	}
+	for _, m := range task.Mounts {
+		if m.Type != "tmpfs" {
+			below[m.Target] = in.Node.SharedPaths
+		}
+	}
+	for i, m := range mounts {
+		dirs, asked := below[m.Destination]
+		covered := slices.ContainsFunc(mounts[i+1:], func(later specs.Mount) bool {
+			return m.Destination == later.Destination || strings.HasPrefix(m.Destination, later.Destination+"/")
+		})
+		if asked && !covered {
+			list = append(list, container.Guard{Source: m.Source, Target: m.Destination, Below: dirs})
+		}
+	}
+	return list
 }
 
 func rootOf(r container.Root) oci.Root {

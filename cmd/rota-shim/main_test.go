@@ -78,6 +78,7 @@ type node struct {
 	shims  *container.Shims
 	mutate func(*oci.Input)
 	log    container.LogFiles
+	guards []container.Guard
 }
 
 const testUID, testGID = 23456, 23457
@@ -198,7 +199,7 @@ func (n *node) bundle(id container.ID, script string) string {
 		Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script,
 		Settings: container.Settings{
 			ID: id, User: container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}, Cgroup: in.Node.CgroupPath,
-			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log,
+			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log, Guards: n.guards,
 		},
 	}))
 	return dir

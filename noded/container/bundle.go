@@ -52,6 +52,15 @@ type Settings struct {
 	LeaseGrace int64    `json:"lease_grace_ms"`     // from that signal to the kill; default 10,000
 	NoLease    bool     `json:"no_lease,omitempty"` // on_node_lost = "wait": never stopped by the lease
 	Log        LogFiles `json:"log"`                // where output goes
+	Guards     []Guard  `json:"guards,omitempty"`   // what the job asked to see of the host
+}
+
+// Guard is a path of the host that a job chose and root is to mount. The shim sees to it that the job's user can reach it, and that
+// what is mounted is what the user reaches.
+type Guard struct {
+	Source string   `json:"source"`
+	Target string   `json:"target,omitempty"` // in the container; "": it is not mounted itself, but its entries are
+	Below  []string `json:"below,omitempty"`  // where it must lie when links are resolved; empty: anywhere
 }
 
 // LogFiles says where output goes. Paths are the host's; empty ones mean files in [LogDir], which root owns. Others are opened

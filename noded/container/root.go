@@ -131,6 +131,11 @@ func symlink(to, at string) error {
 
 // mountPoints makes directories for targets in the root, where they do not lie in something bound onto it; there they must exist.
 func mountPoints(root Root, targets []string) error {
+	inside, err := os.OpenRoot(root.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = inside.Close() }() // nothing is written through it
 	for _, t := range targets {
 		under := slices.IndexFunc(root.Binds, func(b Bind) bool { return t == b.Target || strings.HasPrefix(t, b.Target+"/") })
 		if under >= 0 {
@@ -140,11 +145,23 @@ func mountPoints(root Root, targets []string) error {
 			}
 			continue
 		}
-		if err := os.MkdirAll(filepath.Join(root.Path, t), 0o755); err != nil {
+		if err := mountPoint(inside, t); err != nil {
 			return fmt.Errorf("mount target %s: %w", t, err)
 		}
 	}
 	return nil
+}
+
+// mountPoint makes one directory in a root. Links in it are whatever an image holds, and are not followed.
+func mountPoint(root *os.Root, target string) error {
+	parts := strings.Split(strings.Trim(target, "/"), "/")
+	for i := range parts {
+		name := strings.Join(parts[:i+1], "/")
+		if info, err := root.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return fmt.Errorf("/%s is a symbolic link there; choose a target that is not behind one", name)
+		}
+	}
+	return root.MkdirAll(strings.Join(parts, "/"), 0o755)
 }
 
 func isDir(path string) bool {

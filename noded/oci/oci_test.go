@@ -92,6 +92,8 @@ func TestRefused(t *testing.T) {
 		`mount source "/shared/../etc" is not below a shared path`: func(in *Input) { task(in).Mounts[0].Source = "/shared/../etc" },
 		`mount source "/shared2" is not below a shared path`:       func(in *Input) { task(in).Mounts[0].Source = "/shared2" },
 		`mount target "/usr/x" is not allowed`:                     func(in *Input) { task(in).Mounts[0].Target = "/usr/x" },
+		`it would have to be made in /shared`:                      func(in *Input) { task(in).Mounts[0].Target = "/shared/else/new" },
+		`it would have to be made in /data`:                        func(in *Input) { task(in).Mounts[1].Target = "/data/inner" },
 		`mount target "/" is not allowed`:                          func(in *Input) { task(in).Mounts[0].Target = "/" },
 		`option "suid" is not supported`:                           func(in *Input) { task(in).Mounts[0].Options = []string{"suid"} },
 		"GPU 4 was granted, but node gpu02 has 4":                  func(in *Input) { in.GPUs = []int{4} },

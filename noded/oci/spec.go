@@ -142,6 +142,9 @@ func (in Input) mount(m jobspec.Mount) (specs.Mount, error) {
 	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, ownTargets) {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(ownTargets, ", "))
 	}
+	if above := in.around(m.Target); above != "" {
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it would have to be made in %s, which others see too; use a path outside of it", m.Target, above)
+	}
 	if m.Type == "tmpfs" {
 		return in.tmpfsMount(m)
 	}
@@ -159,6 +162,23 @@ func (in Input) mount(m jobspec.Mount) (specs.Mount, error) {
 		options = append(options, o)
 	}
 	return specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: options}, nil
+}
+
+// around is the directory of the host in whose mount a target lies, or "". Root makes targets that are not there, and so would in
+// directories that the job's user cannot write to.
+func (in Input) around(target string) string {
+	outer := slices.Clone(in.Node.SharedPaths)
+	for _, m := range in.Spec.Groups[0].Tasks[0].Mounts {
+		if m.Type != "tmpfs" {
+			outer = append(outer, m.Target)
+		}
+	}
+	for _, dir := range outer {
+		if target != dir && below(target, []string{dir}) {
+			return dir
+		}
+	}
+	return ""
 }
 
 func (in Input) tmpfsMount(m jobspec.Mount) (specs.Mount, error) {

@@ -80,7 +80,7 @@ func (k *keeper) create() error {
 	if k.logs, err = openLogs(k.dir, k.settings); err != nil {
 		return err
 	}
-	if k.box, err = newBox(k.dir, k.settings, k.logs); err != nil {
+	if err = k.makeBox(); err != nil {
 		return err
 	}
 	if k.listener, err = listen(k.dir); err != nil {
@@ -88,6 +88,19 @@ func (k *keeper) create() error {
 	}
 	k.state = container.Created
 	return nil
+}
+
+// makeBox makes the container and looks whether it shows only what its user may see.
+func (k *keeper) makeBox() error {
+	g, err := openGuards(k.settings.Guards, k.settings.User)
+	if err != nil {
+		return err
+	}
+	defer g.close()
+	if k.box, err = newBox(k.dir, k.settings, k.logs); err != nil {
+		return err
+	}
+	return g.verify(k.box.pid)
 }
 
 // discard takes back what a failed create has done.

@@ -1,0 +1,122 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// guards holds open, for every directory of the host that a job chose for itself, what its user finds there. libcontainer resolves
+// the same paths as root, and a link may be changed at any moment: so what it has mounted is compared with these afterwards.
+type guards struct {
+	list []container.Guard
+	fds  []int
+}
+
+// openGuards opens every source with the rights of u and refuses what leads out of where it may lie.
+func openGuards(list []container.Guard, u container.User) (*guards, error) {
+	g := &guards{list: list}
+	if len(list) == 0 {
+		return g, nil
+	}
+	as := asUser(u)
+	if as.err != nil {
+		return nil, as.err
+	}
+	defer close(as.do)
+	for _, one := range list {
+		var fd int
+		var err error
+		as.wait(func() { fd, err = openGuard(one) })
+		if err != nil {
+			g.close()
+			return nil, err
+		}
+		g.fds = append(g.fds, fd)
+	}
+	return g, nil
+}
+
+// openGuard runs on the thread that has the user's rights.
+func openGuard(g container.Guard) (int, error) {
+	flags := unix.O_PATH | unix.O_CLOEXEC
+	if g.Target == "" {
+		flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC // its entries are read
+	}
+	fd, err := unix.Open(g.Source, flags, 0)
+	if err != nil {
+		return 0, fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err)
+	}
+	if err := within(g, fd); err != nil {
+		_ = unix.Close(fd) // it was only looked at
+		return 0, err
+	}
+	return fd, nil
+}
+
+// within compares where a source really is with where it may be. Either may be reached through links.
+func within(g container.Guard, fd int) error {
+	if len(g.Below) == 0 {
+		return nil
+	}
+	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil {
+		return fmt.Errorf("find out where %s is: %w", g.Source, err)
+	}
+	for _, dir := range g.Below {
+		if dir, err := filepath.EvalSymlinks(dir); err == nil && (real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")) {
+			return nil
+		}
+	}
+	return fmt.Errorf("mount source %s leads to %s, which is not below a shared path (%s): mount a directory that is",
+		g.Source, real, strings.Join(g.Below, ", "))
+}
+
+// verify makes sure that the container whose first process is pid, and has not begun its command, sees what was opened.
+func (g *guards) verify(pid int) error {
+	if len(g.list) == 0 {
+		return nil
+	}
+	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("look into the container: %w", err)
+	}
+	defer func() { _ = unix.Close(root) }()
+	var errs []error
+	for i, one := range g.list {
+		if one.Target != "" {
+			errs = append(errs, same(root, one, g.fds[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func same(root int, g container.Guard, fd int) error {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
+	inside, err := unix.Openat2(root, strings.TrimPrefix(g.Target, "/"), &how)
+	if err != nil {
+		return fmt.Errorf("look at %s in the container: %w", g.Target, err)
+	}
+	defer func() { _ = unix.Close(inside) }()
+	var want, got unix.Stat_t
+	if err := errors.Join(unix.Fstat(fd, &want), unix.Fstat(inside, &got)); err != nil {
+		return fmt.Errorf("compare %s with %s in the container: %w", g.Source, g.Target, err)
+	}
+	if want.Dev != got.Dev || want.Ino != got.Ino {
+		return fmt.Errorf("%s was changed while it was being mounted at %s", g.Source, g.Target)
+	}
+	return nil
+}
+
+func (g *guards) close() {
+	for _, fd := range g.fds {
+		_ = unix.Close(fd) // it was only looked at
+	}
+	g.fds = nil
+}
