@@ -102,11 +102,11 @@ func (d *daemon) judgeNodes(ctx context.Context, now time.Time) (time.Duration, 
 		quiet := now.Sub(d.contacts.of(n.Name))
 		want := n.State
 		switch {
-		case n.State == cluster.NodeUp && quiet > silence:
+		case n.State != cluster.NodeDown && quiet > silence: // a drained one too: what it runs may have to run elsewhere
 			want = cluster.NodeDown
 		case n.State == cluster.NodeDown && quiet <= silence && !d.contacts.seen(n.Name).IsZero():
 			want = cluster.NodeUp
-		case n.State == cluster.NodeUp:
+		case n.State != cluster.NodeDown:
 			next = min(next, silence-quiet+time.Millisecond)
 		}
 		if want == n.State {

@@ -568,3 +568,36 @@ func TestUsersOfANodeDoNotSpeakForMachines(t *testing.T) {
 	_, err = c.Allocs(t.Context(), "n1", "boot-n1", 0, 0)
 	wantProblem(t, err, api.CodeDenied)
 }
+
+// A lease counts for the next leader only from when the log had the node up.
+func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
+	cfg := controller(t, "c1")
+	policy := cluster.DefaultConfig()
+	policy.NodeDownMS = 200
+	cfg.Cluster = &policy
+	s := start(t, cfg)
+	leaderOf(t, []*server{s})
+	c := s.client(user(1000))
+	n := newNode(t, s.addrs.HTTP, "n1", 0)
+	if _, err := n.c.Register(t.Context(), "n1", api.RegisterRequest{Node: n.node}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		var before uint64
+		eventually(t, "the node down", func() error {
+			list, _, err := c.Nodes(t.Context(), api.Read{})
+			if err == nil && (len(list.Items) != 1 || list.Items[0].State != "down") {
+				err = fmt.Errorf("nodes: %+v", list.Items)
+			}
+			before = list.Index
+			return err
+		})
+		allocs, err := n.c.Allocs(t.Context(), "n1", n.node.BootID, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if allocs.Index <= before {
+			t.Errorf("answered at index %d, when the log of index %d had the node down", allocs.Index, before)
+		}
+	}
+}

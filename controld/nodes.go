@@ -1,6 +1,7 @@
 package controld
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -95,6 +96,9 @@ func allocs(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := x.awaitUp(n.Name); err != nil {
+		return nil, err
+	}
 	if err := x.awaitNode(n.Name); err != nil {
 		return nil, err
 	}
@@ -111,6 +115,29 @@ func allocs(x *exchange) (any, error) {
 		out.Allocs = append(out.Allocs, allocOf(v, w))
 	}
 	return out, nil
+}
+
+// maxUp is how long a node that was down waits for the log to have it up again.
+const maxUp = 5 * time.Second
+
+// awaitUp waits until the log has a node as up that was down and has just been heard of. Before that no lease may be renewed: the next
+// leader would count it from when the node went down.
+func (x *exchange) awaitUp(name string) error {
+	ctx, cancel := context.WithTimeout(x.ctx(), maxUp)
+	defer cancel()
+	for {
+		changed := x.d.machine.changed.wait()
+		if n, _ := x.d.machine.view.Load().Node(name); n == nil || n.State != cluster.NodeDown || !x.d.leading.Load() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-x.d.stopping:
+			return noLeader("this controller is stopping")
+		case <-ctx.Done():
+			return noLeader(fmt.Sprintf("node %q is down in the log and could not be noted as up", name))
+		}
+	}
 }
 
 // awaitNode waits for news of a node, but not so long that the leader would take it for dead.

@@ -472,7 +472,9 @@ func (w *world) check() {
 }
 
 // lag is by how much the lease of a container ends before that of an answer that came just now would.
-func (w *world) lag(id container.ID) time.Duration { return 10*time.Minute - time.Until(w.box(id).lease) }
+func (w *world) lag(id container.ID) time.Duration {
+	return 10*time.Minute - time.Until(w.box(id).lease)
+}
 
 func TestAShimThatHangsCostsNoOtherItsLease(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {

@@ -52,7 +52,7 @@ func plan(f facts, now time.Time) (step, time.Time) {
 	case f.Entry.Final != nil:
 		return planEnded(f), time.Time{}
 	case f.Actual == container.Exited:
-		return step{Op: opFinish, Result: resultOf(f.Exit)}, time.Time{}
+		return step{Op: opFinish, Result: resultOf(f.Exit, f.Entry.Started)}, time.Time{}
 	case f.Actual == container.Lost:
 		return lost(f), time.Time{}
 	case f.Unheard:
@@ -130,13 +130,13 @@ func lost(f facts) step {
 	if f.Why != "" {
 		message += ": " + f.Why
 	}
-	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Message: message}}
+	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started, Message: message}}
 }
 
 // resultOf is what an exit record says to the controllers.
-func resultOf(e *container.Exit) cluster.WorkerReport {
+func resultOf(e *container.Exit, began bool) cluster.WorkerReport {
 	if e == nil {
-		return cluster.WorkerReport{State: cluster.WorkerFailed, Message: "its exit record cannot be read"}
+		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began, Message: "its exit record cannot be read"}
 	}
 	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM, Lease: e.Lease}
 }

@@ -62,6 +62,9 @@ func TestPlan(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, again := plan(test.facts, now)
+			if began := test.facts.Entry.Started && test.state == cluster.WorkerFailed; got.Result.Began != began {
+				t.Errorf("its command may have begun: got %v, want %v", got.Result.Began, began)
+			}
 			if got.Op != test.want || got.Result.State != test.state || !again.Equal(test.again) {
 				t.Fatalf("got %q with %q, again %v; want %q with %q, again %v", got.Op, got.Result.State, again, test.want, test.state, test.again)
 			}

@@ -61,7 +61,7 @@ func (s *State) workerReport(node string, r *WorkerReport) {
 	next, a := redraft(s.v.Job(r.Job))
 	w := &a.Workers[r.Worker]
 	w.State = r.State
-	if r.State == WorkerRunning || r.State == WorkerExited {
+	if r.State == WorkerRunning || r.State == WorkerExited || r.Began {
 		w.Started = cmp.Or(w.Started, s.v.at)
 	}
 	if r.State.Final() {

@@ -132,6 +132,7 @@ type WorkerReport struct {
 	Signal   int         `json:"signal,omitempty"`
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
+	Began    bool        `json:"began,omitempty"` // of a failed one: its command may have begun, so that this is no failure to launch
 	Message  string      `json:"message,omitempty"`
 }
 

@@ -224,7 +224,7 @@ func (s *State) planEnd(c *EndAttempt) error {
 
 func (s *State) leaseOver(node string) bool {
 	n, _ := s.v.Node(node)
-	return n.State == NodeDown && s.v.at >= n.Since.At+Instant(s.v.config.LeaseMS+s.v.config.MarginMS)
+	return n.State == NodeDown && s.v.at >= s.v.LostAt(n)
 }
 
 // reserve keeps room for a waiting job, in place of what was kept for it before. It keeps its rank among reservations.

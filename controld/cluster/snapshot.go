@@ -23,6 +23,7 @@ type snapshotHead struct {
 	LastJob JobID   `json:"last_job"`
 	LastSeq int64   `json:"last_seq"`
 	Trimmed int64   `json:"trimmed"`
+	Leased  Instant `json:"leased_until,omitempty"`
 }
 
 // record is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
@@ -41,7 +42,7 @@ type record struct {
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	enc := json.NewEncoder(buf)
-	head := snapshotHead{snapshotFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed}
+	head := snapshotHead{snapshotFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil}
 	if err := enc.Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
@@ -98,7 +99,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 	}
 	s := New(Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
-	s.v.lastJob, s.v.lastSeq, s.v.trimmed = head.LastJob, head.LastSeq, head.Trimmed
+	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
 	if err := s.readRecords(d); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}

@@ -56,7 +56,7 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
-		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed,
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil,
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
 		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(),
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
@@ -185,10 +185,17 @@ func (s *State) setConfig(c SetConfig) error {
 	if err := checkConfig(&c.Config); err != nil {
 		return err
 	}
+	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its node may never hear of the new.
+	if old := s.v.config.leaseSpan(); old > c.Config.leaseSpan() && s.v.anyLive() {
+		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
+	}
 	s.v.config = &c.Config
 	s.emit(Event{Type: EventConfig})
 	return nil
 }
+
+// leaseSpan is how long after its node was last heard of a worker may still run.
+func (c *Config) leaseSpan() Instant { return Instant(c.LeaseMS + c.MarginMS) }
 
 // checkConfig refuses what would make the state misbehave. What is merely unwise is for whoever proposes it to tell.
 func checkConfig(c *Config) error {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
@@ -496,4 +497,41 @@ func TestEarlierReservationGoesFirst(t *testing.T) {
 	w.refused(w.plan(Action{Reserve: &Reservation{Job: second, Claims: claim}}), ErrBadClaim)
 	w.ok(w.plan(Action{Unreserve: &second}))
 	w.refused(w.plan(Action{Unreserve: &second}), ErrNoReservation)
+}
+
+func TestLostShimOfACommandThatMayHaveBegun(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(1, 1)
+	w.ok(w.start(id, "n1"))
+	w.report(id, 0, WorkerFailed, func(r *WorkerReport) { r.Began = true }) // that it ran was never reported
+	w.state(id, Failed)
+	w.cause(id, CauseFailed)
+}
+
+func TestAShorterLeaseIsNoneForWhoNeverHeardOfIt(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.running(1, []string{"n1"})
+	w.must(SetNodeState{Node: "n1", BootID: "b1", State: NodeDown})
+	short := DefaultConfig()
+	short.LeaseMS, short.MarginMS = 6000, 1000
+	w.must(SetConfig{Config: short})
+	end := Action{End: &EndAttempt{Job: id, Attempt: 1, Cause: CauseNodeLost}}
+	w.wait(10)
+	w.refused(w.plan(end), ErrLeaseRunning)
+	again, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
+	w.ok(err)
+	n, _ := again.View().Node("n1")
+	if got, want := again.View().LostAt(n), Instant(1000+630_000); got != want {
+		t.Errorf("from a snapshot: lost at %d, want %d", got, want)
+	}
+	w.wait(620)
+	w.ok(w.plan(end))
+	w.state(id, Pending)
+	w.must(SetNodeState{Node: "n1", BootID: "b1", State: NodeUp})
+	w.ok(w.start(id, "n1"))
+	w.must(SetNodeState{Node: "n1", BootID: "b1", State: NodeDown})
+	w.wait(7)
+	w.ok(w.plan(Action{End: &EndAttempt{Job: id, Attempt: 2, Cause: CauseNodeLost}})) // the old leases are all over
 }

@@ -21,6 +21,8 @@ type View struct {
 	lastSeq int64 // the greatest history number given
 	trimmed int64 // history numbers up to here have left the state
 
+	leasedUntil Instant // leases from before they were shortened may last until here, the margin included
+
 	jobs         table[*Job]
 	nodes        []*Node // by name
 	reservations []*Reservation
@@ -258,4 +260,16 @@ func (v *View) FreePort(node string, taken ...int) (int, bool) {
 func (v *View) Events(after uint64) []Event {
 	i := sort.Search(len(v.events), func(i int) bool { return v.events[i].Index > after })
 	return slices.Clip(v.events[i:])
+}
+
+// LostAt is the instant from which nothing can run any more on a node that is down: its shims' leases are over, and so is the margin
+// for clocks that drift.
+func (v *View) LostAt(n *Node) Instant { return max(n.Since.At+v.config.leaseSpan(), v.leasedUntil) }
+
+// anyLive reports whether an attempt is in progress.
+func (v *View) anyLive() bool {
+	for range v.live.values() {
+		return true
+	}
+	return false
 }

@@ -25,10 +25,8 @@ func expire(t *trial) {
 	}
 }
 
-// lostNodes returns, for every node that is down, the instant from which nothing can run there any more: its shims' leases are
-// over and so is the margin for clocks that drift. Nil if no node is down.
+// lostNodes returns, for every node that is down, the instant from which nothing can run there any more. Nil if no node is down.
 func lostNodes(t *trial) map[string]cluster.Instant {
-	c := t.view.Config()
 	var lost map[string]cluster.Instant
 	for _, n := range t.view.Nodes() {
 		if n.State != cluster.NodeDown {
@@ -37,7 +35,7 @@ func lostNodes(t *trial) map[string]cluster.Instant {
 		if lost == nil {
 			lost = make(map[string]cluster.Instant)
 		}
-		lost[n.Name] = n.Since.At + cluster.Instant(c.LeaseMS+c.MarginMS)
+		lost[n.Name] = t.view.LostAt(n)
 	}
 	return lost
 }
