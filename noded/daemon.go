@@ -77,6 +77,9 @@ func (d *daemon) openState(context.Context) (err error) {
 	if d.machine, err = inspect(d.cfg); err != nil {
 		return err
 	}
+	if err = checkVersion(d.cfg.DataDir); err != nil {
+		return err
+	}
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal")); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if err := run(ctx, os.Args, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "rota-noded: %v\n", err)
+		fmt.Fprintln(os.Stderr, "rota-noded:", strings.ReplaceAll(err.Error(), "\n", "\nrota-noded: "))
 		os.Exit(1)
 	}
 }

@@ -1,0 +1,61 @@
+package noded
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// dataFormat is the layout of a data directory that this version writes and reads.
+const dataFormat = 1
+
+// versionFile marks a data directory with its format.
+const versionFile = "version"
+
+// ErrNewer says that a later version has written the data directory.
+var ErrNewer = errors.New("written by a newer version of rota")
+
+// checkVersion refuses a data directory of a later version, whose records this one might misread, and marks one without a mark.
+func checkVersion(dir string) error {
+	path := filepath.Join(dir, versionFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return markVersion(path)
+	}
+	if err != nil {
+		return fmt.Errorf("--data-dir %s: %w", dir, err)
+	}
+	var v struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(text, &v); err != nil || v.Format < 1 {
+		return fmt.Errorf("--data-dir %s: %q in the file %s is not a version: look for disk errors, and when no job runs here remove the file",
+			dir, bytes.TrimSpace(text), versionFile)
+	}
+	if v.Format > dataFormat {
+		return fmt.Errorf("--data-dir %s: %w: it has format %d and this daemon knows up to %d (install the newer version again)",
+			dir, ErrNewer, v.Format, dataFormat)
+	}
+	return nil
+}
+
+// markVersion writes the mark whole or not at all.
+func markVersion(path string) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("mark the data directory: %w", err)
+	}
+	_, err = fmt.Fprintf(f, "{\"format\":%d}\n", dataFormat)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return fmt.Errorf("mark the data directory: %w", err)
+	}
+	return nil
+}
