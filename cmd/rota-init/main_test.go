@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+// exited and killed are wait statuses as the kernel gives them.
+func exited(code int) unix.WaitStatus      { return unix.WaitStatus(code << 8) }
+func killed(s unix.Signal) unix.WaitStatus { return unix.WaitStatus(s) }
+func gang(ranks ...*rank) *worker          { return &worker{plan: planOf(len(ranks)), ranks: ranks} }
+func planOf(n int) *launch.Plan {
+	return &launch.Plan{Ranks: make([]launch.Rank, n), KillTimeout: 1000}
+}
+func living(pid int) *rank                  { return &rank{pid: pid, alive: true, signalled: map[int]bool{}} }
+func ended(pid int, s unix.WaitStatus) exit { return exit{pid: pid, status: s} }
+func told(r *rank, s unix.Signal, pids ...int) *rank {
+	r.sent = s
+	for _, pid := range pids {
+		r.signalled[pid] = true
+	}
+	return r
+}
+
+// noSuchPID is above what the kernel gives out, so that signals to it reach nobody.
+const noSuchPID = 1 << 23
+
+func TestTheFirstFailureDecides(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends []unix.WaitStatus // in this order, rank by rank
+		want launch.Result
+		stop bool
+	}{
+		"all well":              {[]unix.WaitStatus{exited(0), exited(0)}, launch.Result{}, false},
+		"one fails":             {[]unix.WaitStatus{exited(0), exited(3)}, launch.Result{Code: 3}, true},
+		"the rest is not asked": {[]unix.WaitStatus{exited(3), exited(9)}, launch.Result{Code: 3}, true},
+		"nor if it is killed":   {[]unix.WaitStatus{exited(1), killed(unix.SIGTERM)}, launch.Result{Code: 1}, true},
+		"a signal":              {[]unix.WaitStatus{killed(unix.SIGSEGV), exited(1)}, launch.Result{Signal: int(unix.SIGSEGV)}, true},
+		"one alone":             {[]unix.WaitStatus{exited(7)}, launch.Result{Code: 7}, false},
+	} {
+		w := gang()
+		for i := range c.ends {
+			w.ranks = append(w.ranks, living(noSuchPID+i))
+		}
+		w.plan = planOf(len(c.ends))
+		for i, s := range c.ends {
+			if !w.running() {
+				t.Errorf("%s: over before rank %d has ended", name, i)
+			}
+			w.ended(ended(noSuchPID+i, s))
+		}
+		if w.running() || w.verdict != c.want || w.stopping != c.stop || (w.kill != nil) != c.stop {
+			t.Errorf("%s: %+v, stopping %t, running %t", name, w.verdict, w.stopping, w.running())
+		}
+	}
+}
+
+func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
+	const shell, program = noSuchPID, noSuchPID + 1
+	for name, c := range map[string]struct {
+		rank *rank
+		ends []exit
+		want launch.Result
+		over bool
+	}{
+		"the program's code counts": {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM)), ended(program, exited(85))}, launch.Result{Code: 85}, true},
+		"it is waited for":          {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, false},
+		"it dies of it too":         {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM)), ended(program, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, true},
+		"the shell ends by itself":  {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, exited(4))}, launch.Result{Code: 4}, true},
+		"the shell goes on":         {told(living(shell), unix.SIGTERM, program), []exit{ended(program, exited(85)), ended(shell, exited(85))}, launch.Result{Code: 85}, true},
+		"another signal":            {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGSEGV))}, launch.Result{Signal: 11}, true},
+		"an orphan is nothing":      {living(shell), []exit{ended(noSuchPID+9, exited(1))}, launch.Result{}, false},
+		"only the first end counts": {living(shell), []exit{ended(shell, exited(2)), ended(shell, exited(3))}, launch.Result{Code: 2}, true},
+	} {
+		for _, e := range c.ends {
+			c.rank.reaped(e)
+		}
+		if c.rank.result != c.want || c.rank.over != c.over {
+			t.Errorf("%s: %+v, over %t", name, c.rank.result, c.rank.over)
+		}
+	}
+}
+
+func TestSignalsGoToProgramsBelowShells(t *testing.T) {
+	table := map[int]process{
+		10: {parent: 1, shell: true}, 11: {parent: 10, shell: true}, 12: {parent: 11}, 13: {parent: 12}, // 13: what a program started
+		20: {parent: 1}, 21: {parent: 20}, 30: {parent: 1, shell: true},
+	}
+	for _, c := range []struct {
+		rank *rank
+		want []int
+	}{
+		{living(10), []int{10, 11, 12}},
+		{living(20), []int{20}},
+		{&rank{pid: 10, signalled: map[int]bool{12: true}}, []int{12}},
+		{&rank{pid: 10, signalled: map[int]bool{}}, nil},
+	} {
+		if got := c.rank.programs(table); !slices.Equal(got, c.want) {
+			t.Errorf("rank %d: %v, want %v", c.rank.pid, got, c.want)
+		}
+	}
+}
+
+func TestWhichSignalsArePassedOn(t *testing.T) {
+	for s, want := range map[syscall.Signal]bool{
+		unix.SIGTERM: true, unix.SIGUSR1: true, unix.SIGINT: true, unix.SIGHUP: true, unix.SIGCONT: true,
+		unix.SIGCHLD: false, unix.SIGURG: false, unix.SIGPIPE: false, unix.SIGTTIN: false, unix.SIGTTOU: false,
+	} {
+		if passedOn(s) != want {
+			t.Errorf("%v: %t", s, !want)
+		}
+	}
+}
+
+func TestCommandsAreFoundAsAShellDoes(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"a/tool": 0o755, "b/tool": 0o755, "b/data": 0o644, "tool": 0o755} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := dir+"/a", dir+"/b"
+	for _, c := range []struct {
+		name, want, says string
+		env              []string
+	}{
+		{"tool", a + "/tool", "", []string{"PATH=" + a + ":" + b}},
+		{"tool", b + "/tool", "", []string{"PATH=" + a, "PATH=" + b}}, // the rank's own comes last and wins
+		{"tool", dir + "/tool", "", []string{"PATH=:" + a}},
+		{"./x/y", "./x/y", "", nil},
+		{"b", "", "not found", []string{"PATH=" + dir}}, // a directory
+		{"data", "", "permission", []string{"PATH=" + b}},
+		{"tool", "", "not found", nil},
+	} {
+		got, err := lookPath(c.name, c.env, dir)
+		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s in %v: %q, %v", c.name, c.env, got, err)
+		}
+	}
+}
+
+func TestARankThatCannotBeStarted(t *testing.T) {
+	quiet, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := os.Stderr
+	os.Stderr = quiet
+	defer func() { os.Stderr = old; quiet.Close() }()
+	for command, code := range map[string]int{"no-such-command": 127, "/no/such/file": 127, "/etc/passwd": 126, "/": 126} {
+		w := &worker{plan: &launch.Plan{Env: []string{"PATH=/bin"}, Dir: "/", Ranks: make([]launch.Rank, 1)}}
+		r := w.start(&launch.Rank{Name: "rank 0", Args: []string{command}})
+		if !r.over || r.result.Code != code {
+			t.Errorf("%s: %+v, want %d", command, r.result, code)
+		}
+	}
+}
+
+func TestThePlanIsChecked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "launch.json")
+	if _, err := read(path); err == nil || !strings.Contains(err.Error(), "read launch plan") {
+		t.Errorf("without a file: %v", err)
+	}
+	for text, says := range map[string]string{"{": "damaged", `{"ranks":[]}`: "no ranks"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := read(path); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestTheChannelCarriesOrdersAndTheResult(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, shim := os.NewFile(uintptr(fds[0]), "init"), os.NewFile(uintptr(fds[1]), "shim")
+	// Both stay open to the end of the test program: the end of the channel ends the process, as it must in a container.
+	t.Cleanup(func() { kept = append(kept, ours, shim) })
+	signals := make(chan unix.Signal, 4)
+	go channel{ours}.listen(signals)
+	if _, err := shim.WriteString("rubbish\n{\"signal\":0}\n{\"signal\":15}\n{\"signal\":10}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := []unix.Signal{<-signals, <-signals}; !reflect.DeepEqual(got, []unix.Signal{unix.SIGTERM, unix.SIGUSR1}) {
+		t.Errorf("orders %v", got)
+	}
+	want := launch.Result{Code: 3}
+	if err := (channel{ours}).send(want); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(shim).ReadBytes('\n')
+	var got launch.Result
+	if err != nil || json.Unmarshal(line, &got) != nil || got != want {
+		t.Errorf("result %s, %v", line, err)
+	}
+	if err := (channel{}).send(want); err != nil {
+		t.Errorf("without a shim: %v", err)
+	}
+}
+
+var kept []*os.File
