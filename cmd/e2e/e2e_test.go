@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
 )
@@ -61,6 +63,7 @@ type world struct {
 	ctx    context.Context
 	shared string
 	client *api.Client
+	disks  []string // mounted by the test
 }
 
 // start runs a cluster for one test. It skips, by name, what this machine cannot do.
@@ -122,6 +125,11 @@ func (w *world) stop() {
 	}
 	if err := w.Stop(); err != nil {
 		w.t.Errorf("stop: %v", err)
+	}
+	for _, dir := range w.disks {
+		if err := unix.Unmount(dir, 0); err != nil {
+			w.t.Errorf("unmount %s: %v", dir, err)
+		}
 	}
 	if b, err := os.ReadFile("/proc/self/mountinfo"); err == nil && bytes.Contains(b, []byte(w.Dir)) {
 		w.t.Errorf("mounts remain below %s", w.Dir)

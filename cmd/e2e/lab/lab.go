@@ -223,6 +223,14 @@ func (d *Daemon) Running() bool {
 	}
 }
 
+// ExitCode is that of a daemon that has ended; -1 while it runs, and when a signal ended it.
+func (d *Daemon) ExitCode() int {
+	if d.Running() || d.cmd == nil {
+		return -1
+	}
+	return d.cmd.ProcessState.ExitCode()
+}
+
 // Kill ends the daemon at once, as a power cut would, and waits until it is gone.
 func (d *Daemon) Kill() { d.end(syscall.SIGKILL, time.Minute) }
 
