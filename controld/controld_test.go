@@ -569,6 +569,14 @@ func TestUsersOfANodeDoNotSpeakForMachines(t *testing.T) {
 	wantProblem(t, err, api.CodeDenied)
 }
 
+func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
+	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
+		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {
+			t.Errorf("margin %d ms: %d, want %d", margin, got, want)
+		}
+	}
+}
+
 // A lease counts for the next leader only from when the log had the node up.
 func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 	cfg := controller(t, "c1")

@@ -64,6 +64,7 @@ func (d *disk) Build(_ context.Context, id container.ID, a *api.Alloc, cores []i
 	if err != nil {
 		return "", err
 	}
+	settings.LeaseGrace = a.LeaseGrace
 	settings.Guards = guards(in, spec.Mounts)
 	return dir, container.WriteBundle(dir, container.Bundle{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script, Settings: settings})
 }

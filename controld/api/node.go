@@ -47,8 +47,9 @@ type Alloc struct {
 	Nodes      []string         `json:"nodes"`       // of every worker, by worker index
 	MasterAddr string           `json:"master_addr"` // address of worker 0's node
 	MasterPort int              `json:"master_port"`
-	Restarts   int              `json:"restarts"` // attempts before this one
-	Start      cluster.UnixMS   `json:"start"`    // wall clock of the assignment, for display
+	Restarts   int              `json:"restarts"`       // attempts before this one
+	LeaseGrace int64            `json:"lease_grace_ms"` // from the lease's end to the kill: well before another attempt may start
+	Start      cluster.UnixMS   `json:"start"`          // wall clock of the assignment, for display
 	Cluster    string           `json:"cluster"`
 }
 
