@@ -569,6 +569,27 @@ func TestUsersOfANodeDoNotSpeakForMachines(t *testing.T) {
 	wantProblem(t, err, api.CodeDenied)
 }
 
+func TestEnvironmentsAreForTheOwner(t *testing.T) {
+	s := startOne(t)
+	owner := user(uint32(os.Getuid()) + 4711)
+	spec := job("secret")
+	spec.ExportEnv = map[string]string{"TOKEN": "s3cret"}
+	spec.Groups[0].Tasks[0].Env = map[string]string{"KEY": "s3cret"}
+	id, err := s.client(owner).Submit(t.Context(), "k", spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, sees := range map[uint32]bool{owner.UID: true, owner.UID + 1: false, 0: true} {
+		j, _, err := s.client(user(uid)).Job(t.Context(), id, api.Read{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(j.Spec.ExportEnv) == 1 && len(j.Spec.Groups[0].Tasks[0].Env) == 1; got != sees || j.Spec.Name != "secret" {
+			t.Errorf("uid %d sees %v and %v", uid, j.Spec.ExportEnv, j.Spec.Groups[0].Tasks[0].Env)
+		}
+	}
+}
+
 func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
 	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
 		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {

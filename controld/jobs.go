@@ -116,7 +116,7 @@ func listJobs(x *exchange) (any, error) {
 		}
 		item := x.present(j, now)
 		if spec {
-			item.Spec = j.Spec
+			item.Spec = x.specOf(j)
 		}
 		list.Items = append(list.Items, item)
 	}
@@ -167,8 +167,25 @@ func getJob(x *exchange) (any, error) {
 		return nil, err
 	}
 	out := x.present(j, wallNow())
-	out.Spec = j.Spec
+	out.Spec = x.specOf(j)
 	return out, nil
+}
+
+// specOf is a job's specification as the caller may see it: environments may hold secrets, and are for the owner and operators.
+func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
+	if x.admin() || j.Owner.UID == x.caller.User.UID {
+		return j.Spec
+	}
+	s := *j.Spec
+	s.ExportEnv, s.Groups = nil, slices.Clone(s.Groups)
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		g.Tasks = slices.Clone(g.Tasks)
+		for k := range g.Tasks {
+			g.Tasks[k].Env = nil
+		}
+	}
+	return &s
 }
 
 func jobReady(x *exchange, v *cluster.View) bool {
