@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -248,7 +249,7 @@ func (d *devCluster) forward(s os.Signal) {
 
 // runCommand runs the command with the cluster's address, and returns its code.
 func (d *devCluster) runCommand() error {
-	cmd := exec.Command(d.opts.command[0], d.opts.command[1:]...)
+	cmd := exec.Command(d.program(d.opts.command[0]), d.opts.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.stdin, d.stdout, d.stderr
 	cmd.Env = append(os.Environ(), "ROTA_ADDR="+d.addr, "PATH="+os.Getenv("PATH")+":"+d.bin)
 	fmt.Fprintf(d.stderr, "ready %s\n", d.addr)
@@ -264,6 +265,16 @@ func (d *devCluster) runCommand() error {
 		return &codeError{code: codeOf(exit.ProcessState)}
 	}
 	return err
+}
+
+// program finds a command as a shell in the cluster would, which has our programs last on its PATH.
+func (d *devCluster) program(name string) string {
+	if _, err := exec.LookPath(name); err != nil && !strings.Contains(name, "/") {
+		if ours, err := exec.LookPath(filepath.Join(d.bin, name)); err == nil {
+			return ours
+		}
+	}
+	return name
 }
 
 // codeOf is a process's exit code, or 128 and the signal that ended it.

@@ -162,8 +162,18 @@ func (l *devLayout) writeRecord() error {
 	return nil
 }
 
-// choosePorts keeps the ports of an earlier run, because a log remembers them, or finds free ones. They lie below the range that the
-// kernel gives to outgoing connections, so that none is taken between this look and the daemon's.
+// Ports of a dev cluster, all below the range that the kernel gives to outgoing connections: daemons listen on those from
+// devPortsLow, jobs get their MASTER_PORTs from blocks that begin at devJobPortsLow, a block for each node, since nodes share the
+// machine.
+const (
+	devPortsLow    = 10000
+	devJobPortsLow = 20000
+	devJobBlock    = 100
+	devJobBlocks   = 120
+)
+
+// choosePorts keeps the ports of an earlier run, because a log remembers them, or finds free ones. The kernel gives none of them
+// away between this look and the daemon's.
 func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 	if old != nil && len(old.Ports) > 0 {
 		for _, p := range old.Ports[:min(3*old.Controllers, len(old.Ports))] {
@@ -178,19 +188,28 @@ func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 	}
 	sum := fnv.New32a()
 	fmt.Fprint(sum, l.dir, os.Getpid())
-	next := 10000 + int(sum.Sum32()%20000)
+	next := devPortsLow + int(sum.Sum32()%(devJobPortsLow-devPortsLow))
 	for tries := 0; len(ports) < n; tries++ {
 		if tries > 5000 {
-			return nil, fmt.Errorf("found no %d free ports between 10000 and 32000", n)
+			return nil, fmt.Errorf("found no %d free ports between %d and %d", n, devPortsLow, devJobPortsLow)
 		}
-		if next++; next >= 32000 {
-			next = 10000
+		if next++; next >= devJobPortsLow {
+			next = devPortsLow
 		}
 		if portFree(next) {
 			ports = append(ports, next)
 		}
 	}
 	return ports, nil
+}
+
+// jobPorts is a node's range for MASTER_PORT. Where the blocks begin depends on the directory, so that two clusters on one machine
+// rarely share any; the nodes of one cluster never do.
+func (l *devLayout) jobPorts(node int) string {
+	sum := fnv.New32a()
+	sum.Write([]byte(l.dir))
+	low := devJobPortsLow + devJobBlock*((int(sum.Sum32()%devJobBlocks)+node)%devJobBlocks)
+	return fmt.Sprintf("%d-%d", low, low+devJobBlock-1)
 }
 
 // portFree reports whether a port of the loopback address can be had for TCP and UDP.
@@ -283,7 +302,7 @@ func (l *devLayout) specs(o devOptions) []daemonSpec {
 func (l *devLayout) nodeSpec(o devOptions, i int, join string) daemonSpec {
 	name := nodeName(i)
 	args := []string{"--name", name, "--data-dir", l.path(name), "--gossip", l.local(3*o.controllers + i), "--join", join,
-		"--socket", name + ".sock", "--cgroup-root", l.cgroupRoot(i), "--shared-path", o.from}
+		"--socket", name + ".sock", "--cgroup-root", l.cgroupRoot(i), "--ports", l.jobPorts(i), "--shared-path", o.from}
 	if !strings.HasPrefix(l.dir+"/", o.from+"/") {
 		args = append(args, "--shared-path", l.path("shared"))
 	}

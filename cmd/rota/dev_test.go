@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,6 +175,23 @@ func TestDevSpecs(t *testing.T) {
 	}
 	if strings.Count(node, "--shared-path") != 1 {
 		t.Errorf("%s is shared twice: %s", l.path("shared"), node)
+	}
+}
+
+func TestDevNodesShareNoJobPorts(t *testing.T) {
+	l := devLayout{dir: testOptions(t).dir}
+	owner := map[int]int{}
+	for node := range 64 {
+		var low, high int
+		if _, err := fmt.Sscanf(l.jobPorts(node), "%d-%d", &low, &high); err != nil || low < devJobPortsLow || high >= 32768 || low >= high {
+			t.Fatalf("node %d: %s: %v", node, l.jobPorts(node), err)
+		}
+		for port := low; port <= high; port++ {
+			if other, taken := owner[port]; taken {
+				t.Fatalf("nodes %d and %d share port %d", other, node, port)
+			}
+			owner[port] = node
+		}
 	}
 }
 
