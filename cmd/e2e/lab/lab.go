@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -173,11 +174,25 @@ func (c *Cluster) node(i int, gossip []string) (*Daemon, error) {
 	if c.Cores > 0 {
 		d.argv = append(d.argv, "--cores", strconv.Itoa(c.Cores))
 	}
+	if h == nil {
+		d.argv = append(d.argv, "--ports", jobPorts())
+	}
 	for _, p := range c.Shared {
 		d.argv = append(d.argv, "--shared-path", p)
 	}
 	d.argv = append(d.argv, c.Noded...)
 	return d, nil
+}
+
+// nodesOnLoopback counts the nodes that this process has laid out on its own machine.
+var nodesOnLoopback atomic.Int64
+
+// jobPorts is a range for the MASTER_PORTs of a node on loopback: one that no node near it in time has, below the kernel's range for
+// outgoing connections.
+func jobPorts() string {
+	const low, block, blocks = 20000, 100, 120
+	first := low + block*((os.Getpid()+int(nodesOnLoopback.Add(1)))%blocks)
+	return fmt.Sprintf("%d-%d", first, first+block-1)
 }
 
 // Start runs the daemon; after Kill or Term it runs it again on the same data. Its output is appended to Log. The process is told to
