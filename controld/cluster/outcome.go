@@ -26,11 +26,11 @@ func judge(j *Job, a *Attempt) outcome {
 	}
 	clean := !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.ok() })
 	switch {
-	case stop == CauseCancelled, stop == CauseRequeue:
+	case stop == CauseCancelled, stop == CauseRequeue, stop == CauseTimeout: // however politely it went
 		o.cause = stop
 	case clean:
 		o.cause = CauseCompleted
-	case stop == CauseTimeout, stop == CauseNodeLost, stop == CauseLease:
+	case stop == CauseNodeLost, stop == CauseLease:
 		o.cause = stop
 	case slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.Lease }):
 		o.cause = CauseLease

@@ -247,7 +247,7 @@ func TestEndsByCause(t *testing.T) {
 		{"done when asked to go", nil, CauseTE, code(0), Completed, CauseCompleted, Counters{}},
 		{"timeout", nil, CauseTimeout, signal(15), TimedOut, CauseTimeout, Counters{}},
 		{"timeout and 85", ckpt, CauseTimeout, code(85), TimedOut, CauseTimeout, Counters{}},
-		{"timeout but done", nil, CauseTimeout, code(0), Completed, CauseCompleted, Counters{}},
+		{"timeout and 0", nil, CauseTimeout, code(0), TimedOut, CauseTimeout, Counters{}},
 		{"cancelled", nil, CauseCancelled, code(0), Cancelled, CauseCancelled, Counters{}},
 		{"cancelled and 85", ckpt, CauseCancelled, code(85), Cancelled, CauseCancelled, Counters{}},
 		{"requeued by its owner", nil, CauseRequeue, code(0), Pending, CauseRequeue, Counters{}},
