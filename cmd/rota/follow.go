@@ -72,10 +72,16 @@ func (w *world) follow(ctx context.Context, client *api.Client, id cluster.JobID
 	if !started {
 		return job, nil // it ended without ever having run
 	}
-	if err := <-streams; err != nil {
+	if err := <-streams; err != nil && !(job.Code == cluster.BootFailed && isNotFound(err)) { // what never began wrote nothing
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
+}
+
+// isNotFound reports whether a controller said that there is no such thing.
+func isNotFound(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeNotFound
 }
 
 // narrator returns a function that says on stderr when a job's state or progress has changed.

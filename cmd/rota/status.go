@@ -176,7 +176,11 @@ func (w *world) why(c *cli.Context) error {
 
 func printWhy(out io.Writer, why *api.Why) error {
 	b := bufio.NewWriter(out)
-	fmt.Fprintf(b, "Job %d: %s\n", why.ID, clean(dashIfEmpty(reasonText(why.Reason))))
+	text := clean(reasonText(why.Reason))
+	if text == "" {
+		text = "it does not wait"
+	}
+	fmt.Fprintf(b, "Job %d: %s\n", why.ID, text)
 	if why.Ahead > 0 {
 		fmt.Fprintf(b, "%s it.\n", count(why.Ahead, "job goes before", "jobs go before"))
 	}

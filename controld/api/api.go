@@ -61,6 +61,7 @@ type Job struct {
 	Workers     int              `json:"workers"`
 	Nodes       []string         `json:"nodes"`
 	GPUs        int              `json:"gpus"`
+	Array       ArrayPlace       `json:"array"`
 	Cores       int              `json:"cores"`
 	Memory      jobspec.Bytes    `json:"memory"`
 	GPUSeconds  int64            `json:"gpu_seconds"`
@@ -73,6 +74,9 @@ type Job struct {
 	Workdir     string           `json:"workdir"`
 	Spec        *jobspec.Job     `json:"spec,omitempty"` // with ?spec=true, and of a single job
 }
+
+// ArrayPlace says which element of which array a job is; empty for a job that is none, as all are in this version.
+type ArrayPlace struct{}
 
 // Reason is why a job waits or ended as it did.
 type Reason struct {
