@@ -45,6 +45,9 @@ func submit(x *exchange) (any, error) {
 	if err := x.accept(jobs); err != nil {
 		return nil, err
 	}
+	if err := honoured(x.d.machine.view.Load(), owner, jobs); err != nil {
+		return nil, err
+	}
 	c := cluster.SubmitJobs{Owner: owner, Key: key, Jobs: jobs}
 	if key != "" {
 		sum := sha256.Sum256(body)
