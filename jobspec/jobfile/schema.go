@@ -196,7 +196,7 @@ var taskSchema = &hclfile.Block{
 			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
 		hclfile.Text("script_file", "path", readScript).As("script").
 			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
-		field("user", func(t *jobspec.Task) *string { return &t.User }).With("the submitter", "another user, for operators only"),
+		field("user", func(t *jobspec.Task) *string { return &t.User }).With("the submitter", "must be the submitter in this version"),
 		field("leader", func(t *jobspec.Task) **bool { return &t.Leader }).With("true for the first task", "the worker ends when this task ends"),
 		field("kill_signal", func(t *jobspec.Task) *string { return &t.KillSignal }).With("SIGTERM", "sent at the time limit and at `rota cancel`"),
 		field("kill_timeout", func(t *jobspec.Task) *jobspec.Seconds { return &t.KillTimeout }).AtLeastOne().With("30s", "time between that signal and the kill"),

@@ -42,7 +42,6 @@ type Node struct {
 	NoSwapLimit bool     // the kernel cannot limit swap
 	Nvidia      []Device // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
 	NvidiaMajor int64    // of /dev/nvidiaN, 195 unless the driver says otherwise
-	CDI         bool     // GPUs are injected by CDI afterwards: no device nodes here
 }
 
 // Root is the root directory of a container: a skeleton of empty directories and links, and what is bound onto it read-only.

@@ -205,7 +205,7 @@ func (in Input) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error
 		if i < 0 || i >= len(in.Node.GPUs) {
 			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
 		}
-		if minor := in.Node.GPUs[i].Minor; minor >= 0 && !in.Node.CDI {
+		if minor := in.Node.GPUs[i].Minor; minor >= 0 {
 			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195), int64(minor)})
 		}
 	}
