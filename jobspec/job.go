@@ -50,6 +50,78 @@ type Job struct {
 	Checkpoint  *Checkpoint       `json:"checkpoint,omitempty"`
 	Preemption  *Preemption       `json:"preemption,omitempty"`
 	Groups      []Group           `json:"groups"`
+
+	Begin               string       `json:"begin,omitempty"`                 // RFC 3339: not started before
+	Deadline            string       `json:"deadline,omitempty"`              // RFC 3339: given up when it cannot have ended by then
+	GangScope           string       `json:"gang_scope,omitempty"`            // group (default) or job: all groups start together
+	OnDependencyFailure string       `json:"on_dependency_failure,omitempty"` // cancel (default) or hold
+	Dependencies        []Dependency `json:"dependencies,omitempty"`          // all must be met
+	Array               *Array       `json:"array,omitempty"`
+	LogPolicies         []LogPolicy  `json:"log_policies,omitempty"`
+	Constraints         []Constraint `json:"constraints,omitempty"` // all must hold on every node
+	Affinities          []Affinity   `json:"affinities,omitempty"`
+	Nodes               []string     `json:"nodes,omitempty"` // only these; hostlists such as gpu[01-04]
+	ExcludeNodes        []string     `json:"exclude_nodes,omitempty"`
+	Features            []string     `json:"features,omitempty"` // node labels that must be set, by key
+}
+
+// Dependency makes a job wait for others. Jobs are named by id (123, or 123_4 for an array's element) or by name, which means the
+// owner's newest job of that name.
+type Dependency struct {
+	Type  string   `json:"type"` // after, afterok, afterany, afternotok, aftercorr or singleton
+	Jobs  []string `json:"jobs,omitempty"`
+	Delay Seconds  `json:"delay,omitempty"` // to wait once it is met
+	Match string   `json:"match,omitempty"` // all (default) or any
+}
+
+// Array makes one job into many that differ in an index or in parameters. Exactly one of Indices, Matrix and Rows is set.
+type Array struct {
+	Indices     string     `json:"indices,omitempty"` // 0-99:2,200: ascending and distinct once expanded
+	Matrix      []Axis     `json:"matrix,omitempty"`  // every combination, the last axis fastest; the index counts them from 0
+	Columns     []string   `json:"columns,omitempty"` // of Rows, from the file's first line
+	Rows        [][]string `json:"rows,omitempty"`    // one element each; the index counts them from 0
+	MaxParallel int        `json:"max_parallel,omitempty"`
+	MaxFailures *int       `json:"max_failures,omitempty"` // more failed elements than this cancel what has not started; nil or -1: never
+	Order       string     `json:"order,omitempty"`        // index (default) or random
+	Stop        *ArrayStop `json:"stop,omitempty"`
+}
+
+// Axis is one parameter of a matrix and the values that it takes.
+type Axis struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// ArrayStop keeps the best elements and cancels the rest once all have reported the metric at a step (Gandiva's early feedback for
+// multi-jobs).
+type ArrayStop struct {
+	Metric string `json:"metric"`
+	Goal   string `json:"goal,omitempty"` // min (default) or max
+	AtStep int64  `json:"at_step"`
+	Keep   string `json:"keep"` // "top 25%" or "top 4"
+}
+
+// LogPolicy acts on a line of output.
+type LogPolicy struct {
+	Name    string `json:"name"`
+	Pattern string `json:"pattern"`          // RE2
+	Action  string `json:"action"`           // exclude_node, fail, restart or event
+	Stream  string `json:"stream,omitempty"` // both (default), stdout or stderr
+}
+
+// Constraint is a condition on a node. Attribute is one of node.name, node.cores, node.memory, node.gpus, node.gpu.model, node.gpu.memory,
+// node.boot_id and node.label.KEY.
+type Constraint struct {
+	Attribute string   `json:"attribute"`
+	Operator  string   `json:"operator,omitempty"` // = (default) != < <= > >= regexp version in not_in glob is_set
+	Value     string   `json:"value,omitempty"`
+	Values    []string `json:"values,omitempty"` // of in and not_in
+}
+
+// Affinity prefers nodes on which a condition holds, or avoids them when Weight is negative.
+type Affinity struct {
+	Constraint
+	Weight int `json:"weight"` // -100 to 100
 }
 
 // Restart limits retries after the user's own code failed. Preemption, launch failure and node loss are counted apart.
@@ -85,6 +157,15 @@ type Group struct {
 	MaxWorkersPerNode int               `json:"max_workers_per_node,omitempty"`
 	Meta              map[string]string `json:"meta,omitempty"`
 	Tasks             []Task            `json:"tasks"`
+
+	DependsOn       []string     `json:"depends_on,omitempty"` // other groups: name, or name:ok (default), :any, :failed, :started
+	TimeLimit       Seconds      `json:"time_limit,omitempty"` // default the job's
+	Exclusive       bool         `json:"exclusive,omitempty"`  // whole nodes
+	Success         string       `json:"success,omitempty"`    // all (default), leader or any: whose success is the group's
+	OnWorkerFailure string       `json:"on_worker_failure,omitempty"`
+	Restart         *Restart     `json:"restart,omitempty"` // default the job's
+	Constraints     []Constraint `json:"constraints,omitempty"`
+	Affinities      []Affinity   `json:"affinities,omitempty"`
 }
 
 // Task is a program that every worker of its group runs.
@@ -103,6 +184,36 @@ type Task struct {
 	Progress    *Progress         `json:"progress,omitempty"`
 	Launch      *Launch           `json:"launch,omitempty"`
 	Resources   Resources         `json:"resources"`
+
+	// Template says that the task's texts hold references such as ${array.index}, which are filled in when it is launched. A text that
+	// only looks like one is written $${array.index} then. Without Template every text is literal.
+	Template  bool       `json:"template,omitempty"`
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"` // nil: a main task
+	Secrets   []Secret   `json:"secrets,omitempty"`
+	Ulimits   *Ulimits   `json:"ulimits,omitempty"`
+}
+
+// Lifecycle says when a task runs that is not a main one. A sidecar runs as long as the main tasks do and is stopped after them; any other
+// must end well: a prestart before the main tasks begin.
+type Lifecycle struct {
+	Hook    string `json:"hook"` // prestart, poststart or poststop
+	Sidecar bool   `json:"sidecar,omitempty"`
+}
+
+// Secret is a text that never enters the log: the node reads it, as the job's user, when the task is launched.
+type Secret struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`         // absolute path on the node, readable by the user
+	Env    string `json:"env,omitempty"`  // variable to set
+	File   string `json:"file,omitempty"` // path in the container; default /run/rota/secrets/NAME when Env is not set
+}
+
+// Ulimits are resource limits of a task's processes; 0 leaves the system's.
+type Ulimits struct {
+	Memlock Bytes `json:"memlock,omitempty"` // -1: unlimited
+	Nofile  int64 `json:"nofile,omitempty"`
+	Stack   Bytes `json:"stack,omitempty"` // -1: unlimited
+	Core    Bytes `json:"core,omitempty"`  // -1: unlimited
 }
 
 // Mount makes a path visible in the task's container.
@@ -150,4 +261,14 @@ type Resources struct {
 	GPUs   int   `json:"gpus,omitempty"`
 	Shm    Bytes `json:"shm,omitempty"` // default half of Memory
 	Tmp    Bytes `json:"tmp,omitempty"` // default half of Memory; what lies in it counts as Memory
+
+	GPU  *GPU   `json:"gpu,omitempty"`  // what the GPUs must be; its count is GPUs
+	RDMA string `json:"rdma,omitempty"` // none (default) or all: the node's InfiniBand devices in the container
+}
+
+// GPU says which GPUs will do.
+type GPU struct {
+	Vendor    string `json:"vendor,omitempty"`     // nvidia
+	Model     string `json:"model,omitempty"`      // glob, case-insensitive
+	MinMemory Bytes  `json:"min_memory,omitempty"` // of each
 }

@@ -73,10 +73,50 @@ type Job struct {
 	SavedStep   int64            `json:"saved_step"`
 	Workdir     string           `json:"workdir"`
 	Spec        *jobspec.Job     `json:"spec,omitempty"` // with ?spec=true, and of a single job
+
+	Group        *GroupPlace  `json:"group,omitempty"`
+	Groups       []GroupState `json:"groups,omitempty"`
+	Dependencies []Dependency `json:"dependencies,omitempty"` // not met yet
+	Eligible     *Time        `json:"eligible,omitempty"`     // not started before, when that is in the future
+	Deadline     *Time        `json:"deadline,omitempty"`
 }
 
-// ArrayPlace says which element of which array a job is; empty for a job that is none, as all are in this version.
-type ArrayPlace struct{}
+// ArrayPlace says which element of which array a job is, or what a record knows of its elements. It is empty for any other job.
+type ArrayPlace struct {
+	Job    cluster.JobID     `json:"job,omitempty"`    // the array's record
+	Index  *int              `json:"index,omitempty"`  // of an element
+	Params map[string]string `json:"params,omitempty"` // of an element
+
+	Indices     string `json:"indices,omitempty"` // of a record: the elements that have not begun, such as 4-99%8
+	Size        int    `json:"size,omitempty"`
+	MaxParallel int    `json:"max_parallel,omitempty"`
+	Live        int    `json:"live,omitempty"`
+	Completed   int    `json:"completed,omitempty"`
+	Failed      int    `json:"failed,omitempty"`
+	Cancelled   int    `json:"cancelled,omitempty"`
+}
+
+// GroupPlace says which group of which job a job is; a record's groups are in Job.Groups.
+type GroupPlace struct {
+	Job  cluster.JobID `json:"job"` // the record
+	Name string        `json:"name"`
+}
+
+// GroupState is one group of a job with several.
+type GroupState struct {
+	Name    string           `json:"name"`
+	ID      cluster.JobID    `json:"id,omitempty"` // of the job that runs it; none with gang_scope job
+	Code    cluster.JobState `json:"code"`
+	Workers int              `json:"workers"`
+}
+
+// Dependency is one that a job still waits for.
+type Dependency struct {
+	Type  string          `json:"type"`
+	Jobs  []cluster.JobID `json:"jobs,omitempty"`
+	Match string          `json:"match,omitempty"`
+	Delay jobspec.Seconds `json:"delay,omitempty"`
+}
 
 // Reason is why a job waits or ended as it did.
 type Reason struct {

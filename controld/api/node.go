@@ -51,6 +51,21 @@ type Alloc struct {
 	LeaseGrace int64            `json:"lease_grace_ms"` // from the lease's end to the kill: well before another attempt may start
 	Start      cluster.UnixMS   `json:"start"`          // wall clock of the assignment, for display
 	Cluster    string           `json:"cluster"`
+
+	Group       int           `json:"group,omitempty"`        // index of its group in Spec.Groups
+	GroupWorker int           `json:"group_worker,omitempty"` // its number among the group's workers
+	Hosts       []GroupHosts  `json:"hosts,omitempty"`        // of a gang of several groups: who is where, group by group
+	Array       *ArrayPlace   `json:"array,omitempty"`        // of an array's element
+	Record      cluster.JobID `json:"record,omitempty"`       // the job that this one is a member of
+	Port        int           `json:"port,omitempty"`         // of this worker, in a gang of several groups
+}
+
+// GroupHosts is where the workers of one group are, by number in the group.
+type GroupHosts struct {
+	Group string   `json:"group"`
+	Nodes []string `json:"nodes"`
+	Addrs []string `json:"addrs"` // of the nodes
+	Ports []int    `json:"ports"` // of the workers
 }
 
 // ReportRequest says what changed on a node. Samples are kept by the leader and never logged.

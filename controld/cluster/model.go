@@ -34,6 +34,7 @@ const (
 	Cancelled   JobState = "CA"
 	NodeFailed  JobState = "NF"
 	BootFailed  JobState = "BF" // could not be launched
+	PastDue     JobState = "DL" // its deadline passed, or could not be met any more
 )
 
 // Final reports whether a job in state s has ended for good.
@@ -212,10 +213,46 @@ type Job struct {
 	Ledger    Ledger    `json:"ledger"`
 	Seq       int64     `json:"seq,omitempty"` // number in the history once final
 
+	Parent   JobID   `json:"parent,omitempty"`   // the record it is a member of: an array, or a job whose groups run one by one
+	Member   int     `json:"member,omitempty"`   // its number there, from 1; its id is Parent + Member
+	Family   *Family `json:"family,omitempty"`   // of a record that runs nothing itself but through its members
+	Parts    []Part  `json:"parts,omitempty"`    // of a gang of several groups, in the order of its workers; nil: one group
+	Needs    []Need  `json:"needs,omitempty"`    // dependencies that are not met yet; while there are any it does not start
+	Deadline Instant `json:"deadline,omitempty"` // 0: none
+
 	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
 	Failures []Instant `json:"failures,omitempty"`
 
 	modified uint64 // index of the last change; not in the snapshot
+}
+
+// Family is what a record knows of its members. Their ids follow its own: member n has id ID + n. Members of an array are made when they
+// start, those of a job with several groups when it is submitted.
+type Family struct {
+	Size      int    `json:"size"`
+	Waiting   Ranges `json:"waiting,omitempty"`   // members not made yet
+	Dropped   Ranges `json:"dropped,omitempty"`   // cancelled before they were made
+	Ready     Ranges `json:"ready,omitempty"`     // with aftercorr: those of Waiting whose counterpart has completed
+	Live      int    `json:"live"`                // made and not ended
+	Completed int    `json:"completed,omitempty"` // ended well
+	Failed    int    `json:"failed,omitempty"`    // ended in any other way but cancelled
+	Cancelled int    `json:"cancelled,omitempty"` // made and cancelled
+}
+
+// Part is one group's share of a gang of several groups.
+type Part struct {
+	Group   int     `json:"group"` // index in Spec.Groups
+	Workers int     `json:"workers"`
+	PerNode int     `json:"per_node"`
+	Request Request `json:"request"`
+}
+
+// Need is a dependency that is not met yet: all jobs of it, or any one, must have come to what Type says.
+type Need struct {
+	Type  string          `json:"type"` // after, afterok, afterany, afternotok, aftercorr or singleton
+	Jobs  []JobID         `json:"jobs,omitempty"`
+	Any   bool            `json:"any,omitempty"`
+	Delay jobspec.Seconds `json:"delay,omitempty"`
 }
 
 // MaxAttemptsKept bounds Job.Attempts; older ones are dropped from the front and live on in the counters.
@@ -305,6 +342,12 @@ const (
 	ReasonTimeLimit     ReasonCode = "TimeLimit"
 	ReasonBadConstraint ReasonCode = "BadConstraints"
 	ReasonNotScheduled  ReasonCode = "None" // not considered yet
+	ReasonDependency    ReasonCode = "Dependency"
+	ReasonNeverMet      ReasonCode = "DependencyNeverSatisfied"
+	ReasonBegin         ReasonCode = "BeginTime"
+	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
+	ReasonDeadline      ReasonCode = "DeadLine"
+	ReasonMembers       ReasonCode = "Members" // a record waits for its members
 )
 
 // Reason says in one code and a few numbers why something did not happen. Its text is made where it is shown.
