@@ -27,12 +27,13 @@ var rules = map[string]rule{
 	".":                {why: "the root holds no code"},
 	"jobspec":          {pure: true, why: "what a user asks for knows nothing of how it is read or run"},
 	"jobspec/hostlist": {pure: true, why: "lists of host names are text"},
+	"jobspec/template": {pure: true, why: "text with references is text"},
 	"jobspec/hclfile": {
-		third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
-		why:   "it loads HCL for anyone, so it knows no job",
+		ours: []string{"jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
+		why: "it loads HCL for anyone, so it knows no job",
 	},
 	"jobspec/jobfile": {
-		ours: []string{"jobspec", "jobspec/hclfile"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
+		ours: []string{"jobspec", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
 		why: "it turns HCL into a job and needs nothing else",
 	},
 	"jobspec/script":       {ours: []string{"jobspec", "jobspec/hclfile"}, why: "it turns a script into a job and needs nothing else"},
@@ -102,7 +103,7 @@ var rules = map[string]rule{
 	},
 	"noded": {
 		ours: []string{
-			"jobspec", "jobspec/hostlist", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/oci",
+			"jobspec", "jobspec/hostlist", "jobspec/template", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/oci",
 			"noded/oci/launch", "noded/container", "noded/gpu", "noded/journal",
 		},
 		third: []string{
