@@ -93,6 +93,9 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	case g.epoch != s.epoch:
 		next := *g
 		next.epoch = s.epoch
+		if s.forked {
+			next.Jobs = slices.Clip(next.Jobs)
+		}
 		g = &next
 	default:
 		return g

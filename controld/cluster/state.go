@@ -32,6 +32,8 @@ type State struct {
 	nextKey   int64
 	njobs     int
 	faults    []error // illegal steps that Apply took, for Check
+	tracked   tracker
+	forked    bool // arrays of jobs are another state's too
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
@@ -125,6 +127,7 @@ func (s *State) put(next *Job) {
 // store puts a job in place of old, which is nil for a new one.
 func (s *State) store(old, next *Job) {
 	next.modified = s.v.index
+	s.tracked.note(next.ID)
 	s.v.jobs.set(int64(next.ID), next)
 	s.queue(old, next)
 	switch wasLive := old != nil && old.Live() != nil; {
@@ -175,6 +178,7 @@ func (s *State) trimHistory(c TrimHistory) {
 		if j, ok := s.v.finished.get(seq); ok {
 			s.v.finished.drop(seq)
 			s.v.jobs.drop(int64(j.ID))
+			s.tracked.note(j.ID)
 			s.njobs--
 		}
 		s.v.trimmed = seq
