@@ -1,23 +1,15 @@
 package controld
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// trialSubmit submits a job to a copy of the state that nobody else sees, and returns that copy and the id it would get.
+// trialSubmit submits a job to a fork of the state that nobody else sees, and returns what it is then and the id that the job would get.
 func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*cluster.View, cluster.JobID, error) {
-	var copied bytes.Buffer
-	if err := x.view.WriteSnapshot(&copied); err != nil {
-		return nil, 0, fmt.Errorf("copy the state: %w", err)
-	}
-	state, err := cluster.ReadSnapshot(&copied)
-	if err != nil {
-		return nil, 0, fmt.Errorf("copy the state: %w", err)
-	}
+	state := cluster.Fork(x.view)
 	entry := cluster.Entry{Command: cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{job}}}
 	entry.At, entry.Wall = x.d.clock.now(x.view), wallNow()
 	result, err := state.Apply(state.Index()+1, entry)
