@@ -94,6 +94,9 @@ var decoders = map[Kind]func([]byte) (Command, error){
 	KindNodeReport:   decodeAs[NodeReport],
 	KindTrimHistory:  decodeAs[TrimHistory],
 	KindSetConfig:    decodeAs[SetConfig],
+	KindSubmitJobs2:  decodeAs[SubmitJobs2],
+	KindControlJobs2: decodeAs[ControlJobs2],
+	KindCommitPlan2:  decodeAs[CommitPlan2],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

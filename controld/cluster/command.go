@@ -15,6 +15,11 @@ const (
 	KindNodeReport   Kind = "node-report/1"
 	KindTrimHistory  Kind = "trim-history/1"
 	KindSetConfig    Kind = "set-config/1"
+
+	// Kinds of cluster version 2. Those they succeed keep their meaning.
+	KindSubmitJobs2  Kind = "submit-jobs/2"
+	KindControlJobs2 Kind = "control-jobs/2"
+	KindCommitPlan2  Kind = "commit-plan/2"
 )
 
 // Command is one of the closed set of commands in this file.
@@ -94,6 +99,7 @@ type Action struct {
 // StartJob begins a new attempt of a pending job with a worker at each place, in order.
 type StartJob struct {
 	Job    JobID   `json:"job"`
+	Member int     `json:"member,omitempty"` // of commit-plan/2: the member to make, Job being its record
 	Places []Place `json:"places"`
 	Port   int     `json:"port"` // MASTER_PORT on the first place's node, free there
 	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for

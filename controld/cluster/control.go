@@ -9,9 +9,7 @@ import (
 
 // controlJobs applies a verb to each job; one refusal does not stop the rest.
 func (s *State) controlJobs(c ControlJobs) (any, error) {
-	do, ok := map[Verb]func(*Job, ControlJobs) error{
-		VerbCancel: s.cancel, VerbHold: s.hold, VerbRelease: s.release, VerbRequeue: s.askRequeue,
-	}[c.Verb]
+	do, ok := s.verbs()[c.Verb]
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", c.Verb, ErrBadVerb)
 	}
@@ -23,6 +21,12 @@ func (s *State) controlJobs(c ControlJobs) (any, error) {
 		results[i] = ControlResult{ID: id, Err: s.control(id, c, do)}
 	}
 	return results, nil
+}
+
+func (s *State) verbs() map[Verb]func(*Job, ControlJobs) error {
+	return map[Verb]func(*Job, ControlJobs) error{
+		VerbCancel: s.cancel, VerbHold: s.hold, VerbRelease: s.release, VerbRequeue: s.askRequeue,
+	}
 }
 
 func (s *State) control(id JobID, c ControlJobs, do func(*Job, ControlJobs) error) error {

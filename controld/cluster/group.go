@@ -16,7 +16,7 @@ func ShapeOf(j *Job) Shape {
 }
 
 // PerNode returns how many workers of a job may share a node, at least 1.
-func PerNode(j *Job) int { return max(1, j.Spec.Groups[0].MaxWorkersPerNode) }
+func PerNode(j *Job) int { return max(1, j.group().MaxWorkersPerNode) }
 
 // queue keeps the groups of pending jobs in step with a job that has changed from old to next.
 func (s *State) queue(old, next *Job) {

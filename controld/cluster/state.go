@@ -91,6 +91,12 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 		return s.commitPlan(c), nil
 	case NodeReport:
 		return nil, s.nodeReport(c)
+	case SubmitJobs2:
+		return s.submitJobs2(c)
+	case ControlJobs2:
+		return s.controlJobs2(c)
+	case CommitPlan2:
+		return s.commitPlan(c.CommitPlan), nil
 	case TrimHistory:
 		s.trimHistory(c)
 	case SetConfig:
@@ -101,7 +107,8 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 
 func known(c Command) bool {
 	switch c.(type) {
-	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig:
+	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig,
+		SubmitJobs2, ControlJobs2, CommitPlan2:
 		return true
 	}
 	return false

@@ -1,0 +1,52 @@
+package cluster
+
+// SubmitJobs2 is SubmitJobs for everything that a job file can say: arrays, several groups, dependencies. Its result is []JobID, for a
+// record the record's id: those of its members follow it.
+type SubmitJobs2 struct {
+	SubmitJobs
+	Facts []Fact `json:"facts,omitempty"`
+}
+
+// Fact is what the history says of a job that somebody depends on and the state may have no more.
+type Fact struct {
+	ID      JobID    `json:"id"`
+	Code    int      `json:"code,omitempty"` // exit code
+	Ended   JobState `json:"ended,omitempty"`
+	UID     uint32   `json:"uid,omitempty"`     // of its owner
+	Missing bool     `json:"missing,omitempty"` // the history has no such job either
+}
+
+// ControlJobs2 applies a verb to jobs, and to single members of records. Its result is []ControlResult, one for each target; one refusal
+// does not stop the rest.
+type ControlJobs2 struct {
+	Verb    Verb     `json:"verb"`
+	Targets []Target `json:"targets"`
+	By      uint32   `json:"by"`    // uid of who asked
+	Admin   bool     `json:"admin"` // an operator or root: may act on anyone's jobs
+	Reason  string   `json:"reason,omitempty"`
+	Signal  string   `json:"signal,omitempty"` // of cancel: in place of the one that the job says
+}
+
+// Target is a job, or some members of a record.
+type Target struct {
+	ID      JobID  `json:"id"`
+	Members Ranges `json:"members,omitempty"` // by number, from 1; none: the job itself and with a record all its members
+}
+
+// CommitPlan2 is CommitPlan whose starts may make members of records, and whose places may have ports.
+type CommitPlan2 struct {
+	CommitPlan
+}
+
+// Command returns the plan in the kind that a cluster of some version may use.
+func (c CommitPlan) Command(version int) Command {
+	if version >= 2 {
+		return CommitPlan2{c}
+	}
+	return c
+}
+
+// Kind implements Command.
+func (SubmitJobs2) Kind() Kind  { return KindSubmitJobs2 }
+func (ControlJobs2) Kind() Kind { return KindControlJobs2 }
+func (CommitPlan2) Kind() Kind  { return KindCommitPlan2 }
