@@ -45,6 +45,7 @@ type daemon struct {
 	contacts     contacts
 	samples      samples
 	waiting      waiting
+	lookout      lookout // wakes long polls
 	metrics      *metrics
 	peersChanged broadcast       // gossip has news
 	alive        context.Context // ends when the daemon stops; long polls and streams end with it
@@ -183,6 +184,7 @@ func (d *daemon) run(ctx context.Context, listeners []net.Listener) error {
 	g.Go(func() error { return d.leadUntilStopped(ctx) })
 	g.Go(func() error { return d.freshen(ctx) })
 	g.Go(func() error { return d.record(ctx) })
+	g.Go(func() error { return d.look(ctx) })
 	g.Go(func() error { return d.reload(ctx) })
 	g.Go(func() error {
 		select {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -128,7 +129,7 @@ func newList[T any](kind string, v *cluster.View) *api.List[T] {
 }
 
 func (x *exchange) limit() (int, error) {
-	n, err := x.number("limit", maxList)
+	n, err := x.number("limit", usualList)
 	if err == nil && n == 0 {
 		err = invalid("parameter limit=0: ask for at least one")
 	}
@@ -139,25 +140,35 @@ func (x *exchange) limit() (int, error) {
 func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
 	why := j.Reason
 	if j.State == cluster.Pending {
-		why = x.d.waiting.reason(x.view, x.d.clock.now(x.view), j.ID)
+		why = x.d.waiting.reason(x.view, x.d.clock.now(x.view), j)
 	}
 	return presentJob(j, why, x.d.samples.of(j.ID), now)
 }
 
-// waiting remembers why jobs wait, for one view: a list of the queue asks once for each group of alike jobs.
+// waiting remembers why jobs wait. A list of the queue asks once for each group of alike jobs, and lists that follow each other closely share
+// what one has found out, so that finding out takes a tenth of one processor at most however many ask.
 type waiting struct {
 	mu   sync.Mutex
 	view *cluster.View
+	next time.Time // not found out again before
 	find func(cluster.JobID) cluster.Reason
 }
 
-func (w *waiting) reason(v *cluster.View, now cluster.Instant, id cluster.JobID) cluster.Reason {
+func (w *waiting) reason(v *cluster.View, now cluster.Instant, j *cluster.Job) cluster.Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.view != v {
+	if begin := time.Now(); w.view != v && begin.After(w.next) {
 		w.view, w.find = v, sched.Reasons(v, now, v.Config().Policy)
+		end := time.Now()
+		w.next = end.Add(10 * end.Sub(begin))
 	}
-	return w.find(id)
+	switch {
+	case w.view == v || w.view.Job(j.ID) == j:
+		return w.find(j.ID)
+	case j.Reason.Code != cluster.ReasonNone:
+		return j.Reason
+	}
+	return cluster.Reason{Code: cluster.ReasonNotScheduled}
 }
 
 // getJob answers GET /v1/jobs/{id}; what has left the state comes from the history.

@@ -15,14 +15,15 @@ type machine struct {
 	view     atomic.Pointer[cluster.View]
 	changed  broadcast
 	prepared prepared
+	feeds    feeds
 
 	mu    sync.Mutex // held while state changes or is checked
 	state *cluster.State
 }
 
 func newMachine() *machine {
-	m := &machine{state: cluster.New(cluster.DefaultConfig())}
-	m.view.Store(m.state.View())
+	m := &machine{}
+	m.adopt(cluster.New(cluster.DefaultConfig()))
 	return m
 }
 
@@ -55,8 +56,25 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 	return results
 }
 
+// publish makes the state seen. The feeds come first: who reads a view finds in them all that it has.
 func (m *machine) publish() {
-	m.view.Store(m.state.View())
+	before, after := m.view.Load(), m.state.View()
+	if ids, all := m.state.Changed(); all {
+		m.feeds.note(before, after, ids)
+	} else {
+		m.feeds.rebuild(after)
+	}
+	m.view.Store(after)
+	m.changed.wake()
+}
+
+// adopt takes a state over as a whole.
+func (m *machine) adopt(state *cluster.State) {
+	state.Track()
+	m.state = state
+	v := state.View()
+	m.feeds.rebuild(v)
+	m.view.Store(v)
 	m.changed.wake()
 }
 
@@ -74,8 +92,7 @@ func (m *machine) Restore(r io.Reader) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state = state
-	m.publish()
+	m.adopt(state)
 	return nil
 }
 

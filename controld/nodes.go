@@ -1,7 +1,6 @@
 package controld
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -123,21 +122,16 @@ const maxUp = 5 * time.Second
 // awaitUp waits until the log has a node as up that was down and has just been heard of. Before that no lease may be renewed: the next
 // leader would count it from when the node went down.
 func (x *exchange) awaitUp(name string) error {
-	ctx, cancel := context.WithTimeout(x.ctx(), maxUp)
-	defer cancel()
-	for {
-		changed := x.d.machine.changed.wait()
-		if n, _ := x.d.machine.view.Load().Node(name); n == nil || n.State != cluster.NodeDown || !x.d.leading.Load() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-x.d.stopping:
-			return noLeader("this controller is stopping")
-		case <-ctx.Done():
-			return noLeader(fmt.Sprintf("node %q is down in the log and could not be noted as up", name))
-		}
+	give := make(chan struct{})
+	defer time.AfterFunc(maxUp, func() { close(give) }).Stop()
+	_, up, err := x.d.until(x.ctx(), func(v *cluster.View) bool {
+		n, _ := v.Node(name)
+		return n == nil || n.State != cluster.NodeDown || !x.d.leading.Load()
+	}, give)
+	if err == nil && !up {
+		err = noLeader(fmt.Sprintf("node %q is down in the log and could not be noted as up", name))
 	}
+	return err
 }
 
 // awaitNode waits for news of a node, but not so long that the leader would take it for dead.
@@ -151,23 +145,12 @@ func (x *exchange) awaitNode(name string) error {
 		return err
 	}
 	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2
-	timer := time.NewTimer(min(wait, alive))
-	defer timer.Stop()
-	for {
-		changed := x.d.machine.changed.wait()
-		if x.d.machine.view.Load().NodeModified(name) > uint64(after) || !x.d.leading.Load() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return nil
-		case <-x.d.stopping:
-			return nil
-		case <-x.ctx().Done():
-			return x.ctx().Err()
-		}
-	}
+	give := make(chan struct{})
+	defer time.AfterFunc(min(wait, alive), func() { close(give) }).Stop()
+	_, _, err = x.d.until(x.ctx(), func(v *cluster.View) bool {
+		return v.NodeModified(name) > uint64(after) || !x.d.leading.Load()
+	}, give)
+	return err
 }
 
 // leaseGrace is how long, in milliseconds, a container may take to stop once its lease has ended. It leaves half of the margin, after which

@@ -48,7 +48,8 @@ type route struct {
 	media        string       // of the answer; "" is JSON
 	poll         bool         // takes after, wait and consistent
 	// ready says whether a long poll may answer; nil: when the index is above after.
-	ready func(*exchange, *cluster.View) bool
+	ready  func(*exchange, *cluster.View) bool
+	gather time.Duration // how long a long poll waits for more once there is news
 	// handle returns the answer's body. A route that writes it by itself returns nil.
 	handle func(*exchange) (any, error)
 }
@@ -78,7 +79,8 @@ const headerForwarded = "Rota-Forwarded"
 // Limits of a read.
 const (
 	maxWait   = 60 * time.Second
-	maxList   = 1000 // items of one page
+	maxList   = 10_000 // items of one page
+	usualList = 1000   // of a page whose limit is not said
 	maxEvents = 1000 // items of one answer
 )
 
@@ -159,7 +161,7 @@ func (x *exchange) run(rt *route) (any, error) {
 				return nil, err
 			}
 		}
-		if err := x.await(rt.ready); err != nil {
+		if err := x.await(rt); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +194,7 @@ func (rt *route) has(name string) bool {
 }
 
 // await holds a long poll back until there is news, the wait is over, or the daemon stops.
-func (x *exchange) await(ready func(*exchange, *cluster.View) bool) error {
+func (x *exchange) await(rt *route) error {
 	after, err := x.number("after", 0)
 	if err != nil {
 		return err
@@ -202,6 +204,7 @@ func (x *exchange) await(ready func(*exchange, *cluster.View) bool) error {
 		return err
 	}
 	x.after = uint64(after)
+	ready := rt.ready
 	if ready == nil {
 		ready = func(x *exchange, v *cluster.View) bool { return v.Index() > x.after }
 	}
@@ -209,23 +212,27 @@ func (x *exchange) await(ready func(*exchange, *cluster.View) bool) error {
 	if wait <= 0 || ready(x, x.view) {
 		return nil
 	}
-	timer := time.NewTimer(min(wait, maxWait))
-	defer timer.Stop()
-	for {
-		changed := x.d.machine.changed.wait()
-		if x.view = x.d.machine.view.Load(); ready(x, x.view) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			return nil
-		case <-x.d.stopping:
-			return nil
-		case <-x.ctx().Done():
-			return context.Cause(x.ctx())
-		}
+	give := make(chan struct{})
+	defer time.AfterFunc(min(wait, maxWait), func() { close(give) }).Stop()
+	come := false
+	x.view, come, err = x.d.until(x.ctx(), func(v *cluster.View) bool { return ready(x, v) }, give)
+	if come && rt.gather > 0 {
+		x.gather(rt.gather, give)
 	}
+	return err
+}
+
+// gather lets more come together before a list is answered: where one job changes, others do.
+func (x *exchange) gather(most time.Duration, give <-chan struct{}) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-give:
+	case <-x.d.stopping:
+	case <-x.ctx().Done():
+	}
+	x.view = x.d.machine.view.Load()
 }
 
 // headers says which state answered, and how old it may be.

@@ -1,0 +1,132 @@
+package controld
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// feeds knows, beside the state, whose jobs there are and which of them have changed lately, so that a user's list costs what that user has
+// and not what the cluster has. It is kept on every controller.
+type feeds struct {
+	mu     sync.RWMutex
+	byUser map[string]*feed
+}
+
+// feed is the jobs of one user.
+type feed struct {
+	jobs    []cluster.JobID // ascending, the ended ones that the state still has included
+	changes []change        // the newest, oldest first
+	whole   uint64          // changes has every change after this index
+	last    uint64          // index of the newest
+}
+
+// change is one job that was different from this index on.
+type change struct {
+	index uint64
+	job   cluster.JobID
+}
+
+// maxChanges bounds what is remembered for one user; who is further behind gets the whole list.
+const maxChanges = 4096
+
+// rebuild starts anew from a view.
+func (f *feeds) rebuild(v *cluster.View) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.byUser = map[string]*feed{}
+	for j := range v.Jobs() {
+		u := f.of(j.Owner.User, v)
+		u.jobs = append(u.jobs, j.ID)
+	}
+}
+
+// of returns a user's feed, which is made if there is none. It is called with mu held.
+func (f *feeds) of(user string, v *cluster.View) *feed {
+	u := f.byUser[user]
+	if u == nil {
+		u = &feed{whole: v.Index(), last: v.Index()}
+		f.byUser[user] = u
+	}
+	return u
+}
+
+// note takes in what has changed between two views.
+func (f *feeds) note(before, after *cluster.View, changed []cluster.JobID) {
+	if len(changed) == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gone := map[*feed]map[cluster.JobID]bool{}
+	for _, id := range changed {
+		j := after.Job(id)
+		if j == nil {
+			if j = before.Job(id); j != nil {
+				u := f.of(j.Owner.User, before)
+				if gone[u] == nil {
+					gone[u] = map[cluster.JobID]bool{}
+				}
+				gone[u][id] = true
+			}
+			continue
+		}
+		f.of(j.Owner.User, before).add(id, after.Index())
+	}
+	for u, ids := range gone {
+		u.jobs = slices.DeleteFunc(u.jobs, func(id cluster.JobID) bool { return ids[id] })
+	}
+}
+
+// add notes a job that is new or has changed.
+func (u *feed) add(id cluster.JobID, index uint64) {
+	if n := len(u.jobs); n == 0 || u.jobs[n-1] < id {
+		u.jobs = append(u.jobs, id)
+	} else if i, there := slices.BinarySearch(u.jobs, id); !there {
+		u.jobs = slices.Insert(u.jobs, i, id)
+	}
+	u.last = index
+	u.changes = append(u.changes, change{index, id})
+	if extra := len(u.changes) - maxChanges; extra > maxChanges {
+		u.whole = u.changes[extra-1].index
+		u.changes = slices.Clone(u.changes[extra:])
+	}
+}
+
+// jobs returns a user's jobs, ascending.
+func (f *feeds) jobs(user string) []cluster.JobID {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if u := f.byUser[user]; u != nil {
+		return slices.Clone(u.jobs)
+	}
+	return nil
+}
+
+// since returns a user's jobs that have changed after an index, ascending; false when that is not remembered.
+func (f *feeds) since(user string, index uint64) ([]cluster.JobID, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	u := f.byUser[user]
+	if u == nil {
+		return nil, true
+	}
+	if index < u.whole {
+		return nil, false
+	}
+	var ids []cluster.JobID
+	for i := len(u.changes) - 1; i >= 0 && u.changes[i].index > index; i-- {
+		ids = append(ids, u.changes[i].job)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), true
+}
+
+// changedAfter reports whether one of a user's jobs has changed after an index.
+func (f *feeds) changedAfter(user string, index uint64) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	u := f.byUser[user]
+	return u != nil && u.last > index
+}
