@@ -15,6 +15,35 @@ const (
 	CodeSignal      = "JS-118" // not a signal
 	CodeText        = "JS-119" // text that cannot be passed on: a bad variable name, a NUL byte, a bad pattern
 	CodeDuplicate   = "JS-120" // the same thing twice
+
+	CodeTime          = "JS-121" // not a time
+	CodeDeadline      = "JS-122" // a deadline that cannot be met
+	CodeDependsOn     = "JS-123" // depends_on that names no group, or no condition
+	CodeGroupCycle    = "JS-124" // groups that wait for each other
+	CodeScope         = "JS-125" // several groups in a way that cannot be started
+	CodeLeader        = "JS-126" // not one main task that leads
+	CodeLifecycle     = "JS-127" // a task's lifecycle that cannot be
+	CodeNoGPUs        = "JS-128" // GPUs are needed and none asked for
+	CodeArray         = "JS-129" // not exactly one of indices, matrix and file
+	CodeIndices       = "JS-130" // indices that cannot be read
+	CodeIndexOrder    = "JS-131" // indices that do not ascend, or repeat
+	CodeElements      = "JS-132" // too many elements, or none
+	CodeParameter     = "JS-133" // a parameter of an array that is badly named or has no values
+	CodePattern       = "JS-134" // not a regular expression
+	CodeAttribute     = "JS-135" // a constraint on what nodes do not have
+	CodeOperator      = "JS-136" // no operator, or not for this attribute
+	CodeConstraint    = "JS-137" // a constraint's value that its operator cannot compare
+	CodeKeep          = "JS-138" // keep that says neither a share nor a number
+	CodeStop          = "JS-139" // a stop rule that nothing feeds
+	CodeDependency    = "JS-140" // not an id or name of a job
+	CodeDependencyUse = "JS-141" // a dependency whose type does not fit the rest
+	CodeNoParameter   = "JS-142" // a reference to a parameter that the array does not have
+	CodeNodeNames     = "JS-143" // not a list of nodes
+	CodeSecret        = "JS-144" // a secret without a place, or with two
+	CodeProgress      = "JS-145" // progress that is read in two ways, or in none
+	CodeTryTooMuch    = "JS-190" // warning: more than a trial-and-error job gets in most queues
+	CodeNoTrap        = "JS-191" // warning: a grace period that nothing uses
+	CodeNoPath        = "JS-192" // warning: a checkpoint without its place
 )
 
 // Problem is one rule that a job breaks.

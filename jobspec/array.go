@@ -1,0 +1,264 @@
+package jobspec
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Param is one parameter of an array's element and its value.
+type Param struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Span is the ordinals from First to Last, both included.
+type Span struct{ First, Last int }
+
+// Elements is an array made ready for looking up many elements. Elements are numbered by their ordinal, from 0 without gaps; an index
+// is what the user calls them, and differs from the ordinal where an array is made by [Array.Indices].
+type Elements struct {
+	array *Array
+	runs  Indices // nil: index and ordinal are the same
+	base  []int   // ordinal of each run's first index
+	len   int
+}
+
+// Elements makes a ready for looking up. An array that breaks its rules has none.
+func (a *Array) Elements() Elements {
+	e := Elements{array: a}
+	switch {
+	case a.Indices != "":
+		runs, err := ParseIndices(a.Indices)
+		if err != nil {
+			return e
+		}
+		e.runs, e.base = runs, make([]int, len(runs))
+		for i, run := range runs {
+			e.base[i] = e.len
+			e.len += run.Len()
+		}
+	case len(a.Matrix) > 0:
+		e.len = a.combinations()
+	default:
+		e.len = len(a.Rows)
+	}
+	if e.len > MaxElements {
+		e.len = 0
+	}
+	return e
+}
+
+// combinations is the product of the axes, or one more than [MaxElements] when it is more: nothing overflows.
+func (a *Array) combinations() int {
+	n := 1
+	for _, axis := range a.Matrix {
+		if len(axis.Values) == 0 {
+			return 0
+		}
+		if n *= len(axis.Values); n > MaxElements {
+			n = MaxElements + 1
+		}
+	}
+	return n
+}
+
+// Len returns how many elements the array has. For several questions ask [Array.Elements] once.
+func (a *Array) Len() int { return a.Elements().Len() }
+
+// Index returns the index of the element with an ordinal, -1 if there is none.
+func (a *Array) Index(ordinal int) int { return a.Elements().Index(ordinal) }
+
+// Ordinal returns the ordinal of the element with an index, -1 if there is none.
+func (a *Array) Ordinal(index int) int { return a.Elements().Ordinal(index) }
+
+// Params returns the parameters of the element with an ordinal, in the order in which they were written; none in an array of indices.
+func (a *Array) Params(ordinal int) []Param { return a.Elements().Params(ordinal) }
+
+// Names returns the names of the parameters that every element has.
+func (a *Array) Names() []string {
+	if len(a.Matrix) == 0 {
+		return a.Columns
+	}
+	names := make([]string, len(a.Matrix))
+	for i, axis := range a.Matrix {
+		names[i] = axis.Name
+	}
+	return names
+}
+
+// Len returns how many elements there are.
+func (e Elements) Len() int { return e.len }
+
+// Index returns the index of the element with an ordinal, -1 if there is none.
+func (e Elements) Index(ordinal int) int {
+	if ordinal < 0 || ordinal >= e.len {
+		return -1
+	}
+	if e.runs == nil {
+		return ordinal
+	}
+	i := e.runOf(ordinal)
+	return e.runs[i].First + (ordinal-e.base[i])*e.runs[i].Step
+}
+
+// runOf returns the position of the run that holds an ordinal.
+func (e Elements) runOf(ordinal int) int { return sort.SearchInts(e.base, ordinal+1) - 1 }
+
+// Ordinal returns the ordinal of the element with an index, -1 if there is none.
+func (e Elements) Ordinal(index int) int {
+	n, found := e.place(index)
+	if !found {
+		return -1
+	}
+	return n
+}
+
+// place returns how many elements have a lower index, and whether one has this.
+func (e Elements) place(index int) (int, bool) {
+	if e.runs == nil {
+		return min(max(index, 0), e.len), index >= 0 && index < e.len
+	}
+	i := sort.Search(len(e.runs), func(i int) bool { return e.runs[i].Last >= index })
+	if i == len(e.runs) {
+		return e.len, false
+	}
+	n, found := e.runs[i : i+1].Ordinal(index)
+	return e.base[i] + n, found
+}
+
+// Params returns the parameters of the element with an ordinal, in the order in which they were written.
+func (e Elements) Params(ordinal int) []Param {
+	if ordinal < 0 || ordinal >= e.len || e.runs != nil {
+		return nil
+	}
+	names := e.array.Names()
+	params := make([]Param, len(names))
+	for i := len(names) - 1; i >= 0; i-- {
+		params[i].Name = names[i]
+		if len(e.array.Matrix) == 0 {
+			params[i].Value = e.array.Rows[ordinal][i]
+			continue
+		}
+		values := e.array.Matrix[i].Values
+		params[i].Value = values[ordinal%len(values)]
+		ordinal /= len(values)
+	}
+	return params
+}
+
+// Text writes the indices of some elements as short as they can be said: 0-98:2,200. The spans ascend and do not overlap. Its cost
+// depends on the spans and runs, not on the elements.
+func (e Elements) Text(spans []Span) string {
+	var out Indices
+	for _, s := range spans {
+		s.First, s.Last = max(s.First, 0), min(s.Last, e.len-1)
+		for s.First <= s.Last {
+			run := Run{s.First, s.Last, 1}
+			if e.runs != nil {
+				i := e.runOf(s.First)
+				last := min(s.Last, e.base[i]+e.runs[i].Len()-1)
+				run = Run{e.Index(s.First), e.Index(last), e.runs[i].Step}
+				s.First = last
+			} else {
+				s.First = s.Last
+			}
+			out = append(out, run.split()...)
+			s.First++
+		}
+	}
+	return out.compressed().String()
+}
+
+// Select finds the elements that a text of indices names, such as 4-9 of job 123_[4-9], in any order. It returns their ordinals as
+// ascending spans and how many of the named indices the array does not have. The error is an *[IndicesError].
+func (e Elements) Select(indices string) (spans []Span, missing int, err error) {
+	runs, err := parseAnyOrder(unbracket(indices))
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, run := range runs {
+		if run.Step == 1 {
+			first, _ := e.place(run.First)
+			last, _ := e.place(run.Last + 1)
+			spans = addSpan(spans, Span{first, last - 1})
+			missing += run.Len() - (last - first)
+			continue
+		}
+		for i := range run.Len() {
+			if n := e.Ordinal(run.First + i*run.Step); n >= 0 {
+				spans = addSpan(spans, Span{n, n})
+			} else {
+				missing++
+			}
+		}
+	}
+	return spans, missing, nil
+}
+
+// addSpan adds a span behind the others, joined with the last if they touch.
+func addSpan(spans []Span, s Span) []Span {
+	if s.Last < s.First {
+		return spans
+	}
+	if n := len(spans); n > 0 && spans[n-1].Last+1 == s.First {
+		spans[n-1].Last = s.Last
+		return spans
+	}
+	return append(spans, s)
+}
+
+// ParseSlurmArray reads what sbatch takes as --array: indices in any order, and %N for at most N elements at once, as in 0-99:2%8. The
+// error is an *[IndicesError].
+func ParseSlurmArray(text string) (*Array, error) {
+	indices, limit, limited := strings.Cut(text, "%")
+	runs, err := parseAnyOrder(unbracket(indices))
+	if err != nil {
+		return nil, err
+	}
+	a := &Array{Indices: runs.String()}
+	if !limited {
+		return a, nil
+	}
+	if a.MaxParallel = number(limit); !isDigits(limit) || a.MaxParallel > MaxElements {
+		return nil, &IndicesError{CodeIndices, "%" + limit, len(indices) + 1, "is no limit", fmt.Sprintf("write a number up to %d behind %%", MaxElements)}
+	}
+	return a, nil
+}
+
+// unbracket takes a pair of brackets off.
+func unbracket(text string) string {
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok {
+			return inner
+		}
+	}
+	return text
+}
+
+// parseAnyOrder reads indices and puts them in order, each once.
+func parseAnyOrder(text string) (Indices, error) {
+	runs, err := ParseIndices(text)
+	if err == nil {
+		return runs, nil
+	}
+	if bad := err.(*IndicesError); bad.Code != CodeIndexOrder || bad.Why == "goes down" { //nolint:errorlint // ParseIndices returns no other
+		return nil, err
+	}
+	var numbers []int
+	column := 1
+	for part := range strings.SplitSeq(text, ",") {
+		run, err := parseRun(part, column)
+		if err != nil {
+			return nil, err
+		}
+		if len(numbers)+run.Len() > MaxElements {
+			return nil, &IndicesError{CodeElements, part, column, fmt.Sprintf("makes more than %d elements", MaxElements), "split it into several jobs"}
+		}
+		for i := range run.Len() {
+			numbers = append(numbers, run.First+i*run.Step)
+		}
+		column += len(part) + 1
+	}
+	return MakeIndices(numbers), nil
+}
