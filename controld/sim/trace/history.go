@@ -1,0 +1,281 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// maxHistory bounds one value of the input: a whole list of jobs is one.
+const maxHistory = 1 << 30
+
+// record is what is read of a job in our own accounting. Other fields of it have no bearing on a replay.
+type record struct {
+	ID        int64           `json:"id"`
+	Name      string          `json:"name"`
+	User      string          `json:"user"`
+	Account   string          `json:"account"`
+	Class     jobspec.Class   `json:"class"`
+	Priority  *int            `json:"priority"`
+	Submitted *string         `json:"submitted"`
+	Started   *string         `json:"started"`
+	Ended     *string         `json:"ended"`
+	Elapsed   int64           `json:"elapsed"` // s
+	TimeLimit int64           `json:"time_limit"`
+	Workers   int             `json:"workers"`
+	Cores     int64           `json:"cores"`  // of all workers
+	Memory    int64           `json:"memory"` // bytes, of all workers
+	GPUs      json.RawMessage `json:"gpus"`   // of all workers: a number, or a list of them
+	Attempts  []recordAttempt `json:"attempts"`
+}
+
+type recordAttempt struct {
+	Start *string `json:"start"`
+	End   *string `json:"end"`
+}
+
+// readHistory reads JSON values one after the other: jobs, or lists with the jobs in "items".
+func readHistory(s *sink, l *lines) error {
+	s.dated = true
+	all, err := io.ReadAll(io.LimitReader(l.r, maxHistory+1))
+	if err != nil {
+		return fmt.Errorf("read the jobs: %w", err)
+	}
+	if len(all) > maxHistory {
+		return fmt.Errorf("more than %d bytes: split the file", maxHistory)
+	}
+	t := &text{all: all}
+	for t.skipSpace(); t.at < len(all); t.skipSpace() {
+		if err := s.historyValue(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is JSON with a position, from which line numbers come.
+type text struct {
+	all     []byte
+	at      int
+	line    int // before counted
+	counted int
+}
+
+func (t *text) skipSpace() {
+	for t.at < len(t.all) && bytes.IndexByte([]byte(" \t\r\n"), t.all[t.at]) >= 0 {
+		t.at++
+	}
+}
+
+// lineAt is the line of a position, which must not go back.
+func (t *text) lineAt(at int) int {
+	t.line += bytes.Count(t.all[t.counted:max(at, t.counted)], []byte("\n"))
+	t.counted = max(at, t.counted)
+	return t.line + 1
+}
+
+// historyValue reads the value at t. A value that is no JSON costs its line, so that the rest of JSON Lines can still be read.
+func (s *sink) historyValue(t *text) error {
+	start := t.at
+	d := json.NewDecoder(bytes.NewReader(t.all[start:]))
+	var raw json.RawMessage
+	if err := d.Decode(&raw); err != nil {
+		line := t.lineAt(start)
+		t.at = start + lineLength(t.all[start:])
+		s.trace.skip(line, string(t.all[start:t.at]), "not JSON: "+err.Error())
+		return nil
+	}
+	t.at = start + int(d.InputOffset())
+	return s.jobsIn(t, start, raw)
+}
+
+func lineLength(b []byte) int {
+	if i := bytes.IndexByte(b, '\n'); i >= 0 {
+		return i
+	}
+	return len(b)
+}
+
+// jobsIn takes a value as a job, or as a list of them. start is where it is in t.
+func (s *sink) jobsIn(t *text, start int, raw json.RawMessage) error {
+	items, ok := itemsAt(raw)
+	if !ok {
+		return s.historyJob(t.lineAt(start), raw)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw[items:]))
+	if _, err := d.Token(); err != nil { // the bracket
+		return fmt.Errorf("line %d: %w", t.lineAt(start), err)
+	}
+	for d.More() {
+		var item json.RawMessage
+		if err := d.Decode(&item); err != nil {
+			return fmt.Errorf("line %d: %w", t.lineAt(start), err)
+		}
+		at := start + items + int(d.InputOffset()) - len(item)
+		if err := s.historyJob(t.lineAt(at), item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// itemsAt returns where the array of jobs begins in a value: the value itself, or its member "items".
+func itemsAt(raw json.RawMessage) (int, bool) {
+	if raw[0] == '[' {
+		return 0, true
+	}
+	if raw[0] != '{' {
+		return 0, false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	_, _ = d.Token() // the brace: raw is valid
+	for d.More() {
+		key, _ := d.Token()
+		after := int(d.InputOffset())
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			return 0, false
+		}
+		if key == "items" && value[0] == '[' {
+			return after + bytes.IndexByte(raw[after:], '['), true
+		}
+	}
+	return 0, false
+}
+
+// historyJob adds one job, or leaves it out with its line.
+func (s *sink) historyJob(line int, raw json.RawMessage) error {
+	var r record
+	err := json.Unmarshal(raw, &r)
+	if err == nil {
+		var j *Job
+		if j, err = r.job(); err == nil {
+			err = s.add(j, line)
+		}
+	}
+	if errors.Is(err, errTooMany) {
+		return err
+	}
+	if err != nil {
+		s.trace.skip(line, string(bytes.Join(bytes.Fields(raw[:min(len(raw), 4*maxShown)]), []byte(" "))), err.Error())
+	}
+	return nil
+}
+
+// job is the record as a job. It ran for as long as its attempts did together: what an attempt had done before it was preempted is
+// kept, as it is in a replay.
+func (r *record) job() (*Job, error) {
+	if r.ID < 1 {
+		return nil, errors.New("it has no id")
+	}
+	j := draft(fmt.Sprint(r.ID))
+	j.Name, j.User, j.Account, j.Class = r.Name, r.User, r.Account, r.Class
+	if r.Class == "" {
+		j.Class = jobspec.BE
+	}
+	if r.Priority != nil {
+		j.Priority = *r.Priority
+	}
+	if r.Submitted == nil {
+		return nil, errors.New("it has no submit time")
+	}
+	at, err := stamp(*r.Submitted)
+	if err != nil {
+		return nil, fmt.Errorf("submitted: %w", err)
+	}
+	j.Submit = at
+	if r.TimeLimit < 0 || r.TimeLimit > int64(jobspec.MaxDuration) {
+		return nil, fmt.Errorf("time_limit: %d s is negative or more than ten years", r.TimeLimit)
+	}
+	j.Limit = r.TimeLimit * second
+	if j.Work, err = r.ran(); err != nil {
+		return nil, err
+	}
+	return j, r.size(j)
+}
+
+// size divides what all workers held among them.
+func (r *record) size(j *Job) error {
+	gpus, err := count(r.GPUs)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Workers < 1 || r.Workers > MaxWorkers:
+		return fmt.Errorf("workers: %d is not between 1 and %d", r.Workers, MaxWorkers)
+	case r.Cores < 0 || r.Memory < 0 || gpus < 0:
+		return errors.New("cores, memory or gpus are negative")
+	case r.Cores > MaxCores*MaxWorkers || gpus > MaxGPUs*MaxWorkers:
+		return errors.New("cores or gpus are absurd")
+	}
+	n := int64(r.Workers)
+	j.Workers = r.Workers
+	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n), GPUs: gpus * gpu / n}
+	return nil
+}
+
+// count reads a number, or the length of a list.
+func count(raw json.RawMessage) (int64, error) {
+	var n int64
+	var list []json.RawMessage
+	switch {
+	case len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &n) == nil:
+		return n, nil
+	case json.Unmarshal(raw, &list) == nil:
+		return int64(len(list)), nil
+	}
+	return 0, fmt.Errorf("gpus: %s is neither a whole number nor a list", shorten(string(raw)))
+}
+
+// ran adds up the attempts, in ms. Without them the last one's length is all that is known.
+func (r *record) ran() (int64, error) {
+	if r.Ended == nil {
+		return 0, errors.New("it has not ended")
+	}
+	total := int64(0)
+	for i, a := range r.Attempts {
+		ms, err := between(a.Start, a.End)
+		if err != nil {
+			return 0, fmt.Errorf("attempt %d: %w", i+1, err)
+		}
+		if total += ms; total > MaxTime {
+			return 0, errors.New("its attempts ran for more than ten years")
+		}
+	}
+	if total > 0 {
+		return total, nil
+	}
+	switch {
+	case r.Elapsed < 0 || r.Elapsed > int64(jobspec.MaxDuration):
+		return 0, fmt.Errorf("elapsed: %d s is negative or more than ten years", r.Elapsed)
+	case r.Elapsed > 0:
+		return r.Elapsed * second, nil
+	case r.Started == nil:
+		return 0, errors.New("it never ran")
+	}
+	return between(r.Started, r.Ended)
+}
+
+// between is the time from one stamp to another, 0 if either is missing.
+func between(from, to *string) (int64, error) {
+	if from == nil || to == nil {
+		return 0, nil
+	}
+	a, err := stamp(*from)
+	if err != nil {
+		return 0, err
+	}
+	b, err := stamp(*to)
+	if err != nil {
+		return 0, err
+	}
+	if b < a {
+		return 0, errors.New("it ended before it began")
+	}
+	return b - a, nil
+}

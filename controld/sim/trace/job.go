@@ -1,0 +1,224 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Millisecond counts, the unit of every time in this package.
+const (
+	second int64 = 1000
+	minute       = 60 * second
+	hour         = 60 * minute
+)
+
+// gpu is a whole GPU in the unit of vectors.
+const gpu = 1000
+
+// Unknown stands in Grace and Restart when a trace does not say.
+const Unknown int64 = -1
+
+// MidPriority is the priority of a job whose trace does not say, the same that a job file gets.
+const MidPriority = 50
+
+// Bounds of one job. Beyond them a number is a mistake, usually of its unit; within them sums over a trace cannot overflow.
+const (
+	MaxTime    = int64(jobspec.MaxDuration) * 1000 // ms, of each duration and of Submit
+	MaxCores   = 1 << 20                           // of a worker
+	MaxMemory  = 1 << 50                           // bytes of a worker
+	MaxGPUs    = cluster.MaxGPUsPerNode            // of a worker
+	MaxWorkers = jobspec.MaxWorkers
+	maxText    = 255 // bytes of an id, a name, a user or an account
+	maxModels  = 64
+)
+
+// minMemory is what a worker asks for whose trace does not say: no job can ask for less.
+const minMemory = jobspec.MinMemory
+
+// Job is one job of a trace in neutral units. Work, Steps and Scaling are the truth that only the simulator may see; everything
+// else may be told to a policy, Estimate only to one that is allowed to know it.
+type Job struct {
+	ID       string // as in the trace; unique in it
+	Line     int    // of the input, from 1; 0 for a generated job
+	Name     string // jobs of one user with the same name are likely alike; may be empty
+	User     string // leaf of the tree of accounts
+	Account  string
+	Class    jobspec.Class
+	Priority int    // 0 to 100
+	QoS      string // the trace's own word for the service class, if it has one
+	App      string // the program, if known
+	Batch    int    // samples of a step over all workers, if known
+
+	Submit int64 // ms since the trace began
+	// Work is how many ms the job runs at [FullRate]: alone, undisturbed, with Workers workers in their best placement (or as its
+	// Scaling says).
+	Work     int64
+	Steps    int64 // of training that Work stands for; 0 if unknown
+	Grace    int64 // ms between the notice of a preemption and the kill; Unknown if the trace does not say
+	Restart  int64 // ms that a restart or a resize holds resources without progress; Unknown if the trace does not say
+	Limit    int64 // ms an attempt may run; 0: none. Policies know it
+	Estimate int64 // ms, the user's own guess; 0: none. Only policy easy may be told
+
+	Request    cluster.Vector // of each worker
+	Workers    int            // asked for
+	MinWorkers int            // elastic jobs run with any number between the two; others have Workers in both
+	MaxWorkers int
+	PerNode    int            // at most this many workers on one node; 0: any number
+	Servers    int            // workers of a fixed second role, such as parameter servers, that the gang starts and ends with
+	Server     cluster.Vector // request of each of them
+	Models     []string       // GPU models that will do; empty: any
+
+	Scaling  Scaling  // nil: in proportion to the number of workers
+	Locality Locality // what distance between the workers costs
+	Unplaced bool     // the recorded system never ran it: Work is how long it was wanted, the only length known
+}
+
+// Elastic reports whether the number of workers may change.
+func (j *Job) Elastic() bool { return j.MinWorkers != j.MaxWorkers }
+
+// Demand is what the job holds with n workers, its servers included.
+func (j *Job) Demand(n int) cluster.Vector {
+	w, s := int64(n), int64(j.Servers)
+	return cluster.Vector{
+		Cores:  j.Request.Cores*w + j.Server.Cores*s,
+		Memory: j.Request.Memory*jobspec.Bytes(w) + j.Server.Memory*jobspec.Bytes(s),
+		GPUs:   j.Request.GPUs*w + j.Server.GPUs*s,
+	}
+}
+
+// fill gives a job what its trace left open. It is called after all columns are read and before [Job.Check].
+func (j *Job) fill() {
+	if j.Workers == 0 {
+		j.Workers = 1
+	}
+	if j.MinWorkers == 0 {
+		j.MinWorkers = j.Workers
+	}
+	if j.MaxWorkers == 0 {
+		j.MaxWorkers = max(j.Workers, j.MinWorkers)
+	}
+	if j.User == "" {
+		j.User = "user"
+	}
+	if j.Account == "" {
+		j.Account = "default"
+	}
+	if j.Request.Cores == 0 {
+		j.Request.Cores = 1
+	}
+	j.Request.Memory = max(j.Request.Memory, minMemory)
+}
+
+// Check returns what is wrong with a job, or nil: a number that is negative, zero where that means nothing, or absurd.
+func (j *Job) Check() error {
+	for _, err := range []error{
+		j.checkTexts(), j.checkTimes(), j.checkWorkers(),
+		checkVector("the request", j.Request), checkVector("the request of a server", j.Server),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if j.Request.Cores < 1 || j.Request.Memory < 1 {
+		return errors.New("a worker needs at least one core and some memory")
+	}
+	return j.Locality.check()
+}
+
+func (j *Job) checkTexts() error {
+	for _, t := range []struct{ what, text string }{
+		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service", j.QoS}, {"application", j.App},
+	} {
+		if err := checkText(t.what, t.text); err != nil {
+			return err
+		}
+	}
+	if len(j.Models) > maxModels {
+		return fmt.Errorf("%d GPU models, at most %d", len(j.Models), maxModels)
+	}
+	for _, m := range j.Models {
+		if m == "" {
+			return errors.New("an empty GPU model in the list of models")
+		}
+		if err := checkText("GPU model", m); err != nil {
+			return err
+		}
+	}
+	switch {
+	case j.ID == "" || j.User == "" || j.Account == "":
+		return errors.New("the id, the user or the account is empty")
+	case j.Class != jobspec.TE && j.Class != jobspec.BE:
+		return fmt.Errorf("the class is te or be, not %q", j.Class)
+	case j.Priority < 0 || j.Priority > 100:
+		return fmt.Errorf("the priority is 0 to 100, not %d", j.Priority)
+	case j.Batch < 0 || j.Steps < 0:
+		return errors.New("the batch size or the number of steps is negative")
+	}
+	return nil
+}
+
+// checkText refuses what could not be shown on one line.
+func checkText(what, text string) error {
+	if len(text) > maxText {
+		return fmt.Errorf("the %s has %d bytes, at most %d", what, len(text), maxText)
+	}
+	if !utf8.ValidString(text) {
+		return fmt.Errorf("the %s is not UTF-8", what)
+	}
+	for _, r := range text {
+		if r < ' ' || r == 0x7f {
+			return fmt.Errorf("the %s has a control character", what)
+		}
+	}
+	return nil
+}
+
+func (j *Job) checkTimes() error {
+	for _, t := range []struct {
+		what      string
+		ms, least int64
+	}{
+		{"the submit time", j.Submit, 0}, {"the run time", j.Work, 1}, {"the grace period", j.Grace, Unknown},
+		{"the restart cost", j.Restart, Unknown}, {"the time limit", j.Limit, 0}, {"the estimate", j.Estimate, 0},
+	} {
+		switch {
+		case t.ms < 0 && t.ms < t.least:
+			return fmt.Errorf("%s is negative", t.what)
+		case t.ms < t.least:
+			return fmt.Errorf("%s is zero", t.what)
+		case t.ms > MaxTime:
+			return fmt.Errorf("%s is more than ten years", t.what)
+		}
+	}
+	return nil
+}
+
+func (j *Job) checkWorkers() error {
+	switch {
+	case j.MinWorkers < 1 || j.MaxWorkers < j.MinWorkers || j.Workers < j.MinWorkers || j.Workers > j.MaxWorkers:
+		return fmt.Errorf("%d workers are not between %d and %d, or these are not positive and in order", j.Workers, j.MinWorkers, j.MaxWorkers)
+	case j.MaxWorkers > MaxWorkers || j.Servers > MaxWorkers:
+		return fmt.Errorf("%d workers and %d servers, at most %d of each", j.MaxWorkers, j.Servers, MaxWorkers)
+	case j.PerNode < 0 || j.Servers < 0:
+		return errors.New("the workers on a node or the servers are negative")
+	}
+	return nil
+}
+
+func checkVector(what string, v cluster.Vector) error {
+	switch {
+	case v.Cores < 0 || v.Memory < 0 || v.GPUs < 0:
+		return fmt.Errorf("%s is negative", what)
+	case v.Cores > MaxCores:
+		return fmt.Errorf("%s of %d cores is more than %d", what, v.Cores, MaxCores)
+	case v.Memory > MaxMemory:
+		return fmt.Errorf("%s of %d bytes of memory is more than a pebibyte", what, v.Memory)
+	case v.GPUs > MaxGPUs*gpu:
+		return fmt.Errorf("%s of %d thousandths of a GPU is more than %d GPUs", what, v.GPUs, MaxGPUs)
+	}
+	return nil
+}

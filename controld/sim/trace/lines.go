@@ -1,0 +1,186 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Bounds of an input.
+const (
+	maxLine   = 64 << 10 // bytes of a line; longer ones are left out
+	peekBytes = 16 << 10 // of the start, from which the format is told
+)
+
+// open unpacks r if it is gzip. The result can be peeked at.
+func open(r io.Reader) (*bufio.Reader, error) {
+	b := bufio.NewReaderSize(r, maxLine)
+	magic, err := b.Peek(2)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read the input: %w", err)
+	}
+	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("unpack the input: %w", err)
+		}
+		b = bufio.NewReaderSize(z, maxLine)
+	}
+	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+		_, _ = b.Discard(3) // three bytes are buffered
+	}
+	return b, nil
+}
+
+// lines goes through an input line by line.
+type lines struct {
+	r    *bufio.Reader
+	n    int // of the present line, from 1
+	text string
+	long bool // the line was cut at maxLine
+	err  error
+}
+
+// next steps to the following line and reports whether there is one; err says why not, if the input did not just end.
+func (l *lines) next() bool {
+	text, more, err := l.r.ReadLine()
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			l.err = fmt.Errorf("read line %d: %w", l.n+1, err)
+		}
+		return false
+	}
+	l.n++
+	l.text, l.long = string(text), more
+	for more && err == nil {
+		_, more, err = l.r.ReadLine()
+	}
+	return true
+}
+
+// blank reports whether the line has nothing to read.
+func (l *lines) blank() bool { return strings.TrimSpace(l.text) == "" && !l.long }
+
+// row is one line of a table with named columns. The first error sticks, so that a reader can take column after column and ask
+// once.
+type row struct {
+	columns []string
+	fields  []string
+	err     error
+}
+
+// fail notes the first error, with its column.
+func (r *row) fail(column string, err error) {
+	if r.err == nil {
+		r.err = fmt.Errorf("column %s: %w", column, err)
+	}
+}
+
+// has reports whether the table has the column and this line has something in it.
+func (r *row) has(column string) bool {
+	i := slices.Index(r.columns, column)
+	return i >= 0 && strings.TrimSpace(r.fields[i]) != ""
+}
+
+func (r *row) text(column string) string {
+	i := slices.Index(r.columns, column)
+	if i < 0 {
+		return ""
+	}
+	return strings.TrimSpace(r.fields[i])
+}
+
+func (r *row) whole(column string, least, most int64) int64 {
+	n, err := whole(r.text(column), least, most)
+	if err != nil {
+		r.fail(column, err)
+	}
+	return n
+}
+
+// scaled reads a decimal number as a multiple of 1/scale.
+func (r *row) scaled(column string, scale, most int64) int64 {
+	n, err := scaled(r.text(column), scale, most)
+	if err != nil {
+		r.fail(column, err)
+	}
+	return n
+}
+
+// table reads a file whose first line names its columns and hands each further line to each. What each returns leaves the line
+// out. Columns that are missing, twice there or not known refuse the whole file, since every line would be misread.
+func table(l *lines, t *Trace, required, optional []string, each func(*row, int) error) error {
+	for l.next() && l.blank() {
+	}
+	if l.err != nil {
+		return l.err
+	}
+	columns, err := header(l.text, required, optional)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", max(1, l.n), err)
+	}
+	for l.next() {
+		if l.blank() {
+			continue
+		}
+		r, err := split(l, columns)
+		if err == nil {
+			if err = each(r, l.n); err == nil {
+				err = r.err
+			}
+		}
+		if errors.Is(err, errTooMany) {
+			return err
+		}
+		if err != nil {
+			t.skip(l.n, l.text, err.Error())
+		}
+	}
+	return l.err
+}
+
+func header(line string, required, optional []string) ([]string, error) {
+	columns := strings.Split(line, ",")
+	for i := range columns {
+		columns[i] = strings.TrimSpace(columns[i])
+	}
+	for i, c := range columns {
+		if slices.Contains(columns[:i], c) {
+			return nil, fmt.Errorf("column %q is there twice", shorten(c))
+		}
+		if !slices.Contains(required, c) && !slices.Contains(optional, c) {
+			return nil, fmt.Errorf("column %q is not known; known are %s", shorten(c), strings.Join(slices.Concat(required, optional), ", "))
+		}
+	}
+	for _, c := range required {
+		if !slices.Contains(columns, c) {
+			return nil, fmt.Errorf("there is no column %q", c)
+		}
+	}
+	return columns, nil
+}
+
+// split cuts a line into fields. A quoted field ends on its line, so that a stray quote costs one line only.
+func split(l *lines, columns []string) (*row, error) {
+	if l.long {
+		return nil, fmt.Errorf("longer than %d bytes", maxLine)
+	}
+	fields := strings.Split(l.text, ",")
+	if strings.Contains(l.text, `"`) {
+		record, err := csv.NewReader(strings.NewReader(l.text)).Read()
+		if err != nil {
+			return nil, errors.New("quotes do not match")
+		}
+		fields = record
+	}
+	if len(fields) != len(columns) {
+		return nil, fmt.Errorf("%d fields under %d columns", len(fields), len(columns))
+	}
+	return &row{columns: columns, fields: fields}, nil
+}

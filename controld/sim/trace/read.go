@@ -1,0 +1,168 @@
+package trace
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Options say how a trace is to be read.
+type Options struct {
+	Name     string    // of the file, for messages and results
+	Format   Format    // empty: told from the first lines
+	Profiles *Profiles // of the applications of a sia workload; other formats need none
+	NodeGPUs int       // GPUs of a whole node, for formats that only count GPUs; 0: 8
+}
+
+func (o *Options) nodeGPUs() int {
+	if o.NodeGPUs > 0 {
+		return min(o.NodeGPUs, MaxGPUs)
+	}
+	return 8
+}
+
+// errTooMany ends the reading of a trace.
+var errTooMany = fmt.Errorf("more than %d jobs", MaxJobs)
+
+// Read reads a trace, gzip or plain. Lines that cannot be used are left out and listed in the result. The error is about the whole
+// input: it cannot be read, its format is not known ([ErrFormat]), a column is missing, or no line of it is a job ([ErrNoJobs]).
+func Read(r io.Reader, o Options) (*Trace, error) {
+	b, err := open(r)
+	if err != nil {
+		return nil, err
+	}
+	format := o.Format
+	if format == "" {
+		if format, err = detect(b); err != nil {
+			return nil, err
+		}
+	}
+	decode, ok := decoders[format]
+	if !ok {
+		return nil, fmt.Errorf("format %q: %w", shorten(string(format)), ErrFormat)
+	}
+	s := &sink{trace: &Trace{Name: o.Name, Format: format}, options: o, lineOf: map[string]int{}}
+	if err := decode(s, &lines{r: b}); err != nil {
+		return nil, fmt.Errorf("format %s: %w", format, err)
+	}
+	return s.finish()
+}
+
+// decoders turn lines into jobs.
+var decoders = map[Format]func(*sink, *lines) error{
+	FitGpp: readFitGpp, Philly: readPhilly, SWF: readSWF, OpenB: readOpenB, Sia: readSia, Tiresias: readTiresias, History: readHistory,
+}
+
+// sink collects the jobs of one input.
+type sink struct {
+	trace   *Trace
+	options Options
+	lineOf  map[string]int // of each id
+	dated   bool           // submit times count from 1970, and become relative to the first when all are read
+	origin  int64          // submit time of the first job of the file, if dated
+}
+
+// add takes a job with its line number. The error says why it is left out.
+func (s *sink) add(j *Job, line int) error {
+	j.Line = line
+	j.fill()
+	if err := s.check(j); err != nil {
+		return err
+	}
+	if first, twice := s.lineOf[j.ID]; twice {
+		return fmt.Errorf("job %s was on line %d already", j.ID, first)
+	}
+	if len(s.trace.Jobs) >= MaxJobs {
+		return errTooMany
+	}
+	s.lineOf[j.ID] = line
+	s.trace.Jobs = append(s.trace.Jobs, *j)
+	return nil
+}
+
+// check is [Job.Check] for a job whose submit time may be a date: that is held against the first job of the file, so that one wild
+// date costs its own line only.
+func (s *sink) check(j *Job) error {
+	if !s.dated {
+		return j.Check()
+	}
+	relative := *j
+	relative.Submit = 0
+	if err := relative.Check(); err != nil {
+		return err
+	}
+	if len(s.trace.Jobs) == 0 {
+		s.origin = j.Submit
+	}
+	if d := j.Submit - s.origin; d > MaxTime/2 || d < -MaxTime/2 {
+		return errors.New("submitted more than five years from the first job of the file")
+	}
+	return nil
+}
+
+func (s *sink) finish() (*Trace, error) {
+	t := s.trace
+	if len(t.Jobs) == 0 {
+		if t.Bad > 0 {
+			return nil, fmt.Errorf("%d lines could not be used, the first was %s: %w", t.Bad, t.Skipped[0], ErrNoJobs)
+		}
+		return nil, ErrNoJobs
+	}
+	t.arrange()
+	if s.dated {
+		t.begin()
+	}
+	return t, nil
+}
+
+// Detect tells the format of a trace, gzip or plain, from its first lines, or returns [ErrFormat].
+func Detect(r io.Reader) (Format, error) {
+	b, err := open(r)
+	if err != nil {
+		return "", err
+	}
+	return detect(b)
+}
+
+func detect(b *bufio.Reader) (Format, error) {
+	start, err := b.Peek(peekBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("read the first lines: %w", err)
+	}
+	for line := range strings.Lines(string(start)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case line[0] == '{' || line[0] == '[':
+			return History, nil
+		case line[0] == ';':
+			return SWF, nil
+		default:
+			return formatOf(line)
+		}
+	}
+	return "", ErrFormat
+}
+
+// formatOf tells the format from the first line that says something.
+func formatOf(line string) (Format, error) {
+	columns := strings.Split(line, ",")
+	for _, f := range []struct {
+		format Format
+		marks  []string // columns that no other format has
+	}{
+		{FitGpp, fitgppColumns}, {Philly, []string{"timestamp", "num_gpus"}}, {OpenB, []string{"gpu_milli", "deletion_time"}},
+		{Sia, []string{"application", "batch_size"}}, {Tiresias, []string{"model_name", "num_gpu"}},
+	} {
+		if !slices.ContainsFunc(f.marks, func(m string) bool { return !slices.Contains(columns, m) }) {
+			return f.format, nil
+		}
+	}
+	if len(strings.Fields(line)) == swfFields && !strings.Contains(line, ",") {
+		return SWF, nil
+	}
+	return "", ErrFormat
+}

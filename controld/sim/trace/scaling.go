@@ -1,0 +1,179 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// FullRate is the rate of a job that makes one ms of its Work in one ms: rates are in millionths of that.
+const FullRate int64 = 1_000_000
+
+// maxRate bounds every rate, so that a rate times a time stays within 64 bits.
+const maxRate = 100_000 * FullRate
+
+// Spread says how far apart the workers of a job are, nearest first.
+type Spread uint8
+
+// Spreads.
+const (
+	OneIsland Spread = iota // on GPUs of one node that are joined by fast links
+	OneNode
+	OneRack
+	Across
+)
+
+// String is the word in which [ParseLocality] and the command line know the spread.
+func (s Spread) String() string {
+	if s > Across {
+		return fmt.Sprintf("spread(%d)", uint8(s))
+	}
+	return [...]string{"island", "node", "rack", "across"}[s]
+}
+
+// Layout is where the workers of a job are, as far as its speed depends on it.
+type Layout struct {
+	PerNode []int // workers on each node that has any, in any order
+	Spread  Spread
+}
+
+// Workers is the number of workers of the layout.
+func (l Layout) Workers() int {
+	n := 0
+	for _, k := range l.PerNode {
+		n += max(0, k)
+	}
+	return n
+}
+
+// Scaling is how fast a job runs for the workers that it has. It is the simulator's knowledge; a policy only sees what a job
+// has reported.
+type Scaling interface {
+	// Rate returns the progress per ms in millionths of a ms of Job.Work; 0 without workers.
+	Rate(Layout) int64
+}
+
+// Locality is the part of its rate that a job keeps at each spread, in millionths. A zero value means no loss there.
+type Locality [Across + 1]int64
+
+func (l Locality) check() error {
+	for s, part := range l {
+		if part < 0 || part > FullRate {
+			return fmt.Errorf("the part of its rate that a job keeps at spread %s is not between 0 and 1", Spread(s))
+		}
+	}
+	return nil
+}
+
+// of returns rate as it is at a spread.
+func (l Locality) of(rate int64, s Spread) int64 {
+	if part := l[min(s, Across)]; part > 0 {
+		return rate/FullRate*part + rate%FullRate*part/FullRate
+	}
+	return rate
+}
+
+// Rate is how fast the job runs in a layout, in millionths of [FullRate]'s unit.
+func (j *Job) Rate(l Layout) int64 {
+	n := l.Workers()
+	if n == 0 {
+		return 0
+	}
+	rate := FullRate * int64(n) / int64(max(1, j.Workers))
+	if j.Scaling != nil {
+		rate = j.Scaling.Rate(l)
+	}
+	return min(maxRate, max(1, j.Locality.of(rate, l.Spread)))
+}
+
+// Diminishing is a job whose n workers are as fast as n/(1 + c(n-1)) of one: c is what each further worker costs all of them.
+// Its Work is that of one worker.
+type Diminishing struct {
+	Loss int64 // c in millionths
+}
+
+// Rate implements [Scaling].
+func (d Diminishing) Rate(l Layout) int64 {
+	n := int64(l.Workers())
+	if n == 0 {
+		return 0
+	}
+	return n * FullRate * FullRate / (FullRate + max(0, d.Loss)*(n-1))
+}
+
+// Point is a measured rate.
+type Point struct {
+	Workers int
+	Rate    int64 // millionths
+}
+
+// Curve is a rate by the number of workers, measured at some and interpolated between them: from nothing below the first, and no
+// faster than the last beyond it.
+type Curve []Point
+
+// NewCurve returns the curve through points, in any order.
+func NewCurve(points []Point) (Curve, error) {
+	c := slices.Clone(points)
+	slices.SortFunc(c, func(a, b Point) int { return cmp.Compare(a.Workers, b.Workers) })
+	if len(c) == 0 {
+		return nil, errors.New("a speed has at least one count of workers")
+	}
+	for i, p := range c {
+		switch {
+		case p.Workers < 1 || p.Workers > MaxWorkers:
+			return nil, fmt.Errorf("a speed for %d workers: 1 to %d", p.Workers, MaxWorkers)
+		case p.Rate < 1 || p.Rate > maxRate:
+			return nil, fmt.Errorf("the speed of %d workers is not positive, or absurd", p.Workers)
+		case i > 0 && c[i-1].Workers == p.Workers:
+			return nil, fmt.Errorf("two speeds for %d workers", p.Workers)
+		}
+	}
+	return c, nil
+}
+
+// Rate implements [Scaling].
+func (c Curve) Rate(l Layout) int64 {
+	xs, ys := make([]int64, len(c)), make([]int64, len(c))
+	for i, p := range c {
+		xs[i], ys[i] = int64(p.Workers), p.Rate
+	}
+	n := int64(l.Workers())
+	if n == 0 || len(c) == 0 {
+		return 0
+	}
+	if n < xs[0] {
+		return ys[0] * n / xs[0]
+	}
+	return interpolate(xs, ys, n)
+}
+
+// interpolate returns the value at x of the line through ascending xs and their ys, constant outside of them.
+func interpolate(xs, ys []int64, x int64) int64 {
+	i, exact := slices.BinarySearch(xs, x)
+	switch {
+	case exact:
+		return ys[i]
+	case i == 0:
+		return ys[0]
+	case i == len(xs):
+		return ys[len(ys)-1]
+	}
+	x0, x1, y0, y1 := xs[i-1], xs[i], ys[i-1], ys[i]
+	if y1 < y0 {
+		return y0 - mulDiv(y0-y1, x-x0, x1-x0)
+	}
+	return y0 + mulDiv(y1-y0, x-x0, x1-x0)
+}
+
+// mulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}

@@ -1,0 +1,102 @@
+package trace
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// restartCosts are what a checkpoint and a restart of each application was measured to hold its GPUs for, in ms.
+var restartCosts = map[string]int64{
+	"cifar10": 50 * second, "deepspeech2": 25 * second, "bert": 120 * second, "yolov3": 80 * second, "imagenet": 250 * second,
+	"ncf": 15 * second,
+}
+
+// siaAccount is the account of jobs that have none: these workloads know no users.
+const siaAccount = "sia"
+
+func readSia(s *sink, l *lines) error {
+	required := []string{"name", "time", "application", "num_replicas", "batch_size"}
+	optional := make([]string, 0, len(extraColumns))
+	for _, c := range extraColumns {
+		if c != "name" && c != "workers" && c != "speed" {
+			optional = append(optional, c)
+		}
+	}
+	return table(l, s.trace, required, optional, func(r *row, line int) error {
+		j := draft(r.text("name"))
+		j.Account, j.User, j.App = siaAccount, siaAccount, r.text("application")
+		j.Submit = r.scaled("time", second, MaxTime)
+		j.Workers = int(r.whole("num_replicas", 1, MaxWorkers))
+		j.Batch = int(r.whole("batch_size", 1, maxBatch))
+		j.Request = cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}
+		if cost, ok := restartCosts[j.App]; ok {
+			j.Restart = cost
+		}
+		if r.err == nil {
+			if err := s.train(j); err != nil {
+				return err
+			}
+		}
+		extras(r, j)
+		j.Name = j.App
+		if r.err != nil {
+			return r.err
+		}
+		return s.add(j, line)
+	})
+}
+
+// train gives a job its work and its speed from the profile of its application.
+func (s *sink) train(j *Job) error {
+	f := s.options.Profiles.of(j.App)
+	if f == nil {
+		return fmt.Errorf("there is no profile of application %q", shorten(j.App))
+	}
+	steps, ok := f.steps[int64(j.Batch)]
+	if !ok {
+		return fmt.Errorf("the profile of %s has no validation at batch %d, so that its length is not known", j.App, j.Batch)
+	}
+	t := &Training{profile: f, batch: int64(j.Batch)}
+	t.reference = f.iteration(packed(j.Workers), t.batch)
+	if t.reference == 0 {
+		return fmt.Errorf("the profile of %s has no step times", j.App)
+	}
+	if t.reference > MaxTime*1_000_000/steps {
+		return fmt.Errorf("%d steps of %d ms are more than ten years", steps, t.reference/1_000_000)
+	}
+	j.Steps, j.Work, j.Scaling = steps, max(1, steps*t.reference/1_000_000), t
+	j.MinWorkers, j.MaxWorkers = 1, max(j.Workers, int(f.most(t.batch)))
+	return nil
+}
+
+// packed is n workers on as few nodes of four as possible.
+func packed(n int) []int {
+	var nodes []int
+	for ; n > nodeWorkers; n -= nodeWorkers {
+		nodes = append(nodes, nodeWorkers)
+	}
+	return append(nodes, n)
+}
+
+// Training is the speed of a job of a profiled application at a fixed global batch: the time of a step as it was measured, relative
+// to the one with the workers that the job asked for, packed.
+type Training struct {
+	profile   *Profile
+	batch     int64
+	reference int64 // ns of a step with the workers asked for
+}
+
+// Rate implements [Scaling].
+func (t *Training) Rate(l Layout) int64 {
+	ns := t.StepTime(l)
+	if ns == 0 {
+		return 0
+	}
+	return max(1, mulDiv(t.reference, FullRate, ns))
+}
+
+// StepTime is how long a step takes in a layout, in ns; 0 without workers. The layout's spread does not matter: the measurements say
+// what it costs to be on several nodes.
+func (t *Training) StepTime(l Layout) int64 { return t.profile.iteration(l.PerNode, t.batch) }

@@ -1,0 +1,160 @@
+package trace
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// draft is a job before its columns are read.
+func draft(id string) *Job {
+	return &Job{ID: id, Class: jobspec.BE, Priority: MidPriority, Grace: Unknown, Restart: Unknown}
+}
+
+var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "ram_gb", "gpus", "exec_min", "grace_min"}
+
+// fitgppAccount is the account above the users of such a trace.
+const fitgppAccount = "paper"
+
+func readFitGpp(s *sink, l *lines) error {
+	return table(l, s.trace, fitgppColumns, extraColumns, func(r *row, line int) error {
+		j := draft(r.text("job_id"))
+		j.Class, j.User, j.Account = class(r, "class"), r.text("user"), fitgppAccount
+		j.Submit = r.scaled("submit_min", minute, MaxTime)
+		j.Work = r.scaled("exec_min", minute, MaxTime)
+		j.Grace = r.scaled("grace_min", minute, MaxTime)
+		j.Request = cluster.Vector{
+			Cores:  r.whole("cpus", 1, MaxCores),
+			Memory: jobspec.Bytes(r.scaled("ram_gb", int64(jobspec.GiB), MaxMemory)),
+			GPUs:   r.whole("gpus", 0, MaxGPUs) * gpu,
+		}
+		extras(r, j)
+		if r.err != nil {
+			return r.err
+		}
+		return s.add(j, line)
+	})
+}
+
+func readPhilly(s *sink, l *lines) error {
+	s.dated = true
+	required := []string{"timestamp", "duration", "num_gpus", "cluster"}
+	return table(l, s.trace, required, append([]string{"gpu_time"}, extraColumns...), func(r *row, line int) error {
+		j := draft(strconv.Itoa(line))
+		at, err := stamp(r.text("timestamp"))
+		if err != nil {
+			r.fail("timestamp", err)
+		}
+		j.Submit, j.Work = at, r.scaled("duration", second, MaxTime)
+		j.Account, j.User = r.text("cluster"), r.text("cluster")
+		n := r.whole("num_gpus", 1, MaxGPUs*MaxWorkers)
+		s.gang(j, n)
+		if r.has("gpu_time") && r.err == nil {
+			checkGPUTime(r, n*j.Work)
+		}
+		extras(r, j)
+		if r.err != nil {
+			return r.err
+		}
+		return s.add(j, line)
+	})
+}
+
+// checkGPUTime holds the product that a philly line repeats against its factors, as a guard against shifted columns.
+func checkGPUTime(r *row, ms int64) {
+	const most = 1 << 60
+	if got := r.scaled("gpu_time", second, most); r.err == nil && (got > ms+ms/100+second || got < ms-ms/100-second) {
+		r.fail("gpu_time", fmt.Errorf("%d s is not duration times num_gpus", got/second))
+	}
+}
+
+// gang makes n GPUs into workers: up to a node's GPUs are one worker on one node, more are whole nodes. Such traces know no cores
+// and no memory, so a worker gets one core and one GiB for each GPU, which never bind on a GPU node.
+func (s *sink) gang(j *Job, n int64) {
+	per := int64(s.options.nodeGPUs())
+	j.Workers, j.PerNode = 1, 1
+	if n > per {
+		j.Workers, n = int((n+per-1)/per), per
+	}
+	j.Request = cluster.Vector{Cores: n, Memory: jobspec.Bytes(n) * jobspec.GiB, GPUs: n * gpu}
+}
+
+func readTiresias(s *sink, l *lines) error {
+	required := []string{"job_id", "num_gpu", "submit_time", "model_name", "duration"}
+	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...), func(r *row, line int) error {
+		j := draft(r.text("job_id"))
+		j.Submit, j.Work = r.scaled("submit_time", second, MaxTime), r.scaled("duration", second, MaxTime)
+		j.App, j.Name = r.text("model_name"), r.text("model_name")
+		s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
+		if r.has("iterations") {
+			j.Steps = r.whole("iterations", 1, 1<<50)
+		}
+		extras(r, j)
+		if r.err != nil {
+			return r.err
+		}
+		return s.add(j, line)
+	})
+}
+
+func readOpenB(s *sink, l *lines) error {
+	required := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time"}
+	optional := []string{"gpu_spec", "qos", "pod_phase"}
+	for _, c := range extraColumns {
+		if c != "name" && c != "models" {
+			optional = append(optional, c)
+		}
+	}
+	return table(l, s.trace, required, optional, func(r *row, line int) error {
+		j := draft(r.text("name"))
+		j.QoS = r.text("qos")
+		j.Request = podRequest(r)
+		podTimes(r, j)
+		if r.has("gpu_spec") {
+			j.Models = models(r.text("gpu_spec"))
+		}
+		extras(r, j)
+		j.Name = "" // every pod has a name of its own, which therefore says nothing of other pods
+		if r.err != nil {
+			return r.err
+		}
+		return s.add(j, line)
+	})
+}
+
+// podRequest is what a pod needs. Cores are whole in Rota, so that parts of one are rounded up.
+func podRequest(r *row) cluster.Vector {
+	v := cluster.Vector{
+		Cores:  max(1, (r.whole("cpu_milli", 0, MaxCores*1000)+999)/1000),
+		Memory: jobspec.Bytes(r.whole("memory_mib", 0, MaxMemory>>20)) * jobspec.MiB,
+	}
+	n := r.whole("num_gpu", 0, MaxGPUs)
+	part := r.whole("gpu_milli", 0, gpu)
+	switch {
+	case n == 0 && part > 0:
+		r.fail("gpu_milli", fmt.Errorf("%d of no GPU", part))
+	case n > 0 && part == 0:
+		r.fail("gpu_milli", fmt.Errorf("nothing of %d GPUs", n))
+	case n > 1 && part < gpu:
+		r.fail("gpu_milli", fmt.Errorf("%d thousandths of %d GPUs: only one GPU can be shared", part, n))
+	}
+	v.GPUs = n * part
+	return v
+}
+
+// podTimes sets when a pod came and how long it ran, or was wanted if it never did.
+func podTimes(r *row, j *Job) {
+	created, deleted := r.scaled("creation_time", second, MaxTime), r.scaled("deletion_time", second, MaxTime)
+	began := created
+	if r.has("scheduled_time") {
+		began = r.scaled("scheduled_time", second, MaxTime)
+	} else {
+		j.Unplaced = true
+	}
+	j.Submit, j.Work = created, deleted-began
+	if began < created && r.err == nil {
+		r.fail("scheduled_time", fmt.Errorf("before creation_time"))
+	}
+}
