@@ -29,7 +29,7 @@ type change struct {
 }
 
 // maxChanges bounds what is remembered for one user; who is further behind gets the whole list.
-const maxChanges = 4096
+const maxChanges = 1024
 
 // rebuild starts anew from a view.
 func (f *feeds) rebuild(v *cluster.View) {

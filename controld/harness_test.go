@@ -212,7 +212,8 @@ func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, nil // cut off: the client will see it
 	}
-	if err := conforms(r.Method, r.URL.Path, resp, b); err != nil {
+	// With fields, the items of a list have only those; the document describes whole ones.
+	if err := conforms(r.Method, r.URL.Path, resp, b); err != nil && r.URL.Query().Get("fields") == "" {
 		c.t.Errorf("%s %s answered %d %s\nnot as documented: %v", r.Method, r.URL.Path, resp.StatusCode, b, err)
 	}
 	if resp.Header.Get(api.HeaderIndex) == "" && resp.StatusCode == http.StatusOK {

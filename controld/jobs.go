@@ -87,43 +87,6 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 	return f.all || len(f.ids) > 0 || !j.State.Final()
 }
 
-// listJobs answers GET /v1/jobs, in order of id.
-func listJobs(x *exchange) (any, error) {
-	f, err := x.jobFilter()
-	if err != nil {
-		return nil, err
-	}
-	limit, err := x.limit()
-	if err != nil {
-		return nil, err
-	}
-	after, err := x.number("page", 0)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := x.flag("spec")
-	if err != nil {
-		return nil, err
-	}
-	list := newList[api.Job]("JobList", x.view)
-	now := wallNow()
-	for j := range x.view.Jobs() {
-		if int64(j.ID) <= after || !f.selects(j) {
-			continue
-		}
-		if len(list.Items) == limit {
-			list.Next = strconv.FormatInt(int64(list.Items[limit-1].ID), 10)
-			break
-		}
-		item := x.present(j, now)
-		if spec {
-			item.Spec = x.specOf(j)
-		}
-		list.Items = append(list.Items, item)
-	}
-	return list, nil
-}
-
 func newList[T any](kind string, v *cluster.View) *api.List[T] {
 	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
 }

@@ -81,7 +81,7 @@ const (
 	maxWait   = 60 * time.Second
 	maxList   = 10_000 // items of one page
 	usualList = 1000   // of a page whose limit is not said
-	maxEvents = 1000 // items of one answer
+	maxEvents = 1000   // items of one answer
 )
 
 // handler serves every route.

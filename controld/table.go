@@ -30,7 +30,7 @@ func params(groups ...[]param) []param {
 var (
 	pathID   = []param{{name: "id", in: "path", kind: "integer", doc: "id of the job"}}
 	pathNode = []param{{name: "name", in: "path", kind: "string", doc: "name of the node"}}
-	paging   = []param{{name: "limit", in: "query", kind: "integer", doc: "items of one page, at most 1000"},
+	paging   = []param{{name: "limit", in: "query", kind: "integer", doc: "items of one page: 1000 if not said, at most 10000"},
 		{name: "page", in: "query", kind: "string", doc: "next of the page before"}}
 )
 
@@ -42,13 +42,13 @@ func (d *daemon) routes() []route {
 }
 
 func (d *daemon) jobRoutes() []route {
-	jobFilters := params(query("array", "id", "state"), query("string", "user", "account", "queue", "name", "class"), query("boolean", "all", "spec"), paging)
+	jobFilters := params(query("array", "id", "state"), query("string", "user", "account", "queue", "name", "class"), query("boolean", "all", "spec", "delta"), query("array", "fields"), paging)
 	historyFilters := params(query("array", "id", "state"), query("string", "user", "account", "name", "since", "until"), paging)
 	routes := []route{
 		{method: "POST", path: "/v1/jobs", summary: "Submit one job, or a list of them, all or none", place: onLeader,
 			in: typeOf[api.SubmitRequest](), alsoIn: typeOf[jobspec.Job](), out: typeOf[api.SubmitResponse](), handle: submit},
 		{method: "GET", path: "/v1/jobs", summary: "List jobs, those that have ended only if asked for", params: jobFilters, poll: true,
-			out: typeOf[api.List[api.Job]](), handle: listJobs},
+			ready: listReady, gather: listGather, out: typeOf[api.List[api.Job]](), handle: listJobs},
 		{method: "POST", path: "/v1/jobs/cancel", summary: "Cancel every live job that matches", place: onLeader,
 			in: typeOf[api.CancelRequest](), out: typeOf[api.ControlResponse](), handle: cancelMany},
 		{method: "GET", path: "/v1/jobs/{id}", summary: "One job with its specification", params: pathID, poll: true, ready: jobReady,

@@ -33,7 +33,8 @@ type List[T any] struct {
 	Kind       string `json:"kind"`
 	Index      uint64 `json:"index"`
 	Items      []T    `json:"items"`
-	Next       string `json:"next,omitempty"` // value of page for the following page
+	Next       string `json:"next,omitempty"`  // value of page for the following page
+	Delta      bool   `json:"delta,omitempty"` // only what has changed since the index that was asked after, what has ended included
 }
 
 // Job is a job as users see it.

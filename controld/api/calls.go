@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -46,7 +47,9 @@ type JobFilter struct {
 	States  []string // letters or long names
 	All     bool     // ended jobs too, as long as the state has them; the history has the rest
 	Spec    bool     // with the job's specification
-	Limit   int      // of one page; the server's maximum and default is 1,000
+	Limit   int      // of one page; the server's default is 1,000 and its maximum 10,000
+	Fields  []string // by their names in JSON; the others stay zero. None: all
+	Delta   bool     // with User and Read.After: only what has changed since, what has ended included, if List.Delta says so
 	Page    string   // List.Next of the page before
 }
 
@@ -61,6 +64,10 @@ func (f JobFilter) values() url.Values {
 	}
 	setTrue(v, "all", f.All)
 	setTrue(v, "spec", f.Spec)
+	setTrue(v, "delta", f.Delta)
+	if len(f.Fields) > 0 {
+		v.Set("fields", strings.Join(f.Fields, ","))
+	}
 	if f.Limit > 0 {
 		v.Set("limit", strconv.Itoa(f.Limit))
 	}

@@ -110,6 +110,17 @@ func (v *View) LastJob() JobID { return v.lastJob }
 // Jobs yields all jobs, the finished ones that have not been trimmed included, in order of id.
 func (v *View) Jobs() iter.Seq[*Job] { return v.jobs.values() }
 
+// JobsAfter is Jobs from the first id above one.
+func (v *View) JobsAfter(id JobID) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for _, j := range v.jobs.from(int64(id) + 1) {
+			if !yield(j) {
+				return
+			}
+		}
+	}
+}
+
 // Live yields the jobs with an attempt in progress, in order of id.
 func (v *View) Live() iter.Seq[*Job] { return v.live.values() }
 
