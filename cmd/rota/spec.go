@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,11 +47,19 @@ func (w *world) readJob(name string, c *cli.Context) (*jobspec.Job, error) {
 		return nil, err
 	}
 	job, diags := jobfile.Parse(shown, src, jobfile.Options{Vars: vars, VarFiles: c.StringSlice("var-file"), Dir: dir, Now: w.now,
-		Getenv: w.lookup, AllowEnv: splitList(c.String("allow-env"))})
+		Getenv: w.lookup, AllowEnv: splitList(c.String("allow-env")), NewUUID: newUUID})
 	if diags.HasErrors() {
 		return nil, &fileError{name: shown, diags: diags}
 	}
 	return job, nil
+}
+
+// newUUID returns a random UUID, version 4 (RFC 9562).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 func unreadable(err error) error {

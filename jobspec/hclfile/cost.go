@@ -131,6 +131,9 @@ func (e *estimator) traversal(x *hclsyntax.ScopeTraversalExpr) estimate {
 	if len(x.Traversal) < 2 {
 		return scalar(float64(len(root) + 3))
 	}
+	if value, isIterator := e.reader.iterator(root); isIterator {
+		return sizeOf(value)
+	}
 	values := e.reader.vars
 	if root == "local" {
 		values = e.reader.locals
@@ -183,6 +186,9 @@ func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 
 // sizeOf measures a value.
 func sizeOf(v cty.Value) estimate {
+	if v != cty.NilVal && v.ContainsMarked() {
+		v, _ = v.UnmarkDeep()
+	}
 	if v == cty.NilVal || v.IsNull() || !v.IsKnown() {
 		return scalar(8)
 	}

@@ -13,7 +13,7 @@ import (
 func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, path string) {
 	for _, a := range inSourceOrder(body.Attributes) {
 		if schema.Free != nil {
-			r.freeAttr(a, schema.Free(target), join(path, a.Name))
+			r.freeAttr(a, schema, target, join(path, a.Name))
 			continue
 		}
 		if known := r.knownAttr(a, schema); known != nil {
@@ -21,14 +21,14 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 		}
 	}
 	seen := map[string]bool{}
-	for _, b := range body.Blocks {
+	r.eachBlock(body, schema, func(b *hclsyntax.Block) {
 		if known := r.knownBlock(b, schema); known != nil {
 			if body.Attributes[known.Excludes] != nil {
 				r.add(b.DefRange(), CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
 			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
-	}
+	})
 	r.missing(body, schema, seen)
 }
 
@@ -63,6 +63,10 @@ func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 		return known
 	}
 	if block := schema.block(a.Name); block != nil {
+		if block.Refused != "" {
+			r.add(a.NameRange, CodeUnsupported, block.Refused, "%s is not supported yet", a.Name)
+			return nil
+		}
 		r.add(a.NameRange, CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute", a.Name)
 		return nil
 	}
@@ -91,7 +95,7 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 		}
 		return nil
 	}
-	r.add(b.DefRange(), CodeUnknownName, didYouMean(b.Type, schema.names(), ""), "there is no block %q here", b.Type)
+	r.add(b.DefRange(), CodeUnknownName, didYouMean(b.Type, append(schema.names(), dynamicBlock), ""), "there is no block %q here", b.Type)
 	return nil
 }
 
@@ -114,7 +118,15 @@ func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path
 	if known.Label != "" {
 		r.places[join(where, "name")] = b.LabelRanges[0]
 	}
+	if known.Template == nil {
+		r.decodeBody(b.Body, known.Body, inner, where)
+		return
+	}
+	outer := r.scope
+	r.scope = &templateScope{on: r.defers(b.Body, known.Body)}
+	*known.Template(inner) = r.scope.on
 	r.decodeBody(b.Body, known.Body, inner, where)
+	r.scope = outer
 }
 
 func (r *reader) label(b *hclsyntax.Block, known *Nested) (string, bool) {
@@ -155,17 +167,24 @@ func (r *reader) missing(body *hclsyntax.Body, schema *Block, seen map[string]bo
 func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, path string) {
 	where := join(path, known.path())
 	r.place(where, a.Expr)
-	value, ok := r.eval(a.Expr)
+	r.now = current{name: a.Name, path: where, deferred: known.Deferred && r.scope != nil}
+	value, ok := r.attrValue(a.Expr)
+	if r.now.secret {
+		r.secret.paths[where] = true
+	}
 	if !ok || value.IsNull() {
 		return
 	}
 	var err error
-	if known.set != nil {
+	switch {
+	case known.setValue != nil:
+		err = known.setValue(target, Value{v: value, order: sourceOrder(a.Expr)}, r)
+	case known.set != nil:
 		var text string
 		if text, err = scalarText(value); err == nil {
 			err = known.set(target, text, r)
 		}
-	} else {
+	default:
 		err = store(known.into(target), value, known.Positive)
 	}
 	r.refuse(a, known, err)
@@ -199,13 +218,21 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 			place = list.Exprs[bad.element].Range()
 		}
 	}
+	if r.now.secret {
+		r.add(place, bad.code, "", "%s: the value is refused; it is sensitive, so it is not shown; wanted is %s", a.Name, known.Type)
+		return
+	}
 	r.add(place, bad.code, bad.hint, "%s: %s", a.Name, bad.text)
 }
 
 // freeAttr stores an attribute of a block that takes any name.
-func (r *reader) freeAttr(a *hclsyntax.Attribute, into *map[string]string, path string) {
+func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, path string) {
 	r.places[path] = a.Expr.Range()
-	value, ok := r.eval(a.Expr)
+	r.now = current{name: a.Name, path: path, deferred: schema.Deferred && r.scope != nil}
+	value, ok := r.attrValue(a.Expr)
+	if r.now.secret {
+		r.secret.paths[path] = true
+	}
 	if !ok || value.IsNull() {
 		return
 	}
@@ -214,6 +241,7 @@ func (r *reader) freeAttr(a *hclsyntax.Attribute, into *map[string]string, path 
 		r.refuse(a, &Attr{Type: "string, number or bool"}, err)
 		return
 	}
+	into := schema.Free(target)
 	if *into == nil {
 		*into = map[string]string{}
 	}

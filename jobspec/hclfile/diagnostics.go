@@ -1,11 +1,13 @@
 package hclfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -31,6 +33,8 @@ const (
 	CodeExpression    = "JS-022" // an expression that cannot be computed
 	CodeDeferred      = "JS-023" // a reference that only has a value once the job runs
 	CodeCycle         = "JS-024" // locals that need each other
+	CodeDeferredUse   = "JS-025" // something computed with such a reference
+	CodeDynamic       = "JS-026" // a dynamic block that cannot be expanded
 	CodeVariable      = "JS-030" // a variable without a value, or badly declared
 	CodeVariableValue = "JS-031" // a value of another type than the variable
 	CodeVariableRule  = "JS-032" // a value that the variable's validation refuses
@@ -54,6 +58,8 @@ type Diagnostic struct {
 	Text  string `json:"text"`
 	Hint  string `json:"hint,omitempty"`
 	Line  string `json:"source,omitempty"` // the line of Start
+
+	start, end int // UTF-16 units in front of Start and End in their lines
 }
 
 // Diagnostics are all that is wrong with a file, in its order. They are an error when there are any.
@@ -156,14 +162,41 @@ const maxLineShown = 160
 const maxDiagnostics = 50
 
 func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
-	if len(r.diags) >= maxDiagnostics {
-		return
+	if len(r.diags) < maxDiagnostics {
+		r.diags = append(r.diags, r.diagnostic(at, code, hint, fmt.Sprintf(format, args...)))
 	}
-	r.diags = append(r.diags, Diagnostic{
-		Code: code, File: at.Filename, Text: fmt.Sprintf(format, args...), Hint: hint,
+}
+
+// once adds a diagnostic unless there is the same already.
+func (r *reader) once(at hcl.Range, code, hint, format string, args ...any) {
+	one := r.diagnostic(at, code, hint, fmt.Sprintf(format, args...))
+	if len(r.diags) < maxDiagnostics && !slices.Contains(r.diags, one) {
+		r.diags = append(r.diags, one)
+	}
+}
+
+func (r *reader) diagnostic(at hcl.Range, code, hint, text string) Diagnostic {
+	d := Diagnostic{
+		Code: code, File: at.Filename, Text: r.withoutSecrets(text), Hint: r.withoutSecrets(hint), Line: r.lineShown(at),
 		Start: Pos{at.Start.Line, at.Start.Column}, End: Pos{at.End.Line, at.End.Column},
-		Line: lineAt(r.sources[at.Filename], at.Start.Byte),
-	})
+	}
+	src := r.sources[at.Filename]
+	d.Start.Column, d.start = columns(src, at.Start)
+	d.End.Column, d.end = columns(src, at.End)
+	return d
+}
+
+// columns counts the characters and the UTF-16 units in front of a place. The parser counts what is seen as one character, which the
+// caret line and editors do not.
+func columns(src []byte, at hcl.Pos) (column, utf16Units int) {
+	if at.Line == 0 || at.Byte > len(src) || src == nil {
+		return at.Column, max(0, at.Column-1)
+	}
+	before := src[bytes.LastIndexByte(src[:at.Byte], '\n')+1 : at.Byte]
+	for _, r := range string(before) {
+		utf16Units += max(1, utf16.RuneLen(r))
+	}
+	return utf8.RuneCount(before) + 1, utf16Units
 }
 
 // addHCL takes over what the parser or the evaluator found.

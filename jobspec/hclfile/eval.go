@@ -9,38 +9,44 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// deferred are references that only have a value once the job runs, and what takes their place until they are supported.
-var deferred = map[string]string{
-	"array.index":  "arrays are not supported yet: submit one job for each element",
-	"job.id":       "use $ROTA_JOB_ID in the command of a shell",
-	"job.attempt":  "use $ROTA_ATTEMPT in the command of a shell",
-	"worker.index": "use $ROTA_NODE_RANK in the command of a shell",
-	"worker.count": "use $ROTA_WORKERS in the command of a shell",
-	"node.name":    "use $(hostname) in the command of a shell",
+// scope is what the names in one expression stand for.
+type scope struct {
+	vars, locals map[string]cty.Value
+	words        map[string]cty.Value // iterators, and words that stand for themselves: ${HOME} is a shell's
+	secret       bool                 // something in it is sensitive
 }
 
-// eval computes an expression after checking every name in it; on failure the diagnostics say why.
+// eval computes an expression after checking every name in it; on failure the diagnostics say why. What is sensitive is marked.
 func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
-	if lit, ok := expr.(*hclsyntax.LiteralValueExpr); ok {
-		return lit.Val, true
-	}
-	words, ok := r.checkReferences(expr)
+	names, ok := r.checkReferences(expr)
 	ok = r.checkFunctions(expr) && ok
 	if !ok || !r.affordable(expr) {
 		return cty.DynamicVal, false
 	}
-	scope := words
-	scope["var"] = object(r.vars)
-	scope["local"] = object(r.locals)
-	value, found := expr.Value(&hcl.EvalContext{Variables: scope, Functions: r.functions.table})
+	if lit, isLiteral := expr.(*hclsyntax.LiteralValueExpr); isLiteral {
+		return lit.Val, lit.Val.IsWhollyKnown()
+	}
+	variables := names.words
+	variables["var"], variables["local"] = object(names.vars), object(names.locals)
+	value, found := expr.Value(&hcl.EvalContext{Variables: variables, Functions: r.functions.table})
 	if found.HasErrors() {
-		r.addHCL(CodeExpression, "", found)
+		r.failed(expr, names.secret, found)
 		return cty.DynamicVal, false
 	}
 	if !value.IsWhollyKnown() {
 		return cty.DynamicVal, false // its cause has been reported
 	}
 	return value, true
+}
+
+// failed reports why an expression could not be computed. The evaluator quotes values, so nothing of it is shown when one is sensitive.
+func (r *reader) failed(expr hclsyntax.Expression, secret bool, found hcl.Diagnostics) {
+	if secret {
+		r.add(expr.Range(), CodeExpression, "try it with a value that is not sensitive",
+			"the expression cannot be computed; a sensitive value is in it, so the reason is not shown")
+		return
+	}
+	r.addHCL(CodeExpression, "", found)
 }
 
 func object(values map[string]cty.Value) cty.Value {
@@ -50,33 +56,69 @@ func object(values map[string]cty.Value) cty.Value {
 	return cty.ObjectVal(values)
 }
 
-// checkReferences resolves the names an expression uses. It returns those that stand for themselves: ${HOME} is a shell's.
-func (r *reader) checkReferences(expr hclsyntax.Expression) (map[string]cty.Value, bool) {
-	words, ok := map[string]cty.Value{}, true
+// checkReferences resolves the names an expression uses.
+func (r *reader) checkReferences(expr hclsyntax.Expression) (*scope, bool) {
+	names := &scope{vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, words: map[string]cty.Value{}}
+	ok := true
+	var inText map[hcl.Range]bool
 	for _, t := range hclsyntax.Variables(expr) {
 		root := t.RootName()
-		switch {
-		case len(t) == 1 && root != "var" && root != "local" && r.inTemplate(t.SourceRange()):
-			words[root] = cty.StringVal("${" + root + "}")
-		case root == "var" || root == "local":
-			ok = r.checkNamed(root, t) && ok
-		default:
-			r.unknownReference(root, t)
-			ok = false
+		if value, isIterator := r.iterator(root); isIterator {
+			names.words[root] = value
+			names.secret = names.secret || value.ContainsMarked()
+			continue
 		}
+		if root == "var" || root == "local" {
+			ok = r.checkNamed(root, t, names) && ok
+			continue
+		}
+		if len(t) == 1 && inText == nil {
+			inText = templateWords(expr)
+		}
+		if len(t) == 1 && inText[t.SourceRange()] && r.bareWord(t.SourceRange()) {
+			names.words[root] = cty.StringVal("${" + root + "}")
+			continue
+		}
+		r.unknownReference(root, t)
+		ok = false
 	}
-	return words, ok
+	return names, ok
 }
 
-// inTemplate reports whether the place is the whole of a ${…}.
-func (r *reader) inTemplate(at hcl.Range) bool {
+// templateWords are the places of single names that are the whole of a ${...}.
+func templateWords(expr hclsyntax.Expression) map[hcl.Range]bool {
+	found := map[hcl.Range]bool{}
+	word := func(part hclsyntax.Expression) {
+		if x, ok := part.(*hclsyntax.ScopeTraversalExpr); ok && len(x.Traversal) == 1 {
+			found[x.Traversal.SourceRange()] = true
+		}
+	}
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		switch x := n.(type) {
+		case *hclsyntax.TemplateExpr:
+			for _, part := range x.Parts {
+				word(part)
+			}
+		case *hclsyntax.TemplateWrapExpr:
+			word(x.Wrapped)
+		}
+		return nil
+	})
+	return found
+}
+
+// bareWord reports whether ${ and } stand directly around a place. In JSON, where places within a string are not exact, they do.
+func (r *reader) bareWord(at hcl.Range) bool {
 	src := r.sources[at.Filename]
+	if IsJSON(at.Filename, src) {
+		return true
+	}
 	start, end := at.Start.Byte, at.End.Byte
 	return start >= 2 && end < len(src) && string(src[start-2:start]) == "${" && src[end] == '}'
 }
 
-// checkNamed checks var.NAME and local.NAME, and computes the local.
-func (r *reader) checkNamed(root string, t hcl.Traversal) bool {
+// checkNamed checks var.NAME and local.NAME, computes the local, and adds what it is to names.
+func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 	attr, isAttr := hcl.TraverseAttr{}, false
 	if len(t) > 1 {
 		attr, isAttr = t[1].(hcl.TraverseAttr)
@@ -85,53 +127,77 @@ func (r *reader) checkNamed(root string, t hcl.Traversal) bool {
 		r.add(t.SourceRange(), CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}", "%s needs a name behind it", root)
 		return false
 	}
+	value, ok := cty.DynamicVal, false
 	if root == "var" {
-		if v, ok := r.vars[attr.Name]; ok {
-			return v.IsWhollyKnown() // else reported at the variable
-		}
-		if r.varBlocks[attr.Name] != nil {
-			r.add(t.SourceRange(), CodeReference, "put what both need into a local", "variable %q cannot be used in the default of another", attr.Name)
-			return false
-		}
-		r.add(t.SourceRange(), CodeReference, didYouMean(attr.Name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+attr.Name+"\" {}"),
-			"there is no variable %q", attr.Name)
-		return false
+		value, ok = r.variableNamed(attr.Name, t)
+		names.vars[attr.Name] = value
+	} else {
+		value, ok = r.localNamed(attr.Name, t)
+		names.locals[attr.Name] = value
 	}
-	if r.pending[attr.Name] == nil {
-		r.add(t.SourceRange(), CodeReference, didYouMean(attr.Name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+attr.Name+" = ... }"),
-			"there is no local %q", attr.Name)
-		return false
-	}
-	return r.local(attr.Name).IsWhollyKnown()
+	names.secret = names.secret || value.ContainsMarked()
+	return ok
 }
 
-func (r *reader) unknownReference(root string, t hcl.Traversal) {
-	full := root
+func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
+	if v, ok := r.vars[name]; ok {
+		return v, v.IsWhollyKnown() // else reported at the variable
+	}
+	if r.varBlocks[name] != nil {
+		r.add(t.SourceRange(), CodeReference, "put what both need into a local", "variable %q cannot be used in the value of another", name)
+		return cty.DynamicVal, false
+	}
+	r.add(t.SourceRange(), CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.varBlocks)), "declare it: variable \""+name+"\" {}"),
+		"there is no variable %q", name)
+	return cty.DynamicVal, false
+}
+
+func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
+	if r.pending[name] == nil {
+		r.add(t.SourceRange(), CodeReference, didYouMean(name, slices.Collect(maps.Keys(r.pending)), "set it: locals { "+name+" = ... }"),
+			"there is no local %q", name)
+		return cty.DynamicVal, false
+	}
+	v := r.local(name)
+	return v, v.IsWhollyKnown()
+}
+
+// fullName is the name of a reference with its first part, such as worker.index.
+func fullName(t hcl.Traversal) string {
+	full := t.RootName()
 	if len(t) > 1 {
 		if attr, ok := t[1].(hcl.TraverseAttr); ok {
 			full += "." + attr.Name
 		}
 	}
-	hint, known := deferred[full]
-	if !known && root == "array" && len(t) > 1 {
-		hint, known = deferred["array.index"], true
-	}
-	if known {
-		r.add(t.SourceRange(), CodeDeferred, hint, "%s is not supported yet", full)
+	return full
+}
+
+func (r *reader) unknownReference(root string, t hcl.Traversal) {
+	full := fullName(t)
+	if len(t) > 1 && isDeferredRoot(root) {
+		r.deferredOutside(full, t)
 		return
 	}
-	hint = "write \"" + root + "\" if a text is meant"
+	hint := "write \"" + root + "\" if a text is meant"
 	switch {
-	case len(t) > 1 && slices.Contains([]string{"job", "worker", "node"}, root):
-		hint = didYouMean(full, slices.Collect(maps.Keys(deferred)), hint)
 	case len(t) > 1:
-		hint = didYouMean(root, []string{"var", "local"}, "values are named var.NAME and local.NAME; for a literal ${ write $${")
+		hint = didYouMean(root, r.rootNames(), "values are named var.NAME and local.NAME; for a literal ${ write $${")
 	case r.varBlocks[root] != nil:
 		hint = "did you mean var." + root + "?"
 	case r.pending[root] != nil:
 		hint = "did you mean local." + root + "?"
 	}
 	r.add(t.SourceRange(), CodeReference, hint, "there is no %q here", full)
+}
+
+// rootNames are what a reference may begin with here.
+func (r *reader) rootNames() []string {
+	names := []string{"var", "local"}
+	for _, i := range r.iterators {
+		names = append(names, i.name)
+	}
+	return names
 }
 
 // checkFunctions finds calls of what does not exist.

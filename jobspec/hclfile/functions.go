@@ -1,7 +1,6 @@
 package hclfile
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -30,15 +29,18 @@ var pure = map[string]function.Function{
 	"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "csvdecode": stdlib.CSVDecodeFunc,
 	"distinct": stdlib.DistinctFunc, "element": stdlib.ElementFunc, "flatten": stdlib.FlattenFunc, "floor": stdlib.FloorFunc,
 	"format": boundedFormat(stdlib.FormatFunc), "formatdate": stdlib.FormatDateFunc, "formatlist": boundedFormat(stdlib.FormatListFunc),
-	"indent": boundedIndent(), "index": stdlib.IndexFunc, "int": stdlib.IntFunc, "join": stdlib.JoinFunc,
+	"hasindex": stdlib.HasIndexFunc, "indent": boundedIndent(), "index": stdlib.IndexFunc, "int": stdlib.IntFunc, "join": stdlib.JoinFunc,
 	"jsondecode": stdlib.JSONDecodeFunc, "jsonencode": stdlib.JSONEncodeFunc, "keys": stdlib.KeysFunc, "length": stdlib.LengthFunc,
 	"log": stdlib.LogFunc, "lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc,
 	"min": stdlib.MinFunc, "parseint": stdlib.ParseIntFunc, "pow": stdlib.PowFunc, "range": stdlib.RangeFunc,
 	"regex": stdlib.RegexFunc, "regexall": stdlib.RegexAllFunc, "regexreplace": stdlib.RegexReplaceFunc,
 	"replace": stdlib.ReplaceFunc, "reverse": stdlib.ReverseListFunc, "setintersection": stdlib.SetIntersectionFunc,
-	"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setunion": stdlib.SetUnionFunc,
+	"setproduct": stdlib.SetProductFunc, "setsubtract": stdlib.SetSubtractFunc, "setsymmetricdifference": stdlib.SetSymmetricDifferenceFunc, "setunion": stdlib.SetUnionFunc,
 	"signum": stdlib.SignumFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc,
 	"strlen": stdlib.StrlenFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "timeadd": stdlib.TimeAddFunc,
+	"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
+	"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
+	"toset": stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)), "tostring": stdlib.MakeToFunc(cty.String),
 	"title": stdlib.TitleFunc, "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc, "trimspace": stdlib.TrimSpaceFunc,
 	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 }
@@ -63,7 +65,12 @@ func newFunctions(r *reader) *functions {
 		}
 		return now, nil
 	})
-	table["uuid"] = noArguments(func() (string, error) { return newUUID(), nil })
+	table["uuid"] = noArguments(func() (string, error) {
+		if r.opts.NewUUID == nil {
+			return "", errors.New("there are no random numbers here")
+		}
+		return r.opts.NewUUID(), nil
+	})
 	for name, example := range r.opts.Quantities {
 		table[name] = quantityFunction(example)
 	}
@@ -142,14 +149,6 @@ func (r *reader) env(name string) (string, error) {
 		return "", fmt.Errorf("%s is not set", name)
 	}
 	return text, nil
-}
-
-// newUUID returns a random UUID, version 4 (RFC 9562).
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // maxWidth bounds the digits of a width or precision in a format, which would otherwise ask for gigabytes of blanks.

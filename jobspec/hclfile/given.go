@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 )
 
 // givenValue is a value for a variable from outside the file.
@@ -28,6 +27,7 @@ func (r *reader) givenValues() map[string]*givenValue {
 		for name := range r.varBlocks {
 			if text, ok := r.opts.Getenv("ROTA_VAR_" + name); ok {
 				from := "ROTA_VAR_" + name
+				r.given(name, text)
 				given[name] = &givenValue{text: text, from: from, place: hcl.Range{Filename: from}}
 			}
 		}
@@ -41,9 +41,17 @@ func (r *reader) givenValues() map[string]*givenValue {
 			r.noVariable(name, place)
 			continue
 		}
+		r.given(name, r.opts.Vars[name])
 		given[name] = &givenValue{text: r.opts.Vars[name], from: "-var", place: place}
 	}
 	return given
+}
+
+// given notes the text of a sensitive variable before it is looked at.
+func (r *reader) given(name, text string) {
+	if r.sensitive[name] {
+		r.strikeOut(text)
+	}
 }
 
 func (r *reader) noVariable(name string, place hcl.Range) {
@@ -63,7 +71,7 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 		r.add(place, CodeVariableFile, "", "the file of values cannot be read: %v", err)
 		return
 	}
-	body := r.parse(name, src)
+	body := r.parse(name, src, valuesSchema, true)
 	if body == nil {
 		return
 	}
@@ -77,13 +85,17 @@ func (r *reader) variableFile(name string, given map[string]*givenValue, shared 
 			}
 			continue
 		}
+		if r.sensitive[a.Name] {
+			r.hide(a.SrcRange)
+		}
 		given[a.Name] = &givenValue{expr: a.Expr, from: name, place: a.Expr.Range()}
 	}
 }
 
 // givenVariable converts a value from outside to the variable's type. Text stands for itself where a string is wanted, else it is
 // read as HCL.
-func (r *reader) givenVariable(name string, typ cty.Type, given *givenValue) cty.Value {
+func (r *reader) givenVariable(name string, typ variableType, given *givenValue) cty.Value {
+	r.now = current{name: name}
 	value := cty.StringVal(given.text)
 	switch {
 	case given.expr != nil:
@@ -92,19 +104,28 @@ func (r *reader) givenVariable(name string, typ cty.Type, given *givenValue) cty
 			return cty.DynamicVal
 		}
 		value = v
-	case !typ.IsPrimitiveType() && typ != cty.DynamicPseudoType:
+	case !typ.IsPrimitiveType() && typ.Type != cty.DynamicPseudoType:
 		v, ok := r.evalText(given)
 		if !ok {
 			return cty.DynamicVal
 		}
 		value = v
 	}
-	converted, err := convert.Convert(value, typ)
-	if err != nil || converted.IsNull() {
-		r.add(given.place, CodeVariableValue, "", "variable %q is a %s, which %q is not", name, typ.FriendlyName(), given.text)
-		return cty.DynamicVal
+	converted, err := typ.convert(value)
+	switch {
+	case err == nil && !converted.IsNull():
+		return converted
+	case r.sensitive[name]:
+		r.add(given.place, CodeVariableValue, "", "variable %q is a %s, which the value that was given is not; it is sensitive, so it is not shown",
+			name, typ.FriendlyName())
+	case given.expr == nil && typ.IsPrimitiveType():
+		r.add(given.place, CodeVariableValue, "", "variable %q is a %s, which %q is not", name, typ.FriendlyName(), shorten(given.text))
+	case err != nil:
+		r.add(given.place, CodeVariableValue, "", "variable %q is a %s: %v", name, typ.FriendlyName(), err)
+	default:
+		r.add(given.place, CodeVariableValue, "leave it out", "variable %q is a %s, which null is not", name, typ.FriendlyName())
 	}
-	return converted
+	return cty.DynamicVal
 }
 
 // evalText evaluates a list, map or object from the command line or the environment.
@@ -114,6 +135,10 @@ func (r *reader) evalText(given *givenValue) (cty.Value, bool) {
 	}
 	expr, found := hclsyntax.ParseExpression([]byte(given.text), given.place.Filename, hcl.InitialPos)
 	if found.HasErrors() {
+		if r.sensitive[r.now.name] {
+			r.add(given.place, CodeVariableValue, "", "the value of variable %q cannot be read; it is sensitive, so it is not shown", r.now.name)
+			return cty.DynamicVal, false
+		}
 		r.addHCL(CodeVariableValue, `write a list as ["a", "b"] and a map as {a = 1}`, found)
 		return cty.DynamicVal, false
 	}

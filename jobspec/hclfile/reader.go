@@ -4,6 +4,7 @@ package hclfile
 
 import (
 	"bytes"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -26,13 +27,14 @@ const (
 // Options say where values come from. The zero value offers none: no files, no environment.
 type Options struct {
 	Vars      map[string]string                 // values by name; strongest
-	VarFiles  []string                          // files of values, read with ReadVarFile; a later one wins
+	VarFiles  []string                          // files of values, in HCL or JSON, read with ReadVars; a later one wins
 	Getenv    func(name string) (string, bool)  // ROTA_VAR_name, and env() for AllowEnv
 	AutoFiles []string                          // files of values that yield to the environment
 	AllowEnv  []string                          // names that env() may read
 	ReadFile  func(name string) ([]byte, error) // file() and script_file: name is clean, relative and without ".."
 	ReadVars  func(name string) ([]byte, error) // reads VarFiles and AutoFiles
 	Now       func() time.Time                  // for timestamp(); asked once
+	NewUUID   func() string                     // for uuid(); asked each time
 	// Quantities are functions that turn a text with a unit into a number: duration("1h").
 	Quantities map[string]func(text string) (int64, error)
 }
@@ -59,19 +61,29 @@ type reader struct {
 	visiting  []string                        // locals being computed
 	functions *functions
 	work      int
+
+	schema     *Block
+	sensitive  map[string]bool // names of variables
+	secret     secrets
+	iterators  []iterator // of the dynamic blocks around
+	made       int        // blocks made by dynamic ones
+	now        current
+	scope      *templateScope // nil: nothing around can hold references
+	references []Reference
 }
 
 // Load parses a file, evaluates its variables and locals, and stores the rest in target as schema says. It goes on after an error,
 // so that all are reported; target is only of use when the diagnostics are empty.
 func Load(name string, src []byte, schema *Block, target any, opts Options) (*Result, Diagnostics) {
 	r := &reader{
-		name: name, src: src, opts: opts, sources: map[string][]byte{name: src}, places: map[string]hcl.Range{},
-		vars: map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
+		name: name, src: src, opts: opts, sources: map[string][]byte{name: src}, places: map[string]hcl.Range{}, schema: schema,
+		secret: secrets{paths: map[string]bool{}},
+		vars:   map[string]cty.Value{}, locals: map[string]cty.Value{}, varBlocks: map[string]*hclsyntax.Block{},
 		pending: map[string]*hclsyntax.Attribute{},
 	}
 	r.functions = newFunctions(r)
 	whole := hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	if body := r.parse(name, src); body != nil {
+	if body := r.parse(name, src, schema, false); body != nil {
 		whole = r.lastPlace()
 		rest := r.takeDeclarations(body)
 		r.evaluateDeclarations()
@@ -89,22 +101,31 @@ func (r *reader) lastPlace() hcl.Range {
 	return hcl.Range{Filename: r.name, Start: at, End: at}
 }
 
-// parse returns the file's body, or nil when there is no point in looking further.
-func (r *reader) parse(name string, src []byte) *hclsyntax.Body {
+const byteOrderMark = "\xef\xbb\xbf"
+
+// parse returns the file's body, or nil when there is no point in looking further. schema and values are for JSON: what is a block in
+// the file, and whether its strings stand for themselves.
+func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hclsyntax.Body {
 	r.sources[name] = src
 	if !r.readable(name, src) {
 		return nil
 	}
-	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	src = bytes.TrimPrefix(src, []byte(byteOrderMark))
 	r.sources[name] = src
 	if name == r.name {
 		r.src = src
+	}
+	if IsJSON(name, src) {
+		return r.parseJSON(name, src, schema, values)
 	}
 	if !r.shallow(name, src) {
 		return nil
 	}
 	file, found := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	if found.HasErrors() {
+		if bytes.Contains(src, []byte("sensitive")) || len(r.sensitive) > 0 {
+			delete(r.sources, name) // what is sensitive in a file that cannot be read is not known, so no line of it is shown
+		}
 		r.addHCL(CodeSyntax, syntaxHint(found), found)
 		return nil
 	}
@@ -154,6 +175,16 @@ func (r *reader) readable(name string, src []byte) bool {
 // shallow refuses what would make the recursive parser run deep.
 func (r *reader) shallow(name string, src []byte) bool {
 	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos)
+	return r.shallowTokens(tokens)
+}
+
+// shallowTemplate is [reader.shallow] for the text of a JSON string.
+func (r *reader) shallowTemplate(at hcl.Range, text string) bool {
+	tokens, _ := hclsyntax.LexTemplate([]byte(text), at.Filename, inside(at))
+	return r.shallowTokens(tokens)
+}
+
+func (r *reader) shallowTokens(tokens hclsyntax.Tokens) bool {
 	if len(tokens) > maxTokens {
 		r.add(tokens[maxTokens].Range, CodeLimit, "move data into files of their own", "the file has more than %d words", maxTokens)
 		return false
@@ -179,9 +210,10 @@ func (r *reader) shallow(name string, src []byte) bool {
 	return true
 }
 
-// At makes a diagnostic at the place where a path of the target's JSON was written, or at the nearest thing around it.
+// At makes a diagnostic at the place where a path of the target's JSON was written, or at the nearest thing around it. When the value
+// there is sensitive, neither text nor hint are shown.
 func (f *Result) At(path, code, text, hint string) Diagnostic {
-	at := f.whole
+	at, whole := f.whole, path
 	for path != "" {
 		if place, ok := f.places[path]; ok {
 			at = place
@@ -189,12 +221,21 @@ func (f *Result) At(path, code, text, hint string) Diagnostic {
 		}
 		path = parentPath(path)
 	}
-	before := len(f.reader.diags)
-	f.reader.diags = f.reader.diags[:0:0]
-	f.reader.add(at, code, hint, "%s", text)
-	made := f.reader.diags[0]
-	f.reader.diags = make(Diagnostics, before)
-	return made
+	if f.reader.isSecret(whole) {
+		text, hint = secretRefused, ""
+	}
+	return f.reader.diagnostic(at, code, hint, text)
+}
+
+// secretRefused is what is said about a sensitive value that breaks a rule.
+const secretRefused = "the value is refused; it is sensitive, so neither it nor the rule that it breaks is shown"
+
+// References lists the uses of values that are only known once the job runs, in the order of the file's attributes.
+func (f *Result) References() []Reference { return slices.Clone(f.reader.references) }
+
+// AtReference makes a diagnostic at the place of a reference.
+func (f *Result) AtReference(ref Reference, code, text, hint string) Diagnostic {
+	return f.reader.diagnostic(ref.place, code, hint, text)
 }
 
 func parentPath(path string) string {

@@ -8,6 +8,8 @@ type Block struct {
 	Attrs  []Attr
 	Blocks []Nested
 	Free   func(target any) *map[string]string // set: any name is an attribute, and goes into this map (env, meta)
+	// Deferred lets the values of a Free block hold references that only have a value once the job runs, as [Attr.Deferred] does.
+	Deferred bool
 }
 
 // Attr is one attribute of a block. Make one with [Field], [Text] or [Later].
@@ -20,8 +22,14 @@ type Attr struct {
 	Positive bool   // zero means "not written" in the target, so it cannot be asked for
 	Path     string // name in the target's JSON, when it is another
 	Refused  string // what to do instead; set: not honoured yet
+	// Deferred lets the texts of the attribute hold references that only have a value once the job runs, such as ${array.index}. They
+	// are stored as package template has them, and the block around that has [Nested.Template] is told. Without such a block around it
+	// the attribute takes no references.
+	Deferred bool
+	keyword  bool // the text of a file in JSON is an expression, not a template
 	into     func(target any) any
 	set      func(target any, text string, from Source) error
+	setValue func(target any, value Value, from Source) error
 }
 
 // Nested is a block inside a block.
@@ -36,6 +44,9 @@ type Nested struct {
 	Body     *Block
 	// Enter returns the target for the block's content and the path of it within its parent's JSON.
 	Enter func(parent any, label string) (target any, path string)
+	// Template, when set, returns where to note that the texts of the block's Deferred attributes, those of blocks within it included,
+	// are templates (package template) because at least one of them holds a reference. Otherwise they are literal. target is Enter's.
+	Template func(target any) *bool
 }
 
 // Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are two.
@@ -49,10 +60,13 @@ type Quantity interface {
 type Source interface {
 	// ReadFile reads a file that lies below the directory of the file being decoded.
 	ReadFile(name string) ([]byte, error)
+	// Literal returns text as it must be stored in a [Attr.Deferred] attribute to stand for itself: text that a setter was given is in
+	// that form already, text that it read from a file is not.
+	Literal(text string) string
 }
 
-// Field is an attribute that is stored in a field of T: a string, bool, integer, [Quantity], list, string map, or a pointer to a
-// string, bool or int where "not written" must be told from zero.
+// Field is an attribute that is stored in a field of T: a string, bool, number, [Quantity], list, map, or a pointer to a string, bool
+// or int where "not written" must be told from zero. What else there is can be read by [Text] and [Any].
 func Field[T, F any](name string, field func(*T) *F) Attr {
 	return Attr{Name: name, Type: typeName(any(new(F))), into: func(target any) any { return field(target.(*T)) }}
 }
@@ -60,6 +74,11 @@ func Field[T, F any](name string, field func(*T) *F) Attr {
 // Text is an attribute whose value, a string or a number, is read by set.
 func Text[T any](name, typ string, set func(target *T, text string, from Source) error) Attr {
 	return Attr{Name: name, Type: typ, set: func(target any, text string, from Source) error { return set(target.(*T), text, from) }}
+}
+
+// Any is an attribute whose value, of whatever type, is read by set. An error that its [Value] returned is reported as such.
+func Any[T any](name, typ string, set func(target *T, value Value, from Source) error) Attr {
+	return Attr{Name: name, Type: typ, setValue: func(target any, value Value, from Source) error { return set(target.(*T), value, from) }}
 }
 
 // Later is an attribute that is known and refused; hint says what to do instead.
@@ -93,6 +112,12 @@ func (a Attr) Must() Attr {
 	return a
 }
 
+// MayDefer returns a such that its texts may hold references that only have a value once the job runs.
+func (a Attr) MayDefer() Attr {
+	a.Deferred = true
+	return a
+}
+
 // As returns a with another name in the target's JSON.
 func (a Attr) As(path string) Attr {
 	a.Path = path
@@ -122,6 +147,12 @@ func typeName(into any) string {
 		return "list(int)"
 	case *map[string]string:
 		return "map(string)"
+	case *map[string]int:
+		return "map(int)"
+	case *map[string][]string:
+		return "map(list(string))"
+	case *float64:
+		return "number"
 	}
 	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
 }

@@ -3,7 +3,9 @@ package hclfile
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -25,11 +27,14 @@ func wrongType(value cty.Value, hint string) error {
 }
 
 func describe(v cty.Value) string {
-	if v.Type() == cty.String {
+	if v.Type() == cty.String && !v.IsNull() {
 		return fmt.Sprintf("the string %q", shorten(v.AsString()))
 	}
+	if v.IsNull() {
+		return "null"
+	}
 	if v.Type() == cty.Number {
-		return "the number " + asText(v)
+		return "the number " + shorten(asText(v))
 	}
 	return "a " + v.Type().FriendlyName()
 }
@@ -72,6 +77,20 @@ func store(into any, value cty.Value, positive bool) error {
 		return storeList(field, value, func(n *int, v cty.Value) error { return storeInt(n, v, false) })
 	case *map[string]string:
 		return storeMap(field, value)
+	default:
+		return storeRare(into, value)
+	}
+}
+
+// storeRare is [store] for types that few attributes have.
+func storeRare(into any, value cty.Value) error {
+	switch field := into.(type) {
+	case *float64:
+		return storeFloat(field, value)
+	case *map[string]int:
+		return storeMapOf(field, value, func(n *int, v cty.Value) error { return storeInt(n, v, false) })
+	case *map[string][]string:
+		return storeMapOf(field, value, func(list *[]string, v cty.Value) error { return store(list, v, false) })
 	}
 	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
 }
@@ -80,8 +99,59 @@ func storeString(field *string, value cty.Value) error {
 	if value.Type() != cty.String {
 		return wrongType(value, "write it in quotes")
 	}
-	*field = value.AsString()
+	return storeText(field, value.AsString())
+}
+
+// storeText refuses what no program can be given.
+func storeText(field *string, text string) error {
+	if strings.ContainsRune(text, 0) {
+		return &valueError{code: CodeValue, text: "a text cannot hold a NUL byte", hint: "leave it out"}
+	}
+	*field = text
 	return nil
+}
+
+func storeFloat(field *float64, value cty.Value) error {
+	if value.Type() != cty.Number {
+		return wrongType(value, "write a number, without quotes")
+	}
+	f, _ := value.AsBigFloat().Float64()
+	if math.IsInf(f, 0) {
+		return &valueError{code: CodeRange, text: "the number is out of range"}
+	}
+	*field = f
+	return nil
+}
+
+// storeMapOf puts a map of values that are not texts into a field.
+func storeMapOf[T any](field *map[string]T, value cty.Value, each func(*T, cty.Value) error) error {
+	if !value.Type().IsMapType() && !value.Type().IsObjectType() {
+		return wrongType(value, "write a map: { name = value }")
+	}
+	m := make(map[string]T, value.LengthInt())
+	for it := value.ElementIterator(); it.Next(); {
+		key, v := it.Element()
+		var one T
+		if err := each(&one, v); err != nil {
+			return elementError(key.AsString(), err)
+		}
+		m[key.AsString()] = one
+	}
+	*field = m
+	return nil
+}
+
+// elementError names the element of a map that a value could not be stored in.
+func elementError(key string, err error) error {
+	bad := &valueError{}
+	if !errors.As(err, &bad) {
+		return err
+	}
+	text := bad.text
+	if text == "" {
+		text = "is " + bad.found
+	}
+	return &valueError{code: bad.code, text: fmt.Sprintf("%s: %s", shorten(key), text), hint: bad.hint}
 }
 
 func storeBool(field *bool, value cty.Value) error {
@@ -190,6 +260,9 @@ func storeMap(field *map[string]string, value cty.Value) error {
 		if err != nil {
 			return &valueError{code: CodeType, text: fmt.Sprintf("%s is not a string, number or bool", key.AsString())}
 		}
+		if strings.ContainsRune(key.AsString()+text, 0) {
+			return &valueError{code: CodeValue, text: "a text cannot hold a NUL byte", hint: "leave it out"}
+		}
 		m[key.AsString()] = text
 	}
 	*field = m
@@ -198,6 +271,16 @@ func storeMap(field *map[string]string, value cty.Value) error {
 
 // scalarText is the text of a string, number or bool.
 func scalarText(v cty.Value) (string, error) {
+	text, err := primitiveText(v)
+	if err != nil {
+		return "", err
+	}
+	err = storeText(&text, text)
+	return text, err
+}
+
+// primitiveText is [scalarText] of a value that is not stored yet.
+func primitiveText(v cty.Value) (string, error) {
 	if v.IsNull() || !v.Type().IsPrimitiveType() {
 		return "", wrongType(v, "write a string, a number, true or false")
 	}

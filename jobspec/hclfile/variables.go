@@ -2,8 +2,8 @@ package hclfile
 
 import (
 	"slices"
+	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -37,6 +37,7 @@ func (r *reader) declareVariable(b *hclsyntax.Block) {
 		r.add(b.DefRange(), CodeLimit, "", "more than %d variables", maxVariables)
 	default:
 		r.varBlocks[b.Labels[0]] = b
+		r.findSensitive(b.Labels[0], b)
 	}
 }
 
@@ -75,6 +76,9 @@ func (r *reader) evaluateDeclarations() {
 	values := make(map[string]cty.Value, len(names))
 	for _, name := range names {
 		values[name] = r.variable(name, r.varBlocks[name], given[name])
+		if r.sensitive[name] {
+			values[name] = r.conceal(values[name])
+		}
 	}
 	r.vars = values
 	for _, name := range names {
@@ -93,7 +97,7 @@ func (r *reader) evaluateDeclarations() {
 // variableSchema is what may stand in a variable block; its values are evaluated here and not stored in a target.
 var variableSchema = &Block{
 	Attrs: []Attr{
-		{Name: "type"}, {Name: "default"}, {Name: "description"}, Later("sensitive", "give secrets to the job by a file that only you can read"),
+		{Name: "type", keyword: true}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"},
 	},
 	Blocks: []Nested{{Name: "validation", Many: true, Body: validationSchema}},
 }
@@ -102,14 +106,11 @@ var validationSchema = &Block{Attrs: []Attr{{Name: "condition", Required: true},
 
 func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) cty.Value {
 	r.checkNames(b.Body, variableSchema, b.DefRange())
-	typ := cty.DynamicPseudoType
-	if a := b.Body.Attributes["type"]; a != nil {
-		found := hcl.Diagnostics(nil)
-		if typ, found = typeexpr.TypeConstraint(a.Expr); found.HasErrors() {
-			r.addHCL(CodeVariable, "write string, number, bool, list(string), map(number) or the like", found)
-			return cty.DynamicVal
-		}
+	typ, ok := r.variableType(b)
+	if !ok {
+		return cty.DynamicVal
 	}
+	r.describe(b)
 	if given != nil {
 		return r.givenVariable(name, typ, given)
 	}
@@ -119,16 +120,63 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 			"variable %q has no value and no default", name)
 		return cty.DynamicVal
 	}
+	r.now = current{name: "default"}
 	value, ok := r.eval(a.Expr)
 	if !ok {
 		return cty.DynamicVal
 	}
-	converted, err := convert.Convert(value, typ)
+	converted, err := typ.convert(value)
 	if err != nil {
-		r.add(a.Expr.Range(), CodeVariableValue, "", "the default of variable %q is not a %s: %v", name, typ.FriendlyName(), err)
+		r.add(a.Expr.Range(), CodeVariableValue, "", "the default of variable %q is not a %s: %v", name, typ.FriendlyName(), r.reason(name, err))
 		return cty.DynamicVal
 	}
 	return converted
+}
+
+// reason is why a value is not of its variable's type.
+func (r *reader) reason(name string, err error) string {
+	if r.sensitive[name] {
+		return "it is sensitive, so it is not shown"
+	}
+	return err.Error()
+}
+
+// variableType is the type of a variable, with defaults for the attributes of objects that may be left out.
+type variableType struct {
+	cty.Type
+	defaults *typeexpr.Defaults
+}
+
+func (t variableType) convert(value cty.Value) (cty.Value, error) {
+	if t.defaults != nil && !value.IsNull() {
+		value = t.defaults.Apply(value)
+	}
+	return convert.Convert(value, t.Type)
+}
+
+func (r *reader) variableType(b *hclsyntax.Block) (variableType, bool) {
+	a := b.Body.Attributes["type"]
+	if a == nil {
+		return variableType{Type: cty.DynamicPseudoType}, true
+	}
+	typ, defaults, found := typeexpr.TypeConstraintWithDefaults(a.Expr)
+	if found.HasErrors() {
+		r.addHCL(CodeVariable, "write string, number, bool, list(string), map(number) or the like", found)
+		return variableType{}, false
+	}
+	return variableType{typ, defaults}, true
+}
+
+// describe checks the description, which nothing else looks at.
+func (r *reader) describe(b *hclsyntax.Block) {
+	a := b.Body.Attributes["description"]
+	if a == nil {
+		return
+	}
+	r.now = current{name: "description"}
+	if value, ok := r.eval(a.Expr); ok && (value.IsNull() || value.Type() != cty.String) {
+		r.add(a.Expr.Range(), CodeType, "write it in quotes", "description must be a text")
+	}
 }
 
 func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
@@ -144,20 +192,41 @@ func (r *reader) validateVariable(name string, b *hclsyntax.Block) {
 		if condition == nil || message == nil {
 			continue
 		}
+		r.now = current{name: "condition"}
 		ok, evaluated := r.eval(condition.Expr)
-		text, known := r.eval(message.Expr)
-		if !evaluated || !known {
+		ok, _ = ok.UnmarkDeep()
+		if !evaluated {
 			continue
 		}
 		if ok.IsNull() || ok.Type() != cty.Bool {
 			r.add(condition.Expr.Range(), CodeType, "", "condition must be true or false")
-		} else if ok.False() {
-			r.add(condition.Expr.Range(), CodeVariableRule, asText(text), "variable %q has a value that is not allowed", name)
+		} else if text := r.ruleMessage(message.Expr); ok.False() {
+			r.add(condition.Expr.Range(), CodeVariableRule, text, "variable %q has a value that is not allowed", name)
 		}
 	}
 }
 
+// ruleMessage is the error_message of a validation.
+func (r *reader) ruleMessage(expr hclsyntax.Expression) string {
+	r.now = current{name: "error_message"}
+	value, ok := r.eval(expr)
+	plain := r.reveal(value)
+	switch {
+	case !ok:
+		return ""
+	case plain.IsNull() || plain.Type() != cty.String:
+		r.add(expr.Range(), CodeType, "write it in quotes", "error_message must be a text")
+		return ""
+	case r.now.secret:
+		return "error_message has a sensitive value in it, so it is not shown"
+	}
+	return plain.AsString()
+}
+
 func asText(v cty.Value) string {
+	if v.Type() == cty.Number && v.IsKnown() && !v.IsNull() && digits(v) > maxDigits {
+		return "a huge number"
+	}
 	if s, err := convert.Convert(v, cty.String); err == nil && s.IsKnown() && !s.IsNull() {
 		return s.AsString()
 	}
@@ -170,16 +239,43 @@ func (r *reader) local(name string) cty.Value {
 		return v
 	}
 	a := r.pending[name]
-	if slices.Contains(r.visiting, name) {
-		r.add(a.NameRange, CodeCycle, "break the circle", "local %q needs itself", name)
+	if start := slices.Index(r.visiting, name); start >= 0 {
+		r.add(a.NameRange, CodeCycle, "break the circle", "local %q needs itself%s", name, circle(r.visiting[start:]))
 		return cty.DynamicVal
 	}
 	r.visiting = append(r.visiting, name)
+	outer := r.now
+	r.now = current{name: name}
 	v, ok := r.eval(a.Expr)
+	r.now = outer
 	r.visiting = r.visiting[:len(r.visiting)-1]
 	if !ok {
 		v = cty.DynamicVal
 	}
 	r.locals[name] = v
 	return v
+}
+
+// maxCircle bounds how many locals of a circle are named.
+const maxCircle = 8
+
+// circle shows by way of which others a local needs itself.
+func circle(names []string) string {
+	if len(names) < 2 {
+		return ""
+	}
+	shown := append(slices.Clone(names[:min(len(names), maxCircle)]), names[0])
+	if len(names) > maxCircle {
+		shown[maxCircle] = "..."
+	}
+	return ": " + strings.Join(shown, " -> ")
+}
+
+// maxDigits bounds the digits of a number that is written out.
+const maxDigits = 4096
+
+// digits estimates how long a number is when it is written out.
+func digits(v cty.Value) int {
+	exponent := v.AsBigFloat().MantExp(nil)
+	return max(exponent, -exponent) / 3
 }

@@ -80,7 +80,6 @@ func refusals() string {
 	b.WriteString("| group | `gang = false` with several workers | submit single jobs |\n| task | `image` as a reference | give a directory with a root file system |\n")
 	b.WriteString("| launch | `type = \"mpi\"` | use `slurm` |\n| mount | `type = \"volume\"` | use `bind` or `tmpfs` |\n")
 	b.WriteString("| expressions | `array.index`, `job.id`, `job.attempt`, `worker.index`, `worker.count`, `node.name` | use the variables that the task is given |\n")
-	b.WriteString("| variable | `sensitive` | give secrets to the job by a file that only you can read |\n| file | JSON syntax | write HCL |\n")
 	return b.String()
 }
 

@@ -26,6 +26,7 @@ func testOptions() Options {
 		AllowEnv: []string{"ALLOWED", "UNSET"},
 		Dir:      "testdata/files",
 		Now:      func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+		NewUUID:  func() string { return "00000000-0000-4000-8000-000000000000" },
 	}
 }
 

@@ -28,14 +28,12 @@ type Options struct {
 	Dir      string                            // the job file's directory: file(), script_file and *.auto.rotavars; "": none of them
 	ReadFile func(name string) ([]byte, error) // instead of reading below Dir
 	Now      func() time.Time                  // for timestamp(); asked once
+	NewUUID  func() string                     // for uuid(); asked each time
 }
 
 // Parse reads a job file. The job has its defaults filled in and breaks no rule when the diagnostics are empty; it is nil otherwise.
-// filename is for the messages only.
+// filename is for the messages, and tells HCL from its JSON syntax.
 func Parse(filename string, src []byte, opts Options) (*jobspec.Job, Diagnostics) {
-	if strings.HasSuffix(filename, ".json") {
-		return nil, Diagnostics{{Code: hclfile.CodeUnsupported, File: filename, Text: "job files in JSON are not supported yet", Hint: "write HCL"}}
-	}
 	f := &file{job: &jobspec.Job{}}
 	result, diags := hclfile.Load(filename, src, fileSchema, f, opts.forHCL())
 	if noBody(diags) {
@@ -73,7 +71,7 @@ func mayFollow(p jobspec.Problem) bool {
 
 func (o Options) forHCL() hclfile.Options {
 	h := hclfile.Options{
-		Vars: o.Vars, VarFiles: o.VarFiles, Getenv: o.Getenv, AllowEnv: o.AllowEnv, Now: o.Now, ReadFile: o.ReadFile, ReadVars: readVars,
+		Vars: o.Vars, VarFiles: o.VarFiles, Getenv: o.Getenv, AllowEnv: o.AllowEnv, Now: o.Now, NewUUID: o.NewUUID, ReadFile: o.ReadFile, ReadVars: readVars,
 		Quantities: map[string]func(string) (int64, error){"duration": readDuration, "size": readSize},
 	}
 	if o.Dir != "" {

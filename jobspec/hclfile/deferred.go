@@ -1,0 +1,347 @@
+package hclfile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+
+	"github.com/rota-hpc/rota/jobspec/template"
+)
+
+// References that only have a value once the job runs are kept as they are, in attributes that allow it. While an expression with one is
+// computed, the reference is a text that no file can hold: a NUL byte and its name in braces. It may be put into text and lists, where
+// nothing looks at it. At the end everything around it is escaped, so that package template gives back exactly what was written.
+
+// Reference is a use of a value that is only known once the job runs.
+type Reference struct {
+	Name  string // array.index, array.lr, job.id
+	Path  string // where it is in the target's JSON
+	place hcl.Range
+}
+
+const deferredMark = "\x00"
+
+// deferredRoots are the first parts of references that only have a value later.
+var deferredRoots = []string{"array", "job", "node", "worker"}
+
+func isDeferredRoot(root string) bool { return slices.Contains(deferredRoots, root) }
+
+// notSupported is what to do instead where no attribute may hold such a reference.
+var notSupported = map[string]string{
+	"array.index":  "arrays are not supported yet: submit one job for each element",
+	"job.id":       "use $ROTA_JOB_ID in the command of a shell",
+	"job.attempt":  "use $ROTA_ATTEMPT in the command of a shell",
+	"worker.index": "use $ROTA_NODE_RANK in the command of a shell",
+	"worker.count": "use $ROTA_WORKERS in the command of a shell",
+	"node.name":    "use $(hostname) in the command of a shell",
+}
+
+// templateScope is the block whose Template flag the attributes being decoded belong to.
+type templateScope struct {
+	on bool // some text in it holds a reference, so all are templates
+}
+
+// current is the attribute being decoded.
+type current struct {
+	name, path string
+	deferred   bool // references are kept
+	secret     bool // something sensitive went into its value
+}
+
+// deferredOutside reports a reference where it has no value.
+func (r *reader) deferredOutside(full string, t hcl.Traversal) {
+	allowed := deferredNames(r.schema, map[*Block]bool{})
+	hint, old := notSupported[full]
+	if !old && strings.HasPrefix(full, "array.") {
+		hint, old = notSupported["array.index"], true
+	}
+	switch {
+	case !template.Known(full):
+		r.add(t.SourceRange(), CodeReference, didYouMean(full, template.Names(), "there are "+strings.Join(template.Names(), ", ")+" and array.PARAMETER"),
+			"there is no %q here", full)
+	case len(allowed) == 0 && old:
+		r.add(t.SourceRange(), CodeDeferred, hint, "%s is not supported yet", full)
+	case r.now.deferred:
+		r.add(t.SourceRange(), CodeDeferredUse, "write \"${"+full+"}\" in text, and compute in the program",
+			"%s is only known once the job runs, so nothing can be computed with it", full)
+	default:
+		r.add(t.SourceRange(), CodeDeferred, "it may stand in "+strings.Join(allowed, ", "),
+			"%s is only known once the job runs, which is too late for %s", full, r.now.name)
+	}
+}
+
+// deferredNames lists the attributes that may hold references.
+func deferredNames(b *Block, seen map[*Block]bool) []string {
+	if seen[b] {
+		return nil
+	}
+	seen[b] = true
+	var names []string
+	for i := range b.Attrs {
+		if b.Attrs[i].Deferred {
+			names = append(names, b.Attrs[i].Name)
+		}
+	}
+	for i := range b.Blocks {
+		inner := b.Blocks[i].Body
+		if inner == nil {
+			continue
+		}
+		if inner.Deferred {
+			names = append(names, b.Blocks[i].Name)
+		}
+		names = append(names, deferredNames(inner, seen)...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hasDeferred reports whether an expression uses a value that is only known later.
+func hasDeferred(expr hclsyntax.Expression) bool {
+	return slices.ContainsFunc(hclsyntax.Variables(expr), func(t hcl.Traversal) bool {
+		return len(t) > 1 && template.Known(fullName(t))
+	})
+}
+
+// defers reports whether any Deferred attribute of a block, or of a block in it that has no flag of its own, holds a reference.
+func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
+	for _, a := range body.Attributes {
+		known := schema.attr(a.Name)
+		if (schema.Free != nil && schema.Deferred || known != nil && known.Deferred) && hasDeferred(a.Expr) {
+			return true
+		}
+	}
+	for _, b := range body.Blocks {
+		kind, inner := b.Type, b.Body
+		if b.Type == dynamicBlock && len(b.Labels) == 1 {
+			if kind, inner = b.Labels[0], dynamicContent(b); inner == nil {
+				continue
+			}
+		}
+		known := schema.block(kind)
+		if known != nil && known.Body != nil && known.Template == nil && r.defers(inner, known.Body) {
+			return true
+		}
+	}
+	return false
+}
+
+// attrValue computes the value of an attribute, and notes whether anything sensitive went into it.
+func (r *reader) attrValue(expr hclsyntax.Expression) (cty.Value, bool) {
+	if !r.now.deferred {
+		value, ok := r.eval(expr)
+		return r.reveal(value), ok
+	}
+	if hasDeferred(expr) && !r.affordable(expr) {
+		return cty.DynamicVal, false
+	}
+	value, ok := r.keep(expr)
+	if !ok {
+		return cty.DynamicVal, false
+	}
+	if r.scope.on {
+		value = asTemplate(value)
+	}
+	return value, true
+}
+
+// keep computes an expression and keeps the references in it.
+func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
+	if !hasDeferred(expr) {
+		value, ok := r.eval(expr)
+		value = r.reveal(value)
+		return value, ok && r.withoutMark(expr, value)
+	}
+	switch x := expr.(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		return r.keepReference(x)
+	case *hclsyntax.TemplateWrapExpr:
+		return r.keep(x.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		return r.keep(x.Expression)
+	case *hclsyntax.TemplateExpr:
+		return r.keepText(x)
+	case *hclsyntax.TupleConsExpr:
+		values, ok := r.keepAll(x.Exprs)
+		return cty.TupleVal(values), ok
+	case *hclsyntax.ConditionalExpr:
+		return r.keepChoice(x)
+	case *hclsyntax.FunctionCallExpr:
+		if list, ok := joining[x.Name]; ok && !x.ExpandFinal {
+			return r.keepCall(x, list)
+		}
+	}
+	_, _ = r.eval(expr) // reports every reference in it
+	return cty.DynamicVal, false
+}
+
+// joining are functions that put values together without looking at them.
+var joining = map[string]func(args []cty.Value) (cty.Value, error){
+	"concat":  stdlib.ConcatFunc.Call,
+	"flatten": stdlib.FlattenFunc.Call,
+	"join":    stdlib.JoinFunc.Call,
+}
+
+func (r *reader) keepCall(x *hclsyntax.FunctionCallExpr, call func([]cty.Value) (cty.Value, error)) (cty.Value, bool) {
+	args, ok := r.keepAll(x.Args)
+	if !ok {
+		return cty.DynamicVal, false
+	}
+	if x.Name == "join" {
+		for i, arg := range args[min(1, len(args)):] {
+			if list, err := textList(arg); err == nil {
+				args[i+1] = list
+			}
+		}
+	}
+	value, err := call(args)
+	if err != nil {
+		r.add(x.Range(), CodeExpression, "", "%s: %s", x.Name, r.withoutNames(err.Error()))
+		return cty.DynamicVal, false
+	}
+	return value, true
+}
+
+// textList is a list of the texts of values.
+func textList(v cty.Value) (cty.Value, error) {
+	var texts []string
+	if err := storeList(&texts, v, func(text *string, v cty.Value) (err error) { *text, err = primitiveText(v); return err }); err != nil || len(texts) == 0 {
+		return v, err
+	}
+	values := make([]cty.Value, len(texts))
+	for i, text := range texts {
+		values[i] = cty.StringVal(text)
+	}
+	return cty.ListVal(values), nil
+}
+
+// withoutNames makes a message about values with references in them fit to be read.
+func (r *reader) withoutNames(text string) string {
+	if r.now.secret {
+		return "the values do not fit; one of them is sensitive, so it is not shown"
+	}
+	return strings.ReplaceAll(text, deferredMark, "$")
+}
+
+func (r *reader) keepAll(exprs []hclsyntax.Expression) ([]cty.Value, bool) {
+	values, ok := make([]cty.Value, len(exprs)), true
+	for i, expr := range exprs {
+		one := false
+		values[i], one = r.keep(expr)
+		ok = ok && one
+	}
+	return values, ok
+}
+
+func (r *reader) keepReference(x *hclsyntax.ScopeTraversalExpr) (cty.Value, bool) {
+	full := fullName(x.Traversal)
+	if len(x.Traversal) > 2 {
+		r.add(x.SrcRange, CodeDeferredUse, "write "+full, "%s is a text that is only known once the job runs, so no part of it can be taken", full)
+		return cty.DynamicVal, false
+	}
+	r.references = append(r.references, Reference{Name: full, Path: r.now.path, place: x.SrcRange})
+	return cty.StringVal(deferredMark + "{" + full + "}"), true
+}
+
+// keepText joins the parts of a template.
+func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
+	var b strings.Builder
+	ok := true
+	for _, part := range x.Parts {
+		if word, isWord := r.shellWord(part); isWord {
+			b.WriteString(word)
+			continue
+		}
+		value, one := r.keep(part)
+		if !one {
+			ok = false
+			continue
+		}
+		text, err := primitiveText(value)
+		if err != nil {
+			r.add(part.Range(), CodeExpression, "", "a %s cannot be put into text", value.Type().FriendlyName())
+			ok = false
+		}
+		b.WriteString(text)
+	}
+	return cty.StringVal(b.String()), ok
+}
+
+// shellWord is the ${HOME} of a template.
+func (r *reader) shellWord(part hclsyntax.Expression) (string, bool) {
+	x, ok := part.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || len(x.Traversal) != 1 || x.Traversal.RootName() == "var" || x.Traversal.RootName() == "local" {
+		return "", false
+	}
+	if _, isIterator := r.iterator(x.Traversal.RootName()); isIterator || !r.bareWord(x.SrcRange) {
+		return "", false
+	}
+	return "${" + x.Traversal.RootName() + "}", true
+}
+
+func (r *reader) keepChoice(x *hclsyntax.ConditionalExpr) (cty.Value, bool) {
+	condition, ok := r.eval(x.Condition)
+	condition = r.reveal(condition)
+	switch {
+	case !ok:
+		return cty.DynamicVal, false
+	case condition.IsNull() || condition.Type() != cty.Bool:
+		r.add(x.Condition.Range(), CodeType, "", "the condition must be true or false")
+		return cty.DynamicVal, false
+	case condition.True():
+		return r.keep(x.TrueResult)
+	}
+	return r.keep(x.FalseResult)
+}
+
+// withoutMark refuses texts that would be taken for a reference.
+func (r *reader) withoutMark(expr hclsyntax.Expression, value cty.Value) bool {
+	found := false
+	_ = cty.Walk(value, func(_ cty.Path, v cty.Value) (bool, error) {
+		found = found || v.Type() == cty.String && !v.IsNull() && strings.Contains(v.AsString(), deferredMark)
+		return !found, nil
+	})
+	if found {
+		r.add(expr.Range(), CodeValue, "leave it out", "%s: a text cannot hold a NUL byte", r.now.name)
+	}
+	return !found
+}
+
+// asTemplate writes the texts of a value as templates.
+func asTemplate(value cty.Value) cty.Value {
+	made, err := cty.Transform(value, func(_ cty.Path, v cty.Value) (cty.Value, error) {
+		if v.Type() != cty.String || v.IsNull() {
+			return v, nil
+		}
+		return cty.StringVal(templateText(v.AsString())), nil
+	})
+	if err != nil {
+		panic("hclfile: a text became something else: " + err.Error())
+	}
+	return made
+}
+
+func templateText(text string) string {
+	var b template.Builder
+	for i, part := range strings.Split(text, deferredMark+"{") {
+		if i > 0 {
+			name, rest, _ := strings.Cut(part, "}")
+			b.Reference(name)
+			part = rest
+		}
+		b.Literal(part)
+	}
+	return b.String()
+}
+
+// Literal implements [Source].
+func (r *reader) Literal(text string) string {
+	if r.now.deferred && r.scope.on {
+		return template.Escape(text)
+	}
+	return text
+}

@@ -1,0 +1,121 @@
+package hclfile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// A sensitive variable's value is marked, and the mark follows everything computed from it. What is said about a marked value does not
+// show it. Since a rule of the target may quote any text, the value itself is struck out of every message as well, and no source line
+// is shown that it is written in.
+
+type mark string
+
+const sensitive = mark("sensitive")
+
+// minSecret is the length from which a secret text is struck out of messages; shorter ones would tear them.
+const minSecret = 4
+
+const struckOut = "(sensitive)"
+
+// secrets are what diagnostics must not show.
+type secrets struct {
+	texts  []string
+	places []hcl.Range
+	paths  map[string]bool // of values in the target's JSON
+}
+
+// hide keeps the line of an expression out of diagnostics.
+func (r *reader) hide(at hcl.Range) { r.secret.places = append(r.secret.places, at) }
+
+// conceal marks a value and remembers the texts in it.
+func (r *reader) conceal(value cty.Value) cty.Value {
+	plain, _ := value.UnmarkDeep()
+	_ = cty.Walk(plain, func(_ cty.Path, v cty.Value) (bool, error) {
+		if v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
+			r.strikeOut(v.AsString())
+		}
+		return true, nil
+	})
+	return plain.Mark(sensitive)
+}
+
+func (r *reader) strikeOut(text string) {
+	if len(text) >= minSecret {
+		r.secret.texts = append(r.secret.texts, text)
+	}
+}
+
+// reveal removes the marks of a value that goes into the current attribute.
+func (r *reader) reveal(value cty.Value) cty.Value {
+	plain, marks := value.UnmarkDeep()
+	r.now.secret = r.now.secret || len(marks) > 0
+	return plain
+}
+
+// withoutSecrets strikes what is sensitive out of a message.
+func (r *reader) withoutSecrets(text string) string {
+	for _, secret := range r.secret.texts {
+		text = strings.ReplaceAll(text, secret, struckOut)
+	}
+	return text
+}
+
+// lineShown is the source line of a place, or nothing when something sensitive is written in it.
+func (r *reader) lineShown(at hcl.Range) string {
+	line := lineAt(r.sources[at.Filename], at.Start.Byte)
+	hidden := slices.ContainsFunc(r.secret.places, func(p hcl.Range) bool {
+		return p.Filename == at.Filename && p.Start.Line <= at.Start.Line && at.Start.Line <= p.End.Line
+	})
+	if hidden || r.withoutSecrets(line) != line {
+		return ""
+	}
+	return line
+}
+
+// isSecret reports whether something sensitive is in the value at a path of the target, or in what it is part of.
+func (r *reader) isSecret(path string) bool {
+	for ; path != ""; path = parentPath(path) {
+		if r.secret.paths[path] {
+			return true
+		}
+	}
+	return false
+}
+
+// Sensitive lists the paths of the target's JSON that hold something of a sensitive variable, in order. Whoever shows the target leaves
+// them out.
+func (f *Result) Sensitive() []string {
+	paths := make([]string, 0, len(f.reader.secret.paths))
+	for path := range f.reader.secret.paths {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// findSensitive notes which variables are sensitive, before any of their values is looked at.
+func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
+	a := b.Body.Attributes["sensitive"]
+	if a == nil {
+		return
+	}
+	lit, ok := a.Expr.(*hclsyntax.LiteralValueExpr)
+	if ok && lit.Val.Type() == cty.Bool && !lit.Val.IsNull() && lit.Val.False() {
+		return
+	}
+	if r.sensitive == nil {
+		r.sensitive = map[string]bool{}
+	}
+	r.sensitive[name] = true
+	if value := b.Body.Attributes["default"]; value != nil {
+		r.hide(value.Expr.Range())
+	}
+	if !ok || lit.Val.Type() != cty.Bool {
+		r.add(a.Expr.Range(), CodeType, "write true or false, without quotes", "sensitive must be true or false")
+	}
+}
