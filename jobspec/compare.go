@@ -1,0 +1,239 @@
+package jobspec
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// test returns what decides whether a constraint, which is plain and has the operands that its operator takes, holds for a value.
+func (c Constraint) test(kind string) (func(fact) bool, error) {
+	switch c.Operator {
+	case "is_set":
+		return func(fact) bool { return true }, nil
+	case "=", "in":
+		return c.among(kind, true)
+	case "!=", "not_in":
+		return c.among(kind, false)
+	case "<", "<=", ">", ">=":
+		return c.ordered(kind)
+	}
+	if kind != "text" && kind != "label" {
+		return nil, &ConditionError{CodeOperator, fmt.Sprintf("%s does not go with %s, which is a %s", c.Operator, c.Attribute, kind), "write = != < <= > or >="}
+	}
+	switch c.Operator {
+	case "regexp":
+		re, err := compilePattern(c.Value)
+		if err != nil {
+			return nil, err
+		}
+		return func(f fact) bool { return re.MatchString(f.text) }, nil
+	case "version":
+		return c.versions()
+	}
+	return c.glob()
+}
+
+// among tests for equality with one of the operands.
+func (c Constraint) among(kind string, want bool) (func(fact) bool, error) {
+	if kind == "text" || kind == "label" {
+		list := c.operands()
+		return func(f fact) bool { return slices.Contains(list, f.text) == want }, nil
+	}
+	var list []int64
+	for _, v := range c.operands() {
+		n, err := c.number(kind, v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return func(f fact) bool { return slices.Contains(list, f.number) == want }, nil
+}
+
+// ordered tests by size. A label is read as what the operand is: a number or a size. One that cannot be read so does not hold.
+func (c Constraint) ordered(kind string) (func(fact) bool, error) {
+	order := ordering(c.Operator)
+	switch kind {
+	case "text":
+		return nil, &ConditionError{CodeOperator, fmt.Sprintf("%s does not go with %s, which is text", c.Operator, c.Attribute), "write = != in not_in regexp or glob"}
+	case "label":
+		return c.orderedLabel(order)
+	}
+	than, err := c.number(kind, c.Value)
+	if err != nil {
+		return nil, err
+	}
+	return func(f fact) bool { return order(cmp.Compare(f.number, than)) }, nil
+}
+
+func (c Constraint) orderedLabel(order func(int) bool) (func(fact) bool, error) {
+	if than, err := strconv.ParseFloat(c.Value, 64); err == nil {
+		return func(f fact) bool {
+			n, err := strconv.ParseFloat(f.text, 64)
+			return err == nil && n == n && order(cmp.Compare(n, than))
+		}, nil
+	}
+	than, err := ParseSize(c.Value)
+	if err != nil {
+		return nil, &ConditionError{CodeConstraint, fmt.Sprintf("%q is neither a number nor a size", c.Value),
+			`write 10, "64GiB", or operator = "version" with value = ">= 550"`}
+	}
+	return func(f fact) bool {
+		n, err := ParseSize(f.text)
+		return err == nil && order(cmp.Compare(n, than))
+	}, nil
+}
+
+func ordering(operator string) func(int) bool {
+	switch operator {
+	case "<":
+		return func(n int) bool { return n < 0 }
+	case "<=":
+		return func(n int) bool { return n <= 0 }
+	case ">":
+		return func(n int) bool { return n > 0 }
+	case ">=":
+		return func(n int) bool { return n >= 0 }
+	case "!=":
+		return func(n int) bool { return n != 0 }
+	}
+	return func(n int) bool { return n == 0 }
+}
+
+// number reads an operand for an attribute that is a number or a size.
+func (c Constraint) number(kind, text string) (int64, error) {
+	if kind == "size" {
+		n, err := ParseSize(text)
+		if err != nil {
+			return 0, &ConditionError{CodeConstraint, fmt.Sprintf("%s is a size, and %v", c.Attribute, err), ""}
+		}
+		return int64(n), nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, &ConditionError{CodeConstraint, fmt.Sprintf("%s is a whole number, and %q is none", c.Attribute, text), ""}
+	}
+	return n, nil
+}
+
+// glob matches the whole value, regardless of case; the model of a GPU also by any one word of it, since what a driver calls
+// "NVIDIA H100 80GB HBM3" is an H100 to everybody.
+func (c Constraint) glob() (func(fact) bool, error) {
+	pattern := strings.ToLower(c.Value)
+	if pattern == "" {
+		return nil, &ConditionError{CodeConstraint, "glob compares with a pattern, and it is empty", `write value = "h100*"`}
+	}
+	if c.Attribute != "node.gpu.model" {
+		return func(f fact) bool { return matchGlob(pattern, strings.ToLower(f.text)) }, nil
+	}
+	return func(f fact) bool {
+		text := strings.ToLower(f.text)
+		return matchGlob(pattern, text) || slices.ContainsFunc(strings.FieldsFunc(text, betweenWords), func(w string) bool { return matchGlob(pattern, w) })
+	}, nil
+}
+
+func betweenWords(r rune) bool { return r == ' ' || r == '-' || r == '_' }
+
+// matchGlob reports whether text is what a pattern of *, which is any text, and ?, which is any character, describes.
+func matchGlob(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	i, k, star, mark := 0, 0, -1, 0
+	for k < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, mark = i, k
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[k]):
+			i, k = i+1, k+1
+		case star >= 0:
+			mark++
+			i, k = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+// versions tests a value such as 550.54.15 against conditions such as ">= 550, < 600", all of which must hold. A value that is no
+// version does not hold.
+func (c Constraint) versions() (func(fact) bool, error) {
+	type bound struct {
+		order func(int) bool
+		than  version
+	}
+	var bounds []bound
+	for part := range strings.SplitSeq(c.Value, ",") {
+		operator, text := cutOperator(strings.TrimSpace(part))
+		v, ok := parseVersion(text)
+		if !ok {
+			return nil, &ConditionError{CodeConstraint, fmt.Sprintf("%q is not a condition on a version", strings.TrimSpace(part)),
+				`write value = ">= 550, < 600"`}
+		}
+		bounds = append(bounds, bound{ordering(operator), v})
+	}
+	return func(f fact) bool {
+		v, ok := parseVersion(f.text)
+		if !ok {
+			return false
+		}
+		for _, b := range bounds {
+			if !b.order(v.compare(b.than)) {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+func cutOperator(text string) (operator, rest string) {
+	for _, op := range []string{"<=", ">=", "!=", "<", ">", "="} {
+		if rest, ok := strings.CutPrefix(text, op); ok {
+			return op, strings.TrimSpace(rest)
+		}
+	}
+	return "=", text
+}
+
+// version is numbers between dots and what may follow a hyphen: 550.54.15, 6.8.0-51-generic.
+type version struct {
+	numbers []int64
+	suffix  string
+}
+
+func parseVersion(text string) (version, bool) {
+	text = strings.TrimPrefix(text, "v")
+	head, suffix, _ := strings.Cut(text, "-")
+	v := version{suffix: suffix}
+	for part := range strings.SplitSeq(head, ".") {
+		n, err := strconv.ParseUint(part, 10, 62)
+		if err != nil {
+			return version{}, false
+		}
+		v.numbers = append(v.numbers, int64(n))
+	}
+	return v, true
+}
+
+// compare orders versions by their numbers, those that are not written being 0, and then by what follows them, nothing first.
+func (v version) compare(o version) int {
+	for i := range max(len(v.numbers), len(o.numbers)) {
+		if c := cmp.Compare(v.at(i), o.at(i)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(v.suffix, o.suffix)
+}
+
+func (v version) at(i int) int64 {
+	if i < len(v.numbers) {
+		return v.numbers[i]
+	}
+	return 0
+}
