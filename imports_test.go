@@ -37,7 +37,7 @@ var rules = map[string]rule{
 		why: "it turns HCL into a job and needs nothing else",
 	},
 	"jobspec/script":       {ours: []string{"jobspec", "jobspec/hclfile"}, why: "it turns a script into a job and needs nothing else"},
-	"controld/cluster":     {ours: []string{"jobspec"}, pure: true, why: "replicas must compute the same state from the same log"},
+	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {ours: []string{"controld/cluster"}, pure: true, why: "shares are arithmetic over a view"},
 	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched": {

@@ -10,11 +10,6 @@ func groupKey(j *Job) GroupKey {
 	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: j.Hold != NotHeld}
 }
 
-// ShapeOf returns what matters of a job for placing it.
-func ShapeOf(j *Job) Shape {
-	return Shape{Request: j.Request, Workers: j.Workers, PerNode: PerNode(j)}
-}
-
 // PerNode returns how many workers of a job may share a node, at least 1.
 func PerNode(j *Job) int { return max(1, j.group().MaxWorkersPerNode) }
 
@@ -89,6 +84,7 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	g, _ := s.v.groups.get(slot)
 	switch {
 	case g == nil:
+		s.keepSites(k.Shape)
 		g = &Group{Key: k, Req: k.Shape.Request, Workers: k.Shape.Workers, epoch: s.epoch}
 	case g.epoch != s.epoch:
 		next := *g

@@ -99,14 +99,16 @@ type Vector struct {
 
 // Request is what every worker of a job needs on its node: Active while it runs, Resident even while it is suspended.
 type Request struct {
-	Active   Vector `json:"active"`
-	Resident Vector `json:"resident"`
+	Active    Vector `json:"active"`
+	Resident  Vector `json:"resident"`
+	Exclusive bool   `json:"exclusive,omitempty"` // workers of other gangs, and of other parts of this one, stay off the node
 }
 
 // Place is one worker's place: a node and the GPUs on it, by index into [Node.GPUs].
 type Place struct {
 	Node string `json:"node"`
 	GPUs []int  `json:"gpus,omitempty"`
+	Port int    `json:"port,omitempty"` // of a worker of a gang of several groups, from its node's range
 }
 
 // WorkerState is how far one worker of an attempt has come.
@@ -136,6 +138,7 @@ type Worker struct {
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
 	Message  string      `json:"message,omitempty"` // why it could not be launched
+	Whole    Vector      `json:"whole,omitzero"`    // all that its node had when it was assigned, if it has the node for itself
 }
 
 // Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted (invariant A1).
@@ -223,7 +226,8 @@ type Job struct {
 	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
 	Failures []Instant `json:"failures,omitempty"`
 
-	modified uint64 // index of the last change; not in the snapshot
+	modified uint64   // index of the last change; not in the snapshot
+	placing  *placing // what its spec says of where it may run; nil: nothing
 }
 
 // Family is what a record knows of its members. Their ids follow its own: member n has id ID + n. Members of an array are made when they

@@ -71,14 +71,17 @@ func (s *State) addNode(n *Node) error {
 	s.v.holdings.set(int64(at), &holding{modified: s.v.index})
 	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
 	s.ownGrid().insert(at, s.v.nodes)
+	s.resite(at, nil)
 	s.emit(Event{Type: EventNodeUp, Node: n.Name})
 	return nil
 }
 
 // replaceNode stores a node that was there before.
 func (s *State) replaceNode(i int, n *Node) {
+	old := s.v.nodes[i]
 	s.v.nodes = slices.Clone(s.v.nodes)
 	s.v.nodes[i] = n
+	s.resite(i, old)
 	s.ownGrid().replace(i, s.v.nodes, s.heldOn(i))
 }
 
@@ -129,7 +132,7 @@ func (s *State) heldOn(i int) []need {
 	needs := make([]need, 0, len(h.workers))
 	for _, w := range h.workers {
 		j := s.v.Job(w.job)
-		needs = append(needs, need{j.Request, orNone(j.Live().Workers[w.worker].GPUs)})
+		needs = append(needs, need{j.RequestOf(w.worker), orNone(j.Live().Workers[w.worker].GPUs)})
 	}
 	return needs
 }

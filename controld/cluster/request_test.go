@@ -192,7 +192,7 @@ func TestConfigIsChecked(t *testing.T) {
 func TestNearest(t *testing.T) {
 	w := newWorld(t)
 	shape := func(workers, gpus, perNode int) Shape {
-		return Shape{RequestOf(jobspec.Resources{Cores: 4, Memory: jobspec.GiB, GPUs: gpus}), workers, perNode}
+		return Shape{Request: RequestOf(jobspec.Resources{Cores: 4, Memory: jobspec.GiB, GPUs: gpus}), Workers: workers, PerNode: perNode}
 	}
 	if ok, _ := w.s.View().Nearest(shape(1, 64, 1)); !ok {
 		t.Fatal("refused before any node has registered")

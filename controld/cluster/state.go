@@ -24,6 +24,7 @@ type State struct {
 
 	epoch     uint64 // raised by View: what carries an older one is shared with a view
 	gridEpoch uint64
+	siteEpoch uint64
 	slots     map[GroupKey]int64 // of v.groups
 	freeSlots []int64
 	nextSlot  int64
@@ -60,7 +61,7 @@ func (s *State) View() *View {
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
 		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil,
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
-		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(),
+		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), sites: s.v.sites,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
 	}
 	s.cached = v
@@ -134,6 +135,7 @@ func (s *State) put(next *Job) {
 // store puts a job in place of old, which is nil for a new one.
 func (s *State) store(old, next *Job) {
 	next.modified = s.v.index
+	next.settlePlacing()
 	s.tracked.note(next.ID)
 	s.v.jobs.set(int64(next.ID), next)
 	s.queue(old, next)

@@ -32,6 +32,7 @@ type View struct {
 	live     table[*Job] // with an attempt in progress
 	finished table[*Job] // by Seq
 	groups   table[*Group]
+	sites    map[string]*site // what waiting jobs say of nodes, by Where and Prefer
 	holdings table[*holding] // by position of the node
 	grid     *Grid
 	events   []Event
@@ -41,7 +42,10 @@ type View struct {
 type Shape struct {
 	Request Request
 	Workers int
-	PerNode int // workers that may share a node
+	PerNode int    // workers that may share a node
+	Where   string `json:",omitempty"` // which nodes will do: see View.Eligible; "" all
+	Prefer  string `json:",omitempty"` // which of them are better: see View.Preferred; "" none
+	Parts   string `json:",omitempty"` // of a gang of several groups: the shapes of the others, in order; see Shape.Each
 }
 
 // GroupKey is what the jobs of a group have in common.
