@@ -37,7 +37,8 @@ var rules = map[string]rule{
 		why: "it turns HCL into a job and needs nothing else",
 	},
 	"jobspec/script":       {ours: []string{"jobspec", "jobspec/hclfile"}, why: "it turns a script into a job and needs nothing else"},
-	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
+	"controld/wire":        {why: "it writes and reads values of any type"},
+	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {ours: []string{"controld/cluster"}, pure: true, why: "shares are arithmetic over a view"},
 	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched": {
@@ -70,6 +71,7 @@ var rules = map[string]rule{
 		ours: []string{
 			"jobspec", "jobspec/hclfile", "jobspec/hostlist", "consensus", "controld/cluster", "controld/sched", "controld/sched/...",
 			"controld/config", "controld/member", "controld/api", "controld/api/identity", "controld/history",
+			"controld/wire",
 		},
 		third: []string{
 			"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "github.com/hashicorp/go-hclog", "github.com/klauspost/compress",

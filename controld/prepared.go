@@ -25,7 +25,9 @@ var preparedSeed = maphash.MakeSeed()
 
 // put keeps an entry until forget is called. Nobody may change it any more.
 func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
-	if _, ok := e.Command.(cluster.SubmitJobs); !ok {
+	switch e.Command.(type) {
+	case cluster.SubmitJobs, cluster.SubmitJobs2:
+	default:
 		return func() {}
 	}
 	key := maphash.Bytes(preparedSeed, data)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/wire"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -20,6 +21,9 @@ type submission struct {
 	Jobs *[]*jobspec.Job `json:"jobs"`
 	jobspec.Job
 }
+
+// submissionBodies reads nearly all of them; what it leaves, encoding/json reads or refuses.
+var submissionBodies = wire.For[submission]()
 
 // maxProblems bounds what one answer says about a submission of many jobs.
 const maxProblems = 100
@@ -105,8 +109,10 @@ func (x *exchange) owner() (cluster.Identity, error) {
 
 func readJobs(body []byte) ([]*jobspec.Job, error) {
 	var s submission
-	if err := decodeStrict(body, &s); err != nil {
-		return nil, err
+	if !submissionBodies.Read(body, &s) {
+		if err := decodeStrict(body, &s); err != nil {
+			return nil, err
+		}
 	}
 	if s.Jobs == nil {
 		return []*jobspec.Job{&s.Job}, nil

@@ -3,6 +3,7 @@ package jobspec
 import (
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -311,4 +312,4 @@ func validVariable(name string) bool {
 	return name != ""
 }
 
-func at(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

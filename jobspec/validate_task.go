@@ -228,4 +228,9 @@ func (c *checker) resources(where string, r *Resources) {
 }
 
 // sortedKeys gives a map's keys in the order in which problems are reported.
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys(m map[string]string) []string {
+	if len(m) == 0 { // most of the time
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rota-hpc/rota/controld/wire"
 )
 
 // snapshotFormat names the form of a snapshot. Like kinds of commands it is never re-interpreted.
@@ -41,22 +43,37 @@ type record struct {
 // keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	enc := json.NewEncoder(buf)
 	head := snapshotHead{snapshotFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil}
-	if err := enc.Encode(head); err != nil {
+	if err := json.NewEncoder(buf).Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	var n int64
+	var line []byte
 	for r := range v.records {
-		if err := enc.Encode(r); err != nil {
+		var err error
+		if line, err = writeRecord(buf, line, &r); err != nil {
 			return fmt.Errorf("write snapshot: %w", err)
 		}
 		n++
 	}
-	if err := enc.Encode(record{End: &n}); err != nil {
+	if _, err := writeRecord(buf, line, &record{End: &n}); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return buf.Flush()
+}
+
+// recordLines is how a snapshot's lines are written.
+var recordLines = wire.For[record]()
+
+// writeRecord writes one line and returns its memory for the next.
+func writeRecord(w io.Writer, line []byte, r *record) ([]byte, error) {
+	line, err := recordLines.Append(line[:0], r)
+	if err != nil {
+		return line, err
+	}
+	line = append(line, '\n')
+	_, err = w.Write(line)
+	return line, err
 }
 
 // records yields the snapshot's records but the last.
