@@ -60,6 +60,7 @@ type replicaState struct {
 	Name     string `json:"name"`
 	HasState bool   `json:"has_state"`
 	Records  int64  `json:"records"` // history numbers up to this are on its disk
+	Knows    int    `json:"knows"`   // the greatest cluster version that it can apply; controllers of the first release do not say
 }
 
 func (d *daemon) stateOf(ctx context.Context, p member.Peer) (replicaState, error) {

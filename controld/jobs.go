@@ -1,8 +1,8 @@
 package controld
 
 import (
-	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +18,7 @@ import (
 
 // jobFilter is what the parameters of a list of jobs select.
 type jobFilter struct {
-	ids                         []cluster.JobID
+	refs                        []*reference // jobs, with all members of a record
 	user, account, queue, class string
 	name                        string
 	states                      []cluster.JobState
@@ -33,11 +33,11 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 		return f, err
 	}
 	for _, s := range splitAll(q["id"]) {
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil || n < 1 {
-			return f, invalid("parameter id=%q: a job id is a number from 1", s)
+		r, err := x.resolve(s)
+		if err != nil {
+			return f, err
 		}
-		f.ids = append(f.ids, cluster.JobID(n))
+		f.refs = append(f.refs, r)
 	}
 	f.states, err = parseStates(splitAll(q["state"]))
 	return f, err
@@ -79,12 +79,12 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 		f.queue != "" && f.queue != j.Queue,
 		f.class != "" && f.class != string(j.Class),
 		f.name != "" && f.name != j.Spec.Name,
-		len(f.ids) > 0 && !slices.Contains(f.ids, j.ID):
+		len(f.refs) > 0 && !slices.ContainsFunc(f.refs, func(r *reference) bool { return r.names(j) }):
 		return false
 	case len(f.states) > 0:
 		return slices.Contains(f.states, j.State)
 	}
-	return f.all || len(f.ids) > 0 || !j.State.Final()
+	return f.all || len(f.refs) > 0 || !j.State.Final()
 }
 
 func newList[T any](kind string, v *cluster.View) *api.List[T] {
@@ -105,7 +105,7 @@ func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
 	if j.State == cluster.Pending {
 		why = x.d.waiting.reason(x.view, x.d.clock.now(x.view), j)
 	}
-	return presentJob(j, why, x.d.samples.of(j.ID), now)
+	return presentJob(x.view, j, why, x.d.samples.of(j.ID), now)
 }
 
 // waiting remembers why jobs wait. A list of the queue asks once for each group of alike jobs, and lists that follow each other closely share
@@ -173,12 +173,9 @@ func (x *exchange) findJob() (*cluster.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j := x.view.Job(id); j != nil {
-		return j, nil
-	}
-	j, err := x.d.records.Get(x.ctx(), id)
-	if errors.Is(err, history.ErrNoJob) {
-		return nil, notFound("there is no job %d", id)
+	j, err := x.lookUp(id)
+	if err == nil && j == nil {
+		err = notFound("there is no job %d", id)
 	}
 	return j, err
 }
@@ -186,7 +183,7 @@ func (x *exchange) findJob() (*cluster.Job, error) {
 // control answers POST /v1/jobs/{id}/VERB.
 func control(verb cluster.Verb) func(*exchange) (any, error) {
 	return func(x *exchange) (any, error) {
-		id, err := x.jobID()
+		r, err := x.jobRef()
 		if err != nil {
 			return nil, err
 		}
@@ -194,51 +191,86 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 		if err := x.decode(&req); err != nil {
 			return nil, err
 		}
-		resp, err := x.controlJobs(verb, []cluster.JobID{id}, req.Reason)
+		resp, err := x.controlJobs(verb, []cluster.Target{{ID: r.id, Members: r.members}}, req.Reason)
 		if err != nil {
 			return nil, err
 		}
 		if p := resp.Items[0].Error; p != nil {
-			return nil, x.explainRefusal(p, id)
+			return nil, x.explainRefusal(p, r)
 		}
 		return resp, nil
 	}
 }
 
 // explainRefusal tells a job that ended long ago from one that never was.
-func (x *exchange) explainRefusal(p *api.Problem, id cluster.JobID) error {
+func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
 	if p.Code != api.CodeNotFound {
 		return p
 	}
-	if j, err := x.d.records.Get(x.ctx(), id); err == nil {
-		return wrongState("job %d has ended: it is %s", id, stateNames[j.State])
+	id, single := r.one()
+	if !single {
+		return p
 	}
-	return notFound("there is no job %d", id)
+	if j, err := x.lookUp(id); err == nil && j != nil && j.State.Final() {
+		return wrongState("job %s has ended: it is %s", r.text, stateNames[j.State])
+	}
+	return notFound("there is no job %s", r.text)
 }
 
 // maxReason bounds the text that goes into the log.
 const maxReason = 500
 
-func (x *exchange) controlJobs(verb cluster.Verb, ids []cluster.JobID, reason string) (*api.ControlResponse, error) {
+// controlJobs applies a verb to targets, in as many entries of the log as their number takes.
+func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target, reason string) (*api.ControlResponse, error) {
 	if len(reason) > maxReason {
 		return nil, invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
 	}
-	result, err := x.propose(cluster.ControlJobs{Verb: verb, IDs: ids, By: x.caller.User.UID, Admin: x.admin(), Reason: reason})
-	if err != nil {
-		return nil, err
-	}
-	each, ok := result.([]cluster.ControlResult)
-	if !ok || len(each) != len(ids) {
-		return nil, fmt.Errorf("%s: the state answered with a %T", verb, result)
-	}
-	resp := &api.ControlResponse{Items: make([]api.ControlItem, len(ids))}
-	for i, r := range each {
-		resp.Items[i].ID = r.ID
-		if r.Err != nil {
-			resp.Items[i].Error = filled(problemOf(r.Err))
+	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
+	for chunk := range slices.Chunk(targets, cluster.MaxJobsPerCall) {
+		command, err := x.controlCommand(verb, chunk, reason)
+		if err != nil {
+			return nil, err
+		}
+		result, err := x.propose(command)
+		if err != nil {
+			return nil, err
+		}
+		each, ok := result.([]cluster.ControlResult)
+		if !ok || len(each) != len(chunk) {
+			return nil, fmt.Errorf("%s: the state answered with a %T", verb, result)
+		}
+		for i, r := range each {
+			item := api.ControlItem{ID: r.ID, Members: chunk[i].Members.String()}
+			if r.Err != nil {
+				item.Error = filled(problemOf(r.Err))
+			}
+			resp.Items = append(resp.Items, item)
 		}
 	}
 	return resp, nil
+}
+
+// controlCommand is the command in the kind that the cluster's version has.
+func (x *exchange) controlCommand(verb cluster.Verb, targets []cluster.Target, reason string) (cluster.Command, error) {
+	by, admin := x.caller.User.UID, x.admin()
+	if x.view.Config().Version >= 2 {
+		return cluster.ControlJobs2{Verb: verb, Targets: targets, By: by, Admin: admin, Reason: reason}, nil
+	}
+	c := cluster.ControlJobs{Verb: verb, By: by, Admin: admin, Reason: reason}
+	for _, t := range targets {
+		if len(t.Members) > 0 {
+			return nil, tooOld("elements of arrays")
+		}
+		c.IDs = append(c.IDs, t.ID)
+	}
+	return c, nil
+}
+
+// tooOld refuses what not every controller could read from the log.
+func tooOld(what string) error {
+	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
+		Detail: what + " need a version that not every controller of this cluster runs yet",
+		Hint:   "`rota cluster status` shows the versions; install the newest on each controller"}
 }
 
 // cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may cancel.
@@ -247,39 +279,46 @@ func cancelMany(x *exchange) (any, error) {
 	if err := x.decode(&req); err != nil {
 		return nil, err
 	}
-	if len(req.IDs) == 0 && req.User == "" && req.Account == "" && req.Name == "" && len(req.States) == 0 {
-		return nil, invalid("the filter is empty: it would cancel every job. Set ids, user, account, name or states")
+	if len(req.IDs)+len(req.Refs) == 0 && req.User == "" && req.Account == "" && req.Name == "" && len(req.States) == 0 {
+		return nil, invalid("the filter is empty: it would cancel every job. Set ids, refs, user, account, name or states")
 	}
-	if len(req.IDs) > cluster.MaxJobsPerCall {
-		return nil, invalid("%d ids, at most %d are allowed", len(req.IDs), cluster.MaxJobsPerCall)
+	if n := len(req.IDs) + len(req.Refs); n > cluster.MaxJobsPerCall {
+		return nil, invalid("%d ids, at most %d are allowed", n, cluster.MaxJobsPerCall)
 	}
-	states, err := parseStates(req.States)
-	if err != nil {
+	f := jobFilter{user: req.User, account: req.Account, name: req.Name}
+	var err error
+	if f.states, err = parseStates(req.States); err != nil {
 		return nil, err
 	}
-	f := jobFilter{ids: req.IDs, user: req.User, account: req.Account, name: req.Name, states: states}
-	ids := x.cancellable(&f)
-	if len(ids) == 0 {
-		return &api.ControlResponse{Items: []api.ControlItem{}}, nil
+	for _, id := range req.IDs {
+		req.Refs = append(req.Refs, strconv.FormatInt(int64(id), 10))
 	}
-	return x.controlJobs(cluster.VerbCancel, ids, req.Reason)
+	for _, text := range req.Refs {
+		r, err := x.resolve(text)
+		if err != nil {
+			return nil, err
+		}
+		f.refs = append(f.refs, r)
+	}
+	return x.controlJobs(cluster.VerbCancel, x.cancellable(&f), req.Reason)
 }
 
-// cancellable returns the jobs that a filter selects. Ids that were named are kept, so that the answer says what became of each.
-func (x *exchange) cancellable(f *jobFilter) []cluster.JobID {
-	if len(f.ids) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
-		return f.ids
+// cancellable returns the jobs that a filter selects. Those that were named are kept, so that the answer says what became of each.
+func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
+	var targets []cluster.Target
+	if len(f.refs) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
+		for _, r := range f.refs {
+			targets = append(targets, cluster.Target{ID: r.id, Members: r.members})
+		}
+		return targets
 	}
-	var ids []cluster.JobID
 	for j := range x.view.Jobs() {
 		mine := x.admin() || j.Owner.UID == x.caller.User.UID
 		if mine && !j.State.Final() && f.selects(j) {
-			if ids = append(ids, j.ID); len(ids) == cluster.MaxJobsPerCall {
-				break
-			}
+			targets = append(targets, cluster.Target{ID: j.ID})
 		}
 	}
-	return ids
+	return targets
 }
 
 // why answers GET /v1/jobs/{id}/why.
@@ -313,7 +352,10 @@ func listHistory(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := history.Filter{IDs: f.ids, User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1}
+	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1}
+	for _, r := range f.refs {
+		q.IDs = append(q.IDs, r.ids()...)
+	}
 	if q.Since, err = x.instant("since"); err != nil {
 		return nil, err
 	}
@@ -330,7 +372,7 @@ func listHistory(x *exchange) (any, error) {
 		list.Next = strconv.FormatInt(jobs[limit-1].Seq, 10)
 	}
 	for _, j := range jobs {
-		list.Items = append(list.Items, presentJob(j, j.Reason, x.d.samples.of(j.ID), j.Ended.Wall))
+		list.Items = append(list.Items, presentJob(nil, j, j.Reason, x.d.samples.of(j.ID), j.Ended.Wall))
 	}
 	return list, nil
 }
@@ -342,12 +384,12 @@ func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := jobFilter{ids: q.IDs, user: q.User, account: q.Account, name: q.Name, states: q.States, all: true}
+	f := jobFilter{user: q.User, account: q.Account, name: q.Name, states: q.States, all: true}
 	var recent []*cluster.Job
 	for _, j := range x.view.Finished(stored) {
 		after := q.Since == 0 || j.Ended.Wall >= q.Since
 		until := q.Until == 0 || j.Ended.Wall < q.Until
-		if after && until && (q.Before == 0 || j.Seq < q.Before) && f.selects(j) {
+		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || slices.Contains(q.IDs, j.ID)) && f.selects(j) {
 			recent = append(recent, j)
 		}
 	}
@@ -389,7 +431,7 @@ func listShares(x *exchange) (any, error) {
 		}
 		s.Jobs++
 		if j.Live() != nil {
-			gpus := int(j.Request.Active.GPUs) * j.Workers / milli
+			gpus := int(demand(j).GPUs) / milli
 			s.Running++
 			s.GPUs += gpus
 			total += gpus

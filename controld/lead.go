@@ -23,6 +23,9 @@ func (d *daemon) lead(ctx context.Context) error {
 	d.clock.take(v.At())
 	d.contacts.restart(time.Now())
 	d.samples.clear()
+	if err := d.raiseOnce(ctx); err != nil {
+		d.log.Debug("cluster version not raised yet", "error", err)
+	}
 	d.leading.Store(true)
 	d.machine.changed.wake() // long polls that only a leader answers look again
 	d.log.Info("leading", "term", d.replica.Term(), "index", v.Index())
@@ -49,6 +52,7 @@ func (d *daemon) rule(ctx context.Context) error {
 	g.Go(func() error { return d.trim(ctx) })
 	g.Go(func() error { return d.configure(ctx) })
 	g.Go(func() error { return d.admit(ctx) })
+	g.Go(func() error { return d.raise(ctx) })
 	return g.Wait()
 }
 
@@ -116,7 +120,7 @@ func (d *daemon) schedule(ctx context.Context) error {
 
 // commit proposes a plan. Actions that no longer hold are refused one by one; the next cycle decides anew.
 func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
-	result, _, err := d.propose(ctx, plan)
+	result, _, err := d.propose(ctx, plan.Command(d.machine.view.Load().Config().Version))
 	if err != nil {
 		return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
 	}
@@ -135,6 +139,19 @@ func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 	return nil
 }
 
+// wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say.
+func wantedOver(want, have *cluster.Config) *cluster.Config {
+	if want == nil || want == have {
+		return nil
+	}
+	next := *want
+	next.Version = have.Version
+	if reflect.DeepEqual(next, *have) {
+		return nil
+	}
+	return &next
+}
+
 // configure proposes the configuration that this controller was given, whenever the log has another.
 func (d *daemon) configure(ctx context.Context) error {
 	var seen *cluster.Config
@@ -145,8 +162,8 @@ func (d *daemon) configure(ctx context.Context) error {
 			seen = have
 			d.contacts.nudge() // the time after which a silent node is down may be another
 		}
-		if want != nil && want != have && !reflect.DeepEqual(*want, *have) {
-			if _, _, err := d.propose(ctx, cluster.SetConfig{Config: *want}); err != nil {
+		if next := wantedOver(want, have); next != nil {
+			if _, _, err := d.propose(ctx, cluster.SetConfig{Config: *next}); err != nil {
 				if lostLead(err) || ctx.Err() != nil {
 					return err
 				}

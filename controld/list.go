@@ -119,8 +119,11 @@ func (x *exchange) takes(l *listing, j *cluster.Job, delta bool) bool {
 func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
 	f := &l.filter
 	switch {
-	case len(f.ids) > 0:
-		ids := slices.Clone(f.ids)
+	case len(f.refs) > 0:
+		var ids []cluster.JobID
+		for _, r := range f.refs {
+			ids = append(ids, r.ids()...)
+		}
 		slices.Sort(ids)
 		return x.byID(slices.Compact(ids)), false
 	case f.user == "":
@@ -136,7 +139,11 @@ func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
 func (x *exchange) byID(ids []cluster.JobID) iter.Seq[*cluster.Job] {
 	return func(yield func(*cluster.Job) bool) {
 		for _, id := range ids {
-			if j := x.view.Job(id); j != nil && !yield(j) {
+			j := x.view.Job(id)
+			if j == nil {
+				continue
+			}
+			if !yield(j) {
 				return
 			}
 		}

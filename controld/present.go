@@ -12,21 +12,21 @@ import (
 var stateNames = map[cluster.JobState]string{
 	cluster.Pending: "PENDING", cluster.Configuring: "CONFIGURING", cluster.Running: "RUNNING", cluster.Completing: "COMPLETING",
 	cluster.Completed: "COMPLETED", cluster.Failed: "FAILED", cluster.TimedOut: "TIMEOUT", cluster.OutOfMemory: "OUT_OF_MEMORY",
-	cluster.Cancelled: "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL",
+	cluster.Cancelled: "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL", cluster.PastDue: "DEADLINE",
 }
 
 // milli is a whole GPU in the unit of vectors.
 const milli = 1000
 
-// presentJob is a job as users see it, with the reason why it waits.
-func presentJob(j *cluster.Job, why cluster.Reason, p progress, now cluster.UnixMS) api.Job {
+// presentJob is a job as users see it, with the reason why it waits. The view is the one that it is of, nil for a job of the history.
+func presentJob(v *cluster.View, j *cluster.Job, why cluster.Reason, p progress, now cluster.UnixMS) api.Job {
+	all := demand(j)
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
 		State: stateNames[j.State], Code: j.State, Flags: flags(j), Reason: presentReason(why), Priority: j.Priority, Attempt: j.Attempt,
 		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall), Elapsed: elapsed(j, now),
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
-		GPUs: int(j.Request.Active.GPUs) * j.Workers / milli, Cores: int(j.Request.Active.Cores) * j.Workers,
-		Memory: j.Request.Active.Memory * jobspec.Bytes(j.Workers), GPUSeconds: gpuSeconds(j, now), Attempts: []api.Attempt{},
+		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, now), Attempts: []api.Attempt{},
 		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
 		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
 		Steps: p.step, SavedStep: p.saved,
@@ -37,7 +37,24 @@ func presentJob(j *cluster.Job, why cluster.Reason, p progress, now cluster.Unix
 	if n := len(out.Attempts); n > 0 && j.State != cluster.Pending {
 		out.Nodes = out.Attempts[n-1].Nodes
 	}
+	presentFamily(&out, j, v)
 	return out
+}
+
+// demand is what all workers of a job ask for together.
+func demand(j *cluster.Job) cluster.Vector {
+	parts := j.Parts
+	if len(parts) == 0 {
+		parts = []cluster.Part{{Workers: j.Workers, Request: j.Request}}
+	}
+	var sum cluster.Vector
+	for _, p := range parts {
+		n := int64(p.Workers)
+		sum.Cores += n * p.Request.Active.Cores
+		sum.Memory += jobspec.Bytes(n) * p.Request.Active.Memory
+		sum.GPUs += n * p.Request.Active.GPUs
+	}
+	return sum
 }
 
 func presentAttempt(a *cluster.Attempt) api.Attempt {

@@ -354,16 +354,6 @@ func (x *exchange) duration(name string) (time.Duration, error) {
 	return d, nil
 }
 
-// jobID reads the {id} of the path.
-func (x *exchange) jobID() (cluster.JobID, error) {
-	s := x.r.PathValue("id")
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 1 {
-		return 0, invalid("%q is not a job id: it is a number from 1", s)
-	}
-	return cluster.JobID(n), nil
-}
-
 // admin reports whether the caller may act on everyone's jobs.
 func (x *exchange) admin() bool {
 	c := x.caller

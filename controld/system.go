@@ -115,7 +115,8 @@ func getOpenAPI(x *exchange) (any, error) {
 
 // internalState answers another controller.
 func internalState(x *exchange) (any, error) {
-	return replicaState{Name: x.d.cfg.Name, HasState: x.d.replica.HasState(), Records: x.d.records.Last()}, nil
+	return replicaState{Name: x.d.cfg.Name, HasState: x.d.replica.HasState(), Records: x.d.records.Last(),
+		Knows: cluster.LatestVersion}, nil
 }
 
 // internalRecords answers another controller that missed finished jobs.

@@ -28,7 +28,7 @@ func params(groups ...[]param) []param {
 }
 
 var (
-	pathID   = []param{{name: "id", in: "path", kind: "integer", doc: "id of the job"}}
+	pathID   = []param{{name: "id", in: "path", kind: "string", doc: "id of the job: 123, 123_4 for an element of an array, 123.train for a group"}}
 	pathNode = []param{{name: "name", in: "path", kind: "string", doc: "name of the node"}}
 	paging   = []param{{name: "limit", in: "query", kind: "integer", doc: "items of one page: 1000 if not said, at most 10000"},
 		{name: "page", in: "query", kind: "string", doc: "next of the page before"}}

@@ -151,6 +151,7 @@ type ControlRequest struct {
 // CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is set. An empty filter is refused.
 type CancelRequest struct {
 	IDs     []cluster.JobID `json:"ids,omitempty"`
+	Refs    []string        `json:"refs,omitempty"` // jobs by name as well: 123_[4-9], 123.train
 	User    string          `json:"user,omitempty"`
 	Account string          `json:"account,omitempty"`
 	Name    string          `json:"name,omitempty"`
@@ -165,8 +166,9 @@ type ControlResponse struct {
 
 // ControlItem is one job's share of a ControlResponse; Error is nil when it was done.
 type ControlItem struct {
-	ID    cluster.JobID `json:"id"`
-	Error *Problem      `json:"error,omitempty"`
+	ID      cluster.JobID `json:"id"`
+	Members string        `json:"members,omitempty"` // of a record, by number from 1, when only they were meant
+	Error   *Problem      `json:"error,omitempty"`
 }
 
 // Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one sentence.

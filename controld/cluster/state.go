@@ -202,6 +202,8 @@ func (s *State) setConfig(c SetConfig) error {
 	if old := s.v.config.leaseSpan(); old > c.Config.leaseSpan() && s.v.anyLive() {
 		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
 	}
+	// Kinds of a version are in the log once it was raised: it never goes back, whatever order proposals come in.
+	c.Config.Version = max(c.Config.Version, s.v.config.Version)
 	s.v.config = &c.Config
 	s.emit(Event{Type: EventConfig})
 	return nil

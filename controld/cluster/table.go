@@ -143,6 +143,26 @@ func (t *table[T]) from(first int64) iter.Seq2[int64, T] {
 	}
 }
 
+// before returns the value with the greatest number that is not above i.
+func (t *table[T]) before(i int64) (v T, ok bool) {
+	for p := min(i/pageSize-t.base, int64(len(t.pages))-1); i >= 0 && p >= 0; p-- {
+		pg := t.pages[p]
+		if pg == nil {
+			continue
+		}
+		start := (t.base + p) * pageSize
+		for n := min(i-start, pageSize-1); n >= 0; n-- {
+			if pg.used[n/64]&(1<<(n%64)) != 0 {
+				return pg.vals[n], true
+			}
+		}
+	}
+	return v, false
+}
+
+// empty reports whether no value is set.
+func (t *table[T]) empty() bool { return len(t.pages) == 0 }
+
 // values yields all values in the order of their numbers.
 func (t *table[T]) values() iter.Seq[T] {
 	return func(yield func(T) bool) {

@@ -40,6 +40,14 @@ func TestTableIsAMapWithFreeViews(t *testing.T) {
 				if got, ok := p.view.get(i); i <= last || i < 500 || !ok || got != v {
 					t.Fatalf("seed %d: value %d after %d", seed, i, last)
 				}
+				if n, ok := p.view.before(i); !ok || n != v {
+					t.Fatalf("seed %d: before(%d) is %d, %t", seed, i, n, ok)
+				}
+				if next := i + 1; p.want[next] == 0 {
+					if n, ok := p.view.before(next); !ok || n != v {
+						t.Fatalf("seed %d: before(%d) is %d, %t, not value %d", seed, next, n, ok, i)
+					}
+				}
 				last = i
 			}
 		}

@@ -125,6 +125,12 @@ func (v *View) JobsAfter(id JobID) iter.Seq[*Job] {
 	}
 }
 
+// JobBefore returns the job with the greatest id that is not above one, or nil.
+func (v *View) JobBefore(id JobID) *Job {
+	j, _ := v.jobs.before(int64(id))
+	return j
+}
+
 // Live yields the jobs with an attempt in progress, in order of id.
 func (v *View) Live() iter.Seq[*Job] { return v.live.values() }
 

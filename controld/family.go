@@ -1,0 +1,93 @@
+package controld
+
+import (
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// presentFamily fills in what a job has of others: its place in an array or among groups, what it depends on, and when it may begin. The view
+// is nil for a job of the history.
+func presentFamily(out *api.Job, j *cluster.Job, v *cluster.View) {
+	switch a := j.Spec.Array; {
+	case a != nil && j.Parent != 0:
+		out.Array = elementPlace(a, j)
+	case a != nil && j.Family != nil:
+		out.Array = recordPlace(a, j.Family)
+	case j.Parent != 0:
+		out.Group = &api.GroupPlace{Job: j.Parent, Name: j.Spec.Groups[j.Group()].Name}
+	case len(j.Spec.Groups) > 1:
+		out.Groups = groupStates(j, v)
+	}
+	for _, n := range j.Needs {
+		d := api.Dependency{Type: n.Type, Jobs: n.Jobs, Delay: n.Delay}
+		if n.Any {
+			d.Match = "any"
+		}
+		out.Dependencies = append(out.Dependencies, d)
+	}
+	if v == nil {
+		return
+	}
+	if j.State == cluster.Pending && j.Eligible > v.At() {
+		out.Eligible = wallOf(v, j.Eligible)
+	}
+	if j.Deadline != 0 {
+		out.Deadline = wallOf(v, j.Deadline)
+	}
+}
+
+// wallOf is an instant of the log as a time to show.
+func wallOf(v *cluster.View, at cluster.Instant) *api.Time {
+	return api.At(v.Wall() + cluster.UnixMS(at-v.At()))
+}
+
+func elementPlace(a *jobspec.Array, j *cluster.Job) api.ArrayPlace {
+	e := a.Elements()
+	index := e.Index(j.Member - 1)
+	place := api.ArrayPlace{Job: j.Parent, Index: &index}
+	for _, p := range e.Params(j.Member - 1) {
+		if place.Params == nil {
+			place.Params = map[string]string{}
+		}
+		place.Params[p.Name] = p.Value
+	}
+	return place
+}
+
+func recordPlace(a *jobspec.Array, f *cluster.Family) api.ArrayPlace {
+	place := api.ArrayPlace{Size: f.Size, MaxParallel: a.MaxParallel, Live: f.Live, Completed: f.Completed, Failed: f.Failed,
+		Cancelled: f.Cancelled + f.Dropped.Len(), Indices: indices(a, f.Waiting)}
+	if a.MaxParallel > 0 && place.Indices != "" {
+		place.Indices += "%" + strconv.Itoa(a.MaxParallel)
+	}
+	return place
+}
+
+// indices writes members of an array by their indices.
+func indices(a *jobspec.Array, members cluster.Ranges) string {
+	spans := make([]jobspec.Span, len(members))
+	for i, r := range members {
+		spans[i] = jobspec.Span{First: r.First - 1, Last: r.Last - 1}
+	}
+	return a.Elements().Text(spans)
+}
+
+// groupStates lists the groups of a job with several: each by the job that runs it or, in a gang of all, with the job's own state.
+func groupStates(j *cluster.Job, v *cluster.View) []api.GroupState {
+	var list []api.GroupState
+	for i := range j.Spec.Groups {
+		g := &j.Spec.Groups[i]
+		s := api.GroupState{Name: g.Name, Code: j.State, Workers: max(1, g.Count)}
+		if j.Family != nil {
+			s.ID = j.ID + cluster.JobID(i+1)
+			if v != nil && v.Job(s.ID) != nil {
+				s.Code = v.Job(s.ID).State
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}

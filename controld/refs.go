@@ -1,0 +1,231 @@
+package controld
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// A job is named by its id, 123; an element of an array also by the record's id and its index, 123_4, several of them as 123_[4-9,12]; and a
+// group of a job with several as 123.train.
+
+// reference is such a name, resolved.
+type reference struct {
+	text    string
+	job     *cluster.Job   // what 123 is; nil if there is none such
+	id      cluster.JobID  // of job
+	members cluster.Ranges // of job, when the name goes on behind the id
+}
+
+// one returns the id that a reference to a single job stands for, and false when it stands for several.
+func (r *reference) one() (cluster.JobID, bool) {
+	switch {
+	case len(r.members) == 0:
+		return r.id, true
+	case r.members.Len() == 1:
+		return r.id + cluster.JobID(r.members[0].First), true
+	}
+	return 0, false
+}
+
+// names reports whether a job is meant: the one named, or a member of it.
+func (r *reference) names(j *cluster.Job) bool {
+	if len(r.members) == 0 {
+		return j.ID == r.id || j.Parent == r.id
+	}
+	return j.Parent == r.id && r.members.Has(j.Member)
+}
+
+// ids returns the ids of all jobs that are meant, those of members that are not made included.
+func (r *reference) ids() []cluster.JobID {
+	var ids []cluster.JobID
+	members := r.members
+	if len(members) == 0 {
+		ids = append(ids, r.id)
+		if r.job != nil && r.job.Family != nil {
+			members = cluster.Span(1, r.job.Family.Size)
+		}
+	}
+	for m := range members.All() {
+		ids = append(ids, r.id+cluster.JobID(m))
+	}
+	return ids
+}
+
+// resolve reads the name of a job. That there is no such job is an error only when the name goes on behind the id.
+func (x *exchange) resolve(text string) (*reference, error) {
+	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(text)
+	}
+	n, err := strconv.ParseInt(text[:end], 10, 64)
+	if err != nil || n < 1 {
+		return nil, invalid("%q is not a job: write an id such as 123, 123_4 or 123_[4-9] for elements of an array, 123.train for a group", text)
+	}
+	r := &reference{text: text, id: cluster.JobID(n)}
+	if r.job, err = x.lookUp(r.id); err != nil {
+		return nil, err
+	}
+	rest := text[end:]
+	switch {
+	case rest == "":
+		return r, nil
+	case r.job == nil:
+		return nil, notFound("there is no job %d", r.id)
+	case rest[0] == '_':
+		r.members, err = elementsOf(r.job, rest[1:])
+	case rest[0] == '.':
+		r.members, err = groupOf(r.job, rest[1:])
+	default:
+		err = invalid("%q is not a job: what follows %d is neither _INDEX nor .GROUP", text, r.id)
+	}
+	return r, err
+}
+
+// lookUp finds a job in the state or in the history; nil if it is in neither.
+func (x *exchange) lookUp(id cluster.JobID) (*cluster.Job, error) {
+	if x.view == nil {
+		x.view = x.d.machine.view.Load()
+	}
+	if j := x.view.Job(id); j != nil {
+		return j, nil
+	}
+	if j := x.notMade(id); j != nil {
+		return j, nil
+	}
+	j, err := x.d.records.Get(x.ctx(), id)
+	if errors.Is(err, history.ErrNoJob) {
+		return nil, nil
+	}
+	return j, err
+}
+
+// notMade returns an element that an array has not made yet, as it would be made: its id is the record's and its number. The record is the
+// greatest id below it in the state.
+func (x *exchange) notMade(id cluster.JobID) *cluster.Job {
+	record := x.view.JobBefore(id)
+	if record != nil && record.Parent != 0 {
+		record = x.view.Job(record.Parent)
+	}
+	if record == nil || record.Family == nil || record.Spec.Array == nil {
+		return nil
+	}
+	member := int(id - record.ID)
+	waiting, dropped := record.Family.Waiting.Has(member), record.Family.Dropped.Has(member)
+	if !waiting && !dropped {
+		return nil
+	}
+	j := *record
+	j.ID, j.Parent, j.Member, j.Family = id, record.ID, member, nil
+	j.State, j.Attempt, j.Attempts, j.Seq = cluster.Pending, 0, nil, 0
+	j.Started, j.Ended = cluster.Stamp{}, cluster.Stamp{}
+	j.ExitCode, j.Signal, j.Ledger = 0, 0, cluster.Ledger{}
+	if dropped {
+		j.State, j.Ended, j.Reason = cluster.Cancelled, record.Ended, cluster.Reason{Text: record.Reason.Text}
+	}
+	return &j
+}
+
+// elementsOf returns the members of an array that indices such as 4 or [4-9,12] name.
+func elementsOf(record *cluster.Job, indices string) (cluster.Ranges, error) {
+	if record.Family == nil || record.Spec.Array == nil {
+		return nil, invalid("job %d is not an array: it has no element %s", record.ID, indices)
+	}
+	elements := record.Spec.Array.Elements()
+	spans, missing, err := elements.Select(indices)
+	if err != nil {
+		return nil, invalid("elements %s of job %d: %v", indices, record.ID, err)
+	}
+	if missing > 0 || len(spans) == 0 {
+		return nil, notFound("array %d has no element %s: its elements are %s", record.ID, indices,
+			elements.Text([]jobspec.Span{{First: 0, Last: elements.Len() - 1}}))
+	}
+	var members cluster.Ranges
+	for _, s := range spans {
+		members = members.With(cluster.Span(s.First+1, s.Last+1))
+	}
+	return members, nil
+}
+
+// groupOf returns the member that runs a group.
+func groupOf(record *cluster.Job, name string) (cluster.Ranges, error) {
+	i := slices.IndexFunc(record.Spec.Groups, func(g jobspec.Group) bool { return g.Name == name })
+	if record.Family == nil || record.Spec.Array != nil || i < 0 {
+		return nil, notFound("job %d has no group %q that runs by itself", record.ID, name)
+	}
+	return cluster.Span(i+1, i+1), nil
+}
+
+// jobRef reads the {id} of the path.
+func (x *exchange) jobRef() (*reference, error) { return x.resolve(x.r.PathValue("id")) }
+
+// jobID reads the {id} of the path where it must be one job.
+func (x *exchange) jobID() (cluster.JobID, error) {
+	r, err := x.jobRef()
+	if err != nil {
+		return 0, err
+	}
+	id, single := r.one()
+	if !single {
+		return 0, invalid("%q names %d jobs: name one", r.text, r.members.Len())
+	}
+	return id, nil
+}
+
+// facts looks up what the history says of jobs that a submission depends on and the state has no more, and writes their ids where elements
+// or groups were named.
+func (x *exchange) facts(ctx context.Context, jobs []*jobspec.Job) ([]cluster.Fact, error) {
+	var facts []cluster.Fact
+	for i, j := range jobs {
+		for d := range j.Dependencies {
+			for k, text := range j.Dependencies[d].Jobs {
+				fact, err := x.fact(ctx, text, &j.Dependencies[d].Jobs[k])
+				if err != nil {
+					p := problemOf(err)
+					p.Detail = prefix(jobs, i) + "dependency on " + text + ": " + p.Detail
+					return nil, p
+				}
+				if fact != nil {
+					facts = append(facts, *fact)
+				}
+			}
+		}
+	}
+	return facts, nil
+}
+
+func (x *exchange) fact(ctx context.Context, text string, rename *string) (*cluster.Fact, error) {
+	if text == "" || text[0] < '0' || text[0] > '9' {
+		return nil, nil // a name: the state knows it
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && x.view.Job(cluster.JobID(n)) != nil {
+		return nil, nil
+	}
+	r, err := x.resolve(text)
+	if err != nil {
+		return nil, err
+	}
+	id, single := r.one()
+	if !single {
+		return nil, invalid("it names %d elements: name the array, or one element", r.members.Len())
+	}
+	if x.view.Job(r.id) != nil {
+		return nil, nil // the state knows the record, and by it the element
+	}
+	*rename = strconv.FormatInt(int64(id), 10)
+	j, err := x.d.records.Get(ctx, id)
+	if errors.Is(err, history.ErrNoJob) {
+		return nil, notFound("there is no such job")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &cluster.Fact{ID: id, Code: j.ExitCode, Ended: j.State, UID: j.Owner.UID}, nil
+}
