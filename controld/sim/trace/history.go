@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,6 +161,10 @@ func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	}
 	if errors.Is(err, errTooMany) {
 		return err
+	}
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		err = fmt.Errorf("%s: a %s does not belong there", cmp.Or(wrong.Field, "the job"), wrong.Value)
 	}
 	if err != nil {
 		s.trace.skip(line, string(bytes.Join(bytes.Fields(raw[:min(len(raw), 4*maxShown)]), []byte(" "))), err.Error())

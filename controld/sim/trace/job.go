@@ -74,8 +74,22 @@ type Job struct {
 
 	Scaling  Scaling  // nil: in proportion to the number of workers
 	Locality Locality // what distance between the workers costs
-	Unplaced bool     // the recorded system never ran it: Work is how long it was wanted, the only length known
+	// Saves is what of its work the job keeps when it is preempted. Empty: the trace does not say.
+	Saves Saves
+	Every int64 // ms between checkpoints, with SavesEvery
+
+	Unplaced bool // the recorded system never ran it: Work is how long it was wanted, the only length known
 }
+
+// Saves says when a job writes its state down.
+type Saves string
+
+// When jobs write their state down.
+const (
+	SavesNone   Saves = "none"   // never: it starts from scratch
+	SavesSignal Saves = "signal" // all of it, within the grace period
+	SavesEvery  Saves = "every"  // at intervals: what came after the last one is lost
+)
 
 // Elastic reports whether the number of workers may change.
 func (j *Job) Elastic() bool { return j.MinWorkers != j.MaxWorkers }
@@ -155,6 +169,10 @@ func (j *Job) checkTexts() error {
 		return fmt.Errorf("the class is te or be, not %q", j.Class)
 	case j.Priority < 0 || j.Priority > 100:
 		return fmt.Errorf("the priority is 0 to 100, not %d", j.Priority)
+	case j.Saves != "" && j.Saves != SavesNone && j.Saves != SavesSignal && j.Saves != SavesEvery:
+		return fmt.Errorf("what is saved is none, signal or every, not %q", j.Saves)
+	case (j.Saves == SavesEvery) != (j.Every > 0):
+		return errors.New("checkpoints at intervals need an interval, others have none")
 	case j.Batch < 0 || j.Steps < 0:
 		return errors.New("the batch size or the number of steps is negative")
 	}
@@ -184,6 +202,7 @@ func (j *Job) checkTimes() error {
 	}{
 		{"the submit time", j.Submit, 0}, {"the run time", j.Work, 1}, {"the grace period", j.Grace, Unknown},
 		{"the restart cost", j.Restart, Unknown}, {"the time limit", j.Limit, 0}, {"the estimate", j.Estimate, 0},
+		{"the time between checkpoints", j.Every, 0},
 	} {
 		switch {
 		case t.ms < 0 && t.ms < t.least:

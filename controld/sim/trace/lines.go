@@ -96,6 +96,15 @@ func (r *row) text(column string) string {
 	return strings.TrimSpace(r.fields[i])
 }
 
+// named reads a text that must not be empty.
+func (r *row) named(column string) string {
+	text := r.text(column)
+	if text == "" {
+		r.fail(column, errors.New("is empty"))
+	}
+	return text
+}
+
 func (r *row) whole(column string, least, most int64) int64 {
 	n, err := whole(r.text(column), least, most)
 	if err != nil {

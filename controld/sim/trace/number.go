@@ -28,13 +28,13 @@ func scaled(text string, scale, most int64) (int64, error) {
 	}
 	x = math.Round(x * float64(scale))
 	if x > float64(most) {
-		return 0, fmt.Errorf("%s is more than %s", shorten(text), most64(most, scale))
+		return 0, fmt.Errorf("%s is more than %s", shorten(text), inUnits(most, scale))
 	}
 	return int64(x), nil
 }
 
-func most64(most, scale int64) string {
-	return strconv.FormatFloat(float64(most)/float64(scale), 'g', -1, 64)
+func inUnits(most, scale int64) string {
+	return strconv.FormatFloat(float64(most)/float64(scale), 'f', -1, 64)
 }
 
 // whole reads an integer between least and most.

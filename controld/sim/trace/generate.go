@@ -1,0 +1,212 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Source hands out the jobs of a workload one after the other, without a submit time: a simulator that closes the loop gives them
+// one when it pulls them, an open loop draws it ([Arrive]).
+type Source interface {
+	// Next returns the following job; ok is false when there is none.
+	Next() (job Job, ok bool)
+}
+
+// ClassModel is what the jobs of one class are like: minutes, cores, GiB and GPUs.
+type ClassModel struct {
+	Minutes, Cores, GiB, GPUs Normal
+}
+
+// FitGppModel is the synthetic workload of the FitGpp paper: single tasks of two classes, all quantities from truncated normal
+// distributions, times rounded up to minutes.
+type FitGppModel struct {
+	TEShare      int64 // thousandths of the jobs that are TE
+	Users        int   // equal ones, leaves of one account
+	TE, BE       ClassModel
+	GraceMinutes Normal
+}
+
+// PaperModel is the workload as far as the paper tells: its execution times and grace periods, and demands that reproduce its tables.
+func PaperModel() FitGppModel {
+	c := ClassModel{
+		Cores: Normal{10, 10, 1, 32}, GiB: Normal{64, 80, 1, 256}, GPUs: Normal{3, 4, 0, 8},
+	}
+	m := FitGppModel{TEShare: 300, Users: 50, TE: c, BE: c, GraceMinutes: Normal{3, 3, 0, 20}}
+	m.TE.Minutes, m.BE.Minutes = Normal{5, 3, 1, 30}, Normal{30, 10, 1, 24 * 60}
+	return m
+}
+
+// ScaleGrace returns the model with grace periods of f times the length and the spread.
+func (m FitGppModel) ScaleGrace(f float64) FitGppModel {
+	m.GraceMinutes = m.GraceMinutes.times(f)
+	return m
+}
+
+// Check returns what is wrong with the model, or nil.
+func (m *FitGppModel) Check() error {
+	if m.TEShare < 0 || m.TEShare > 1000 {
+		return fmt.Errorf("the TE share of %d: %w", m.TEShare, errShare)
+	}
+	if m.Users < 1 || m.Users > 1_000_000 {
+		return fmt.Errorf("%d users: 1 to a million", m.Users)
+	}
+	for _, d := range []struct {
+		what string
+		n    Normal
+		most float64
+	}{
+		{"minutes of TE", m.TE.Minutes, float64(MaxTime / minute)}, {"minutes of BE", m.BE.Minutes, float64(MaxTime / minute)},
+		{"minutes of grace", m.GraceMinutes, float64(MaxTime / minute)},
+		{"cores of TE", m.TE.Cores, MaxCores}, {"cores of BE", m.BE.Cores, MaxCores},
+		{"GiB of TE", m.TE.GiB, MaxMemory >> 30}, {"GiB of BE", m.BE.GiB, MaxMemory >> 30},
+		{"GPUs of TE", m.TE.GPUs, MaxGPUs}, {"GPUs of BE", m.BE.GPUs, MaxGPUs},
+	} {
+		if err := d.n.check(d.what); err != nil {
+			return err
+		}
+		if d.n.Most > d.most {
+			return fmt.Errorf("%s: up to %g is more than %g", d.what, d.n.Most, d.most)
+		}
+	}
+	return nil
+}
+
+// Source returns count jobs of the model. Equal seeds give equal jobs.
+func (m FitGppModel) Source(seed uint64, count int) (Source, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	if count < 1 || count > MaxJobs {
+		return nil, fmt.Errorf("%d jobs: 1 to %d", count, MaxJobs)
+	}
+	return &fitgppSource{model: m, seed: seed, left: count}, nil
+}
+
+type fitgppSource struct {
+	model FitGppModel
+	seed  uint64
+	index int
+	left  int
+}
+
+// Next implements [Source].
+func (s *fitgppSource) Next() (Job, bool) {
+	if s.left == 0 {
+		return Job{}, false
+	}
+	j := s.model.job(s.seed, s.index)
+	s.index++
+	s.left--
+	return j, true
+}
+
+// job draws the job with a number. The order of the draws is part of what a seed means.
+func (m *FitGppModel) job(seed uint64, index int) Job {
+	r := source(seed, streamJob, uint64(index))
+	j := draft(strconv.Itoa(index))
+	j.Account = fitgppAccount
+	c := &m.BE
+	if chance(r, m.TEShare) {
+		j.Class, c = jobspec.TE, &m.TE
+	}
+	j.User = fmt.Sprintf("u%02d", r.IntN(m.Users))
+	j.Work = max(1, c.Minutes.upTo(r)) * minute
+	j.Request = cluster.Vector{
+		Cores:  max(1, c.Cores.nearest(r)),
+		Memory: jobspec.Bytes(max(1, c.GiB.nearest(r))) * jobspec.GiB,
+		GPUs:   c.GPUs.nearest(r) * gpu,
+	}
+	j.Grace = m.GraceMinutes.upTo(r) * minute
+	j.fill()
+	return *j
+}
+
+// Take pulls every job of a source into a trace in which all arrive at once.
+func Take(name string, s Source) *Trace {
+	t := &Trace{Name: name, Format: Generated}
+	for j, ok := s.Next(); ok; j, ok = s.Next() {
+		t.Jobs = append(t.Jobs, j)
+	}
+	return t
+}
+
+// Arrive gives the jobs of a trace arrivals that do not know of each other, gap ms apart on average, and keeps their order.
+func Arrive(t *Trace, gap int64, seed uint64) error {
+	if gap < 1 || gap > MaxTime {
+		return fmt.Errorf("arrivals %d ms apart: 1 ms to ten years", gap)
+	}
+	at := int64(0)
+	for i := range t.Jobs {
+		if at > MaxTime {
+			return fmt.Errorf("arrivals %d ms apart: job %d of %d would come after more than ten years", gap, i+1, len(t.Jobs))
+		}
+		t.Jobs[i].Submit = at
+		at += exponential(source(seed, streamArrival, uint64(i)), gap)
+	}
+	t.Seed = seed
+	return nil
+}
+
+// GapFor returns the mean time between arrivals, in ms, at which jobs bring load thousandths of what capacity can do, in the resource
+// that is scarcest for them. At 1000 a scheduler without any waste would just keep up.
+func GapFor(jobs []Job, capacity cluster.Vector, load int64) (int64, error) {
+	if load < 1 {
+		return 0, fmt.Errorf("a load of %d thousandths is not positive", load)
+	}
+	busy := float64(0) // ms that the whole of the scarcest resource is busy with all jobs
+	total := [3]float64{}
+	for i := range jobs {
+		d := parts(jobs[i].Demand(jobs[i].Workers))
+		for r := range total {
+			total[r] += d[r] * float64(jobs[i].Work)
+		}
+	}
+	for r, have := range parts(capacity) {
+		switch {
+		case total[r] == 0:
+		case have == 0:
+			return 0, errors.New("the jobs need a resource of which the cluster has none")
+		default:
+			busy = max(busy, total[r]/have)
+		}
+	}
+	gap := busy / float64(max(1, len(jobs))) * 1000 / float64(load)
+	return max(1, int64(math.Round(min(gap, float64(MaxTime))))), nil
+}
+
+func parts(v cluster.Vector) [3]float64 {
+	return [3]float64{float64(v.Cores), float64(v.Memory), float64(v.GPUs)}
+}
+
+// Load is the demand of live jobs, waiting or running, over a cluster's capacity in thousandths, in the resource where it is
+// highest. A closed loop submits the next job while it is below its goal.
+func Load(demand, capacity cluster.Vector) int64 {
+	load := float64(0)
+	have := parts(capacity)
+	for r, d := range parts(demand) {
+		if have[r] > 0 {
+			load = max(load, d/have[r])
+		}
+	}
+	return int64(load * 1000)
+}
+
+// Capacity is what healthy nodes have together.
+func Capacity(nodes []cluster.Node) cluster.Vector {
+	var v cluster.Vector
+	for i := range nodes {
+		v.Cores += nodes[i].Cores
+		v.Memory += nodes[i].Memory
+		for _, g := range nodes[i].GPUs {
+			if g.Healthy {
+				v.GPUs += gpu
+			}
+		}
+	}
+	return v
+}

@@ -1,0 +1,281 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%s", path, got)
+	}
+}
+
+// dump is a trace as a reader of a golden file can check it against the input.
+func dump(t *Trace) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s epoch=%d jobs=%d bad=%d\n", t.Name, t.Format, t.Epoch, len(t.Jobs), t.Bad)
+	for i := range t.Jobs {
+		b.WriteString(dumpJob(&t.Jobs[i]))
+	}
+	for _, l := range t.Skipped {
+		fmt.Fprintln(&b, l)
+	}
+	return b.String()
+}
+
+func dumpJob(j *Job) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User, j.Submit, j.Work, j.Workers,
+		j.Request.Cores, j.Request.Memory, j.Request.GPUs)
+	for _, f := range []struct {
+		what string
+		v    any
+		show bool
+	}{
+		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch, j.Batch != 0},
+		{"steps", j.Steps, j.Steps != 0}, {"grace", j.Grace, j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
+		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority, j.Priority != MidPriority},
+		{"min", j.MinWorkers, j.Elastic()}, {"max", j.MaxWorkers, j.Elastic()}, {"pernode", j.PerNode, j.PerNode != 0},
+		{"servers", j.Servers, j.Servers != 0}, {"models", j.Models, len(j.Models) > 0}, {"unplaced", true, j.Unplaced},
+		{"locality", j.Locality, j.Locality != Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every, j.Every != 0},
+	} {
+		if f.show {
+			fmt.Fprintf(&b, " %s=%v", f.what, f.v)
+		}
+	}
+	if j.Scaling != nil {
+		b.WriteString(" rates=")
+		for n := 1; n <= min(8, j.MaxWorkers); n++ {
+			fmt.Fprintf(&b, "%d,", j.Scaling.Rate(Layout{PerNode: []int{n}}))
+		}
+	}
+	return b.String() + "\n"
+}
+
+func open1(t *testing.T, name string) io.Reader {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(b)
+}
+
+// toyProfiles are the profiles of one small application.
+func toyProfiles(t *testing.T) *Profiles {
+	t.Helper()
+	p := &Profiles{}
+	for _, name := range []string{"placements.csv", "scalability.csv", "validation-64.csv", "validation-128.csv"} {
+		if err := p.Add("toy/"+name, open1(t, "sia/"+name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// TestFormats reads an input of each format, tells its format, and compares with what a person has checked.
+func TestFormats(t *testing.T) {
+	for _, test := range []struct {
+		file   string
+		format Format
+	}{
+		{"fitgpp.csv", FitGpp},
+		{"columns.csv", FitGpp},
+		{"philly.csv", Philly},
+		{"log.swf", SWF},
+		{"openb.csv", OpenB},
+		{"tiresias.csv", Tiresias},
+		{"sia/work.csv", Sia},
+		{"history.json", History},
+		{"list.json", History},
+	} {
+		t.Run(test.file, func(t *testing.T) {
+			got, err := Read(open1(t, test.file), Options{Name: test.file, Profiles: toyProfiles(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Format != test.format {
+				t.Errorf("read as %s, not %s", got.Format, test.format)
+			}
+			for i := range got.Jobs {
+				if err := got.Jobs[i].Check(); err != nil {
+					t.Errorf("line %d: %v", got.Jobs[i].Line, err)
+				}
+			}
+			golden(t, test.file+".golden", dump(got))
+		})
+	}
+}
+
+// TestGzip reads the same with and without packing, and with a mark of the byte order, and says so when the packing is broken.
+func TestGzip(t *testing.T) {
+	plain, err := io.ReadAll(open1(t, "fitgpp.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(plain)
+	z.Close()
+	want, err := Read(bytes.NewReader(plain), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, input := range map[string][]byte{"gzip": packed.Bytes(), "mark": append([]byte("\ufeff"), plain...), "crlf": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))} {
+		got, err := Read(bytes.NewReader(input), Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if dump(got) != dump(want) {
+			t.Errorf("%s: differs:\n%s", name, dump(got))
+		}
+	}
+	if f, err := Detect(bytes.NewReader(packed.Bytes())); f != FitGpp || err != nil {
+		t.Errorf("Detect = %q, %v", f, err)
+	}
+	for _, cut := range []int{5, packed.Len() / 2, packed.Len() - 4} {
+		if _, err := Read(bytes.NewReader(packed.Bytes()[:cut]), Options{}); err == nil {
+			t.Errorf("a file cut at byte %d of %d was read", cut, packed.Len())
+		}
+	}
+}
+
+// TestRefused has inputs of which nothing can be used.
+func TestRefused(t *testing.T) {
+	head := strings.Join(fitgppColumns, ",") + "\n"
+	for _, test := range []struct {
+		name, input string
+		format      Format
+		want        string // part of the message
+		is          error
+	}{
+		{"empty", "", "", "format", ErrFormat},
+		{"blank lines", "\n \n\n", "", "format", ErrFormat},
+		{"prose", "this is no trace\n", "", "known", ErrFormat},
+		{"unknown format", head, "slurm", `"slurm"`, ErrFormat},
+		{"header only", head, "", "no job", ErrNoJobs},
+		{"only bad lines", head + "0,BE,u,0,1,1,1,0,0\n", "", "line 2: the run time is zero", ErrNoJobs},
+		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "", `line 1: column "colour" is not known; known are job_id`, nil},
+		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is there twice`, nil},
+		{"missing column", "job_id,class\n", FitGpp, `there is no column "user"`, nil},
+		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `column "job_id" is not known`, nil},
+		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},
+		{"history without jobs", `{"items":[]}`, "", "no job", ErrNoJobs},
+		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
+		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", `no profile of application "bert"`, ErrNoJobs},
+	} {
+		_, err := Read(strings.NewReader(test.input), Options{Format: test.format})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error %v, want one with %q", test.name, err, test.want)
+		}
+		if test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("%s: error %v is not %v", test.name, err, test.is)
+		}
+	}
+}
+
+// failing is a reader that breaks after some bytes.
+type failing struct{ r io.Reader }
+
+var errBroken = errors.New("the disk is broken")
+
+func (f failing) Read(b []byte) (int, error) {
+	n, err := f.r.Read(b)
+	if errors.Is(err, io.EOF) {
+		err = errBroken
+	}
+	return n, err
+}
+
+// TestReadError does not take the end of what could be read for the end of the trace.
+func TestReadError(t *testing.T) {
+	for _, file := range []string{"fitgpp.csv", "log.swf", "history.json"} {
+		if _, err := Read(failing{open1(t, file)}, Options{}); !errors.Is(err, errBroken) {
+			t.Errorf("%s: error %v, want %v", file, err, errBroken)
+		}
+	}
+	if _, err := ReadNodes(failing{strings.NewReader("n1 4c\n")}); !errors.Is(err, errBroken) {
+		t.Errorf("nodes: error %v, want %v", err, errBroken)
+	}
+}
+
+// TestSkippedBounded counts all bad lines and keeps some, also very long ones.
+func TestSkippedBounded(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n")
+	b.WriteString(strings.Repeat("x", 3*maxLine) + "\n")
+	for range MaxSkippedKept + 10 {
+		b.WriteString("1,BE,u,0,1,1,1,0,0\n")
+	}
+	b.WriteString("2,BE,u,0,1,1,1,5,0\n")
+	got, err := Read(strings.NewReader(b.String()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Jobs) != 2 || got.Bad != MaxSkippedKept+11 || len(got.Skipped) != MaxSkippedKept {
+		t.Errorf("%d jobs, %d bad, %d kept", len(got.Jobs), got.Bad, len(got.Skipped))
+	}
+	if l := got.Skipped[0]; l.N != 3 || !strings.Contains(l.Why, "longer than") || len(l.Text) > maxShown+4 {
+		t.Errorf("the long line is kept as %d bytes: %d %s", len(l.Text), l.N, l.Why)
+	}
+	if got.Jobs[1].Line != MaxSkippedKept+14 {
+		t.Errorf("the last job is on line %d", got.Jobs[1].Line)
+	}
+}
+
+// TestNodeGPUs cuts gangs into nodes of the size that the cluster has.
+func TestNodeGPUs(t *testing.T) {
+	got, err := Read(open1(t, "philly.csv"), Options{NodeGPUs: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range got.Jobs {
+		if j.Request.GPUs > 4*gpu || j.Request.GPUs < 4*gpu && j.Workers > 1 || j.PerNode != 1 {
+			t.Errorf("line %d: %d workers of %d thousandths of a GPU", j.Line, j.Workers, j.Request.GPUs)
+		}
+	}
+}
+
+func TestDemandAndAccounts(t *testing.T) {
+	k, err := Kubeflow(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := k.Jobs[0].Demand(3)
+	if d.Cores != 7 || d.Memory != 20*jobspec.GiB || d.GPUs != 0 {
+		t.Errorf("three workers and a server need %+v", d)
+	}
+	p, err := Read(open1(t, "philly.csv"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(p.Accounts(), " "); got != "11cb48 6214e9 6c71a0" {
+		t.Errorf("accounts %s", got)
+	}
+}

@@ -1,0 +1,183 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// LabelTE makes jobs that run for less than below ms trial-and-error and all others best effort: a label that knows the truth.
+func LabelTE(t *Trace, below int64) error {
+	if below < 1 || below > MaxTime {
+		return fmt.Errorf("jobs below %d ms as TE: 1 ms to ten years", below)
+	}
+	for i := range t.Jobs {
+		t.Jobs[i].Class = jobspec.BE
+		if t.Jobs[i].Work < below {
+			t.Jobs[i].Class = jobspec.TE
+		}
+	}
+	return nil
+}
+
+// NoiseTE makes labels wrong as users do: missed thousandths of the TE jobs lose their label, and extra thousandths of the others get
+// one.
+func NoiseTE(t *Trace, missed, extra int64, seed uint64) error {
+	if missed < 0 || missed > 1000 || extra < 0 || extra > 1000 {
+		return fmt.Errorf("noise of %d and %d: %w", missed, extra, errShare)
+	}
+	for i := range t.Jobs {
+		j, r := &t.Jobs[i], source(seed, streamLabel, uint64(i))
+		switch {
+		case j.Class == jobspec.TE && chance(r, missed):
+			j.Class = jobspec.BE
+		case j.Class == jobspec.BE && chance(r, extra):
+			j.Class = jobspec.TE
+		}
+	}
+	return nil
+}
+
+// DrawGrace gives jobs without a known grace period one from a normal distribution whose deviation is its mean, cut off at 0 and most,
+// in ms.
+func DrawGrace(t *Trace, mean, most int64, seed uint64) error {
+	if mean < 0 || most < mean || most > MaxTime {
+		return fmt.Errorf("grace periods of %d ms, at most %d ms: not negative, in order and below ten years", mean, most)
+	}
+	n := Normal{Mean: float64(mean), SD: float64(mean), Most: float64(most)}
+	for i := range t.Jobs {
+		if t.Jobs[i].Grace == Unknown {
+			t.Jobs[i].Grace = n.nearest(source(seed, streamGrace, uint64(i)))
+		}
+	}
+	return nil
+}
+
+// MixPart is one way of saving and how many thousandths of the jobs save like that.
+type MixPart struct {
+	Saves Saves
+	Every int64 // ms
+	Share int64
+}
+
+// ParseSaves reads a mix of ways in which jobs save their state, such as "none:30%,signal:50%,30m:20%": a duration is the time between
+// checkpoints. The shares add up to 100 %; a single way may go without.
+func ParseSaves(text string) ([]MixPart, error) {
+	var parts []MixPart
+	total := int64(0)
+	for word := range strings.SplitSeq(text, ",") {
+		p, err := parsePart(strings.TrimSpace(word), !strings.Contains(text, ","))
+		if err != nil {
+			return nil, fmt.Errorf("checkpoints %q: %w", shorten(text), err)
+		}
+		parts = append(parts, p)
+		total += p.Share
+	}
+	if total != 1000 {
+		return nil, fmt.Errorf("checkpoints %q: the shares add up to %g %%, not 100 %%", shorten(text), float64(total)/10)
+	}
+	return parts, nil
+}
+
+func parsePart(word string, alone bool) (MixPart, error) {
+	way, share, shared := strings.Cut(word, ":")
+	p := MixPart{Share: 1000}
+	if !shared && !alone {
+		return p, fmt.Errorf("%q has no share: write %s:30%%", shorten(word), shorten(word))
+	}
+	if shared {
+		digits, percent := strings.CutSuffix(share, "%")
+		n, err := scaled(digits, 10, 1000)
+		if err == nil && !percent {
+			err = errors.New("has no % behind it")
+		}
+		if err != nil {
+			return p, fmt.Errorf("the share of %q %w", shorten(word), err)
+		}
+		p.Share = n
+	}
+	switch way {
+	case string(SavesNone), string(SavesSignal):
+		p.Saves = Saves(way)
+		return p, nil
+	}
+	every, err := jobspec.ParseSeconds(way)
+	if err != nil {
+		return p, fmt.Errorf("%q is not none, signal or the time between checkpoints: %w", shorten(way), err)
+	}
+	if every == 0 {
+		return p, fmt.Errorf("%q is no time between checkpoints", way)
+	}
+	p.Saves, p.Every = SavesEvery, int64(every)*second
+	return p, nil
+}
+
+// DrawSaves gives jobs of which it is not known a way of saving, by the shares of a mix that [ParseSaves] returned.
+func DrawSaves(t *Trace, mix []MixPart, seed uint64) {
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		if j.Saves != "" {
+			continue
+		}
+		at := source(seed, streamCheckpoint, uint64(i)).Int64N(1000)
+		for _, p := range mix {
+			if at -= p.Share; at < 0 {
+				j.Saves, j.Every = p.Saves, p.Every
+				break
+			}
+		}
+	}
+}
+
+// DrawEstimates gives jobs without one the estimate of a user who is wrong by a factor of up to worst thousandths, at least 1000: all
+// factors are equally likely, none is below 1. At 1000 estimates are exact.
+func DrawEstimates(t *Trace, worst int64, seed uint64) error {
+	if worst < 1000 || worst > 1_000_000 {
+		return fmt.Errorf("estimates up to %d thousandths of the length: 1000 to a million", worst)
+	}
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		if j.Estimate == 0 {
+			factor := 1000 + source(seed, streamEstimate, uint64(i)).Int64N(worst-1000+1)
+			j.Estimate = min(MaxTime, mulDiv(j.Work, factor, 1000))
+		}
+	}
+	return nil
+}
+
+// Inflate returns a trace that fills a cluster: jobs drawn from t at random, again and again, until together they ask for factor
+// thousandths of capacity GPUs (in thousandths of a GPU). They arrive a second apart and never end, so that what cannot be placed shows
+// how well the cluster was packed.
+func Inflate(t *Trace, capacity, factor int64, seed uint64) (*Trace, error) {
+	if factor < 1 || factor > 100_000 {
+		return nil, fmt.Errorf("inflation to %d thousandths: 1 to 100000", factor)
+	}
+	most := int64(0)
+	for i := range t.Jobs {
+		most = max(most, t.Jobs[i].Demand(t.Jobs[i].Workers).GPUs)
+	}
+	if most == 0 || capacity < 1 {
+		return nil, errors.New("the trace or the cluster has no GPU to inflate to")
+	}
+	goal := mulDiv(capacity, factor, 1000)
+	out := &Trace{Name: t.Name, Format: t.Format, Skipped: t.Skipped, Bad: t.Bad, Seed: seed}
+	for asked, i := int64(0), uint64(0); asked < goal; i++ {
+		if len(out.Jobs) >= MaxJobs {
+			return nil, fmt.Errorf("it takes more than %d jobs to inflate to %d thousandths", MaxJobs, factor)
+		}
+		j := t.Jobs[source(seed, streamInflate, i).IntN(len(t.Jobs))]
+		asked += j.Demand(j.Workers).GPUs
+		j.ID, j.Submit, j.Work = fmt.Sprintf("%s#%d", clip(j.ID, maxText-12), i+1), int64(i)*second, MaxTime
+		out.Jobs = append(out.Jobs, j)
+	}
+	return out, nil
+}
+
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}

@@ -1,0 +1,155 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// GeneratorPrefix begins the name of a generated trace where the name of a file could stand.
+const GeneratorPrefix = "gen:"
+
+// Generator is a workload to be drawn, as a user described it.
+type Generator struct {
+	kind  string
+	jobs  int
+	gap   int64 // ms; 0: from load
+	load  int64 // thousandths; 0: from gap
+	model FitGppModel
+	mix   Mix
+	which int // experiment of kubeflow
+}
+
+// generatorKeys are the keys of one kind of workload.
+type generatorKeys struct {
+	kind string
+	keys []string
+}
+
+// generators are the kinds in the order they are listed to users.
+var generators = []generatorKeys{
+	{"fitgpp", []string{"jobs", "load", "gap", "te", "users", "grace"}},
+	{"poisson", []string{"jobs", "load", "gap"}},
+	{"kubeflow", []string{"experiment"}},
+}
+
+// ParseGenerator reads the description of a generated workload, with or without [GeneratorPrefix]:
+//
+//	fitgpp[:key=value,…]      the synthetic workload of FitGpp
+//	poisson[:key=value,…]     independent arrivals of trials, training, wide gangs and elastic jobs
+//	kubeflow[:experiment=1]   four elastic jobs on 3x8c/30g
+//
+// jobs is their number (1000). load is what they bring of the cluster's scarcest resource (0.9), gap the mean time between
+// arrivals instead. te is the share of TE jobs (30%), users their number (50), grace a factor on grace periods (1).
+func ParseGenerator(text string) (*Generator, error) {
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, GeneratorPrefix), ":")
+	i := slices.IndexFunc(generators, func(g generatorKeys) bool { return g.kind == kind })
+	if i < 0 {
+		return nil, fmt.Errorf("generator %q is not known; known are fitgpp, poisson, kubeflow", shorten(kind))
+	}
+	g := &Generator{kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
+	seen := map[string]bool{}
+	for word := range strings.SplitSeq(rest, ",") {
+		if rest == "" {
+			break
+		}
+		key, value, _ := strings.Cut(word, "=")
+		if !slices.Contains(generators[i].keys, key) {
+			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, shorten(key), strings.Join(generators[i].keys, ", "))
+		}
+		if seen[key] {
+			return nil, fmt.Errorf("generator %s: %s is there twice", kind, key)
+		}
+		seen[key] = true
+		if err := g.set(key, value); err != nil {
+			return nil, fmt.Errorf("generator %s: %s %w", kind, key, err)
+		}
+	}
+	if seen["load"] && seen["gap"] {
+		return nil, fmt.Errorf("generator %s: load and gap both say how often jobs arrive: give one", kind)
+	}
+	if g.gap == 0 && g.load == 0 {
+		g.load = 900
+	}
+	return g, nil
+}
+
+func (g *Generator) set(key, value string) (err error) {
+	var n int64
+	switch key {
+	case "jobs":
+		n, err = whole(value, 1, MaxJobs)
+		g.jobs = int(n)
+	case "experiment":
+		n, err = whole(value, 1, KubeflowExperiments)
+		g.which = int(n)
+	case "users":
+		n, err = whole(value, 1, 1_000_000)
+		g.model.Users = int(n)
+	case "load":
+		if g.load, err = scaled(value, 1000, 1_000_000); err == nil && g.load == 0 {
+			err = fmt.Errorf("%s is zero", value)
+		}
+	case "te":
+		digits, _ := strings.CutSuffix(value, "%")
+		g.model.TEShare, err = scaled(digits, 10, 1000)
+	case "grace":
+		n, err = scaled(value, 1000, 100_000)
+		g.model = g.model.ScaleGrace(float64(n) / 1000)
+	case "gap":
+		var s jobspec.Seconds
+		s, err = jobspec.ParseSeconds(value)
+		if g.gap = int64(s) * second; err == nil && g.gap == 0 {
+			err = fmt.Errorf("%s is zero", value)
+		}
+	}
+	return err
+}
+
+// String is the description, short.
+func (g *Generator) String() string {
+	if g.kind == "kubeflow" {
+		return fmt.Sprintf("%skubeflow:experiment=%d", GeneratorPrefix, g.which)
+	}
+	return fmt.Sprintf("%s%s:jobs=%d", GeneratorPrefix, g.kind, g.jobs)
+}
+
+// Source returns the jobs one by one for a closed loop, or an error for a workload that has times of its own.
+func (g *Generator) Source(seed uint64) (Source, error) {
+	if g.kind != "fitgpp" {
+		return nil, fmt.Errorf("generator %s: only the fitgpp workload can be pulled by a closed loop", g.kind)
+	}
+	return g.model.Source(seed, g.jobs)
+}
+
+// Trace draws the workload with arrivals for a cluster of a capacity.
+func (g *Generator) Trace(seed uint64, capacity cluster.Vector) (*Trace, error) {
+	var t *Trace
+	switch g.kind {
+	case "kubeflow":
+		return Kubeflow(g.which)
+	case "poisson":
+		var err error
+		if t, err = g.mix.Generate(seed, g.jobs); err != nil {
+			return nil, err
+		}
+	default:
+		s, err := g.model.Source(seed, g.jobs)
+		if err != nil {
+			return nil, err
+		}
+		t = Take(g.kind, s)
+	}
+	t.Name = g.String()
+	gap := g.gap
+	if gap == 0 {
+		var err error
+		if gap, err = GapFor(t.Jobs, capacity, g.load); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+	}
+	return t, Arrive(t, gap, seed)
+}
