@@ -82,6 +82,14 @@ func TestASubmissionIsRepeatedWithoutEffect(t *testing.T) {
 	if id, err := s.client(user(1001)).Submit(t.Context(), "key-1", job("other")); err != nil || id != 2 {
 		t.Fatalf("another user's key: %d, %v", id, err)
 	}
+	n := newNode(t, s.addrs.HTTP, "n1", 0)
+	n.node.SharedPath = []string{"/elsewhere"} // the job could not be submitted now
+	n.run(t.Context())
+	_, err = c.Submit(t.Context(), "key-2", job("once"))
+	wantProblem(t, err, api.CodeInvalidJob)
+	if id, err := c.Submit(t.Context(), "key-1", job("once")); err != nil || id != 1 {
+		t.Errorf("repeated after the nodes have changed: %d, %v", id, err)
+	}
 	_, err = c.Submit(t.Context(), strings.Repeat("k", 65), job("long"))
 	wantProblem(t, err, api.CodeInvalid)
 	_, err = c.Submit(t.Context(), "a b", job("space"))

@@ -96,6 +96,17 @@ func (m *machine) Restore(r io.Reader) error {
 	return nil
 }
 
+// recall returns what an idempotency key stands for, nil if it is not known or stands for another submission.
+func (m *machine) recall(uid uint32, key, digest string) []cluster.JobID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids, err := m.state.Recall(uid, key, digest)
+	if err != nil {
+		return nil
+	}
+	return ids
+}
+
 // check returns the index and every invariant that does not hold. Entries wait meanwhile.
 func (m *machine) check() (uint64, error) {
 	m.mu.Lock()
