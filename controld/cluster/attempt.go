@@ -91,11 +91,11 @@ func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
 // vacate gives back the room of a worker that has just become final, and charges for it.
 func (s *State) vacate(j *Job, a *Attempt, w *Worker) {
 	w.Ended = s.v.at
-	held := int64(w.Ended - a.Assigned.At)
-	j.Ledger.GPUMS += held * j.Request.Active.GPUs / wholeGPU
-	j.Ledger.CoreMS += held * j.Request.Active.Cores
+	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
+	j.Ledger.GPUMS += held * (charged.GPUs / wholeGPU)
+	j.Ledger.CoreMS += held * charged.Cores
 	_, i := s.v.Node(w.Node)
-	s.ownGrid().Give(i, j.Request, w.GPUs)
+	s.ownGrid().Give(i, j.RequestOf(w.Index), w.GPUs)
 	h := s.ownHolding(i)
 	if k, ok := slices.BinarySearchFunc(h.workers, heldWorker{j.ID, w.Index}, heldWorker.compare); ok {
 		h.workers = slices.Delete(h.workers, k, k+1)

@@ -27,6 +27,7 @@ func (s *State) Check() error {
 	}
 	s.checkIndexes(note)
 	s.checkReservations(note)
+	s.checkSites(note)
 	note(s.checkKeys())
 	return errors.Join(errs...)
 }
@@ -65,7 +66,7 @@ func checkAttempt(j *Job, a *Attempt) error {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		least = min(least, rank(w.State))
-		if w.Index != i || rank(w.State) < 0 || int64(len(w.GPUs))*wholeGPU != j.Request.Active.GPUs {
+		if w.Index != i || rank(w.State) < 0 || int64(len(w.GPUs))*wholeGPU != j.RequestOf(i).Active.GPUs {
 			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
 		}
 		if w.State.Final() != (w.Ended > 0) {
@@ -91,19 +92,38 @@ func checkLedger(j *Job) error {
 	if j.Attempt > len(j.Attempts) {
 		return nil
 	}
-	var held int64
+	var want Ledger
 	for i := range j.Attempts {
-		for _, w := range j.Attempts[i].Workers {
-			if w.Ended > 0 {
-				held += int64(w.Ended - j.Attempts[i].Assigned.At)
+		a := &j.Attempts[i]
+		for k := range a.Workers {
+			charged, until := j.RequestOf(k).Active, a.Workers[k].Ended
+			if whole := a.Workers[k].Whole; whole != (Vector{}) {
+				charged, until = whole, a.leftBy(k)
 			}
+			held := max(0, int64(until-a.Assigned.At))
+			want.GPUMS += held * (charged.GPUs / wholeGPU)
+			want.CoreMS += held * charged.Cores
 		}
 	}
-	want := Ledger{GPUMS: held * (j.Request.Active.GPUs / wholeGPU), CoreMS: held * j.Request.Active.Cores}
 	if j.Ledger != want {
 		return fmt.Errorf("job %d was charged %+v for %+v", j.ID, j.Ledger, want)
 	}
 	return nil
+}
+
+// leftBy returns when the last of the workers on the node of worker k left, 0 if that has not come or another k stands for the node.
+func (a *Attempt) leftBy(k int) Instant {
+	var last Instant
+	for i := range a.Workers {
+		switch o := &a.Workers[i]; {
+		case o.Node != a.Workers[k].Node:
+		case i < k || o.Ended == 0:
+			return 0
+		default:
+			last = max(last, o.Ended)
+		}
+	}
+	return last
 }
 
 // checkJob says whether a job is in the indexes where it belongs, and nowhere else.
@@ -179,9 +199,7 @@ func (s *State) checkHoldings(note func(error)) {
 			if !w.State.Final() {
 				want[at].workers = append(want[at].workers, heldWorker{j.ID, i})
 			}
-			if i == 0 && a.MasterPort != 0 {
-				want[at].ports = append(want[at].ports, a.MasterPort)
-			}
+			want[at].ports = append(want[at].ports, a.ports(i)...)
 		}
 	}
 	for i, n := range s.v.nodes {

@@ -26,7 +26,9 @@ type room struct {
 	memory      int64
 	residentMem int64
 	gpus        uint64 // free and healthy ones
+	workers     int32  // that hold some of it
 	up          bool
+	whole       bool // they have the node for themselves
 }
 
 // newGrid returns a grid with nothing taken. Inventories must be within the limits that RegisterNode enforces.
@@ -71,9 +73,9 @@ func (g *Grid) fillBuckets() {
 	}
 }
 
-// sort puts node i into its bucket, or takes it out. Nodes that are not up are in none.
+// sort puts node i into its bucket, or takes it out. Nodes that are not up, or that somebody has for himself, are in none.
 func (g *Grid) sort(i int, in bool) {
-	if !g.room[i].up {
+	if !g.room[i].up || g.room[i].whole {
 		return
 	}
 	word := bits.OnesCount64(g.room[i].gpus)*g.words + i/64
@@ -128,7 +130,13 @@ func (g *Grid) Capacity(i int) Vector { return capacity(g.nodes[i]) }
 
 func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*wholeGPU) }
 
-// Bucket returns the nodes that are up and have exactly n free GPUs: bit i of the words is set for the node at position i. It is nil if
+// Workers returns how many workers hold room on a node.
+func (g *Grid) Workers(i int) int { return int(g.room[i].workers) }
+
+// Whole reports whether the workers on a node have it for themselves.
+func (g *Grid) Whole(i int) bool { return g.room[i].whole }
+
+// Bucket returns the nodes that may get work and have exactly n free GPUs: bit i of the words is set for the node at position i. It is nil if
 // no node has as many GPUs. The caller must not change it, and it changes as room is taken and given back.
 func (g *Grid) Bucket(n int) []uint64 {
 	if n < 0 || n >= g.Buckets() {
@@ -163,12 +171,18 @@ func (g *Grid) Obstacle(node int, r Request, gpus []int) ReasonCode {
 		return ReasonNodeDown
 	case !rm.up:
 		return ReasonNotAvail
-	case !rm.holds(r, Vector{}) || !rm.offers(gpus):
+	case rm.whole || r.Exclusive && rm.workers > 0 || !rm.holds(r, Vector{}) || !rm.offers(gpus):
 		return ReasonResources
-	case len(g.claims) > 0 && !rm.holds(r, g.claims[node]):
+	case len(g.claims) > 0 && (!rm.holds(r, g.claims[node]) || r.Exclusive && g.claims[node] != Vector{}):
 		return ReasonReservation
 	}
 	return ReasonNone
+}
+
+// joins reports whether a further worker fits on a node that its part of a gang has for itself.
+func (g *Grid) joins(node int, r Request, gpus []int) bool {
+	rm := &g.room[node]
+	return rm.whole && rm.holds(r, Vector{}) && rm.offers(gpus)
 }
 
 // holds reports whether a request fits beside what is claimed.
@@ -221,6 +235,8 @@ func (g *Grid) change(node int, r Request, sign int64, gpus uint64) {
 	rm.residentMem += sign * int64(r.Resident.Memory)
 	rm.residentGPU += int32(sign * r.Resident.GPUs)
 	rm.gpus = gpus
+	rm.workers -= int32(sign)
+	rm.whole = rm.workers > 0 && (rm.whole || r.Exclusive)
 	g.sort(node, true)
 }
 

@@ -110,11 +110,7 @@ func checkpointCode(spec *jobspec.Job) int {
 func (s *State) end(j *Job, a *Attempt) {
 	o := judge(j, a)
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
-	if a.MasterPort != 0 {
-		_, i := s.v.Node(a.Workers[0].Node)
-		h := s.ownHolding(i)
-		h.ports = slices.DeleteFunc(h.ports, func(p int) bool { return p == a.MasterPort })
-	}
+	s.freePorts(a)
 	j.ExitCode, j.Signal = o.code, o.signal
 	s.emitJob(EventEnded, j, o.cause)
 	s.settle(j, a, o)

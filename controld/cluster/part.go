@@ -133,7 +133,7 @@ func (v Vector) times(n int64) Vector {
 }
 
 // Charged returns what a worker is charged for while it holds its room: what it asked for or, of workers that have their node for
-// themselves, the whole node, charged to the one that leaves it last.
+// themselves, the whole node, which is charged to one of them until the last has left.
 func (j *Job) Charged(a *Attempt, worker int) Vector {
 	w := &a.Workers[worker]
 	if w.Whole == (Vector{}) {
@@ -141,22 +141,11 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 	}
 	for i := range a.Workers {
 		o := &a.Workers[i]
-		if i != worker && o.Node == w.Node && o.outlasts(w) {
+		if i != worker && o.Node == w.Node && o.Ended == 0 && (w.Ended != 0 || i < worker) {
 			return Vector{}
 		}
 	}
 	return w.Whole
-}
-
-// outlasts reports whether o is charged for the node that it shares with w: of two that hold it still, or that left together, the later one.
-func (o *Worker) outlasts(w *Worker) bool {
-	switch {
-	case (o.Ended == 0) != (w.Ended == 0):
-		return o.Ended == 0
-	case o.Ended != w.Ended:
-		return o.Ended > w.Ended
-	}
-	return o.Index > w.Index
 }
 
 // placing is what follows from a job's spec for where it may run. Jobs made from one another share it; it never changes.

@@ -85,60 +85,10 @@ func (s *State) start(c *StartJob) error {
 	if err != nil {
 		return err
 	}
-	if err := s.occupy(j, c.Places, at); err != nil {
+	if err := s.occupy(j, c, at); err != nil {
 		return err
 	}
 	s.begin(j, c, at)
-	return nil
-}
-
-// locate returns the positions of a start's places if these and the port are what the job asks for.
-func (s *State) locate(j *Job, c *StartJob) ([]int, error) {
-	if len(c.Places) != j.Workers {
-		return nil, fmt.Errorf("%d places for %d workers: %w", len(c.Places), j.Workers, ErrWrongPlaces)
-	}
-	at, on := make([]int, len(c.Places)), map[int]int{}
-	for i, p := range c.Places {
-		_, n := s.v.Node(p.Node)
-		if n < 0 {
-			return nil, fmt.Errorf("node %s: %w", p.Node, ErrNoNode)
-		}
-		if on[n]++; on[n] > PerNode(j) || int64(len(p.GPUs))*wholeGPU != j.Request.Active.GPUs {
-			return nil, fmt.Errorf("node %s: %w", p.Node, ErrWrongPlaces)
-		}
-		at[i] = n
-	}
-	return at, s.checkPort(c, at[0])
-}
-
-// checkPort accepts port 0 where it takes none: for a single worker, or if the node has no range.
-func (s *State) checkPort(c *StartJob, at int) error {
-	n := s.v.nodes[at]
-	if c.Port == 0 && (len(c.Places) == 1 || n.PortMin == 0) {
-		return nil
-	}
-	h, _ := s.v.holdings.get(int64(at))
-	if _, used := slices.BinarySearch(h.ports, c.Port); used || c.Port < max(1, n.PortMin) || c.Port > n.PortMax {
-		return fmt.Errorf("port %d of node %s: %w", c.Port, n.Name, ErrPort)
-	}
-	return nil
-}
-
-// occupy takes the room of all places, or none if they do not all fit together.
-func (s *State) occupy(j *Job, places []Place, at []int) error {
-	g := s.ownGrid()
-	s.v.Waive(g, j.ID)
-	defer s.v.Reclaim(g, j.ID)
-	for i, p := range places {
-		gpus := orNone(p.GPUs)
-		if why := Fits(g, at[i], j.Request, gpus); why != nil {
-			for k := range i {
-				g.Give(at[k], j.Request, places[k].GPUs)
-			}
-			return &FitError{Job: j.ID, Reason: *why}
-		}
-		g.Take(at[i], j.Request, gpus)
-	}
 	return nil
 }
 
@@ -148,15 +98,12 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	next.Attempt++
 	a := Attempt{N: next.Attempt, Assigned: s.now(), MasterPort: c.Port, Released: j.Workers == 1, Workers: make([]Worker, len(c.Places))}
 	for i, p := range c.Places {
-		a.Workers[i] = Worker{Index: i, Place: p, State: WorkerAssigned}
+		a.Workers[i] = Worker{Index: i, Place: p, State: WorkerAssigned, Whole: s.wholeOf(j.RequestOf(i), at[i])}
 		h := s.ownHolding(at[i])
 		w := heldWorker{j.ID, i}
 		k, _ := slices.BinarySearchFunc(h.workers, w, heldWorker.compare)
 		h.workers = slices.Insert(h.workers, k, w)
-		if i == 0 && c.Port != 0 {
-			k, _ := slices.BinarySearch(h.ports, c.Port)
-			h.ports = slices.Insert(h.ports, k, c.Port)
-		}
+		h.holdPorts(a.ports(i))
 	}
 	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
 	next.Attempts = append(slices.Clip(slices.Clone(kept)), a)

@@ -36,10 +36,7 @@ func (s *State) loadAttempt(j *Job, a *Attempt) error {
 		if !w.State.Final() {
 			h.workers = append(h.workers, heldWorker{j.ID, i})
 		}
-		if i == 0 && a.MasterPort != 0 {
-			k, _ := slices.BinarySearch(h.ports, a.MasterPort)
-			h.ports = slices.Insert(h.ports, k, a.MasterPort)
-		}
+		h.holdPorts(a.ports(i))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -186,4 +187,23 @@ func (s *State) resite(i int, old *Node) {
 // sameFacts reports whether conditions cannot tell two inventories of a node apart.
 func sameFacts(a, b *Node) bool {
 	return a.BootID == b.BootID && a.Cores == b.Cores && a.Memory == b.Memory && slices.Equal(a.GPUs, b.GPUs) && maps.Equal(a.Labels, b.Labels)
+}
+
+// checkSites says whether the state knows what waiting jobs say of nodes, and has it right.
+func (s *State) checkSites(note func(error)) {
+	for g := range s.v.groups.values() {
+		for part := range g.Key.Shape.Each {
+			for _, text := range []string{part.Where, part.Prefer} {
+				if text != "" && s.v.sites[text] == nil {
+					note(fmt.Errorf("the nodes of a group are not known: %q", text))
+				}
+			}
+		}
+	}
+	for text, known := range s.v.sites {
+		want := newSite(text, s.v.nodes)
+		if !slices.EqualFunc(known.levels, want.levels, func(a, b Level) bool { return a.Score == b.Score && slices.Equal(a.Nodes, b.Nodes) }) {
+			note(fmt.Errorf("the nodes of %q are %v, made anew %v", text, known.levels, want.levels))
+		}
+	}
 }

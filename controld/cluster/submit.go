@@ -97,8 +97,7 @@ func (s *State) draft(owner Identity, spec *jobspec.Job) (*Job, error) {
 	j := &Job{
 		Owner: owner, Account: cmp.Or(spec.Account, defaultAccount), Queue: name,
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: defaultPriority,
-		Spec: spec, Workers: max(1, spec.Groups[0].Count), Request: RequestOf(spec.Groups[0].Tasks[0].Resources),
-		State: Pending, Submitted: s.now(), Eligible: s.v.at,
+		Spec: spec, State: Pending, Submitted: s.now(), Eligible: s.v.at,
 	}
 	if spec.Priority != nil {
 		j.Priority = *spec.Priority
@@ -107,6 +106,7 @@ func (s *State) draft(owner Identity, spec *jobspec.Job) (*Job, error) {
 		j.Hold, j.Reason = HeldByUser, Reason{Code: ReasonHeldUser}
 	}
 	j.Limit = timeLimit(spec, j.Class, &q)
+	j.layOut()
 	return j, checkQueue(j, name, &q)
 }
 
@@ -141,7 +141,7 @@ func checkQueue(j *Job, name string, q *Queue) error {
 		}
 	}
 	if q.TEMaxGPUs > 0 {
-		gpus := int64(j.Workers) * j.Request.Active.GPUs / wholeGPU
+		gpus := j.Total().GPUs / wholeGPU
 		return limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
 	}
 	return nil

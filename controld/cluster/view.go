@@ -33,7 +33,7 @@ type View struct {
 	finished table[*Job] // by Seq
 	groups   table[*Group]
 	sites    map[string]*site // what waiting jobs say of nodes, by Where and Prefer
-	holdings table[*holding] // by position of the node
+	holdings table[*holding]  // by position of the node
 	grid     *Grid
 	events   []Event
 }

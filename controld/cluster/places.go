@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// locate returns the positions of a start's places if these and the ports are what the job asks for.
+func (s *State) locate(j *Job, c *StartJob) ([]int, error) {
+	if len(c.Places) != j.Workers {
+		return nil, fmt.Errorf("%d places for %d workers: %w", len(c.Places), j.Workers, ErrWrongPlaces)
+	}
+	at, on := make([]int, len(c.Places)), map[[2]int]int{}
+	shapes := append([]Shape{ShapeOf(j)}, MoreParts(j)...)
+	for i, p := range c.Places {
+		_, n := s.v.Node(p.Node)
+		if n < 0 {
+			return nil, fmt.Errorf("node %s: %w", p.Node, ErrNoNode)
+		}
+		part, _ := j.PartOf(i)
+		shape := &shapes[part]
+		if on[[2]int{part, n}]++; on[[2]int{part, n}] > shape.PerNode || int64(len(p.GPUs))*wholeGPU != shape.Request.Active.GPUs {
+			return nil, fmt.Errorf("node %s: %w", p.Node, ErrWrongPlaces)
+		}
+		if shape.Where != "" && s.v.Eligible(shape.Where)[n/64]&(1<<(n%64)) == 0 {
+			return nil, fmt.Errorf("node %s does not meet the job's constraints: %w", p.Node, ErrWrongPlaces)
+		}
+		at[i] = n
+	}
+	return at, s.checkPorts(j, c, at)
+}
+
+// checkPorts accepts no port where there is none to give: for a single worker, and on nodes without a range. The workers of a gang of
+// several groups have one each, besides the one at which the gang meets.
+func (s *State) checkPorts(j *Job, c *StartJob, at []int) error {
+	if err := s.checkPort(c.Port, at[0], len(c.Places) == 1); err != nil {
+		return err
+	}
+	taken := map[[2]int]bool{{at[0], c.Port}: true}
+	for i, p := range c.Places {
+		if len(j.Parts) == 0 {
+			if p.Port != 0 {
+				return fmt.Errorf("port %d for worker %d: %w", p.Port, i, ErrPort)
+			}
+			continue
+		}
+		if err := s.checkPort(p.Port, at[i], false); err != nil {
+			return err
+		}
+		key := [2]int{at[i], p.Port}
+		if p.Port != 0 && taken[key] {
+			return fmt.Errorf("port %d of node %s twice: %w", p.Port, p.Node, ErrPort)
+		}
+		taken[key] = true
+	}
+	return nil
+}
+
+func (s *State) checkPort(port, at int, needless bool) error {
+	n := s.v.nodes[at]
+	if port == 0 && (needless || n.PortMin == 0) {
+		return nil
+	}
+	h, _ := s.v.holdings.get(int64(at))
+	if _, used := slices.BinarySearch(h.ports, port); used || port < max(1, n.PortMin) || port > n.PortMax {
+		return fmt.Errorf("port %d of node %s: %w", port, n.Name, ErrPort)
+	}
+	return nil
+}
+
+// occupy takes the room of all places, or none if they do not all fit together.
+func (s *State) occupy(j *Job, c *StartJob, at []int) error {
+	g := s.ownGrid()
+	s.v.Waive(g, c.Job)
+	defer s.v.Reclaim(g, c.Job)
+	for i, p := range c.Places {
+		r, gpus := j.RequestOf(i), orNone(p.GPUs)
+		why := Fits(g, at[i], r, gpus)
+		if why != nil && r.Exclusive && j.shares(at, i) && g.joins(at[i], r, gpus) {
+			why = nil
+		}
+		if why != nil {
+			for k := range i {
+				g.Give(at[k], j.RequestOf(k), c.Places[k].GPUs)
+			}
+			return &FitError{Job: j.ID, Reason: *why}
+		}
+		g.Take(at[i], r, gpus)
+	}
+	return nil
+}
+
+// shares reports whether an earlier worker of the same part is on the node of a worker.
+func (j *Job) shares(at []int, worker int) bool {
+	part, number := j.PartOf(worker)
+	for k := worker - number; k < worker; k++ {
+		if other, _ := j.PartOf(k); other == part && at[k] == at[worker] {
+			return true
+		}
+	}
+	return false
+}
+
+// ports returns those that a worker of an attempt holds on its node.
+func (a *Attempt) ports(worker int) []int {
+	var ports []int
+	if worker == 0 && a.MasterPort != 0 {
+		ports = append(ports, a.MasterPort)
+	}
+	if p := a.Workers[worker].Port; p != 0 {
+		ports = append(ports, p)
+	}
+	return ports
+}
+
+// holdPorts notes ports as held on a node.
+func (h *holding) holdPorts(ports []int) {
+	for _, port := range ports {
+		k, _ := slices.BinarySearch(h.ports, port)
+		h.ports = slices.Insert(h.ports, k, port)
+	}
+}
+
+// freePorts gives back the ports of an attempt that has ended.
+func (s *State) freePorts(a *Attempt) {
+	for i := range a.Workers {
+		ports := a.ports(i)
+		if len(ports) == 0 {
+			continue
+		}
+		_, at := s.v.Node(a.Workers[i].Node)
+		h := s.ownHolding(at)
+		h.ports = slices.DeleteFunc(h.ports, func(p int) bool { return slices.Contains(ports, p) })
+	}
+}
+
+// wholeOf returns all that a node has, for the workers that have it for themselves and are charged for it.
+func (s *State) wholeOf(r Request, at int) Vector {
+	if !r.Exclusive {
+		return Vector{}
+	}
+	return capacity(s.v.nodes[at])
+}
