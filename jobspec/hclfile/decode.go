@@ -95,6 +95,10 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 		}
 		return nil
 	}
+	if b.Type == dynamicBlock {
+		r.add(b.DefRange(), CodeForm, "write the block out", "dynamic cannot stand here")
+		return nil
+	}
 	r.add(b.DefRange(), CodeUnknownName, didYouMean(b.Type, append(schema.names(), dynamicBlock), ""), "there is no block %q here", b.Type)
 	return nil
 }

@@ -54,15 +54,15 @@ type current struct {
 
 // deferredOutside reports a reference where it has no value.
 func (r *reader) deferredOutside(full string, t hcl.Traversal) {
-	allowed := deferredNames(r.schema, map[*Block]bool{})
+	allowed := deferredNames(r.schema, false, map[*Block]bool{})
 	hint, old := notSupported[full]
 	if !old && strings.HasPrefix(full, "array.") {
 		hint, old = notSupported["array.index"], true
 	}
 	switch {
 	case !template.Known(full):
-		r.add(t.SourceRange(), CodeReference, didYouMean(full, template.Names(), "there are "+strings.Join(template.Names(), ", ")+" and array.PARAMETER"),
-			"there is no %q here", full)
+		hint = "there are " + strings.Join(template.Names(), ", ") + " and array.PARAMETER"
+		r.add(t.SourceRange(), CodeReference, didYouMean(full, template.Names(), hint), "there is no %q here", full)
 	case len(allowed) == 0 && old:
 		r.add(t.SourceRange(), CodeDeferred, hint, "%s is not supported yet", full)
 	case r.now.deferred:
@@ -74,15 +74,15 @@ func (r *reader) deferredOutside(full string, t hcl.Traversal) {
 	}
 }
 
-// deferredNames lists the attributes that may hold references.
-func deferredNames(b *Block, seen map[*Block]bool) []string {
+// deferredNames lists the attributes that may hold references; inScope says that a block around b notes when they do.
+func deferredNames(b *Block, inScope bool, seen map[*Block]bool) []string {
 	if seen[b] {
 		return nil
 	}
 	seen[b] = true
 	var names []string
 	for i := range b.Attrs {
-		if b.Attrs[i].Deferred {
+		if b.Attrs[i].Deferred && inScope {
 			names = append(names, b.Attrs[i].Name)
 		}
 	}
@@ -91,10 +91,11 @@ func deferredNames(b *Block, seen map[*Block]bool) []string {
 		if inner == nil {
 			continue
 		}
-		if inner.Deferred {
+		within := inScope || b.Blocks[i].Template != nil
+		if inner.Deferred && within {
 			names = append(names, b.Blocks[i].Name)
 		}
-		names = append(names, deferredNames(inner, seen)...)
+		names = append(names, deferredNames(inner, within, seen)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -134,7 +135,7 @@ func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 func (r *reader) attrValue(expr hclsyntax.Expression) (cty.Value, bool) {
 	if !r.now.deferred {
 		value, ok := r.eval(expr)
-		return r.reveal(value), ok
+		return r.reveal(value), ok && r.finite(expr, value)
 	}
 	if hasDeferred(expr) && !r.affordable(expr) {
 		return cty.DynamicVal, false
@@ -149,12 +150,22 @@ func (r *reader) attrValue(expr hclsyntax.Expression) (cty.Value, bool) {
 	return value, true
 }
 
+// finite refuses what a division by zero yields.
+func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
+	value, _ = value.Unmark()
+	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
+		return true
+	}
+	r.add(expr.Range(), CodeExpression, "", "%s: the number is infinite, as after a division by zero", r.now.name)
+	return false
+}
+
 // keep computes an expression and keeps the references in it.
 func (r *reader) keep(expr hclsyntax.Expression) (cty.Value, bool) {
 	if !hasDeferred(expr) {
 		value, ok := r.eval(expr)
 		value = r.reveal(value)
-		return value, ok && r.withoutMark(expr, value)
+		return value, ok && r.withoutMark(expr, value) && r.finite(expr, value)
 	}
 	switch x := expr.(type) {
 	case *hclsyntax.ScopeTraversalExpr:
@@ -263,7 +274,7 @@ func (r *reader) keepText(x *hclsyntax.TemplateExpr) (cty.Value, bool) {
 		}
 		text, err := primitiveText(value)
 		if err != nil {
-			r.add(part.Range(), CodeExpression, "", "a %s cannot be put into text", value.Type().FriendlyName())
+			r.add(part.Range(), CodeExpression, "", "%s cannot be put into text", describe(value))
 			ok = false
 		}
 		b.WriteString(text)

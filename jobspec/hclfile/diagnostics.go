@@ -1,14 +1,11 @@
 package hclfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -60,6 +57,7 @@ type Diagnostic struct {
 	Line  string `json:"source,omitempty"` // the line of Start
 
 	start, end int // UTF-16 units in front of Start and End in their lines
+	shift      int // how many characters of the line are left out in front of Line
 }
 
 // Diagnostics are all that is wrong with a file, in its order. They are an error when there are any.
@@ -130,34 +128,6 @@ func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	return err
 }
 
-// underline puts carets below the part of the line that is meant; tabs stay tabs so that it lines up.
-func (d Diagnostic) underline() string {
-	var b strings.Builder
-	column := 1
-	for _, r := range d.Line {
-		if column >= d.Start.Column {
-			break
-		}
-		if r == '\t' {
-			b.WriteByte('\t')
-		} else {
-			b.WriteByte(' ')
-		}
-		column++
-	}
-	width := 1
-	if d.End.Line == d.Start.Line {
-		width = max(1, d.End.Column-d.Start.Column)
-	} else if d.End.Line > d.Start.Line {
-		width = max(1, utf8.RuneCountInString(d.Line)-d.Start.Column+1)
-	}
-	b.WriteString(strings.Repeat("^", width))
-	return b.String()
-}
-
-// maxLineShown bounds a source line in a diagnostic; a longer one is left out.
-const maxLineShown = 160
-
 // maxDiagnostics bounds how many are kept for one file: behind that, nobody reads.
 const maxDiagnostics = 50
 
@@ -176,27 +146,20 @@ func (r *reader) once(at hcl.Range, code, hint, format string, args ...any) {
 }
 
 func (r *reader) diagnostic(at hcl.Range, code, hint, text string) Diagnostic {
-	d := Diagnostic{
-		Code: code, File: at.Filename, Text: r.withoutSecrets(text), Hint: r.withoutSecrets(hint), Line: r.lineShown(at),
-		Start: Pos{at.Start.Line, at.Start.Column}, End: Pos{at.End.Line, at.End.Column},
-	}
 	src := r.sources[at.Filename]
+	if src != nil && IsJSON(at.Filename, src) {
+		at.Start, at.End = jsonPlace(src, at.Start), jsonPlace(src, at.End)
+	}
+	d := Diagnostic{
+		Code: code, File: at.Filename, Text: r.withoutSecrets(text), Hint: r.withoutSecrets(hint),
+		Start: Pos{Line: at.Start.Line}, End: Pos{Line: at.End.Line},
+	}
 	d.Start.Column, d.start = columns(src, at.Start)
 	d.End.Column, d.end = columns(src, at.End)
+	if src != nil && !r.isHidden(at) {
+		d.Line, d.shift = excerpt(lineAt(src, at.Start.Byte), d.Start.Column)
+	}
 	return d
-}
-
-// columns counts the characters and the UTF-16 units in front of a place. The parser counts what is seen as one character, which the
-// caret line and editors do not.
-func columns(src []byte, at hcl.Pos) (column, utf16Units int) {
-	if at.Line == 0 || at.Byte > len(src) || src == nil {
-		return at.Column, max(0, at.Column-1)
-	}
-	before := src[bytes.LastIndexByte(src[:at.Byte], '\n')+1 : at.Byte]
-	for _, r := range string(before) {
-		utf16Units += max(1, utf16.RuneLen(r))
-	}
-	return utf8.RuneCount(before) + 1, utf16Units
 }
 
 // addHCL takes over what the parser or the evaluator found.
@@ -215,26 +178,6 @@ func (r *reader) addHCL(code, hint string, found hcl.Diagnostics) {
 		}
 		r.add(at, code, hint, "%s", strings.Join(strings.Fields(strings.TrimSuffix(text, ".")), " "))
 	}
-}
-
-// lineAt returns the line of src that holds the byte at offset, without its end.
-func lineAt(src []byte, offset int) string {
-	if offset > len(src) || len(src) == 0 {
-		return ""
-	}
-	start := offset
-	for start > 0 && src[start-1] != '\n' {
-		start--
-	}
-	end := offset
-	for end < len(src) && src[end] != '\n' {
-		end++
-	}
-	line := strings.TrimSuffix(string(src[start:end]), "\r")
-	if len(line) > maxLineShown || !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }) {
-		return ""
-	}
-	return line
 }
 
 // inOrder sorts by place, keeps the first of what says the same twice, and keeps files together.

@@ -141,7 +141,7 @@ func (r *reader) elements(b *hclsyntax.Block) []cty.Value {
 	if plain.IsNull() || !plain.CanIterateElements() {
 		found := "null"
 		if !plain.IsNull() {
-			found = "a " + plain.Type().FriendlyName()
+			found = article(plain.Type().FriendlyName())
 		}
 		r.add(a.Expr.Range(), CodeDynamic, "write a list, set or map", "for_each: nothing can be made for each of %s", found)
 		return nil

@@ -175,7 +175,7 @@ func fullName(t hcl.Traversal) string {
 
 func (r *reader) unknownReference(root string, t hcl.Traversal) {
 	full := fullName(t)
-	if len(t) > 1 && isDeferredRoot(root) {
+	if isDeferredRoot(root) && (len(t) > 1 || len(deferredNames(r.schema, false, map[*Block]bool{})) > 0) {
 		r.deferredOutside(full, t)
 		return
 	}
@@ -194,6 +194,9 @@ func (r *reader) unknownReference(root string, t hcl.Traversal) {
 // rootNames are what a reference may begin with here.
 func (r *reader) rootNames() []string {
 	names := []string{"var", "local"}
+	if len(deferredNames(r.schema, false, map[*Block]bool{})) > 0 {
+		names = append(names, deferredRoots...)
+	}
 	for _, i := range r.iterators {
 		names = append(names, i.name)
 	}

@@ -116,14 +116,14 @@ func (r *reader) givenVariable(name string, typ variableType, given *givenValue)
 	case err == nil && !converted.IsNull():
 		return converted
 	case r.sensitive[name]:
-		r.add(given.place, CodeVariableValue, "", "variable %q is a %s, which the value that was given is not; it is sensitive, so it is not shown",
-			name, typ.FriendlyName())
+		r.add(given.place, CodeVariableValue, "", "variable %q is %s, which the value that was given is not; it is sensitive, so it is not shown",
+			name, article(typ.FriendlyName()))
 	case given.expr == nil && typ.IsPrimitiveType():
-		r.add(given.place, CodeVariableValue, "", "variable %q is a %s, which %q is not", name, typ.FriendlyName(), shorten(given.text))
+		r.add(given.place, CodeVariableValue, "", "variable %q is %s, which %q is not", name, article(typ.FriendlyName()), shorten(given.text))
 	case err != nil:
-		r.add(given.place, CodeVariableValue, "", "variable %q is a %s: %v", name, typ.FriendlyName(), err)
+		r.add(given.place, CodeVariableValue, "", "variable %q is %s: %v", name, article(typ.FriendlyName()), err)
 	default:
-		r.add(given.place, CodeVariableValue, "leave it out", "variable %q is a %s, which null is not", name, typ.FriendlyName())
+		r.add(given.place, CodeVariableValue, "leave it out", "variable %q is %s, which null is not", name, article(typ.FriendlyName()))
 	}
 	return cty.DynamicVal
 }

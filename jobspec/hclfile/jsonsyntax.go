@@ -33,6 +33,7 @@ func (r *reader) parseJSON(name string, src []byte, schema *Block, literal bool)
 	}
 	root, found := json.ParseExpression(src, name)
 	if found.HasErrors() {
+		r.hideUnread(name, src)
 		r.addHCL(CodeSyntax, "", found)
 		return nil
 	}
@@ -215,6 +216,9 @@ func (j *jsonReader) labelled(known *Nested, schema *Block, kind hcl.Range, pair
 	}
 	var made []*hclsyntax.Block
 	for _, body := range bodies {
+		if isNull(body) {
+			continue
+		}
 		made = append(made, j.block(known.Name, pair.Key, kind, body, content))
 	}
 	return made

@@ -4,6 +4,7 @@ package hclfile
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -123,9 +124,7 @@ func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hcl
 	}
 	file, found := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	if found.HasErrors() {
-		if bytes.Contains(src, []byte("sensitive")) || len(r.sensitive) > 0 {
-			delete(r.sources, name) // what is sensitive in a file that cannot be read is not known, so no line of it is shown
-		}
+		r.hideUnread(name, src)
 		r.addHCL(CodeSyntax, syntaxHint(found), found)
 		return nil
 	}
@@ -154,10 +153,14 @@ func (r *reader) readable(name string, src []byte) bool {
 	if valid && bytes.IndexByte(src, 0) < 0 {
 		return true
 	}
-	line, offset := 1, 0
+	line, offset, text := 1, 0, "the file has a NUL byte"
 	for offset < len(src) {
 		c, size := utf8.DecodeRune(src[offset:])
-		if c == 0 || c == utf8.RuneError && size == 1 {
+		if c == utf8.RuneError && size == 1 {
+			text = fmt.Sprintf("the file is not UTF-8 text: byte 0x%02x", src[offset])
+			break
+		}
+		if c == 0 {
 			break
 		}
 		if c == '\n' {
@@ -168,7 +171,7 @@ func (r *reader) readable(name string, src []byte) bool {
 	column := utf8.RuneCount(src[bytes.LastIndexByte(src[:offset], '\n')+1:offset]) + 1
 	start.Start = hcl.Pos{Line: line, Column: column, Byte: offset}
 	start.End = start.Start
-	r.add(start, CodeEncoding, "save the file as UTF-8 text", "the file is not UTF-8 text")
+	r.add(start, CodeEncoding, "save the file as UTF-8 text", "%s", text)
 	return false
 }
 

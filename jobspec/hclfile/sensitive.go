@@ -1,6 +1,7 @@
 package hclfile
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -65,16 +66,12 @@ func (r *reader) withoutSecrets(text string) string {
 	return text
 }
 
-// lineShown is the source line of a place, or nothing when something sensitive is written in it.
-func (r *reader) lineShown(at hcl.Range) string {
+// isHidden reports whether the line of a place is not shown because something sensitive is written in it.
+func (r *reader) isHidden(at hcl.Range) bool {
 	line := lineAt(r.sources[at.Filename], at.Start.Byte)
-	hidden := slices.ContainsFunc(r.secret.places, func(p hcl.Range) bool {
+	return r.withoutSecrets(line) != line || slices.ContainsFunc(r.secret.places, func(p hcl.Range) bool {
 		return p.Filename == at.Filename && p.Start.Line <= at.Start.Line && at.Start.Line <= p.End.Line
 	})
-	if hidden || r.withoutSecrets(line) != line {
-		return ""
-	}
-	return line
 }
 
 // isSecret reports whether something sensitive is in the value at a path of the target, or in what it is part of.
@@ -117,5 +114,30 @@ func (r *reader) findSensitive(name string, b *hclsyntax.Block) {
 	}
 	if !ok || lit.Val.Type() != cty.Bool {
 		r.add(a.Expr.Range(), CodeType, "write true or false, without quotes", "sensitive must be true or false")
+	}
+}
+
+// hideUnread keeps what may be sensitive in a file that does not parse out of diagnostics: the lines of its variables if any of them is
+// sensitive, and all lines of a file of values for such variables.
+func (r *reader) hideUnread(name string, src []byte) {
+	if name != r.name && len(r.sensitive) > 0 {
+		delete(r.sources, name)
+	}
+	if name != r.name || !bytes.Contains(src, []byte("sensitive")) {
+		return
+	}
+	inVariable, number := IsJSON(name, src), 0
+	for line := range bytes.Lines(src) {
+		number++
+		word, _, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
+		switch string(word) {
+		case "variable":
+			inVariable = true
+		case "locals", "job":
+			inVariable = false
+		}
+		if at := (hcl.Pos{Line: number}); inVariable {
+			r.hide(hcl.Range{Filename: name, Start: at, End: at})
+		}
 	}
 }

@@ -36,7 +36,15 @@ func describe(v cty.Value) string {
 	if v.Type() == cty.Number {
 		return "the number " + shorten(asText(v))
 	}
-	return "a " + v.Type().FriendlyName()
+	return article(v.Type().FriendlyName())
+}
+
+// article puts "a" or "an" before a word.
+func article(word string) string {
+	if word != "" && strings.ContainsRune("aeiou", rune(word[0])) {
+		return "an " + word
+	}
+	return "a " + word
 }
 
 func shorten(text string) string {
@@ -147,11 +155,11 @@ func elementError(key string, err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	text := bad.text
-	if text == "" {
-		text = "is " + bad.found
+	text := shorten(key) + ": " + bad.text
+	if bad.text == "" {
+		text = shorten(key) + " is " + bad.found
 	}
-	return &valueError{code: bad.code, text: fmt.Sprintf("%s: %s", shorten(key), text), hint: bad.hint}
+	return &valueError{code: bad.code, text: text, hint: bad.hint}
 }
 
 func storeBool(field *bool, value cty.Value) error {

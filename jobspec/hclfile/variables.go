@@ -127,7 +127,7 @@ func (r *reader) variable(name string, b *hclsyntax.Block, given *givenValue) ct
 	}
 	converted, err := typ.convert(value)
 	if err != nil {
-		r.add(a.Expr.Range(), CodeVariableValue, "", "the default of variable %q is not a %s: %v", name, typ.FriendlyName(), r.reason(name, err))
+		r.add(a.Expr.Range(), CodeVariableValue, "", "the default of variable %q is not %s: %v", name, article(typ.FriendlyName()), r.reason(name, err))
 		return cty.DynamicVal
 	}
 	return converted

@@ -1,0 +1,68 @@
+package hclfile
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// ErrFormat is returned by [Format] when the formatted text would not say the same as before, which is a mistake in it.
+var ErrFormat = errors.New("the file cannot be formatted without changing its meaning")
+
+// Format returns a file in HCL with the usual spaces and indentation. Only white space between words changes: comments, heredocs and the
+// order stay, and what is formatted already stays as it is. A file that does not parse is refused with [Diagnostics], one in JSON as
+// well.
+func Format(name string, src []byte) ([]byte, error) {
+	if IsJSON(name, src) {
+		return nil, Diagnostics{{Code: CodeUnsupported, File: name, Text: "a file in JSON is not formatted", Hint: "use a formatter for JSON, such as jq ."}}
+	}
+	r := &reader{name: name, src: src, sources: map[string][]byte{}}
+	if r.parse(name, src, &Block{}, false) == nil {
+		return nil, r.diags.inOrder()
+	}
+	src = r.sources[name] // without a byte order mark
+	text := hclwrite.Format(src)
+	for range maxFormat {
+		again := hclwrite.Format(text)
+		if bytes.Equal(again, text) {
+			break
+		}
+		text = again
+	}
+	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
+		text = append(text, '\n')
+	}
+	if !sameWords(src, text) {
+		return nil, ErrFormat
+	}
+	return text, nil
+}
+
+// maxFormat bounds how often the formatter is run until it changes nothing more.
+const maxFormat = 8
+
+// sameWords reports whether two files differ in nothing but white space between words.
+func sameWords(a, b []byte) bool {
+	x, y := words(a), words(b)
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i].Type != y[i].Type || !bytes.Equal(x[i].Bytes, y[i].Bytes) {
+			return false
+		}
+	}
+	return true
+}
+
+// words are the tokens of a file, without the line end that the last line may lack.
+func words(src []byte) hclsyntax.Tokens {
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	for n := len(tokens); n > 1 && tokens[n-2].Type == hclsyntax.TokenNewline; n-- {
+		tokens = append(tokens[:n-2], tokens[n-1])
+	}
+	return tokens
+}

@@ -1,0 +1,4 @@
+job "a" {
+  count = 1
+  count = 2
+}

@@ -1,0 +1,3 @@
+# -var-file testdata/files/broken.rotavars
+variable "password" { sensitive = true }
+job "a" {}
