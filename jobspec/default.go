@@ -16,12 +16,24 @@ const (
 )
 
 // Default fills in what was not written and does not depend on the cluster. Queue, account, class and time limit stay as they are:
-// the queue decides them. Doing it twice changes nothing.
+// the queue decides them. A word that says what is so without it is taken out, which keeps records small. Doing it twice changes
+// nothing.
 func (j *Job) Default() {
 	fill(&j.Priority, DefaultPriority)
-	if j.Restart != nil {
-		j.Restart = j.Restart.withDefaults()
+	j.Restart = j.Restart.withDefaults()
+	drop(&j.GangScope, ScopeGroup)
+	if len(j.Groups) == 1 {
+		drop(&j.GangScope, ScopeJob)
 	}
+	drop(&j.OnDependencyFailure, "cancel")
+	for i := range j.Dependencies {
+		orElse(&j.Dependencies[i].Match, "all")
+	}
+	for i := range j.LogPolicies {
+		orElse(&j.LogPolicies[i].Stream, "both")
+	}
+	defaultConditions(j.Constraints, j.Affinities)
+	j.defaultArray()
 	if j.Checkpoint != nil {
 		c := *j.Checkpoint
 		orElse(&c.ExitCode, DefaultCheckpointExitCode)
@@ -39,10 +51,60 @@ func (g *Group) Default() {
 	orElse(&g.Count, 1)
 	orElse(&g.MaxWorkersPerNode, 1)
 	fill(&g.Gang, true)
+	drop(&g.Success, "all")
+	drop(&g.OnWorkerFailure, "restart_group")
+	g.Restart = g.Restart.withDefaults()
+	defaultConditions(g.Constraints, g.Affinities)
+	leader := g.leaderIndex()
 	for i := range g.Tasks {
 		g.Tasks[i].Default()
-		fill(&g.Tasks[i].Leader, i == 0)
+		fill(&g.Tasks[i].Leader, i == leader)
 	}
+}
+
+// leaderIndex is the place of the task that leads: the one that says so, else the first main task that does not say otherwise.
+func (g *Group) leaderIndex() int {
+	first := -1
+	for i := range g.Tasks {
+		switch t := &g.Tasks[i]; {
+		case t.Lifecycle != nil:
+		case t.Leader != nil && *t.Leader:
+			return i
+		case t.Leader == nil && first < 0:
+			first = i
+		}
+	}
+	return first
+}
+
+func defaultConditions(constraints []Constraint, affinities []Affinity) {
+	for i := range constraints {
+		constraints[i] = constraints[i].plain()
+	}
+	for i := range affinities {
+		affinities[i].Constraint = affinities[i].Constraint.plain()
+	}
+}
+
+// defaultArray fills in what the array does not say. What a rule to stop is to compare by is taken from the task that reports it.
+func (j *Job) defaultArray() {
+	if j.Array == nil {
+		return
+	}
+	a := *j.Array
+	orElse(&a.Order, "index")
+	fill(&a.MaxFailures, -1)
+	if a.Stop != nil {
+		s := *a.Stop
+		for _, t := range j.mainTasks() {
+			if t.Progress != nil && t.Progress.Metric == s.Metric {
+				orElse(&s.Goal, t.Progress.Goal)
+			}
+		}
+		orElse(&s.Goal, "min")
+		a.Stop = &s
+	}
+	j.Array = &a
 }
 
 // Default fills in what a task does not say, except Leader, which depends on its place in the group.
@@ -55,6 +117,9 @@ func (t *Task) Default() {
 	for i := range t.Mounts {
 		orElse(&t.Mounts[i].Type, "bind")
 	}
+	for i := range t.Secrets {
+		t.Secrets[i].File = t.Secrets[i].SecretFile()
+	}
 }
 
 // Default fills in what was not asked for: one core, 4 GiB a core, and half of the memory for /dev/shm and /tmp each.
@@ -63,9 +128,18 @@ func (r *Resources) Default() {
 	orElse(&r.Memory, Bytes(max(r.Cores, 1))*DefaultMemoryPerCore)
 	orElse(&r.Shm, r.Memory/2)
 	orElse(&r.Tmp, r.Memory/2)
+	drop(&r.RDMA, "none")
+	if r.GPU != nil {
+		g := *r.GPU
+		orElse(&g.Vendor, "nvidia")
+		r.GPU = &g
+	}
 }
 
 func (r *Restart) withDefaults() *Restart {
+	if r == nil {
+		return nil
+	}
 	d := *r
 	orElse(&d.Delay, DefaultRestartDelay)
 	orElse(&d.Backoff, "exponential")
@@ -130,6 +204,13 @@ func orElse[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
+	}
+}
+
+// drop takes a word out that says what is so without it.
+func drop(field *string, word string) {
+	if *field == word {
+		*field = ""
 	}
 }
 

@@ -65,6 +65,12 @@ type Job struct {
 	Features            []string     `json:"features,omitempty"` // node labels that must be set, by key
 }
 
+// Values of [Job.GangScope].
+const (
+	ScopeGroup = "group"
+	ScopeJob   = "job"
+)
+
 // Dependency makes a job wait for others. Jobs are named by id (123, or 123_4 for an array's element) or by name, which means the
 // owner's newest job of that name.
 type Dependency struct {

@@ -10,6 +10,8 @@ import (
 // Limits of a job. They keep one job's record small: every controller keeps it in memory and in the log.
 const (
 	MaxWorkers      = 4096
+	MaxGroups       = 64
+	MaxTasks        = 16 // of one group
 	MaxTags         = 32
 	MaxMetaKeys     = 64
 	MaxMetaBytes    = 4 << 10
@@ -64,30 +66,40 @@ func (c *checker) job(j *Job) {
 	c.env("export_env", j.ExportEnv)
 	c.absolute("workdir", j.Workdir)
 	c.absolute("submit_dir", j.SubmitDir)
-	c.restart(j.Restart)
+	c.times(j)
+	c.choice("gang_scope", j.GangScope, ScopeGroup, ScopeJob)
+	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
+	c.dependencies(j)
+	c.array(j.Array)
+	c.logPolicies(j.LogPolicies)
+	c.constraints("constraints", j.Constraints)
+	c.affinities("affinities", j.Affinities)
+	c.nodes(j)
+	c.restart("restart", j.Restart)
 	c.checkpoint(j.Checkpoint)
 	c.preemption(j.Preemption)
-	c.groups(j.Groups)
+	c.groups(j)
+	c.stopFeeds(j)
 }
 
-func (c *checker) restart(r *Restart) {
+func (c *checker) restart(where string, r *Restart) {
 	if r == nil {
 		return
 	}
-	c.between("restart.attempts", r.Attempts, 0, MaxAttempts)
-	c.duration("restart.delay", r.Delay)
-	c.choice("restart.backoff", r.Backoff, "exponential", "constant")
-	c.duration("restart.max_delay", r.MaxDelay)
-	c.duration("restart.window", r.Window)
+	c.between(where+".attempts", r.Attempts, 0, MaxAttempts)
+	c.duration(where+".delay", r.Delay)
+	c.choice(where+".backoff", r.Backoff, "exponential", "constant")
+	c.duration(where+".max_delay", r.MaxDelay)
+	c.duration(where+".window", r.Window)
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		c.add(CodeConflict, "restart.max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
+		c.add(CodeConflict, where+".max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
 	}
-	c.exitCodes("restart.retry_on_exit", r.RetryOnExit)
-	c.exitCodes("restart.no_retry_on_exit", r.NoRetryOnExit)
+	c.exitCodes(where+".retry_on_exit", r.RetryOnExit)
+	c.exitCodes(where+".no_retry_on_exit", r.NoRetryOnExit)
 	for i, code := range r.NoRetryOnExit {
 		for _, other := range r.RetryOnExit {
 			if code == other {
-				c.add(CodeConflict, at("restart.no_retry_on_exit", i), "leave it in one of the two lists",
+				c.add(CodeConflict, at(where+".no_retry_on_exit", i), "leave it in one of the two lists",
 					"exit code %d is in retry_on_exit as well", code)
 			}
 		}
@@ -118,44 +130,6 @@ func (c *checker) preemption(p *Preemption) {
 	}
 	c.signal("preemption.signal", p.Signal)
 	c.duration("preemption.grace_period", p.GracePeriod)
-}
-
-func (c *checker) groups(groups []Group) {
-	if len(groups) == 0 {
-		c.add(CodeRequired, "groups", `add a task: task "main" { command = [...] }`, "the job has nothing to run")
-	}
-	for i := range groups {
-		where := at("groups", i)
-		if i > 0 {
-			c.add(CodeUnsupported, where, "submit one job for each group", "several groups are not supported yet")
-		}
-		c.group(where, &groups[i])
-	}
-}
-
-func (c *checker) group(where string, g *Group) {
-	c.nameIfSet(where+".name", g.Name)
-	if g.Count != 0 {
-		c.between(where+".count", g.Count, 1, MaxWorkers)
-	}
-	if g.MaxWorkersPerNode != 0 {
-		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, MaxWorkers)
-	}
-	if g.Gang != nil && !*g.Gang && g.Count > 1 {
-		c.add(CodeUnsupported, where+".gang", "leave gang out, or submit single jobs",
-			"a group of several workers without gang is not supported yet")
-	}
-	c.meta(where+".meta", g.Meta)
-	if len(g.Tasks) == 0 {
-		c.add(CodeRequired, where+".tasks", `add a task: task "main" { command = [...] }`, "the group has nothing to run")
-	}
-	for i := range g.Tasks {
-		task := at(where+".tasks", i)
-		if i > 0 {
-			c.add(CodeUnsupported, task, "start the helpers from one script", "several tasks in a group are not supported yet")
-		}
-		c.task(task, &g.Tasks[i], len(g.Tasks) == 1)
-	}
 }
 
 // The rules below each look at one kind of value.

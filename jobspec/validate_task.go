@@ -1,9 +1,11 @@
 package jobspec
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -13,7 +15,7 @@ func (c *checker) task(where string, t *Task, only bool) {
 	c.image(where+".image", t.Image)
 	c.program(where, t)
 	c.nameIfSet(where+".user", t.User)
-	if t.Leader != nil && !*t.Leader && only {
+	if t.Leader != nil && !*t.Leader && t.Lifecycle == nil && only {
 		c.add(CodeConflict, where+".leader", "leave leader out", "the only task of a group is its leader")
 	}
 	c.signal(where+".kill_signal", t.KillSignal)
@@ -24,6 +26,9 @@ func (c *checker) task(where string, t *Task, only bool) {
 	c.progress(where+".progress", t.Progress)
 	c.launch(where+".launch", t)
 	c.resources(where+".resources", &t.Resources)
+	c.lifecycle(where+".lifecycle", t.Lifecycle)
+	c.secrets(where+".secrets", t)
+	c.ulimits(where+".ulimits", t.Ulimits)
 }
 
 func (c *checker) image(where, image string) {
@@ -99,7 +104,19 @@ func reservedTarget(target string) bool {
 	if target == "/" {
 		return true
 	}
-	for _, taken := range []string{"/proc", "/sys", "/dev", "/run/rota"} {
+	return within(target, "/proc", "/sys", "/dev", "/run/rota")
+}
+
+// reservedSecret reports whether a secret cannot be put there: what the container needs, but for the secrets' own directory.
+func reservedSecret(file string) bool {
+	target := path.Clean(file)
+	return reservedTarget(target) && !strings.HasPrefix(target, secretsDir)
+}
+
+const secretsDir = "/run/rota/secrets/"
+
+func within(target string, dirs ...string) bool {
+	for _, taken := range dirs {
 		if target == taken || strings.HasPrefix(target, taken+"/") {
 			return true
 		}
@@ -146,16 +163,26 @@ func (c *checker) progress(where string, p *Progress) {
 	if p == nil {
 		return
 	}
-	if p.File != "" {
-		c.add(CodeUnsupported, where+".file", "write progress to the file that $ROTA_PROGRESS_FILE names", "a progress file of your own is not supported yet")
+	c.text(where+".file", p.File)
+	if p.File != "" && p.Pattern != "" {
+		c.add(CodeProgress, where+".pattern", "keep one of them", "progress is read from a file and from the output at once")
 	}
-	if p.Pattern != "" {
-		c.add(CodeUnsupported, where+".pattern", "write progress to the file that $ROTA_PROGRESS_FILE names", "reading progress from the log is not supported yet")
-	}
+	c.progressPattern(where+".pattern", p)
 	c.choice(where+".goal", p.Goal, "min", "max")
 	c.atMost(where+".metric", len(p.Metric), 63, "bytes")
 	if p.Total < 0 {
 		c.add(CodeRange, where+".total", "", "%d is out of range: 1 or more", p.Total)
+	}
+}
+
+func (c *checker) progressPattern(where string, p *Progress) {
+	if p.Pattern == "" {
+		return
+	}
+	pattern, err := CompileProgress(p.Pattern)
+	c.report(where, err)
+	if err == nil && p.Metric != "" && !pattern.Has(p.Metric) {
+		c.add(CodeProgress, where, fmt.Sprintf(`write (?P<%s>\S+) where it is printed`, p.Metric), "the pattern has no group that is named %s, as the metric is", p.Metric)
 	}
 }
 
@@ -194,7 +221,7 @@ func (c *checker) processes(where string, t *Task) {
 	case (l.Type == "single" || l.Type == "") && (l.Nproc > 1 || l.NprocGPU):
 		c.add(CodeConflict, where+".nproc", `use type = "slurm", "per_gpu" or "torchrun"`, "launch type single starts one process")
 	case (l.NprocGPU || l.Type == "per_gpu") && t.Resources.GPUs == 0:
-		c.add(CodeConflict, where, "ask for GPUs in resources: gpus = 1", "one process per GPU was asked for, but no GPUs")
+		c.add(CodeNoGPUs, where, "ask for GPUs in resources: gpus = 1", "one process per GPU was asked for, but no GPUs")
 	}
 }
 
@@ -211,6 +238,12 @@ func (c *checker) resources(where string, r *Resources) {
 	}
 	c.size(where+".memory", r.Memory, MinMemory, MaxSize)
 	c.between(where+".gpus", r.GPUs, 0, MaxGPUs)
+	c.gpu(where+".gpu", r)
+	if _, err := strconv.Atoi(r.RDMA); err == nil {
+		c.add(CodeUnsupported, where+".rdma", `write "all"`, "a number of RDMA devices is not supported yet")
+	} else {
+		c.choice(where+".rdma", r.RDMA, "none", "all")
+	}
 	memory := r.Memory
 	if memory == 0 {
 		memory = Bytes(max(r.Cores, 1)) * DefaultMemoryPerCore
@@ -225,6 +258,20 @@ func (c *checker) resources(where string, r *Resources) {
 				"%s (%v) is larger than memory (%v)", part.name, part.size, memory)
 		}
 	}
+}
+
+func (c *checker) gpu(where string, r *Resources) {
+	g := r.GPU
+	if g == nil {
+		return
+	}
+	if r.GPUs == 0 {
+		c.add(CodeNoGPUs, where, "write count = 1", "it is said what the GPUs must be, but none is asked for")
+	}
+	c.choice(where+".vendor", g.Vendor, "nvidia")
+	c.atMost(where+".model", len(g.Model), 128, "bytes")
+	c.text(where+".model", g.Model)
+	c.size(where+".min_memory", g.MinMemory, 1, MaxSize)
 }
 
 // sortedKeys gives a map's keys in the order in which problems are reported.

@@ -1,0 +1,80 @@
+package jobspec
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// ProgressPattern reads a program's progress from its output.
+type ProgressPattern struct {
+	re    *regexp.Regexp
+	names []string
+}
+
+// CompileProgress makes a [Progress.Pattern] ready. A group named step is the step, every other named group is a metric:
+// `step (?P<step>\d+) loss (?P<loss>\S+)`. The error is a [Problem] without a path.
+func CompileProgress(pattern string) (*ProgressPattern, error) {
+	re, bad := compileRE2(pattern)
+	if bad != nil {
+		return nil, bad
+	}
+	p := &ProgressPattern{re: re, names: re.SubexpNames()}
+	if re.SubexpIndex("step") < 0 {
+		return nil, Problem{Code: CodeProgress, Text: fmt.Sprintf("the pattern %q has no group that is named step", pattern),
+			Hint: `write (?P<step>\d+) where the step is printed, and (?P<loss>\S+) for a metric`}
+	}
+	return p, nil
+}
+
+// Has reports whether the pattern reads a metric.
+func (p *ProgressPattern) Has(metric string) bool { return p.re.SubexpIndex(metric) >= 0 }
+
+// Read looks at one line of output. Metrics that are no finite numbers are left out.
+func (p *ProgressPattern) Read(line string) (step int64, metrics map[string]float64, ok bool) {
+	found := p.re.FindStringSubmatch(line)
+	if found == nil {
+		return 0, nil, false
+	}
+	for i, name := range p.names {
+		switch n, err := strconv.ParseFloat(found[i], 64); {
+		case name == "" || err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+		case name == "step":
+			if n < 0 || n > 1<<53 {
+				return 0, nil, false
+			}
+			step, ok = int64(n), true
+		default:
+			if metrics == nil {
+				metrics = map[string]float64{}
+			}
+			metrics[name] = n
+		}
+	}
+	return step, metrics, ok
+}
+
+// compileRE2 compiles a regular expression; the problem says where it goes wrong.
+func compileRE2(pattern string) (*regexp.Regexp, error) {
+	if len(pattern) > MaxPattern {
+		return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("the regular expression has %d bytes, at most %d are allowed", len(pattern), MaxPattern)}
+	}
+	re, err := regexp.Compile(pattern)
+	if err == nil {
+		return re, nil
+	}
+	bad, ok := err.(*syntax.Error) //nolint:errorlint // regexp promises this type
+	if !ok {
+		return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("%q is not a regular expression: %v", pattern, err)}
+	}
+	where := ""
+	if i := strings.Index(pattern, bad.Expr); i >= 0 && bad.Expr != "" {
+		where = fmt.Sprintf(" at character %d", utf8.RuneCountInString(pattern[:i])+1)
+	}
+	return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("%q is not a regular expression: %s%s: %s", pattern, bad.Code, where, bad.Expr),
+		Hint: "write it in RE2's syntax, which has no look-around and no back-references; \\ before a sign takes it literally"}
+}

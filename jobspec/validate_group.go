@@ -1,0 +1,277 @@
+package jobspec
+
+import "strings"
+
+func (c *checker) groups(j *Job) {
+	if len(j.Groups) == 0 {
+		c.add(CodeRequired, "groups", `add a task: task "main" { command = [...] }`, "the job has nothing to run")
+	}
+	if len(j.Groups) > MaxGroups {
+		c.atMost("groups", len(j.Groups), MaxGroups, "groups")
+		return
+	}
+	taken := map[string]bool{}
+	for i := range j.Groups {
+		g, where := &j.Groups[i], at("groups", i)
+		c.unique(where+".name", "group", g.name(), taken)
+		c.group(where, g, j)
+	}
+	c.order(j)
+	if len(j.Groups) > 1 {
+		c.several(j)
+	}
+}
+
+// name is the group's name, also before [Group.Default].
+func (g *Group) name() string {
+	if g.Name == "" {
+		return DefaultGroup
+	}
+	return g.Name
+}
+
+// several checks how the groups of a job go together.
+func (c *checker) several(j *Job) {
+	if j.GangScope != ScopeJob {
+		if j.Array != nil {
+			c.add(CodeUnsupported, "array", `write gang_scope = "job" if the groups of an element start together, or submit one job for each group`,
+				"an array of jobs with several groups that start on their own is not supported yet")
+		}
+		return
+	}
+	workers := 0
+	for i := range j.Groups {
+		g, where := &j.Groups[i], at("groups", i)
+		workers += max(g.Count, 1)
+		if len(g.DependsOn) > 0 {
+			c.add(CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
+				"groups that start together and groups that wait for others in one job are not supported yet")
+		}
+		c.together(where, g)
+	}
+	if workers > MaxWorkers {
+		c.add(CodeRange, "groups", "", "%d workers in all groups together are too many: at most %d", workers, MaxWorkers)
+	}
+}
+
+// together refuses what a group cannot have for itself when all groups of the job start and end as one.
+func (c *checker) together(where string, g *Group) {
+	for _, own := range []struct {
+		name string
+		set  bool
+	}{{"time_limit", g.TimeLimit != 0}, {"restart", g.Restart != nil}} {
+		if own.set {
+			c.add(CodeScope, where+"."+own.name, "write it in the job", "groups that start together have no %s of their own", own.name)
+		}
+	}
+	if g.Gang != nil && !*g.Gang {
+		c.add(CodeScope, where+".gang", `leave gang out, or gang_scope = "job"`, "all groups start together, so the workers of one cannot start one by one")
+	}
+}
+
+func (c *checker) group(where string, g *Group, j *Job) {
+	c.nameIfSet(where+".name", g.Name)
+	if g.Count != 0 {
+		c.between(where+".count", g.Count, 1, MaxWorkers)
+	}
+	if g.MaxWorkersPerNode != 0 {
+		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, MaxWorkers)
+	}
+	c.meta(where+".meta", g.Meta)
+	c.duration(where+".time_limit", g.TimeLimit)
+	if j.TimeLimit > 0 && g.TimeLimit > j.TimeLimit {
+		c.add(CodeConflict, where+".time_limit", "make it shorter, or the job's longer", "the group's time_limit (%v) is longer than the job's (%v)", g.TimeLimit, j.TimeLimit)
+	}
+	c.choice(where+".success", g.Success, "all", "leader", "any")
+	c.choice(where+".on_worker_failure", g.OnWorkerFailure, "restart_group", "restart_worker", "ignore")
+	c.restart(where+".restart", g.Restart)
+	c.constraints(where+".constraints", g.Constraints)
+	c.affinities(where+".affinities", g.Affinities)
+	c.tasks(where+".tasks", g, j)
+}
+
+func (c *checker) tasks(where string, g *Group, j *Job) {
+	if len(g.Tasks) == 0 {
+		c.add(CodeRequired, where, `add a task: task "main" { command = [...] }`, "the group has nothing to run")
+		return
+	}
+	if len(g.Tasks) > MaxTasks {
+		c.atMost(where, len(g.Tasks), MaxTasks, "tasks")
+		return
+	}
+	taken := map[string]bool{}
+	for i := range g.Tasks {
+		here := at(where, i)
+		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
+		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
+		c.references(here, &g.Tasks[i], j.Array)
+	}
+	if len(g.Tasks) > 1 {
+		c.leader(where, g)
+		c.meeting(where, g)
+	}
+	c.mains(where, g)
+	c.sum(where, g)
+}
+
+// mains wants at least one task that does the work.
+func (c *checker) mains(where string, g *Group) {
+	for i := range g.Tasks {
+		if g.Tasks[i].Lifecycle == nil {
+			return
+		}
+	}
+	c.add(CodeLifecycle, where, "add a task without lifecycle", "the group has only tasks that run before, beside or after others")
+}
+
+// leader wants one main task to lead, if any is said to.
+func (c *checker) leader(where string, g *Group) {
+	leaders, mains, followers := 0, 0, 0
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		lead := t.Leader != nil && *t.Leader
+		switch {
+		case t.Lifecycle != nil && lead:
+			c.add(CodeLeader, at(where, i)+".leader", "let a main task lead", "task %q is no main task, so it cannot lead", t.Name)
+		case t.Lifecycle == nil:
+			mains++
+			if t.Leader != nil && !lead {
+				followers++
+			}
+		}
+		if lead && t.Lifecycle == nil {
+			if leaders++; leaders == 2 {
+				c.add(CodeLeader, at(where, i)+".leader", "let one task lead", "task %q is a second leader of the group", t.Name)
+			}
+		}
+	}
+	if mains > 0 && followers == mains {
+		c.add(CodeLeader, where, "write leader = true in one of them", "no main task of the group leads")
+	}
+}
+
+// meeting refuses two tasks whose processes would meet at the same port.
+func (c *checker) meeting(where string, g *Group) {
+	first := ""
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if t.Launch == nil || t.Launch.Type == "" || t.Launch.Type == "single" {
+			continue
+		}
+		switch {
+		case t.Lifecycle != nil:
+			c.add(CodeLifecycle, at(where, i)+".launch", "leave launch out", "task %q is no main task, so it starts one process", t.Name)
+		case first != "":
+			c.add(CodeConflict, at(where, i)+".launch", "put one of them into a group of its own", "tasks %q and %q would both meet at MASTER_PORT", first, t.Name)
+		default:
+			first = t.Name
+		}
+	}
+}
+
+// sum checks that all tasks of a worker together stay within what one node may have.
+func (c *checker) sum(where string, g *Group) {
+	cores, gpus, memory := 0, 0, Bytes(0)
+	for i := range g.Tasks {
+		r := g.Tasks[i].Resources
+		r.Default()
+		if r.Cores < 0 || r.Cores > MaxCores || r.GPUs < 0 || r.GPUs > MaxGPUs || r.Memory < 0 || r.Memory > MaxSize {
+			return // reported at the task
+		}
+		cores, gpus, memory = cores+r.Cores, gpus+r.GPUs, memory+r.Memory
+	}
+	for _, s := range []struct {
+		what        string
+		total, most int64
+	}{{"cores", int64(cores), MaxCores}, {"GPUs", int64(gpus), MaxGPUs}, {"bytes of memory", int64(memory), int64(MaxSize)}} {
+		if s.total > s.most {
+			c.add(CodeRange, where, "", "the tasks of a worker ask for %d %s together, more than %d", s.total, s.what, s.most)
+		}
+	}
+}
+
+// mainTasks are the tasks of all groups that do the work.
+func (j *Job) mainTasks() []*Task {
+	var list []*Task
+	for i := range j.Groups {
+		for k := range j.Groups[i].Tasks {
+			if t := &j.Groups[i].Tasks[k]; t.Lifecycle == nil {
+				list = append(list, t)
+			}
+		}
+	}
+	return list
+}
+
+func (c *checker) lifecycle(where string, l *Lifecycle) {
+	if l == nil {
+		return
+	}
+	c.required(where+".hook", l.Hook, `write hook = "prestart", "poststart" or "poststop"`)
+	c.choice(where+".hook", l.Hook, "prestart", "poststart", "poststop")
+	if l.Hook == "poststop" && l.Sidecar {
+		c.add(CodeLifecycle, where+".sidecar", "use hook = \"poststart\", or leave sidecar out", "a sidecar runs beside the main tasks, so it cannot begin after them")
+	}
+}
+
+func (c *checker) ulimits(where string, u *Ulimits) {
+	if u == nil {
+		return
+	}
+	for _, l := range []struct {
+		name  string
+		bytes Bytes
+	}{{"memlock", u.Memlock}, {"stack", u.Stack}, {"core", u.Core}} {
+		if l.bytes < -1 || l.bytes > MaxSize {
+			c.add(CodeRange, where+"."+l.name, `write a size such as "64GiB", or "unlimited"`, "%d bytes are out of range", int64(l.bytes))
+		}
+	}
+	if u.Nofile < 0 || u.Nofile > MaxNofile {
+		c.add(CodeRange, where+".nofile", "", "%d is out of range: 1 to %d", u.Nofile, MaxNofile)
+	}
+}
+
+// MaxNofile is what Linux allows as the number of open files of a process, unless its operator raised it.
+const MaxNofile = 1 << 20
+
+func (c *checker) secrets(where string, t *Task) {
+	c.atMost(where, len(t.Secrets), MaxMounts, "secrets")
+	taken, variables := map[string]bool{}, map[string]bool{}
+	for i := range t.Secrets {
+		s, here := &t.Secrets[i], at(where, i)
+		c.name(here+".name", s.Name)
+		c.unique(here+".name", "secret", s.Name, taken)
+		c.required(here+".source", s.Source, `write source = "/home/you/.token"`)
+		c.absolute(here+".source", s.Source)
+		c.absolute(here+".file", s.File)
+		switch {
+		case s.Env != "" && s.File != "":
+			c.add(CodeSecret, here+".file", "keep one of them", "the secret %q goes into a variable and into a file", s.Name)
+		case s.Env != "":
+			c.secretVariable(here+".env", t, s.Env, variables)
+		case s.File != "" && reservedSecret(s.File):
+			c.add(CodePath, here+".file", "choose another path, or leave file out", "no secret can be put at %q", s.File)
+		}
+	}
+}
+
+func (c *checker) secretVariable(where string, t *Task, name string, taken map[string]bool) {
+	switch {
+	case !validVariable(name):
+		c.add(CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", name)
+	case strings.HasPrefix(name, "ROTA_"):
+		c.add(CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", name)
+	}
+	if _, both := t.Env[name]; both {
+		c.add(CodeDuplicate, where, "set it once", "%s is set in env as well", name)
+	}
+	c.unique(where, "variable", name, taken)
+}
+
+// SecretFile is where a secret that goes into no variable is found in the container.
+func (s *Secret) SecretFile() string {
+	if s.File != "" || s.Env != "" {
+		return s.File
+	}
+	return secretsDir + s.Name
+}
