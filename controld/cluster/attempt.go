@@ -146,6 +146,9 @@ func (s *State) proceed(j *Job, a *Attempt, least int) {
 		if j.Started.At == 0 {
 			j.Started = s.now()
 		}
+		if j.Parent != 0 {
+			s.family(j.Parent).ran = true
+		}
 		s.emitJob(EventStarted, j, "")
 	}
 }

@@ -19,6 +19,7 @@ func (s *State) Check() error {
 		note(checkState(j))
 		note(checkLedger(j))
 		note(s.checkJob(j))
+		note(s.checkKin(j))
 	}
 	before := len(errs)
 	s.checkHoldings(note)
@@ -29,13 +30,14 @@ func (s *State) Check() error {
 	s.checkReservations(note)
 	s.checkSites(note)
 	note(s.checkKeys())
+	s.checkNeeds(note)
 	return errors.Join(errs...)
 }
 
 // checkState says whether a job's state and its attempts agree: a gang is wholly there or not at all (A3).
 func checkState(j *Job) error {
 	bad := func(what string) error { return fmt.Errorf("job %d in state %q: %s", j.ID, j.State, what) }
-	if _, ok := steps[j.State]; j.State == "" || !ok && !slices.Contains(steps[Completing], j.State) {
+	if _, ok := steps[j.State]; j.State == "" || !ok && !slices.Contains(steps[Completing], j.State) && j.State != PastDue {
 		return bad("no such state")
 	}
 	for i := range j.Attempts {
@@ -48,6 +50,8 @@ func checkState(j *Job) error {
 	switch {
 	case len(j.Attempts) > MaxAttemptsKept:
 		return bad("too many attempts kept")
+	case j.Family != nil:
+		return checkRecord(j)
 	case (a != nil) != (j.State == Configuring || j.State == Running || j.State == Completing):
 		return bad("an attempt in progress and the state do not agree")
 	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
@@ -138,7 +142,7 @@ func (s *State) checkJob(j *Job) error {
 	if j.ID > s.v.lastJob {
 		return fmt.Errorf("job %d has an id that was not given yet", j.ID)
 	}
-	if j.State != Pending {
+	if !j.waits() {
 		return nil
 	}
 	slot, ok := s.slots[groupKey(j)]
@@ -155,13 +159,13 @@ func (s *State) checkJob(j *Job) error {
 func (s *State) checkIndexes(note func(error)) {
 	var jobs, live, pending, final int
 	for j := range s.v.jobs.values() {
-		jobs++
+		jobs += j.weight()
 		switch {
-		case j.State == Pending:
-			pending++
 		case j.State.Final():
 			final++
-		default:
+		case j.waits():
+			pending++
+		case j.Family == nil:
 			live++
 		}
 	}
@@ -173,7 +177,7 @@ func (s *State) checkIndexes(note func(error)) {
 			note(fmt.Errorf("group %+v is empty or not at its slot", g.Key))
 		}
 	}
-	counts := [][2]int{{s.njobs, jobs}, {s.v.live.size(), live}, {grouped, pending}, {s.v.finished.size(), final}, {len(s.slots), groups}}
+	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.size(), live}, {grouped, pending}, {s.v.finished.size(), final}, {len(s.slots), groups}}
 	for i, c := range counts {
 		if c[0] != c[1] {
 			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "pending", "finished", "groups"}[i], c[0], c[1]))
@@ -266,7 +270,7 @@ func (s *State) checkReservations(note func(error)) {
 	for i, r := range s.v.reservations {
 		j := s.v.Job(r.Job)
 		switch {
-		case j == nil || j.State != Pending || j.Hold != NotHeld:
+		case j == nil || !j.waits() || j.Hold != NotHeld:
 			note(fmt.Errorf("room is reserved for job %d, which does not wait", r.Job))
 		case i > 0 && s.v.reservations[i-1].Job >= r.Job:
 			note(fmt.Errorf("reservation for job %d is out of order", r.Job))

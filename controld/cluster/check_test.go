@@ -34,7 +34,7 @@ func TestCheckFindsDamage(t *testing.T) {
 			w.s.v.reservations = append(w.s.v.reservations, &Reservation{Job: run.ID})
 		}, "does not wait"},
 		{"a forgotten key", func(w *world, _, _ *Job) { clear(w.s.keyAt) }, "keys"},
-		{"a job counted twice", func(w *world, _, _ *Job) { w.s.njobs++ }, "index of jobs"},
+		{"a job counted twice", func(w *world, _, _ *Job) { w.s.v.njobs++ }, "index of jobs"},
 	} {
 		w := newWorld(t)
 		for _, n := range []string{"n1", "n2", "n3"} {

@@ -113,6 +113,7 @@ var decoders = map[Kind]func([]byte) (Command, error){
 	KindNodeReport:   decodeAs[NodeReport],
 	KindTrimHistory:  decodeAs[TrimHistory],
 	KindSetConfig:    decodeAs[SetConfig],
+	KindUpdateJobs:   decodeAs[UpdateJobs],
 	KindSubmitJobs2:  decodeQuickly(submissions2),
 	KindControlJobs2: decodeAs[ControlJobs2],
 	KindCommitPlan2:  decodeAs[CommitPlan2],

@@ -94,6 +94,10 @@ type Action struct {
 	End       *EndAttempt  `json:"end,omitempty"`
 	Reserve   *Reservation `json:"reserve,omitempty"`
 	Unreserve *JobID       `json:"unreserve,omitempty"`
+	// GiveUp ends a waiting job that can no longer end by its deadline.
+	GiveUp *JobID `json:"give_up,omitempty"`
+	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
+	Settle bool `json:"settle,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order.

@@ -5,6 +5,7 @@ package cluster
 type SubmitJobs2 struct {
 	SubmitJobs
 	Facts []Fact `json:"facts,omitempty"`
+	Admin bool   `json:"admin,omitempty"` // an operator: may depend on anyone's jobs
 }
 
 // Fact is what the history says of a job that somebody depends on and the state may have no more.

@@ -111,7 +111,7 @@ func (s *State) release(j *Job, c ControlJobs) error {
 	}
 	next.Hold, next.Reason = NotHeld, Reason{}
 	if next.Eligible > s.v.at {
-		next.Reason = Reason{Code: ReasonBackoff, Until: next.Eligible}
+		next.Reason = next.delayed()
 	} else {
 		next.Eligible = s.v.at // time spent on hold is no reason to be reserved for
 	}
@@ -133,7 +133,7 @@ var strength = map[Cause]int{
 // stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never comes later than announced.
 func (s *State) stop(j *Job, a *Attempt, ask Stop) {
 	var grace jobspec.Seconds
-	ask.Signal, grace = manner(j.Spec, ask.Cause)
+	ask.Signal, grace = manner(j.Spec, j.group(), ask.Cause)
 	ask.At, ask.KillAt = s.v.at, s.v.at.after(grace)
 	if a.Stop != nil {
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
@@ -145,8 +145,8 @@ func (s *State) stop(j *Job, a *Attempt, ask Stop) {
 }
 
 // manner returns the signal and the grace with which a job is stopped for a cause.
-func manner(spec *jobspec.Job, cause Cause) (signal string, grace jobspec.Seconds) {
-	t := &spec.Groups[0].Tasks[0]
+func manner(spec *jobspec.Job, g *jobspec.Group, cause Cause) (signal string, grace jobspec.Seconds) {
+	t := mainTask(g)
 	signal, grace = cmp.Or(t.KillSignal, "SIGTERM"), cmp.Or(t.KillTimeout, defaultGrace)
 	switch cause {
 	case CauseLease:

@@ -32,6 +32,9 @@ var (
 	ErrBadAction     = errors.New("an action has exactly one field set")
 	ErrBadNodeState  = errors.New("unknown node state")
 	ErrNoReservation = errors.New("the job has no reservation")
+	ErrNoMember      = errors.New("the job has no such member")
+	ErrMaxParallel   = errors.New("as many members of the array live as max_parallel allows")
+	ErrNotPastDue    = errors.New("the job can still end by its deadline, or has none")
 	ErrOldIndex      = errors.New("the entry has been applied before")
 )
 

@@ -8,6 +8,7 @@ const (
 	EventSubmitted  EventType = "submitted"
 	EventHeld       EventType = "held"
 	EventReleased   EventType = "released" // from a hold
+	EventUpdated    EventType = "updated"  // its limit, priority or name
 	EventAssigned   EventType = "assigned"
 	EventCreated    EventType = "created" // every container exists; commands may start
 	EventStarted    EventType = "started"

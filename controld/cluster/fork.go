@@ -9,7 +9,6 @@ const forkEpoch = 1 << 62
 func Fork(v *View) *State {
 	s := &State{v: *v, epoch: forkEpoch, forked: true, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}}
 	s.v.keys = table[*key]{}
-	s.njobs = s.v.jobs.size()
 	for slot, g := range s.v.groups.from(0) {
 		s.slots[g.Key] = slot
 		s.nextSlot = slot + 1

@@ -7,7 +7,12 @@ import (
 
 // groupKey returns the key of a pending job's group.
 func groupKey(j *Job) GroupKey {
-	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: j.Hold != NotHeld}
+	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: aside(j)}
+}
+
+// aside reports whether a waiting job cannot start whatever room there is.
+func aside(j *Job) bool {
+	return j.Hold != NotHeld || j.Blocked() || j.Family != nil && len(j.ready()) == 0
 }
 
 // PerNode returns how many workers of a job may share a node, at least 1.
@@ -15,7 +20,7 @@ func PerNode(j *Job) int { return max(1, j.group().MaxWorkersPerNode) }
 
 // queue keeps the groups of pending jobs in step with a job that has changed from old to next.
 func (s *State) queue(old, next *Job) {
-	was, is := old != nil && old.State == Pending, next.State == Pending
+	was, is := old != nil && old.waits(), next.waits()
 	if was && is && groupKey(old) == groupKey(next) {
 		s.requeue(next)
 		return

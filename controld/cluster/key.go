@@ -1,6 +1,9 @@
 package cluster
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // keyLife is how long an idempotency key is kept: a day of the log's clock.
 const keyLife = 24 * 60 * 60 * 1000
@@ -11,16 +14,20 @@ type keyName struct {
 	Key string `json:"key"`
 }
 
-// key remembers a submission. Its jobs have consecutive ids.
+// key remembers a submission. Its jobs have consecutive ids unless there are records among them.
 type key struct {
 	keyName
 	Digest string  `json:"digest"`
 	At     Instant `json:"at"`
 	First  JobID   `json:"first"`
 	Count  int     `json:"count"`
+	IDs    []JobID `json:"ids,omitempty"` // where they are not consecutive
 }
 
 func (k *key) ids() []JobID {
+	if k.IDs != nil {
+		return slices.Clone(k.IDs)
+	}
 	ids := make([]JobID, k.Count)
 	for i := range ids {
 		ids[i] = k.First + JobID(i)

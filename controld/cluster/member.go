@@ -1,6 +1,11 @@
 package cluster
 
-import "github.com/rota-hpc/rota/jobspec"
+import (
+	"fmt"
+	"iter"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
 
 // Group returns the index in Spec.Groups of the group that the job runs: 0 but for the members of a job whose groups run one by one. A gang
 // of several groups has the first one here and all in Parts.
@@ -12,3 +17,90 @@ func (j *Job) Group() int {
 }
 
 func (j *Job) group() *jobspec.Group { return &j.Spec.Groups[j.Group()] }
+
+// restart returns what a job says of retries: its group's word comes before its own.
+func (j *Job) restart() *jobspec.Restart {
+	if r := j.group().Restart; r != nil {
+		return r
+	}
+	return j.Spec.Restart
+}
+
+// Member returns member n of a record, or nil if it has not been made or has left the state.
+func (v *View) Member(record JobID, n int) *Job {
+	if j := v.Job(record + JobID(n)); j != nil && j.Parent == record {
+		return j
+	}
+	return nil
+}
+
+// Members yields the members of a record that have been made and are in the state, by number. Those that have ended may have left it: the
+// history has them.
+func (v *View) Members(record JobID) iter.Seq[*Job] {
+	j := v.Job(record)
+	if j == nil || j.Family == nil {
+		return func(func(*Job) bool) {}
+	}
+	return v.madeMembers(j)
+}
+
+func (v *View) madeMembers(record *Job) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for n := range record.Family.made().All() {
+			if m := v.Job(record.ID + JobID(n)); m != nil && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// made returns the numbers of the members that have been made.
+func (f *Family) made() Ranges { return Span(1, f.Size).Without(f.Waiting).Without(f.Dropped) }
+
+// Element returns the record that an id belongs to and the number of the member, whether it has been made or not. Nil and 0: it is the id of
+// no member of a record in the state.
+func (v *View) Element(id JobID) (*Job, int) {
+	r := v.JobBefore(id)
+	if r != nil && r.Parent != 0 {
+		r = v.Job(r.Parent)
+	}
+	if r == nil || r.Family == nil || id <= r.ID || id > r.ID+JobID(r.Family.Size) {
+		return nil, 0
+	}
+	return r, int(id - r.ID)
+}
+
+// materialise makes a waiting member, which is as the record is now but has a life of its own.
+func (j *Job) materialise(n int) *Job {
+	m := *j
+	m.ID, m.Parent, m.Member, m.Family = j.ID+JobID(n), j.ID, n, nil
+	m.State, m.Hold, m.Reason, m.Needs = Pending, NotHeld, Reason{}, nil
+	m.Started, m.Ended, m.Seq, m.Bypassed, m.ExitCode, m.Signal = Stamp{}, Stamp{}, 0, 0, 0, 0
+	return &m
+}
+
+// startMember makes a member of a record and begins its first attempt.
+func (s *State) startMember(j *Job, c *StartJob) error {
+	made := s.family(j.ID).made
+	switch f := j.Family; {
+	case f == nil || c.Member < 1 || c.Member > f.Size:
+		return fmt.Errorf("member %d: %w", c.Member, ErrNoMember)
+	case !f.Waiting.Has(c.Member) || made[c.Member]:
+		return fmt.Errorf("member %d: %w", c.Member, ErrWrongState)
+	case aside(j) || j.Eligible > s.v.at || !j.ready().Has(c.Member):
+		return fmt.Errorf("member %d: %w", c.Member, ErrNotEligible)
+	case s.family(j.ID).live >= j.slots():
+		return fmt.Errorf("member %d: %w", c.Member, ErrMaxParallel)
+	}
+	m := j.materialise(c.Member)
+	if err := s.launch(m, c); err != nil {
+		return fmt.Errorf("member %d: %w", c.Member, err)
+	}
+	changed := s.family(j.ID)
+	if changed.made == nil {
+		changed.made = map[int]bool{}
+	}
+	changed.made[c.Member] = true
+	changed.live++
+	return nil
+}

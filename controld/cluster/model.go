@@ -79,6 +79,7 @@ const (
 	HeldByAdmin Hold = "admin"
 	HeldRequeue Hold = "requeue" // exited with 85 unasked too often
 	HeldLaunch  Hold = "launch"  // failed to launch too often
+	HeldNever   Hold = "never"   // what it depends on can never come, and it is not to be cancelled for that
 )
 
 // Identity is who submitted a job, as the submit host knows them.
@@ -234,13 +235,18 @@ type Job struct {
 // start, those of a job with several groups when it is submitted.
 type Family struct {
 	Size      int    `json:"size"`
-	Waiting   Ranges `json:"waiting,omitempty"`   // members not made yet
-	Dropped   Ranges `json:"dropped,omitempty"`   // cancelled before they were made
-	Ready     Ranges `json:"ready,omitempty"`     // with aftercorr: those of Waiting whose counterpart has completed
-	Live      int    `json:"live"`                // made and not ended
-	Completed int    `json:"completed,omitempty"` // ended well
-	Failed    int    `json:"failed,omitempty"`    // ended in any other way but cancelled
-	Cancelled int    `json:"cancelled,omitempty"` // made and cancelled
+	Waiting   Ranges `json:"waiting,omitempty"`    // members not made yet
+	Dropped   Ranges `json:"dropped,omitempty"`    // cancelled before they were made
+	Ready     Ranges `json:"ready,omitempty"`      // with aftercorr: those of Waiting whose counterpart has completed
+	HeldUser  Ranges `json:"held_user,omitempty"`  // of Waiting: held by their owner one by one
+	HeldAdmin Ranges `json:"held_admin,omitempty"` // by an operator
+	Live      int    `json:"live"`                 // made and not ended
+	Completed int    `json:"completed,omitempty"`  // ended well
+	Failed    int    `json:"failed,omitempty"`     // ended in any other way but cancelled
+	Cancelled int    `json:"cancelled,omitempty"`  // made and cancelled
+
+	// Fate is the state in which the record will end once its last member has, when that was decided for the whole of it.
+	Fate JobState `json:"fate,omitempty"`
 }
 
 // Part is one group's share of a gang of several groups.

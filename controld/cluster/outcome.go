@@ -193,7 +193,7 @@ func (s *State) settleFailure(j *Job, o outcome) {
 		state, code = OutOfMemory, ReasonOOM
 	}
 	j.Counters.UserFailures++
-	r := j.Spec.Restart
+	r := j.restart()
 	if r == nil || !retries(r, o) {
 		s.finish(j, state, Reason{Code: code, Text: o.message})
 		return
@@ -280,4 +280,7 @@ func (s *State) finish(j *Job, state JobState, why Reason) {
 		cause = CauseCancelled
 	}
 	s.emitJob(EventFinished, j, cause)
+	if j.Parent != 0 {
+		s.memberEnded(j)
+	}
 }

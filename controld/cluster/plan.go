@@ -34,7 +34,8 @@ func startedPast(a Action) JobID {
 
 // countBypass notes that starts went past a blocked head.
 func (s *State) countBypass(id JobID, n int) {
-	if j := s.v.Job(id); j != nil && j.State == Pending {
+	s.fold(id)
+	if j := s.v.Job(id); j != nil && j.waits() {
 		next := *j
 		next.Bypassed += n
 		s.put(&next)
@@ -43,7 +44,7 @@ func (s *State) countBypass(id JobID, n int) {
 
 func (s *State) act(a Action) error {
 	set := 0
-	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil} {
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle} {
 		if is {
 			set++
 		}
@@ -59,6 +60,10 @@ func (s *State) act(a Action) error {
 		return wrapJob("end", a.End.Job, s.planEnd(a.End))
 	case a.Reserve != nil:
 		return wrapJob("reserve for", a.Reserve.Job, s.reserve(a.Reserve))
+	case a.GiveUp != nil:
+		return wrapJob("give up", *a.GiveUp, s.planGiveUp(*a.GiveUp))
+	case a.Settle:
+		return nil
 	}
 	return wrapJob("unreserve", *a.Unreserve, s.planUnreserve(*a.Unreserve))
 }
@@ -76,11 +81,18 @@ func (s *State) start(c *StartJob) error {
 	switch {
 	case j == nil:
 		return ErrNoJob
+	case c.Member != 0 || j.Family != nil:
+		return s.startMember(j, c)
 	case j.State != Pending:
 		return ErrWrongState
-	case j.Hold != NotHeld || j.Eligible > s.v.at:
+	case aside(j) || j.Eligible > s.v.at:
 		return ErrNotEligible
 	}
+	return s.launch(j, c)
+}
+
+// launch begins an attempt of a job that may start, if it fits where it is put.
+func (s *State) launch(j *Job, c *StartJob) error {
 	at, err := s.locate(j, c)
 	if err != nil {
 		return err
@@ -108,8 +120,11 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
 	next.Attempts = append(slices.Clip(slices.Clone(kept)), a)
 	next.State, next.Reason, next.Bypassed = Configuring, Reason{}, 0
-	s.unreserve(j.ID)
+	s.unreserve(c.Job)
 	s.put(&next)
+	if next.Parent != 0 {
+		s.family(next.Parent).began = true
+	}
 	s.emitJob(EventAssigned, &next, "")
 }
 
@@ -180,7 +195,7 @@ func (s *State) reserve(c *Reservation) error {
 	switch {
 	case j == nil:
 		return ErrNoJob
-	case j.State != Pending || j.Hold != NotHeld:
+	case !j.waits() || j.Hold != NotHeld:
 		return ErrWrongState
 	}
 	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until}

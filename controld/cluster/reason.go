@@ -12,6 +12,7 @@ var ReasonCodes = []ReasonCode{
 	ReasonNotScheduled, ReasonPriority, ReasonResources, ReasonFragmentation, ReasonGang, ReasonReservation,
 	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
 	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
+	ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
 }
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
@@ -78,6 +79,27 @@ func (r Reason) plainOfJob() string {
 		return "it used more memory than it had asked for"
 	case ReasonTimeLimit:
 		return "it ran into its time limit"
+	}
+	return r.plainOfOthers()
+}
+
+// plainOfOthers covers what a job has been told to wait for.
+func (r Reason) plainOfOthers() string {
+	switch r.Code {
+	case ReasonDependency:
+		switch {
+		case r.Text != "":
+			return "" // the text says it all
+		case r.Until != 0:
+			return "what it depends on has come, and it waits for as long after that as it was told to"
+		}
+		return "it waits for other jobs"
+	case ReasonNeverMet:
+		return "what it needs of " + jobOr(r.For, "another job") + " can never come any more"
+	case ReasonBegin:
+		return "it is not to begin before a time of its own"
+	case ReasonDeadline:
+		return "it could no longer end by its deadline"
 	}
 	return string(r.Code)
 }

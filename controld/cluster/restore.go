@@ -10,17 +10,36 @@ func (s *State) loadJob(j *Job) error {
 	if j.ID <= 0 || j.ID > s.v.lastJob || s.v.Job(j.ID) != nil || j.Seq > s.v.lastSeq {
 		return fmt.Errorf("job %d: its number: %w", j.ID, ErrSnapshot)
 	}
-	if err := checkSpec(j.Spec); err != nil {
+	if j.Parent != 0 {
+		if err := s.adopt(j); err != nil {
+			return fmt.Errorf("job %d: %w: %w", j.ID, ErrSnapshot, err)
+		}
+	}
+	if err := checkForm(j.Spec); err != nil {
 		return fmt.Errorf("job %d: %w: %w", j.ID, ErrSnapshot, err)
 	}
 	if err := checkState(j); err != nil {
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	s.store(nil, j)
-	s.njobs++
 	if a := j.Live(); a != nil {
 		return s.loadAttempt(j, a)
 	}
+	return nil
+}
+
+// adopt gives a member from a snapshot, which comes after its record and without a specification, that of its record.
+func (s *State) adopt(j *Job) error {
+	r := s.v.Job(j.Parent)
+	switch {
+	case r == nil || r.Family == nil || j.Family != nil || j.Member < 1 || j.Member > r.Family.Size || j.ID != r.ID+JobID(j.Member):
+		return &SpecError{fmt.Sprintf("member %d of job %d: %v", j.Member, j.Parent, ErrNoMember)}
+	case j.Spec != nil:
+		return &SpecError{"a member has its record's specification and none of its own"}
+	case r.Spec.Array == nil && j.Member > len(r.Spec.Groups):
+		return &SpecError{fmt.Sprintf("job %d has no group for member %d", j.Parent, j.Member)}
+	}
+	j.Spec = r.Spec
 	return nil
 }
 

@@ -22,19 +22,23 @@ type State struct {
 	v      View // the present; its tables are written through the methods of State only
 	cached *View
 
-	epoch     uint64 // raised by View: what carries an older one is shared with a view
-	gridEpoch uint64
-	siteEpoch uint64
-	slots     map[GroupKey]int64 // of v.groups
-	freeSlots []int64
-	nextSlot  int64
-	keyAt     map[keyName]int64 // of v.keys
-	firstKey  int64
-	nextKey   int64
-	njobs     int
-	faults    []error // illegal steps that Apply took, for Check
-	tracked   tracker
-	forked    bool // arrays of jobs are another state's too
+	epoch      uint64 // raised by View: what carries an older one is shared with a view
+	gridEpoch  uint64
+	siteEpoch  uint64
+	slots      map[GroupKey]int64 // of v.groups
+	freeSlots  []int64
+	nextSlot   int64
+	keyAt      map[keyName]int64 // of v.keys
+	firstKey   int64
+	nextKey    int64
+	families   map[JobID]*changes // what the present command has done to members; empty between commands
+	faults     []error            // illegal steps that Apply took, for Check
+	tracked    tracker
+	names      map[nameKey]*named // see sameName; nil until somebody asks
+	dependents map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
+	due        idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
+	ended      []ended            // members that have ended, to be told to those that follow them; empty between commands
+	forked     bool               // arrays of jobs are another state's too
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
@@ -59,10 +63,11 @@ func (s *State) View() *View {
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
-		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil,
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs,
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
 		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), sites: s.v.sites,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
+		needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
 	return v
@@ -79,7 +84,14 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 	}
 	// The clock starts at 1, so that 0 can mean "not yet" everywhere.
 	s.v.index, s.v.at, s.v.wall = index, max(e.At, s.v.at, 1), e.Wall
-	switch c := e.Command.(type) {
+	result, err := s.carryOut(e.Command)
+	s.settleFamilies()
+	s.settleNeeds()
+	return result, err
+}
+
+func (s *State) carryOut(command Command) (any, error) {
+	switch c := command.(type) {
 	case SubmitJobs:
 		return s.submitJobs(c)
 	case ControlJobs:
@@ -102,6 +114,8 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 		s.trimHistory(c)
 	case SetConfig:
 		return nil, s.setConfig(c)
+	case UpdateJobs:
+		return s.updateJobs(c)
 	}
 	return nil, nil
 }
@@ -109,7 +123,7 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 func known(c Command) bool {
 	switch c.(type) {
 	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig,
-		SubmitJobs2, ControlJobs2, CommitPlan2:
+		SubmitJobs2, ControlJobs2, CommitPlan2, UpdateJobs:
 		return true
 	}
 	return false
@@ -136,6 +150,9 @@ func (s *State) put(next *Job) {
 func (s *State) store(old, next *Job) {
 	next.modified = s.v.index
 	next.settlePlacing()
+	if old == nil {
+		s.v.njobs += next.weight()
+	}
 	s.tracked.note(next.ID)
 	s.v.jobs.set(int64(next.ID), next)
 	s.queue(old, next)
@@ -148,15 +165,25 @@ func (s *State) store(old, next *Job) {
 	if next.Seq > 0 {
 		s.v.finished.set(next.Seq, next)
 	}
+	s.renamed(old, next)
+	s.date(old, next)
+	s.relate(old, next)
 }
 
 // steps lists the states that may follow each state, itself left out.
 var steps = map[JobState][]JobState{
 	"":          {Pending},
-	Pending:     {Configuring, Cancelled},
+	Pending:     {Configuring, Cancelled, PastDue},
 	Configuring: {Running, Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
 	Running:     {Completing, Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed},
 	Completing:  {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
+}
+
+// recordSteps is steps for records. They run nothing themselves, so all that can be said of them is that they have begun.
+var recordSteps = map[JobState][]JobState{
+	"":      {Pending},
+	Pending: {Running, Completed, Failed, Cancelled, PastDue},
+	Running: {Completed, Failed, Cancelled, PastDue},
 }
 
 // witness records a step that the table of states does not allow, for Check to report.
@@ -165,7 +192,14 @@ func (s *State) witness(old, next *Job) {
 	if old != nil {
 		from = old.State
 	}
-	if from == next.State && !from.Final() || slices.Contains(steps[from], next.State) || len(s.faults) >= 100 {
+	allowed := steps[from]
+	switch {
+	case next.Family != nil:
+		allowed = recordSteps[from]
+	case next.Parent != 0 && old == nil:
+		allowed = []JobState{Pending, Configuring} // made when it is submitted, or when it starts
+	}
+	if from == next.State && !from.Final() || slices.Contains(allowed, next.State) || len(s.faults) >= 100 {
 		return
 	}
 	s.faults = append(s.faults, fmt.Errorf("job %d went from %q to %q at index %d", next.ID, from, next.State, s.v.index))
@@ -183,12 +217,16 @@ func (s *State) ownGrid() *Grid {
 
 // trimHistory drops finished jobs, oldest first.
 func (s *State) trimHistory(c TrimHistory) {
+	if s.v.unsettled {
+		return // jobs are still to learn how those ended that they wait for
+	}
 	for seq := s.v.trimmed + 1; seq <= min(c.UpTo, s.v.lastSeq); seq++ {
 		if j, ok := s.v.finished.get(seq); ok {
 			s.v.finished.drop(seq)
 			s.v.jobs.drop(int64(j.ID))
+			s.forget(j)
 			s.tracked.note(j.ID)
-			s.njobs--
+			s.v.njobs -= j.weight()
 		}
 		s.v.trimmed = seq
 	}

@@ -48,7 +48,7 @@ func (s *State) submitJobs(c SubmitJobs) (any, error) {
 		ids[i] = s.add(j)
 	}
 	if c.Key != "" {
-		s.remember(&key{keyName{c.Owner.UID, c.Key}, c.Digest, s.v.at, ids[0], len(ids)})
+		s.remember(&key{keyName{c.Owner.UID, c.Key}, c.Digest, s.v.at, ids[0], len(ids), nil})
 	}
 	return ids, nil
 }
@@ -68,14 +68,13 @@ func (s *State) admit(n int) error {
 	if err := limit("the number of jobs in one submission", int64(n), MaxJobsPerCall, ""); err != nil {
 		return err
 	}
-	return limit("the number of jobs in the cluster", int64(s.njobs+n), MaxJobs, "")
+	return limit("the number of jobs in the cluster", int64(s.v.njobs+n), MaxJobs, "")
 }
 
 // add gives a job its id and stores it.
 func (s *State) add(j *Job) JobID {
 	s.v.lastJob++
 	j.ID = s.v.lastJob
-	s.njobs++
 	s.put(j)
 	s.emitJob(EventSubmitted, j, "")
 	if j.Hold != NotHeld {
@@ -84,11 +83,16 @@ func (s *State) add(j *Job) JobID {
 	return j.ID
 }
 
-// draft makes a pending job without an id from what its owner asked for.
+// draft makes a pending job without an id from what its owner asked for with submit-jobs/1.
 func (s *State) draft(owner Identity, spec *jobspec.Job) (*Job, error) {
 	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
+	return s.compose(owner, spec)
+}
+
+// compose makes a pending job without an id. The job has been checked.
+func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 	name := cmp.Or(spec.Queue, defaultQueue)
 	q, ok := s.v.config.Queues[name]
 	if !ok {
@@ -99,14 +103,14 @@ func (s *State) draft(owner Identity, spec *jobspec.Job) (*Job, error) {
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: defaultPriority,
 		Spec: spec, State: Pending, Submitted: s.now(), Eligible: s.v.at,
 	}
+	j.layOut()
 	if spec.Priority != nil {
 		j.Priority = *spec.Priority
 	}
 	if spec.Hold {
 		j.Hold, j.Reason = HeldByUser, Reason{Code: ReasonHeldUser}
 	}
-	j.Limit = timeLimit(spec, j.Class, &q)
-	j.layOut()
+	j.Limit = timeLimit(spec, &spec.Groups[0], j.Class, &q)
 	return j, checkQueue(j, name, &q)
 }
 
@@ -118,11 +122,12 @@ func RequestOf(r jobspec.Resources) Request {
 	return Request{Active: Vector{cores, memory, gpus}, Resident: Vector{0, memory, gpus}}
 }
 
-func timeLimit(spec *jobspec.Job, class jobspec.Class, q *Queue) jobspec.Seconds {
+// timeLimit returns the limit of a group: its own, its job's, or the queue's.
+func timeLimit(spec *jobspec.Job, g *jobspec.Group, class jobspec.Class, q *Queue) jobspec.Seconds {
 	if class == jobspec.TE {
-		return cmp.Or(spec.TimeLimit, q.TEMaxTime)
+		return cmp.Or(g.TimeLimit, spec.TimeLimit, q.TEMaxTime)
 	}
-	return cmp.Or(spec.TimeLimit, q.DefaultTime)
+	return cmp.Or(g.TimeLimit, spec.TimeLimit, q.DefaultTime)
 }
 
 // checkQueue holds a job to its queue's limits.
@@ -147,31 +152,24 @@ func checkQueue(j *Job, name string, q *Queue) error {
 	return nil
 }
 
-// checkSpec refuses what the state could not hold or run. It does not call jobspec's own validation: what this refuses must be
+// checkSpec refuses what a job of submit-jobs/1 cannot ask for. It does not call jobspec's own validation: what this refuses must be
 // the same in every version that replays the log.
 func checkSpec(spec *jobspec.Job) error {
 	switch {
 	case spec == nil:
 		return &SpecError{"a job is missing"}
 	case len(spec.Groups) != 1:
-		return &SpecError{"a job has exactly one group: several groups are not supported yet"}
+		return &SpecError{"a job has exactly one group: several need cluster version 2"}
 	case len(spec.Groups[0].Tasks) != 1:
-		return &SpecError{"a group has exactly one task: several tasks are not supported yet"}
-	case spec.Class != "" && spec.Class != jobspec.TE && spec.Class != jobspec.BE:
-		return &SpecError{fmt.Sprintf("class is te or be, not %q", spec.Class)}
-	case spec.Priority != nil && (*spec.Priority < 0 || *spec.Priority > 100):
-		return &SpecError{fmt.Sprintf("priority is 0 to 100, not %d", *spec.Priority)}
-	case spec.TimeLimit < 0:
-		return &SpecError{"time_limit is negative"}
+		return &SpecError{"a group has exactly one task: several need cluster version 2"}
 	}
-	if err := checkSize(spec); err != nil {
-		return err
+	if field := newIn2(spec); field != "" {
+		return &SpecError{field + " needs cluster version 2"}
 	}
-	return checkRestart(spec.Restart)
+	return checkForm(spec)
 }
 
-func checkSize(spec *jobspec.Job) error {
-	g, r := &spec.Groups[0], &spec.Groups[0].Tasks[0].Resources
+func checkSize(g *jobspec.Group, r *jobspec.Resources) error {
 	if g.Count < 0 || r.Cores < 0 || r.Memory < 0 || r.GPUs < 0 {
 		return &SpecError{"count, cores, memory and gpus are not negative"}
 	}
@@ -180,7 +178,6 @@ func checkSize(spec *jobspec.Job) error {
 		limit("cores of a worker", int64(r.Cores), maxCores, ""),
 		limit("memory of a worker", int64(r.Memory), int64(maxMemory), "bytes"),
 		limit("gpus of a worker", int64(r.GPUs), MaxGPUsPerNode, ""),
-		limit("the size of the job's texts", int64(textSize(spec)), MaxSpecBytes, "bytes"),
 	} {
 		if l != nil {
 			return l
@@ -201,20 +198,70 @@ func checkRestart(r *jobspec.Restart) error {
 
 // textSize adds up the texts of a job that have no small bound of their own.
 func textSize(spec *jobspec.Job) int {
-	g, t := &spec.Groups[0], &spec.Groups[0].Tasks[0]
-	n := len(spec.Name) + len(spec.Description) + len(spec.Workdir) + len(t.Script) + len(t.Image)
-	for _, list := range [][]string{spec.Tags, spec.Export, t.Command} {
+	n := len(spec.Name) + len(spec.Description) + len(spec.Workdir)
+	n += sizeOfLists(spec.Tags, spec.Export, spec.Nodes, spec.ExcludeNodes, spec.Features)
+	n += sizeOfMaps(spec.Meta, spec.ExportEnv)
+	n += conditionsSize(spec.Constraints, spec.Affinities)
+	for i := range spec.Dependencies {
+		n += sizeOfLists(spec.Dependencies[i].Jobs)
+	}
+	for i := range spec.LogPolicies {
+		n += len(spec.LogPolicies[i].Pattern)
+	}
+	if a := spec.Array; a != nil {
+		n += len(a.Indices) + sizeOfLists(a.Columns) + sizeOfLists(a.Rows...)
+		for i := range a.Matrix {
+			n += len(a.Matrix[i].Name) + sizeOfLists(a.Matrix[i].Values)
+		}
+	}
+	for i := range spec.Groups {
+		g := &spec.Groups[i]
+		n += len(g.Name) + sizeOfMaps(g.Meta) + sizeOfLists(g.DependsOn) + conditionsSize(g.Constraints, g.Affinities)
+		for k := range g.Tasks {
+			n += taskSize(&g.Tasks[k])
+		}
+	}
+	return n
+}
+
+func taskSize(t *jobspec.Task) int {
+	n := len(t.Script) + len(t.Image) + sizeOfLists(t.Command) + sizeOfMaps(t.Env)
+	for _, m := range t.Mounts {
+		n += len(m.Source) + len(m.Target)
+	}
+	for _, s := range t.Secrets {
+		n += len(s.Source) + len(s.File)
+	}
+	return n
+}
+
+func conditionsSize(constraints []jobspec.Constraint, affinities []jobspec.Affinity) int {
+	n := 0
+	for i := range constraints {
+		n += len(constraints[i].Value) + sizeOfLists(constraints[i].Values)
+	}
+	for i := range affinities {
+		n += len(affinities[i].Value) + sizeOfLists(affinities[i].Values)
+	}
+	return n
+}
+
+func sizeOfLists(lists ...[]string) int {
+	n := 0
+	for _, list := range lists {
 		for _, s := range list {
 			n += len(s)
 		}
 	}
-	for _, m := range []map[string]string{spec.Meta, spec.ExportEnv, g.Meta, t.Env} {
+	return n
+}
+
+func sizeOfMaps(maps ...map[string]string) int {
+	n := 0
+	for _, m := range maps {
 		for k, v := range m {
 			n += len(k) + len(v)
 		}
-	}
-	for _, m := range t.Mounts {
-		n += len(m.Source) + len(m.Target)
 	}
 	return n
 }

@@ -21,6 +21,8 @@ type View struct {
 	lastSeq int64 // the greatest history number given
 	trimmed int64 // history numbers up to here have left the state
 
+	njobs int // weight of all jobs, see MaxJobs
+
 	leasedUntil Instant // leases from before they were shortened may last until here, the margin included
 
 	jobs         table[*Job]
@@ -36,6 +38,10 @@ type View struct {
 	holdings table[*holding]  // by position of the node
 	grid     *Grid
 	events   []Event
+
+	needing   table[*Job] // unfinished ones with dependencies
+	dated     table[*Job] // waiting ones with a deadline
+	unsettled bool        // more follows from jobs that have ended than one entry of the log may do
 }
 
 // Shape is what is alike in jobs that fit or fail together on the same nodes.

@@ -1,0 +1,277 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// MaxNeeds bounds the jobs that one job may depend on: beyond it a last job that depends on all of them says the same.
+const MaxNeeds = 1024
+
+// ErrForgotten says that a job somebody depends on has left the state, and that the submission does not say what the history knows of it.
+// Whoever proposes it asks the history and tries again.
+var ErrForgotten = errors.New("the job has left the queue and the history was not asked about it")
+
+// resolver turns the dependencies of one submission into ids.
+type resolver struct {
+	s     *State
+	owner Identity
+	admin bool
+	facts map[JobID]Fact
+	made  map[JobID]*Job   // jobs of this submission that are not in the state yet, by the ids that they will get
+	named map[string]JobID // the same by name, the youngest
+}
+
+func (s *State) newResolver(owner Identity, admin bool, facts []Fact) *resolver {
+	r := &resolver{s: s, owner: owner, admin: admin || owner.UID == 0}
+	if len(facts) > 0 {
+		r.facts = make(map[JobID]Fact, len(facts))
+		for _, f := range facts {
+			r.facts[f.ID] = f
+		}
+	}
+	return r
+}
+
+// resolve fills in what a drafted job, which has its id, depends on.
+func (r *resolver) resolve(j *Job) error {
+	total := 0
+	for i := range j.Spec.Dependencies {
+		d := &j.Spec.Dependencies[i]
+		n, err := r.need(j, d)
+		if err != nil {
+			return fmt.Errorf("dependency %d (%s): %w", i+1, d.Type, err)
+		}
+		if total += len(n.Jobs); len(n.Jobs) > 0 {
+			j.Needs = append(j.Needs, n)
+		}
+	}
+	return limit("the number of jobs that one job depends on", int64(total), MaxNeeds, "")
+}
+
+// note remembers a job of this submission for those after it.
+func (r *resolver) note(j *Job) {
+	if r.made == nil {
+		r.made, r.named = map[JobID]*Job{}, map[string]JobID{}
+	}
+	r.made[j.ID], r.named[j.Spec.Name] = j, j.ID
+}
+
+// need makes one dependency. One without jobs is met.
+func (r *resolver) need(j *Job, d *jobspec.Dependency) (Need, error) {
+	n := Need{Type: d.Type, Any: d.Match == "any", Delay: d.Delay}
+	if err := checkDependency(d); err != nil {
+		return n, err
+	}
+	if d.Type == needSingleton {
+		if id := r.openBefore(j); id != 0 {
+			n.Jobs = []JobID{id}
+		}
+		return n, nil
+	}
+	for _, text := range d.Jobs {
+		id, err := r.target(text)
+		if err != nil {
+			return n, err
+		}
+		n.Jobs = append(n.Jobs, id)
+	}
+	slices.Sort(n.Jobs)
+	n.Jobs = slices.Compact(n.Jobs)
+	if d.Type == needCorr {
+		return n, r.checkElements(j, &n)
+	}
+	return n, nil
+}
+
+func checkDependency(d *jobspec.Dependency) error {
+	known := []string{needAfter, needAfterOK, needAfterAny, needAfterNotOK, needCorr, needSingleton}
+	switch {
+	case !slices.Contains(known, d.Type):
+		return &SpecError{fmt.Sprintf("type is one of %s, not %q", strings.Join(known, ", "), d.Type)}
+	case d.Match != "" && d.Match != "all" && d.Match != "any":
+		return &SpecError{fmt.Sprintf("match is all or any, not %q", d.Match)}
+	case d.Delay < 0 || d.Delay > maxDelay:
+		return &SpecError{fmt.Sprintf("delay is 0 to %d seconds, not %d", maxDelay, d.Delay)}
+	case d.Type == needSingleton && len(d.Jobs) > 0:
+		return &SpecError{"a singleton waits for all older jobs of its name: it names no jobs"}
+	case d.Type != needSingleton && len(d.Jobs) == 0:
+		return &SpecError{"it names no jobs"}
+	}
+	return limit("the number of jobs that one job depends on", int64(len(d.Jobs)), MaxNeeds, "")
+}
+
+// maxDelay bounds the delay of a dependency: ten years.
+const maxDelay = 10 * 366 * 24 * 3600
+
+// openBefore returns the youngest unfinished job of a job's owner and name that is older.
+func (r *resolver) openBefore(j *Job) JobID {
+	if id := r.named[j.Spec.Name]; id != 0 {
+		return id
+	}
+	return r.s.openBefore(j.ID, j.Owner.UID, j.Spec.Name)
+}
+
+// target finds the job that a text names: 123, 123_4, or the name of the owner's newest job.
+func (r *resolver) target(text string) (JobID, error) {
+	id, element, isID := parseTarget(text)
+	if !isID {
+		if id = r.byName(text); id == 0 {
+			return 0, fmt.Errorf("job %q of %s: %w", text, r.owner.User, ErrNoJob)
+		}
+		return id, nil
+	}
+	if element < 0 {
+		return id, r.mayDependOn(id, text)
+	}
+	record := r.job(id)
+	if record == nil {
+		return 0, fmt.Errorf("element %s: its job has left the queue: %w", text, ErrNoJob)
+	}
+	k := -1
+	if record.Spec.Array != nil && record.Family != nil {
+		k = record.Spec.Array.Ordinal(element)
+	}
+	if k < 0 {
+		return 0, fmt.Errorf("element %s: %w", text, ErrNoJob)
+	}
+	member := id + 1 + JobID(k)
+	if err := r.mayDependOn(id, text); err != nil {
+		return 0, err
+	}
+	return member, r.mayDependOn(member, text)
+}
+
+// parseTarget reads 123 or 123_4; element is -1 without one.
+func parseTarget(text string) (id JobID, element int, ok bool) {
+	number, rest, has := strings.Cut(text, "_")
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || number[0] == '+' {
+		return 0, 0, false
+	}
+	if !has {
+		return JobID(n), -1, true
+	}
+	element, err = strconv.Atoi(rest)
+	return JobID(n), element, err == nil && element >= 0 && rest[0] != '+'
+}
+
+func (r *resolver) byName(name string) JobID {
+	if id := r.named[name]; id != 0 {
+		return id
+	}
+	return r.s.newest(r.owner.UID, name)
+}
+
+// job returns a job of this submission or of the state.
+func (r *resolver) job(id JobID) *Job {
+	if j := r.made[id]; j != nil {
+		return j
+	}
+	return r.s.v.Job(id)
+}
+
+// mayDependOn refuses jobs that never were, that are another user's, or of which nothing is known any more.
+func (r *resolver) mayDependOn(id JobID, text string) error {
+	owner, f := uint32(0), r.facts[id]
+	switch j := r.record(id); {
+	case j != nil && (r.job(id) != nil || !r.gone(id, j)):
+		owner = j.Owner.UID
+	case id > r.s.v.lastJob || f.Missing:
+		return fmt.Errorf("job %s: %w", text, ErrNoJob)
+	case f.ID == 0:
+		return fmt.Errorf("job %s: %w", text, ErrForgotten)
+	default:
+		owner = f.UID
+	}
+	if owner != r.owner.UID && !r.admin {
+		return fmt.Errorf("job %s is another user's: %w", text, ErrNotOwner)
+	}
+	return nil
+}
+
+// record returns a job, or for a member the record that knows of it.
+func (r *resolver) record(id JobID) *Job {
+	if j := r.job(id); j != nil {
+		return j
+	}
+	for made, j := range r.made { // the one that holds the id, if any
+		if j.Family != nil && id > made && id <= made+JobID(j.Family.Size) {
+			return j
+		}
+	}
+	record, _ := r.s.v.Element(id)
+	return record
+}
+
+// gone reports whether a member of a record has been made and has left the state.
+func (r *resolver) gone(id JobID, record *Job) bool {
+	n := int(id - record.ID)
+	return !record.Family.Waiting.Has(n) && !record.Family.Dropped.Has(n)
+}
+
+// fate is that of a job as far as state and facts know it. What is in this submission has not begun.
+func (r *resolver) fate(id JobID) fate {
+	if f, ok := r.facts[id]; ok && r.s.v.Job(id) == nil {
+		return fate{started: true, ended: true, well: f.Ended == Completed}
+	}
+	if id > r.s.v.lastJob {
+		return fate{}
+	}
+	return r.s.fate(id)
+}
+
+// settleNew draws the conclusions of what had been decided before a job was submitted. Jobs that only the facts know of are looked at here,
+// once; the others as at any other time.
+func (r *resolver) settleNew(j *Job) {
+	if len(j.Needs) == 0 {
+		return
+	}
+	next := *j
+	next.Needs = nil
+	for i := range j.Needs {
+		n := j.Needs[i]
+		if n.Type == needCorr {
+			r.noteEnded(j, &n)
+			next.Needs = append(next.Needs, n)
+			continue
+		}
+		r.settleNewNeed(&next, &n)
+	}
+	never := next.Reason
+	if next.State == Cancelled { // settleNewNeed's mark
+		r.s.abandon(j, Cancelled, never)
+		return
+	}
+	if next.Hold == j.Hold && next.Eligible == j.Eligible && slices.EqualFunc(next.Needs, j.Needs, sameJobs) {
+		return
+	}
+	r.s.put(&next)
+	if next.Hold != j.Hold {
+		r.s.emitJob(EventHeld, &next, "")
+	}
+}
+
+func sameJobs(a, b Need) bool { return slices.Equal(a.Jobs, b.Jobs) }
+
+func (r *resolver) settleNewNeed(next *Job, n *Need) {
+	w := weigh(n, r.fate)
+	switch {
+	case n.Type == needSingleton: // its predecessor was unfinished a moment ago
+		next.Needs = append(next.Needs, *n)
+	case w.never != 0 && !keepsWaiting(next):
+		next.State, next.Reason = Cancelled, neverMet(n, w.never)
+	case w.never != 0:
+		holdForNever(next, neverMet(n, w.never))
+	case w.met:
+		next.postpone(r.s.v.at.after(n.Delay), r.s.v.at)
+	default:
+		n.Jobs = w.rest
+		next.Needs = append(next.Needs, *n)
+	}
+}

@@ -1,0 +1,289 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// MaxMembers bounds the members of one record. Their ids are given with its own.
+const MaxMembers = jobspec.MaxElements
+
+// changes is what one command has done to a record's members so far. It is folded into the record once, when the command is over, so that
+// a record is copied once a command and not once for each of its members.
+type changes struct {
+	made  map[int]bool
+	began bool // an attempt of a member was assigned
+	ran   bool // and all its workers have run
+
+	live, completed, failed, cancelled int
+	code, signal                       int // the highest of the members that have ended
+}
+
+// family returns the changes to a record that the present command has collected. That there are any makes the record be settled.
+func (s *State) family(id JobID) *changes {
+	c := s.families[id]
+	if c == nil {
+		c = &changes{}
+		if s.families == nil {
+			s.families = map[JobID]*changes{}
+		}
+		s.families[id] = c
+	}
+	return c
+}
+
+// settleFamilies carries what the command did to members over to their records. A record that ends may end others, so it goes on until
+// nothing is left; the order is that of the ids.
+func (s *State) settleFamilies() {
+	for len(s.families) > 0 {
+		ids := make([]JobID, 0, len(s.families))
+		for id := range s.families {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			if s.families[id] != nil {
+				s.fold(id)
+				delete(s.families, id)
+				s.settleRecord(id)
+			}
+		}
+	}
+}
+
+// fold writes the changes collected so far into a record, which is then as its members say.
+func (s *State) fold(id JobID) {
+	c, j := s.families[id], s.v.Job(id)
+	if c == nil || j == nil || c.empty() {
+		return
+	}
+	s.families[id] = &changes{}
+	next, f := redraftRecord(j)
+	if len(c.made) > 0 {
+		f.Waiting = f.Waiting.Without(rangesOf(c.made))
+		next.Bypassed = 0
+		f.trim()
+	}
+	f.Live += c.live
+	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
+	next.ExitCode, next.Signal = max(j.ExitCode, c.code), max(j.Signal, c.signal)
+	if c.began && next.State == Pending {
+		next.State = Running
+		if next.Hold == NotHeld {
+			next.Reason = Reason{}
+		}
+	}
+	if c.ran && next.Started.At == 0 {
+		next.Started = s.now()
+		s.emitJob(EventStarted, next, "")
+	}
+	s.put(next)
+}
+
+func (c *changes) empty() bool {
+	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
+}
+
+// rangesOf returns the keys of a set of numbers.
+func rangesOf(set map[int]bool) Ranges {
+	numbers := make([]int, 0, len(set))
+	for n := range set {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	var r Ranges
+	for _, n := range numbers {
+		if k := len(r); k > 0 && r[k-1].Last+1 == n {
+			r[k-1].Last = n
+			continue
+		}
+		r = append(r, Range{n, n})
+	}
+	return r
+}
+
+// redraftRecord copies a record and its family to be changed and put back.
+func redraftRecord(j *Job) (*Job, *Family) {
+	next, f := *j, *j.Family
+	next.Family = &f
+	return &next, &f
+}
+
+// trim keeps the sets that are about waiting members within them.
+func (f *Family) trim() {
+	f.Ready, f.HeldUser, f.HeldAdmin = f.Ready.Both(f.Waiting), f.HeldUser.Both(f.Waiting), f.HeldAdmin.Both(f.Waiting)
+}
+
+// drop gives up waiting members.
+func (f *Family) drop(members Ranges) {
+	f.Dropped = f.Dropped.With(members.Both(f.Waiting))
+	f.Waiting = f.Waiting.Without(members)
+	f.trim()
+}
+
+// dropWaiting gives up waiting members in a draft of a record.
+func (s *State) dropWaiting(j *Job, members Ranges) {
+	j.Family.drop(members)
+	if len(j.Family.Waiting) == 0 {
+		j.Hold = NotHeld
+		s.unreserve(j.ID)
+	}
+}
+
+// Made returns how many members have been made, those that have ended included.
+func (f *Family) Made() int { return f.Live + f.Completed + f.Failed + f.Cancelled }
+
+// settleRecord draws the conclusions from what a record's members have come to.
+func (s *State) settleRecord(id JobID) {
+	j := s.v.Job(id)
+	if j == nil || j.Family == nil || j.State.Final() {
+		return
+	}
+	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Family.Failed > *a.MaxFailures && len(j.Family.Waiting) > 0 {
+		next, f := redraftRecord(j)
+		s.dropWaiting(next, f.Waiting)
+		s.put(next)
+		j = next
+	}
+	if f := j.Family; f.Live == 0 && len(f.Waiting) == 0 {
+		next, _ := redraftRecord(j)
+		state, why := recordEnd(j)
+		s.finish(next, state, why)
+	}
+}
+
+// recordEnd says how a record ends, all of whose members have: as was decided for the whole, or failed if one did. What its owner took
+// out singly does not count against the rest.
+func recordEnd(j *Job) (JobState, Reason) {
+	f := j.Family
+	switch {
+	case f.Completed == f.Size:
+		return Completed, Reason{}
+	case f.Fate != "":
+		return f.Fate, j.Reason
+	case f.Failed > 0:
+		return Failed, Reason{Code: ReasonNonZeroExit}
+	case f.Completed == 0:
+		return Cancelled, Reason{Text: j.Reason.Text}
+	}
+	return Completed, Reason{}
+}
+
+// abandon ends a job that waits, for good. Of a record it ends what has not begun: waiting members are dropped and those that wait for
+// another attempt end the same way. The record itself ends in that state once its last member has.
+func (s *State) abandon(j *Job, state JobState, why Reason) {
+	if j.Family == nil {
+		next := *j
+		s.finish(&next, state, why)
+		return
+	}
+	s.fold(j.ID)
+	next, f := redraftRecord(s.v.Job(j.ID))
+	s.dropWaiting(next, f.Waiting)
+	f.Fate, next.Reason = state, why
+	s.put(next)
+	s.family(j.ID)
+	for m := range s.v.madeMembers(next) {
+		if m.State == Pending {
+			s.abandon(m, state, why)
+		}
+	}
+}
+
+// dropMembers gives up waiting members of a record.
+func (s *State) dropMembers(j *Job, members Ranges, why Reason) {
+	s.fold(j.ID)
+	next, _ := redraftRecord(s.v.Job(j.ID))
+	s.dropWaiting(next, members)
+	if len(next.Family.Waiting) == 0 && next.Family.Live == 0 {
+		next.Reason = why
+	}
+	s.put(next)
+	s.family(j.ID)
+}
+
+// memberEnded counts the end of a member.
+func (s *State) memberEnded(j *Job) {
+	c := s.family(j.Parent)
+	c.live--
+	switch j.State {
+	case Completed:
+		c.completed++
+	case Cancelled:
+		c.cancelled++
+	default:
+		c.failed++
+	}
+	c.code, c.signal = max(c.code, j.ExitCode), max(c.signal, j.Signal)
+}
+
+// Waits reports whether a job, or a member of a record that is not made yet, waits to be started. It may be held.
+func (j *Job) Waits() bool { return j.waits() }
+
+// ready returns the waiting members that nothing keeps from starting but room and max_parallel.
+func (j *Job) ready() Ranges {
+	r := j.MayStart()
+	if f := j.Family; len(f.HeldUser)+len(f.HeldAdmin) > 0 {
+		r = r.Without(f.HeldUser).Without(f.HeldAdmin)
+	}
+	return r
+}
+
+// Startable returns how many of a record's members may start now as far as the record is concerned: those that wait and are not held, up to
+// max_parallel.
+func (j *Job) Startable() int {
+	return min(j.ready().Len(), j.slots())
+}
+
+// slots returns how many more members may live at once.
+func (j *Job) slots() int {
+	most := MaxMembers
+	if a := j.Spec.Array; a != nil && a.MaxParallel > 0 {
+		most = a.MaxParallel
+	}
+	return max(0, most-j.Family.Live)
+}
+
+// Turns yields a record's startable members in the order in which they should start: see [Job.Startable].
+type Turns struct {
+	ready Ranges
+	left  int
+	mix   shuffle // of an array in random order
+	rank  int
+	size  int
+}
+
+// Turns begins with the member that should start next.
+func (j *Job) Turns() *Turns {
+	t := &Turns{ready: j.ready(), size: j.Family.Size}
+	t.left = min(t.ready.Len(), j.slots())
+	if a := j.Spec.Array; a != nil && a.Order == "random" {
+		t.mix = newShuffle(uint64(j.ID), t.size)
+	}
+	return t
+}
+
+// Left returns how many members it will still yield.
+func (t *Turns) Left() int { return t.left }
+
+// Next returns the next member, 0 if there is none.
+func (t *Turns) Next() int {
+	if t.left == 0 {
+		return 0
+	}
+	t.left--
+	if t.mix.rounds != nil {
+		for ; ; t.rank++ {
+			if member := 1 + t.mix.at(t.rank); t.ready.Has(member) {
+				t.rank++
+				return member
+			}
+		}
+	}
+	for t.rank >= t.ready[0].Last {
+		t.ready = t.ready[1:]
+	}
+	t.rank = max(t.rank+1, t.ready[0].First)
+	return t.rank
+}
