@@ -20,6 +20,7 @@ const (
 	KindSubmitJobs2  Kind = "submit-jobs/2"
 	KindControlJobs2 Kind = "control-jobs/2"
 	KindCommitPlan2  Kind = "commit-plan/2"
+	KindNodeReport2  Kind = "node-report/2"
 )
 
 // Command is one of the closed set of commands in this file.
@@ -144,6 +145,10 @@ type WorkerReport struct {
 	Lease    bool        `json:"lease,omitempty"` // stopped by its shim because the lease ran out
 	Began    bool        `json:"began,omitempty"` // of a failed one: its command may have begun, so that this is no failure to launch
 	Message  string      `json:"message,omitempty"`
+
+	// Of node-report/2. A report with a Policy says that its log policy has found Message in the output, and nothing else.
+	Policy string `json:"policy,omitempty"`
+	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
 }
 
 // TrimHistory drops finished jobs with Seq <= UpTo, which a majority has stored durably.
@@ -155,6 +160,14 @@ type TrimHistory struct {
 type SetConfig struct {
 	Config Config `json:"config"`
 }
+
+// NodeReport2 is NodeReport with findings of log policies and failures that are final.
+type NodeReport2 struct {
+	NodeReport
+}
+
+// Kind implements Command.
+func (NodeReport2) Kind() Kind { return KindNodeReport2 }
 
 // Kind implements Command.
 func (SubmitJobs) Kind() Kind   { return KindSubmitJobs }

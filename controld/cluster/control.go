@@ -16,35 +16,16 @@ func (s *State) controlJobs(c ControlJobs) (any, error) {
 	if err := limit("the number of jobs in one request", int64(len(c.IDs)), MaxJobsPerCall, ""); err != nil {
 		return nil, err
 	}
+	ask := &ControlJobs2{Verb: c.Verb, By: c.By, Admin: c.Admin, Reason: c.Reason}
 	results := make([]ControlResult, len(c.IDs))
 	for i, id := range c.IDs {
-		results[i] = ControlResult{ID: id, Err: s.control(id, c, do)}
+		results[i] = ControlResult{ID: id, Err: s.control(Target{ID: id}, ask, do)}
 	}
 	return results, nil
 }
 
-func (s *State) verbs() map[Verb]func(*Job, ControlJobs) error {
-	return map[Verb]func(*Job, ControlJobs) error{
-		VerbCancel: s.cancel, VerbHold: s.hold, VerbRelease: s.release, VerbRequeue: s.askRequeue,
-	}
-}
-
-func (s *State) control(id JobID, c ControlJobs, do func(*Job, ControlJobs) error) error {
-	j := s.v.Job(id)
-	switch {
-	case j == nil:
-		return fmt.Errorf("job %d: %w", id, ErrNoJob)
-	case !c.Admin && c.By != j.Owner.UID:
-		return fmt.Errorf("job %d of %s: %w", id, j.Owner.User, ErrNotOwner)
-	}
-	if err := do(j, c); err != nil {
-		return fmt.Errorf("%s job %d in state %s: %w", c.Verb, id, j.State, err)
-	}
-	return nil
-}
-
 // cancel ends a pending job at once and asks a live one to stop. Asking again changes nothing.
-func (s *State) cancel(j *Job, c ControlJobs) error {
+func (s *State) cancel(j *Job, c *ControlJobs2) error {
 	if j.State.Final() {
 		return ErrWrongState
 	}
@@ -56,7 +37,7 @@ func (s *State) cancel(j *Job, c ControlJobs) error {
 	return s.askStop(j, CauseCancelled, c)
 }
 
-func (s *State) askRequeue(j *Job, c ControlJobs) error {
+func (s *State) askRequeue(j *Job, c *ControlJobs2) error {
 	if j.Live() == nil {
 		return ErrWrongState
 	}
@@ -64,7 +45,7 @@ func (s *State) askRequeue(j *Job, c ControlJobs) error {
 }
 
 // askStop stops a live job for someone. That it is being stopped for that cause or a stronger one already is no error.
-func (s *State) askStop(j *Job, cause Cause, c ControlJobs) error {
+func (s *State) askStop(j *Job, cause Cause, c *ControlJobs2) error {
 	if stop := j.Live().Stop; stop != nil && strength[stop.Cause] >= strength[cause] {
 		if stop.Cause == cause || stop.Cause == CauseCancelled {
 			return nil
@@ -72,16 +53,16 @@ func (s *State) askStop(j *Job, cause Cause, c ControlJobs) error {
 		return ErrStopping
 	}
 	next, a := redraft(j)
-	s.stop(next, a, Stop{Cause: cause, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
+	s.stop(next, a, Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
 	s.put(next)
 	return nil
 }
 
 // hold keeps a pending job from starting. An operator's hold on someone else's job takes the place of a weaker one.
-func (s *State) hold(j *Job, c ControlJobs) error {
+func (s *State) hold(j *Job, c *ControlJobs2) error {
 	byAdmin := c.Admin && c.By != j.Owner.UID
 	switch {
-	case j.State != Pending:
+	case !j.waits():
 		return ErrWrongState
 	case j.Hold == HeldByAdmin, j.Hold != NotHeld && !byAdmin:
 		return nil
@@ -98,9 +79,11 @@ func (s *State) hold(j *Job, c ControlJobs) error {
 }
 
 // release lets a held job start again. The count that put it on hold starts anew.
-func (s *State) release(j *Job, c ControlJobs) error {
+func (s *State) release(j *Job, c *ControlJobs2) error {
 	switch {
-	case j.State != Pending || j.Hold == NotHeld:
+	case j.Family != nil && j.Hold != HeldByAdmin:
+		return s.releaseMembers(j, j.Family.Waiting, c)
+	case !j.waits() || j.Hold == NotHeld:
 		return ErrWrongState
 	case j.Hold == HeldByAdmin && !c.Admin:
 		return ErrHeldByAdmin
@@ -110,13 +93,7 @@ func (s *State) release(j *Job, c ControlJobs) error {
 		next.Counters.Requeues = 0
 	}
 	next.Hold, next.Reason = NotHeld, Reason{}
-	if next.Eligible > s.v.at {
-		next.Reason = next.delayed()
-	} else {
-		next.Eligible = s.v.at // time spent on hold is no reason to be reserved for
-	}
-	s.put(&next)
-	s.emitJob(EventReleased, &next, "")
+	s.letGo(&next)
 	return nil
 }
 
@@ -132,8 +109,8 @@ var strength = map[Cause]int{
 
 // stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never comes later than announced.
 func (s *State) stop(j *Job, a *Attempt, ask Stop) {
-	var grace jobspec.Seconds
-	ask.Signal, grace = manner(j.Spec, j.group(), ask.Cause)
+	signal, grace := manner(j.Spec, j.group(), ask.Cause)
+	ask.Signal = cmp.Or(ask.Signal, signal)
 	ask.At, ask.KillAt = s.v.at, s.v.at.after(grace)
 	if a.Stop != nil {
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)

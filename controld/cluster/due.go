@@ -118,8 +118,12 @@ func (s *State) checkDated(note func(error)) {
 // delayed says why a job that nobody holds is not eligible yet: it has not begun before its own time, or it waits after a failure.
 func (j *Job) delayed() Reason {
 	why := Reason{Code: ReasonBackoff, Until: j.Eligible}
-	if j.Attempt == 0 {
+	switch {
+	case j.Attempt > 0:
+	case j.Spec.Begin != "":
 		why.Code = ReasonBegin
+	default:
+		why.Code = ReasonDependency
 	}
 	return why
 }

@@ -138,22 +138,16 @@ func (s *State) settleNeeds() {
 	if s.v.unsettled && len(s.due) == 0 {
 		s.lookAtAll()
 	}
-	for settled := 0; len(s.due) > 0; {
-		j := s.v.Job(s.due[0])
-		if !s.unsettled(j) {
-			heap.Pop(&s.due)
-			continue
-		}
-		if settled == maxSettled {
+	for settled := 0; settled < maxSettled; settled++ {
+		if s.skipSettled(); len(s.due) == 0 {
 			break
 		}
-		settled++
-		heap.Pop(&s.due)
-		s.settleJob(j)
+		s.settleJob(s.v.Job(heap.Pop(&s.due).(JobID)))
 		s.settleFamilies()
 		s.matchElements()
 		s.settleFamilies()
 	}
+	s.skipSettled()
 	s.v.unsettled = len(s.due) > 0
 }
 
@@ -161,6 +155,13 @@ func (s *State) settleNeeds() {
 func (s *State) lookAtAll() {
 	for id := range s.v.needing.from(0) {
 		s.due = append(s.due, JobID(id)) // ascending is a heap
+	}
+}
+
+// skipSettled forgets the jobs at the front of those to look at for which nothing has been decided.
+func (s *State) skipSettled() {
+	for len(s.due) > 0 && !s.unsettled(s.v.Job(s.due[0])) {
+		heap.Pop(&s.due)
 	}
 }
 

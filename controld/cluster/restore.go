@@ -71,5 +71,8 @@ func (s *State) derive() error {
 		}
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
+	s.lookAtAll()
+	s.skipSettled()
+	s.v.unsettled = len(s.due) > 0
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // advice suggests what would let a job start sooner, or says nothing when waiting is all there is.
 func advice(t *trial, j *cluster.Job, why cluster.Reason) string {
 	switch why.Code {
-	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure:
+	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure, cluster.ReasonNeverMet:
 		return fmt.Sprintf("rota release %d lets it start", j.ID)
 	case cluster.ReasonHeldAdmin:
 		return fmt.Sprintf("ask an operator to release job %d", j.ID)

@@ -4,8 +4,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// expire ends what has run out of time: attempts at their limit, attempts on nodes that have been silent for so long that their
-// shims must have stopped them, and reservations. What it stops still holds its room: that is freed by reports, not by hope.
+// expire ends what has run out of time: attempts at their limit or their job's deadline, attempts on nodes that have been silent for so
+// long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations. What it stops still holds its room: that is freed by reports, not by hope.
 func expire(t *trial) {
 	lost := lostNodes(t)
 	for j := range t.view.Live() {
@@ -15,6 +15,7 @@ func expire(t *trial) {
 		}
 		stopAtLimit(t, j, a)
 	}
+	giveUp(t)
 	for _, r := range t.view.Reservations() {
 		if r.Until > t.now && t.waits(r.Job) {
 			t.wakeAt(r.Until)
@@ -64,6 +65,9 @@ func endLost(t *trial, lost map[string]cluster.Instant, j *cluster.Job, a *clust
 // is being stopped already is left alone: its grace is never restarted.
 func stopAtLimit(t *trial, j *cluster.Job, a *cluster.Attempt) {
 	end, limited := endOf(j, a)
+	if j.Deadline > 0 && (!limited || j.Deadline < end) {
+		end, limited = j.Deadline, true
+	}
 	if !limited || a.Stop != nil {
 		return
 	}
@@ -72,6 +76,25 @@ func stopAtLimit(t *trial, j *cluster.Job, a *cluster.Attempt) {
 		return
 	}
 	t.act(cluster.Action{Stop: &cluster.StopJob{Job: j.ID, Attempt: a.N, Cause: cluster.CauseTimeout}})
+}
+
+// giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with what it has left over.
+func giveUp(t *trial) {
+	for j := range t.view.Dated() {
+		latest, _ := j.LatestStart()
+		if max(t.now, j.Eligible) <= latest {
+			t.wakeAt(latest + 1)
+			continue
+		}
+		id := j.ID
+		if t.late[id] = true; t.late[j.Parent] {
+			continue // its record takes it along
+		}
+		t.act(cluster.Action{GiveUp: &id})
+	}
+	if t.view.Unsettled() {
+		t.act(cluster.Action{Settle: true})
+	}
 }
 
 // endOf returns when an attempt that runs reaches the job's time limit; false if it does not run yet or has no limit.

@@ -71,8 +71,10 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 		return j.Reason
 	case j.Hold != cluster.NotHeld:
 		return held(j)
+	case j.Blocked():
+		return r.before.view.Waiting(j)
 	case j.Eligible > r.before.now:
-		return cluster.Reason{Code: cluster.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
+		return notYet(j)
 	case r.after.started[id]:
 		return cluster.Reason{Code: cluster.ReasonNotScheduled}
 	}
@@ -89,6 +91,16 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 	return known
 }
 
+// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were met with a delay, as the state has noted,
+// or it waits after a failure.
+func notYet(j *cluster.Job) cluster.Reason {
+	why := cluster.Reason{Code: cluster.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
+	if j.Reason.Code == cluster.ReasonBegin || j.Reason.Code == cluster.ReasonDependency {
+		why.Code = j.Reason.Code
+	}
+	return why
+}
+
 func held(j *cluster.Job) cluster.Reason {
 	why := cluster.Reason{Text: j.Reason.Text, Node: j.Reason.Node}
 	switch j.Hold {
@@ -98,6 +110,8 @@ func held(j *cluster.Job) cluster.Reason {
 		why.Code = cluster.ReasonMaxRequeue
 	case cluster.HeldLaunch:
 		why.Code = cluster.ReasonLaunchFailure
+	case cluster.HeldNever:
+		why.Code, why.For = cluster.ReasonNeverMet, j.Reason.For
 	default:
 		why.Code = cluster.ReasonHeldUser
 	}
