@@ -16,11 +16,40 @@ type estimate struct {
 	total, elements, largest float64
 }
 
+// What is paid besides bytes: an element has a type and a header, and what a dynamic block writes is decoded again each time.
+const (
+	elementCost = 64
+	dynamicCost = 256
+)
+
+// facts are what is known of the value of a variable or local, found out once however often it is used.
+type facts struct {
+	size          estimate
+	known, secret bool
+}
+
+// factsOf returns the facts of a variable or local, whose value does not change any more.
+func (r *reader) factsOf(name string, value cty.Value) facts {
+	if f, ok := r.facts[name]; ok {
+		return f
+	}
+	f := facts{size: sizeOf(value), known: value.IsWhollyKnown(), secret: value.ContainsMarked()}
+	if r.facts == nil {
+		r.facts = map[string]facts{}
+	}
+	r.facts[name] = f
+	return f
+}
+
 // affordable charges an expression to the file's budget.
 func (r *reader) affordable(expr hclsyntax.Expression) bool {
 	e := estimator{reader: r}
 	cost := e.of(expr).total
+	if len(r.iterators) > 0 {
+		cost += dynamicCost
+	}
 	if float64(r.work)+cost > maxWork {
+		r.exhausted = true
 		r.add(expr.Range(), CodeLimit, "compute less in the file, or let a script do it",
 			"the expression may produce too much: all expressions of a file together may have %d MiB", maxWork>>20)
 		return false
@@ -53,7 +82,7 @@ func (e *estimator) of(expr hclsyntax.Expression) estimate {
 		e.splat = append(e.splat, scalar(source.largest))
 		each := e.of(x.Each)
 		e.splat = e.splat[:len(e.splat)-1]
-		return estimate{source.total + source.elements*(each.total+8), source.elements, each.total}
+		return estimate{source.total + source.elements*(each.total+elementCost), source.elements, each.total}
 	case *hclsyntax.AnonSymbolExpr:
 		if n := len(e.splat); n > 0 {
 			return e.splat[n-1]
@@ -75,7 +104,7 @@ func (e *estimator) sum(exprs []hclsyntax.Expression) estimate {
 	all := estimate{total: 8}
 	for _, x := range exprs {
 		one := e.of(x)
-		all.total += one.total
+		all.total += one.total + elementCost
 		all.elements++
 		all.largest = max(all.largest, one.total)
 	}
@@ -139,7 +168,10 @@ func (e *estimator) traversal(x *hclsyntax.ScopeTraversalExpr) estimate {
 		values = e.reader.locals
 	}
 	attr, _ := x.Traversal[1].(hcl.TraverseAttr)
-	return sizeOf(values[attr.Name])
+	if value, ok := values[attr.Name]; ok {
+		return e.reader.factsOf(root+"."+attr.Name, value).size
+	}
+	return scalar(float64(len(attr.Name) + len(root)))
 }
 
 // loopOver multiplies what the body yields by the number of elements.
@@ -161,7 +193,7 @@ func (e *estimator) loopOver(x *hclsyntax.ForExpr) estimate {
 		}
 	}
 	e.loop = outer
-	return estimate{coll.total + coll.elements*body.total, coll.elements, body.total}
+	return estimate{coll.total + coll.elements*(body.total+elementCost), coll.elements, body.total}
 }
 
 // call bounds a function's result by its arguments: their sum for most, their product for those that repeat one within another.
@@ -186,8 +218,8 @@ func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 
 // sizeOf measures a value.
 func sizeOf(v cty.Value) estimate {
-	if v != cty.NilVal && v.ContainsMarked() {
-		v, _ = v.UnmarkDeep()
+	if v != cty.NilVal {
+		v, _ = v.Unmark()
 	}
 	if v == cty.NilVal || v.IsNull() || !v.IsKnown() {
 		return scalar(8)
@@ -202,7 +234,7 @@ func sizeOf(v cty.Value) estimate {
 		all := estimate{total: 8}
 		for it := v.ElementIterator(); it.Next(); {
 			key, element := it.Element()
-			one := sizeOf(element).total
+			one := sizeOf(element).total + elementCost
 			if key.Type() == cty.String {
 				one += float64(len(key.AsString()))
 			}

@@ -156,7 +156,7 @@ func (r *reader) finite(expr hclsyntax.Expression, value cty.Value) bool {
 	if value.Type() != cty.Number || value.IsNull() || !value.AsBigFloat().IsInf() {
 		return true
 	}
-	r.add(expr.Range(), CodeExpression, "", "%s: the number is infinite, as after a division by zero", r.now.name)
+	r.add(expr.Range(), CodeExpression, "", "%s: the number is infinite: too large, or divided by zero", r.now.name)
 	return false
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -162,6 +163,9 @@ func (r *reader) diagnostic(at hcl.Range, code, hint, text string) Diagnostic {
 	return d
 }
 
+// argument is what the evaluator puts in front of a function's own message.
+var argument = regexp.MustCompile(`^Invalid value for "\w+" parameter: `)
+
 // addHCL takes over what the parser or the evaluator found.
 func (r *reader) addHCL(code, hint string, found hcl.Diagnostics) {
 	for _, one := range found {
@@ -174,7 +178,7 @@ func (r *reader) addHCL(code, hint string, found hcl.Diagnostics) {
 		}
 		text := strings.TrimSuffix(one.Summary, ".")
 		if one.Detail != "" {
-			text += ": " + one.Detail
+			text += ": " + argument.ReplaceAllString(one.Detail, "")
 		}
 		r.add(at, code, hint, "%s", strings.Join(strings.Fields(strings.TrimSuffix(text, ".")), " "))
 	}

@@ -69,6 +69,9 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 		return
 	}
 	for _, element := range r.elements(b) {
+		if r.exhausted {
+			return
+		}
 		if r.made++; r.made > maxDynamic {
 			r.once(b.DefRange(), CodeLimit, "make fewer", "dynamic blocks make more than %d blocks", maxDynamic)
 			return

@@ -135,13 +135,13 @@ func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 		value, ok = r.localNamed(attr.Name, t)
 		names.locals[attr.Name] = value
 	}
-	names.secret = names.secret || value.ContainsMarked()
+	names.secret = names.secret || ok && r.factsOf(root+"."+attr.Name, value).secret
 	return ok
 }
 
 func (r *reader) variableNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 	if v, ok := r.vars[name]; ok {
-		return v, v.IsWhollyKnown() // else reported at the variable
+		return v, r.factsOf("var."+name, v).known // else reported at the variable
 	}
 	if r.varBlocks[name] != nil {
 		r.add(t.SourceRange(), CodeReference, "put what both need into a local", "variable %q cannot be used in the value of another", name)
@@ -159,7 +159,10 @@ func (r *reader) localNamed(name string, t hcl.Traversal) (cty.Value, bool) {
 		return cty.DynamicVal, false
 	}
 	v := r.local(name)
-	return v, v.IsWhollyKnown()
+	if _, done := r.locals[name]; !done {
+		return v, false // it needs itself
+	}
+	return v, r.factsOf("local."+name, v).known
 }
 
 // fullName is the name of a reference with its first part, such as worker.index.

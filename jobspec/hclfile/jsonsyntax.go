@@ -155,8 +155,12 @@ func (j *jsonReader) attribute(body *hclsyntax.Body, name string, pair hcl.KeyVa
 
 // keyword parses a text that is an expression and not a template: a type.
 func (j *jsonReader) keyword(at hcl.Range, text string) hclsyntax.Expression {
+	tokens, _ := hclsyntax.LexExpression([]byte(text), j.name, inside(at))
+	if !j.r.shallowTokens(tokens) {
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+	}
 	expr, found := hclsyntax.ParseExpression([]byte(text), j.name, inside(at))
-	if found.HasErrors() || !j.r.shallow(j.name, []byte(text)) {
+	if found.HasErrors() {
 		j.r.addHCL(CodeSyntax, "", found)
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
 	}

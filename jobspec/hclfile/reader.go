@@ -62,6 +62,8 @@ type reader struct {
 	visiting  []string                        // locals being computed
 	functions *functions
 	work      int
+	exhausted bool // work is used up
+	facts     map[string]facts
 
 	schema     *Block
 	sensitive  map[string]bool // names of variables

@@ -159,6 +159,9 @@ func (r *reader) variableType(b *hclsyntax.Block) (variableType, bool) {
 	if a == nil {
 		return variableType{Type: cty.DynamicPseudoType}, true
 	}
+	if lit, ok := a.Expr.(*hclsyntax.LiteralValueExpr); ok && !lit.Val.IsKnown() {
+		return variableType{}, false // reported where it was read
+	}
 	typ, defaults, found := typeexpr.TypeConstraintWithDefaults(a.Expr)
 	if found.HasErrors() {
 		r.addHCL(CodeVariable, "write string, number, bool, list(string), map(number) or the like", found)
