@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -13,16 +14,21 @@ type countingNode struct {
 	client *api.Client
 	name   string
 	shared string
+	gpus   int
 	starts map[cluster.JobID]int
 }
 
 const countingBoot = "counting-boot"
 
 func (n *countingNode) register(ctx context.Context) error {
-	_, err := n.client.Register(ctx, n.name, api.RegisterRequest{Node: cluster.Node{
+	node := cluster.Node{
 		Name: n.name, Addr: "127.0.0.1:1", BootID: countingBoot, Version: "bench", Cores: 10_000, Memory: 1 << 50,
 		SharedPath: []string{n.shared}, PortMin: 29500, PortMax: 60000, State: cluster.NodeUp,
-	}})
+	}
+	for g := range n.gpus {
+		node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", n.name, g), Model: "Simulated", Memory: 80 << 30, Minor: -1, Healthy: true})
+	}
+	_, err := n.client.Register(ctx, n.name, api.RegisterRequest{Node: node})
 	return err
 }
 
