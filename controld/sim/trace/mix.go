@@ -14,11 +14,11 @@ type Kind struct {
 	Name    string // also the account of its jobs
 	Weight  int    // share of the jobs, relative to the other kinds
 	Class   jobspec.Class
-	Users   int // the k-th submits 1/k as much as the first
-	Length  LogNormal
-	Workers []int // asked for, equally likely
-	GPUs    []int // of each worker, equally likely
-	Cores   int64 // for each GPU of a worker, at least one
+	Users   int       // the k-th submits 1/k as much as the first
+	Length  LogNormal // of the job's Work
+	Workers []int     // asked for, equally likely
+	GPUs    []int     // of each worker, equally likely
+	Cores   int64     // for each GPU of a worker, at least one
 	Memory  jobspec.Bytes
 	Grace   int64 // ms
 	Stretch int   // elastic from 1 to this many times the workers asked for; 0 or 1: not elastic
@@ -49,6 +49,7 @@ func DefaultMix() Mix {
 		{
 			Name: "elastic", Weight: 10, Class: jobspec.BE, Users: 6, Length: LogNormal{hour, 5 * minute, 24 * hour, 1},
 			Workers: []int{1, 2, 4}, GPUs: []int{1}, Cores: 4, Memory: 24 * jobspec.GiB, Grace: minute, Stretch: 4,
+			Scaling: Diminishing{Loss: 50_000},
 		},
 	}}
 }

@@ -48,7 +48,7 @@ type machine struct {
 func (m *machine) node(name string) cluster.Node {
 	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory, State: cluster.NodeUp}
 	if m.memory == 0 {
-		n.Memory = memoryPerCore * jobspec.Bytes(m.cores)
+		n.Memory = min(MaxMemory, memoryPerCore*jobspec.Bytes(m.cores))
 	}
 	if m.rack != "" {
 		n.Labels = map[string]string{RackLabel: m.rack}

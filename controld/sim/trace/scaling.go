@@ -89,6 +89,12 @@ func (j *Job) Rate(l Layout) int64 {
 	return min(maxRate, max(1, j.Locality.of(rate, l.Spread)))
 }
 
+// Alone is how many ms the job takes undisturbed with the workers that it asked for in their best placement: what slowdowns are
+// relative to.
+func (j *Job) Alone() int64 {
+	return max(1, mulDiv(j.Work, FullRate, max(1, j.Rate(Layout{PerNode: []int{j.Workers}}))))
+}
+
 // Diminishing is a job whose n workers are as fast as n/(1 + c(n-1)) of one: c is what each further worker costs all of them.
 // Its Work is that of one worker.
 type Diminishing struct {
