@@ -27,7 +27,9 @@ func (in Input) environment(task *jobspec.Task, s shape) []string {
 	}
 	maps.Copy(env, in.Spec.ExportEnv)
 	rota := in.rota(task, s)
-	for _, source := range []map[string]string{in.slurm(task, s), in.gpus(), in.torch(task, s), rota, task.Env} {
+	maps.Copy(rota, in.rotaArray())
+	maps.Copy(rota, in.rotaGroups())
+	for _, source := range []map[string]string{in.slurm(task, s), in.slurmArray(), in.slurmGroups(), in.gpus(task), in.torch(task, s), in.tensorflow(), task.Env} {
 		maps.Copy(env, source)
 	}
 	maps.Copy(env, rota)
@@ -43,15 +45,16 @@ func list(env map[string]string) []string {
 }
 
 func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
+	addr, port := in.meeting()
 	env := map[string]string{
 		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt), "ROTA_RESTARTS": itoa(in.Restarts),
 		"ROTA_CLASS": string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account, "ROTA_CLUSTER": in.Cluster,
 		"ROTA_WORKER": itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(len(in.Nodes)),
 		"ROTA_WORKERS_MAX": itoa(len(in.Nodes)), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
-		"ROTA_GPUS": itoa(len(in.GPUs)), "ROTA_GPU_UUIDS": strings.Join(in.uuids(), ","), "ROTA_CORES": itoa(task.Resources.Cores),
+		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","), "ROTA_CORES": itoa(task.Resources.Cores),
 		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all), "ROTA_RANKS_PER_WORKER": itoa(s.local),
 		"ROTA_GRACE_SECONDS": itoa(in.grace()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
-		"ROTA_MASTER_ADDR": in.MasterAddr, "ROTA_MASTER_PORT": itoa(in.MasterPort), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
+		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
@@ -83,7 +86,7 @@ func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
 		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(s.all), "SLURM_NPROCS": itoa(s.all),
 		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode, "SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
 		"SLURM_CPUS_ON_NODE": cores, "SLURM_JOB_CPUS_PER_NODE": cores, "SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
-		"SLURM_NODEID": itoa(in.Worker), "SLURMD_NODENAME": in.Node.Name, "SLURM_SUBMIT_DIR": in.Spec.SubmitDir,
+		"SLURM_NODEID": itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name, "SLURM_SUBMIT_DIR": in.Spec.SubmitDir,
 		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account, "SLURM_JOB_QOS": string(in.Class),
 		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_CLUSTER_NAME": in.Cluster,
 		"SLURM_JOB_USER": in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)), "SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
@@ -91,29 +94,29 @@ func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
 	if in.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
 	}
-	if n := len(in.GPUs); n > 0 {
-		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(n), ranges(in.GPUs)
+	if gpus := in.devicesOf(task); len(gpus) > 0 {
+		env["SLURM_GPUS_ON_NODE"], env["SLURM_JOB_GPUS"] = itoa(len(gpus)), ranges(gpus)
 	}
 	return env
 }
 
 // gpus numbers the granted devices from 0, as programs in the container see them.
-func (in Input) gpus() map[string]string {
+func (in Input) gpus(task *jobspec.Task) map[string]string {
 	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-	if n := len(in.GPUs); n > 0 {
+	if n := len(in.devicesOf(task)); n > 0 {
 		var visible []string
 		for i := range n {
 			visible = append(visible, itoa(i))
 		}
 		env["CUDA_VISIBLE_DEVICES"] = strings.Join(visible, ",")
-		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(in.uuids(), ",")
+		env["NVIDIA_VISIBLE_DEVICES"] = strings.Join(in.uuids(task), ",")
 	}
 	return env
 }
 
-func (in Input) uuids() []string {
+func (in Input) uuids(task *jobspec.Task) []string {
 	var out []string
-	for _, i := range in.GPUs {
+	for _, i := range in.devicesOf(task) {
 		if i >= 0 && i < len(in.Node.GPUs) {
 			out = append(out, in.Node.GPUs[i].UUID)
 		}
@@ -124,7 +127,8 @@ func (in Input) uuids() []string {
 // torch is how the workers of a gang find each other. PET_* are torchrun's own flags in another form, so that a plain
 // `torchrun train.py` works.
 func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
-	env := map[string]string{"MASTER_ADDR": in.MasterAddr, "MASTER_PORT": itoa(in.MasterPort)}
+	addr, port := in.meeting()
+	env := map[string]string{"MASTER_ADDR": addr, "MASTER_PORT": itoa(port)}
 	if s.kind != "torchrun" {
 		return env
 	}
@@ -136,7 +140,7 @@ func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
 		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.master(), in.run()
 		return env
 	}
-	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.Worker), in.MasterAddr, itoa(in.MasterPort)
+	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.GroupWorker), addr, itoa(port)
 	return env
 }
 
@@ -149,7 +153,7 @@ func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string
 	if s.kind != "torchrun" {
 		maps.Copy(env, map[string]string{
 			"RANK": itoa(rank), "WORLD_SIZE": itoa(s.all), "LOCAL_RANK": itoa(local), "LOCAL_WORLD_SIZE": itoa(s.local),
-			"NODE_RANK": itoa(in.Worker), "GROUP_RANK": itoa(in.Worker),
+			"NODE_RANK": itoa(in.GroupWorker), "GROUP_RANK": itoa(in.GroupWorker),
 		})
 	}
 	for k := range task.Env {

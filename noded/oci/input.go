@@ -7,25 +7,46 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Input is one worker's allocation and the node it runs on.
+// Input is one task of one worker: its allocation and the node it runs on.
 type Input struct {
-	Job        cluster.JobID
-	Attempt    int
-	Worker     int
-	GPUs       []int // indices into Node.GPUs
-	Owner      cluster.Identity
-	Spec       *jobspec.Job // one group of one task
-	Account    string
-	Queue      string
-	Class      jobspec.Class
-	Nodes      []string // of every worker, by worker index
-	MasterAddr string
-	MasterPort int
-	Restarts   int
-	Start      cluster.UnixMS
-	Limit      jobspec.Seconds // of the attempt; 0: none
-	Cluster    string
-	Node       Node
+	Job         cluster.JobID
+	Attempt     int
+	Worker      int             // in the attempt
+	Group       int             // index in Spec.Groups
+	GroupWorker int             // number among the group's workers
+	Task        int             // index in the group's tasks
+	GPUs        []int           // of the worker, indices into Node.GPUs
+	Request     cluster.Request // of the worker: what its tasks share
+	Owner       cluster.Identity
+	Spec        *jobspec.Job
+	Account     string
+	Queue       string
+	Class       jobspec.Class
+	Nodes       []string // of the group's workers, by number in the group
+	Hosts       []Hosts  // of a gang of several groups; nil: it has one
+	Array       *Element // nil: the job is no element of an array
+	MasterAddr  string
+	MasterPort  int
+	Restarts    int
+	Start       cluster.UnixMS
+	Limit       jobspec.Seconds // of the attempt; 0: none
+	Cluster     string
+	Node        Node
+}
+
+// Hosts is where the workers of one group are, by number in the group.
+type Hosts struct {
+	Group string
+	Nodes []string
+	Addrs []string // of the nodes
+	Ports []int    // of the workers
+}
+
+// Element is the place of a job in an array.
+type Element struct {
+	Array  cluster.JobID // the array's record
+	Index  int
+	Params map[string]string
 }
 
 // Node is what must be known of a machine to run a worker on it.
@@ -36,12 +57,16 @@ type Node struct {
 	Cores       []int    // granted core numbers; empty: Request cores as a quota
 	SharedPaths []string // bound read-write at the same path
 	Root        Root
-	RunDir      string   // becomes /run/rota (container.RunDir)
-	InitPath    string   // rota-init on the host
-	CgroupPath  string   // of this container, absolute below every hierarchy
-	NoSwapLimit bool     // the kernel cannot limit swap
-	Nvidia      []Device // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
-	NvidiaMajor int64    // of /dev/nvidiaN, 195 unless the driver says otherwise
+	RunDir      string        // becomes /run/rota (container.RunDir)
+	InitPath    string        // rota-init on the host
+	CgroupPath  string        // of this container, absolute below every hierarchy
+	ShmDir      string        // what the tasks of a worker share as /dev/shm, when it has several
+	NoSwapLimit bool          // the kernel cannot limit swap
+	Nvidia      []Device      // nodes shared by all users of GPUs: nvidiactl, nvidia-uvm, …
+	NvidiaMajor int64         // of /dev/nvidiaN, 195 unless the driver says otherwise
+	RDMA        []Device      // device nodes below /dev/infiniband
+	MaxMemlock  jobspec.Bytes // the most that a task may lock; 0: no bound
+	MaxNofile   int64         // the most files that a task may have open; 0: no bound
 }
 
 // Root is the root directory of a container: a skeleton of empty directories and links, and what is bound onto it read-only.

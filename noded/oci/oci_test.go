@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // example is worker 1 of 2 with two of a node's four GPUs.
 func example(l *jobspec.Launch) Input {
 	in := Input{
-		Job: 42, Attempt: 2, Worker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train", Class: jobspec.BE,
+		Job: 42, Attempt: 2, Worker: 1, GroupWorker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train", Class: jobspec.BE,
 		Owner: cluster.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
 		Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1, Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
 		Spec: &jobspec.Job{
@@ -97,7 +97,16 @@ func TestRefused(t *testing.T) {
 		`mount target "/" is not allowed`:                          func(in *Input) { task(in).Mounts[0].Target = "/" },
 		`option "suid" is not supported`:                           func(in *Input) { task(in).Mounts[0].Options = []string{"suid"} },
 		"GPU 4 was granted, but node gpu02 has 4":                  func(in *Input) { in.GPUs = []int{4} },
-		"exactly one group":                                        func(in *Input) { in.Spec.Groups = append(in.Spec.Groups, in.Spec.Groups[0]) },
+		"the job has no group 1":                                   func(in *Input) { in.Group = 1 },
+		"group main has no task 1":                                 func(in *Input) { in.Task = 1 },
+		"worker 2 is not one of 2":                                 func(in *Input) { in.GroupWorker = 2 },
+		"has no devices below /dev/infiniband":                     func(in *Input) { task(in).Resources.RDMA = "all" },
+		"ulimits.memlock is more than node gpu02 allows": func(in *Input) {
+			in.Node.MaxMemlock, task(in).Ulimits = jobspec.GiB, &jobspec.Ulimits{Memlock: -1}
+		},
+		"ulimits.nofile = 70000 is more than node gpu02 allows": func(in *Input) {
+			in.Node.MaxNofile, task(in).Ulimits = 65536, &jobspec.Ulimits{Nofile: 70000}
+		},
 	} {
 		in := example(nil)
 		edit(&in)

@@ -17,7 +17,7 @@ const modeRW = fs.FileMode(0o666)
 type shape struct {
 	kind  string
 	local int // ranks a worker, those of torchrun included
-	all   int // ranks of the whole gang
+	all   int // ranks of the whole group
 	base  int // global number of this worker's first rank
 }
 
@@ -27,9 +27,9 @@ func (in Input) shape(task *jobspec.Task) (shape, error) {
 		s.kind = l.Type
 		switch {
 		case l.Type == "per_gpu" || l.NprocGPU:
-			s.local = len(in.GPUs)
-		case l.Type == "torchrun" && l.Nproc == 0 && len(in.GPUs) > 0:
-			s.local = len(in.GPUs)
+			s.local = len(in.devicesOf(task))
+		case l.Type == "torchrun" && l.Nproc == 0 && len(in.devicesOf(task)) > 0:
+			s.local = len(in.devicesOf(task))
 		default:
 			s.local = max(l.Nproc, 1)
 		}
@@ -37,7 +37,7 @@ func (in Input) shape(task *jobspec.Task) (shape, error) {
 	if s.local == 0 {
 		return s, fmt.Errorf("launch %q starts one process for each GPU, but the job has no GPUs", s.kind)
 	}
-	s.all, s.base = s.local*len(in.Nodes), s.local*in.Worker
+	s.all, s.base = s.local*len(in.Nodes), s.local*in.GroupWorker
 	return s, nil
 }
 
@@ -69,6 +69,9 @@ func Plan(in Input) (*launch.Plan, error) {
 	}
 	if p.KillTimeout == 0 {
 		p.KillTimeout = 30_000
+	}
+	if p.Secrets, err = secretVariables(task); err != nil {
+		return nil, err
 	}
 	for local := range s.processes() {
 		p.Ranks = append(p.Ranks, launch.Rank{
@@ -105,16 +108,20 @@ func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
 	if l.Rdzv == "c10d" {
 		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.master(), "--rdzv-id="+in.run())
 	}
-	return append(args, fmt.Sprintf("--node-rank=%d", in.Worker), "--master-addr="+in.MasterAddr, fmt.Sprintf("--master-port=%d", in.MasterPort))
+	addr, port := in.meeting()
+	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr, fmt.Sprintf("--master-port=%d", port))
 }
 
-func (in Input) master() string { return fmt.Sprintf("%s:%d", in.MasterAddr, in.MasterPort) }
+func (in Input) master() string {
+	addr, port := in.meeting()
+	return fmt.Sprintf("%s:%d", addr, port)
+}
 
 // run names this attempt, so that ranks of another never join it.
 func (in Input) run() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
 
 // LogPath fills in a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N node, %r restarts, %t first rank,
-// %% a percent sign; a number between, as in %4j, pads with zeros. A relative path is below the working directory. Other letters
+// %A the array (the job itself where there is none), %a the element's index, %% a percent sign; a number between, as in %4j, pads with zeros. A relative path is below the working directory. Other letters
 // are refused.
 func LogPath(in Input, pattern string) (string, error) {
 	task, err := in.task()
@@ -127,7 +134,10 @@ func LogPath(in Input, pattern string) (string, error) {
 	}
 	values := map[byte]string{
 		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name, 'u': in.Owner.User,
-		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base),
+		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base), 's': "0",
+	}
+	if e := in.Array; e != nil {
+		values['A'], values['a'] = strconv.FormatInt(int64(e.Array), 10), strconv.Itoa(e.Index)
 	}
 	text, err := expand(pattern, values)
 	if err != nil {
@@ -158,7 +168,7 @@ func expand(pattern string, values map[byte]string) (string, error) {
 		case pattern[i] == '%':
 			value = "%"
 		case !ok:
-			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r or %%t", pattern[i])
+			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r or %%t, and %%A and %%a in an array", pattern[i])
 		}
 		out.WriteString(strings.Repeat("0", max(0, min(width, 10)-len(value))) + value)
 	}

@@ -2,7 +2,6 @@ package oci
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -37,7 +36,11 @@ func Spec(in Input) (*specs.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	devices, rules, err := in.devices()
+	devices, rules, err := in.devices(task)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := in.rlimits(task)
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +57,13 @@ func Spec(in Input) (*specs.Spec, error) {
 			Capabilities:    &specs.LinuxCapabilities{},
 			NoNewPrivileges: true,
 			OOMScoreAdj:     &score,
+			Rlimits:         limits,
 		},
 		Linux: &specs.Linux{
 			CgroupsPath: in.Node.CgroupPath,
 			Namespaces:  []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},
 			Devices:     devices,
-			Resources:   in.resources(task.Resources, rules),
+			Resources:   in.taskResources(task, rules),
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
 				"/sys/firmware",
@@ -70,17 +74,6 @@ func Spec(in Input) (*specs.Spec, error) {
 	return spec, nil
 }
 
-// task is the one task of the one group that a job has.
-func (in Input) task() (*jobspec.Task, error) {
-	if in.Spec == nil || len(in.Spec.Groups) != 1 || len(in.Spec.Groups[0].Tasks) != 1 {
-		return nil, errors.New("job does not have exactly one group of one task")
-	}
-	if in.Worker < 0 || in.Worker >= len(in.Nodes) {
-		return nil, fmt.Errorf("worker %d is not one of %d", in.Worker, len(in.Nodes))
-	}
-	return &in.Spec.Groups[0].Tasks[0], nil
-}
-
 // mounts lists what the container sees, outer paths before inner ones.
 func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	list := []specs.Mount{
@@ -88,7 +81,7 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
 		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
-		tmpfs("/dev/shm", task.Resources.Shm, "noexec"),
+		in.shm(task),
 		{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
 	}
 	for _, b := range in.Node.Root.Binds {
@@ -102,6 +95,9 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "rw", "nosuid", "nodev"}},
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
+	if len(task.Secrets) > 0 {
+		list = append(list, secretsMount())
+	}
 	for _, b := range in.Node.Root.Binds {
 		if strings.HasPrefix(b.Target, "/run/") {
 			list = append(list, readOnly(b))
@@ -112,7 +108,7 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p, Options: []string{"rbind", "rw", "nosuid", "nodev"}})
 	}
 	for _, m := range task.Mounts {
-		own, err := in.mount(m)
+		own, err := in.mount(task, m)
 		if err != nil {
 			return nil, err
 		}
@@ -138,11 +134,11 @@ func tmpfs(target string, size jobspec.Bytes, options ...string) specs.Mount {
 var ownTargets = []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}
 
 // mount is one that the job asked for.
-func (in Input) mount(m jobspec.Mount) (specs.Mount, error) {
+func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) {
 	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, ownTargets) {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(ownTargets, ", "))
 	}
-	if above := in.around(m.Target); above != "" {
+	if above := in.around(task, m.Target); above != "" {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it would have to be made in %s, which others see too; use a path outside of it", m.Target, above)
 	}
 	if m.Type == "tmpfs" {
@@ -166,9 +162,9 @@ func (in Input) mount(m jobspec.Mount) (specs.Mount, error) {
 
 // around is the directory of the host in whose mount a target lies, or "". Root makes targets that are not there, and so would in
 // directories that the job's user cannot write to.
-func (in Input) around(target string) string {
+func (in Input) around(task *jobspec.Task, target string) string {
 	outer := slices.Clone(in.Node.SharedPaths)
-	for _, m := range in.Spec.Groups[0].Tasks[0].Mounts {
+	for _, m := range task.Mounts {
 		if m.Type != "tmpfs" {
 			outer = append(outer, m.Target)
 		}
@@ -198,10 +194,10 @@ func below(p string, dirs []string) bool {
 }
 
 // devices are the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs have none.
-func (in Input) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
+func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
 	rules := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
 	var nodes []Device
-	for _, i := range in.GPUs {
+	for _, i := range in.devicesOf(task) {
 		if i < 0 || i >= len(in.Node.GPUs) {
 			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
 		}
@@ -212,6 +208,12 @@ func (in Input) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error
 	if len(nodes) > 0 {
 		nodes = append(nodes, in.Node.Nvidia...)
 	}
+	if task.Resources.RDMA == rdmaAll {
+		if len(in.Node.RDMA) == 0 {
+			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; keep the job to nodes that have, with a constraint on a label", rdmaAll, in.Node.Name)
+		}
+		nodes = append(nodes, in.Node.RDMA...)
+	}
 	var devices []specs.LinuxDevice
 	mode := modeRW
 	for _, d := range nodes {
@@ -221,16 +223,29 @@ func (in Input) devices() ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error
 	return devices, rules, nil
 }
 
-func (in Input) resources(r jobspec.Resources, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
-	cores := int64(max(r.Cores, 1))
+// taskResources are the limits of a task's container: the worker's when it is the only one, else none but its share of the cores.
+func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
+	if in.Alone() {
+		res := in.limits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
+		res.Devices = rules
+		return res
+	}
+	shares := uint64(max(task.Resources.Cores, 1)) * 1024
+	return &specs.LinuxResources{Devices: rules, CPU: &specs.LinuxCPU{Shares: &shares}}
+}
+
+// Limits are those of a worker of several tasks: what they share, set on the parent of their cgroups.
+func Limits(in Input) *specs.LinuxResources {
+	return in.limits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
+}
+
+func (in Input) limits(cores, memory int64) *specs.LinuxResources {
 	shares := uint64(cores) * 1024
-	memory := int64(r.Memory)
 	pids := pidsBase + pidsPerCore*cores
 	res := &specs.LinuxResources{
-		Devices: rules,
-		CPU:     &specs.LinuxCPU{Shares: &shares},
-		Memory:  &specs.LinuxMemory{Limit: &memory},
-		Pids:    &specs.LinuxPids{Limit: &pids},
+		CPU:    &specs.LinuxCPU{Shares: &shares},
+		Memory: &specs.LinuxMemory{Limit: &memory},
+		Pids:   &specs.LinuxPids{Limit: &pids},
 	}
 	if !in.Node.NoSwapLimit {
 		res.Memory.Swap = &memory // memory and swap together: no swap

@@ -10,6 +10,7 @@ const (
 	ScriptFile   = Dir + "/script"
 	NoticeFile   = Dir + "/notice.json"
 	ProgressFile = Dir + "/progress.jsonl"
+	SecretsDir   = Dir + "/secrets"
 )
 
 // ChannelEnv names the variable with the descriptor of the socket between rota-init and the shim. Without it, as when the runc
@@ -22,6 +23,13 @@ type Plan struct {
 	Dir         string   `json:"dir"` // working directory of every rank
 	Ranks       []Rank   `json:"ranks"`
 	KillTimeout int64    `json:"kill_timeout_ms"` // when one rank fails, how long the others may take to stop
+	Secrets     []Secret `json:"secrets,omitempty"`
+}
+
+// Secret is a variable of every rank whose value is in a file, so that it stands in no plan.
+type Secret struct {
+	Env  string `json:"env"`
+	File string `json:"file"` // in the container
 }
 
 // Rank is one process of a worker. Its own variables come after the common ones and win.

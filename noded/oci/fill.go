@@ -1,0 +1,123 @@
+package oci
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/template"
+)
+
+// Filled returns the input with the references in its worker's tasks replaced by what they stand for, such as the element's index for
+// ${array.index}. Tasks that are no templates stay as they are, and so does the job that in came with.
+func (in Input) Filled() (Input, error) {
+	g, err := in.group()
+	if err != nil {
+		return in, err
+	}
+	tasks := slices.Clone(g.Tasks)
+	changed := false
+	for i := range tasks {
+		if !tasks[i].Template {
+			continue
+		}
+		changed = true
+		f := filler{value: in.reference}
+		f.task(&tasks[i])
+		if f.err != nil {
+			return in, fmt.Errorf("task %s: %w", tasks[i].Name, f.err)
+		}
+	}
+	if !changed {
+		return in, nil
+	}
+	spec := *in.Spec
+	spec.Groups = slices.Clone(spec.Groups)
+	spec.Groups[in.Group].Tasks = tasks
+	in.Spec = &spec
+	return in, nil
+}
+
+// reference is what a reference stands for in this worker.
+func (in Input) reference(name string) (string, bool) {
+	switch name {
+	case "job.id":
+		return itoa(int(in.Job)), true
+	case "job.attempt":
+		return itoa(in.Attempt), true
+	case "worker.index":
+		return itoa(in.GroupWorker), true
+	case "worker.count":
+		return itoa(len(in.Nodes)), true
+	case "node.name":
+		return in.Node.Name, true
+	case "array.index":
+		if in.Array != nil {
+			return itoa(in.Array.Index), true
+		}
+		return "", false
+	}
+	const prefix = "array."
+	if in.Array == nil || len(name) <= len(prefix) {
+		return "", false
+	}
+	value, ok := in.Array.Params[name[len(prefix):]]
+	return value, ok
+}
+
+// filler replaces references in the texts of a task until one has no value.
+type filler struct {
+	value func(string) (string, bool)
+	err   error
+}
+
+func (f *filler) text(texts ...*string) {
+	for _, t := range texts {
+		if f.err != nil {
+			return
+		}
+		var filled string
+		if filled, f.err = template.Expand(*t, f.value); f.err == nil {
+			*t = filled
+		}
+	}
+}
+
+// task fills in a copy of a task: what it shares with the original is copied first.
+func (f *filler) task(t *jobspec.Task) {
+	t.Template = false
+	f.text(&t.Image, &t.Script, &t.User)
+	t.Command = f.list(t.Command)
+	env := make(map[string]string, len(t.Env))
+	for k, v := range t.Env {
+		f.text(&v)
+		env[k] = v
+	}
+	t.Env = env
+	t.Mounts = slices.Clone(t.Mounts)
+	for i := range t.Mounts {
+		f.text(&t.Mounts[i].Source, &t.Mounts[i].Target)
+	}
+	t.Secrets = slices.Clone(t.Secrets)
+	for i := range t.Secrets {
+		f.text(&t.Secrets[i].Source, &t.Secrets[i].File)
+	}
+	if t.Log != nil {
+		l := *t.Log
+		f.text(&l.Stdout, &l.Stderr)
+		t.Log = &l
+	}
+	if t.Progress != nil {
+		p := *t.Progress
+		f.text(&p.File, &p.Pattern)
+		t.Progress = &p
+	}
+}
+
+func (f *filler) list(texts []string) []string {
+	out := slices.Clone(texts)
+	for i := range out {
+		f.text(&out[i])
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package oci
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/oci/launch"
+)
+
+const (
+	rdmaAll   = "all"
+	unlimited = -1
+)
+
+// rlimits are the resource limits of a task's processes. What goes beyond the node's bounds is refused: a program that is promised memory
+// to register and does not get it fails in ways that nobody understands.
+func (in Input) rlimits(task *jobspec.Task) ([]specs.POSIXRlimit, error) {
+	u := jobspec.Ulimits{}
+	if task.Ulimits != nil {
+		u = *task.Ulimits
+	}
+	if u.Memlock == 0 && task.Resources.RDMA == rdmaAll { // registered buffers are locked memory
+		u.Memlock = unlimited
+		if in.Node.MaxMemlock > 0 {
+			u.Memlock = in.Node.MaxMemlock
+		}
+	}
+	if most := in.Node.MaxMemlock; most > 0 && (u.Memlock == unlimited || u.Memlock > most) {
+		return nil, fmt.Errorf("ulimits.memlock is more than node %s allows, which is %v", in.Node.Name, most)
+	}
+	if most := in.Node.MaxNofile; most > 0 && u.Nofile > most {
+		return nil, fmt.Errorf("ulimits.nofile = %d is more than node %s allows, which is %d", u.Nofile, in.Node.Name, most)
+	}
+	var list []specs.POSIXRlimit
+	for _, l := range []struct {
+		name  string
+		value int64
+	}{
+		{"RLIMIT_CORE", int64(u.Core)}, {"RLIMIT_MEMLOCK", int64(u.Memlock)}, {"RLIMIT_NOFILE", u.Nofile}, {"RLIMIT_STACK", int64(u.Stack)},
+	} {
+		if l.value != 0 {
+			list = append(list, rlimit(l.name, l.value))
+		}
+	}
+	return list, nil
+}
+
+func rlimit(name string, value int64) specs.POSIXRlimit {
+	n := uint64(value)
+	if value == unlimited {
+		n = math.MaxUint64 // RLIM_INFINITY
+	}
+	return specs.POSIXRlimit{Type: name, Soft: n, Hard: n}
+}
+
+// shm is /dev/shm of a task's container: its own, or one for all tasks of the worker, as they share the rest of inter-process
+// communication.
+func (in Input) shm(task *jobspec.Task) specs.Mount {
+	if in.Alone() {
+		return tmpfs("/dev/shm", task.Resources.Shm, "noexec")
+	}
+	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir, Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
+}
+
+// ShmSize is how large /dev/shm is for all tasks of a worker together.
+func ShmSize(in Input) jobspec.Bytes {
+	g, err := in.group()
+	if err != nil {
+		return 0
+	}
+	var most jobspec.Bytes
+	for i := range g.Tasks {
+		most = max(most, g.Tasks[i].Resources.Shm)
+	}
+	return most
+}
+
+// secretsMount is where secrets are put once the container exists: a private directory in memory, so that none is ever on a disk.
+func secretsMount() specs.Mount {
+	return specs.Mount{Destination: launch.SecretsDir, Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=0711", "size=8m"}}
+}

@@ -1,0 +1,122 @@
+package oci
+
+import (
+	"encoding/json"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hostlist"
+)
+
+// rotaArray tells an element of an array its place and its parameters.
+func (in Input) rotaArray() map[string]string {
+	e := in.Array
+	if e == nil {
+		return nil
+	}
+	env := map[string]string{"ROTA_ARRAY_JOB_ID": itoa(int(e.Array)), "ROTA_ARRAY_INDEX": itoa(e.Index)}
+	if a := in.Spec.Array; a != nil {
+		env["ROTA_ARRAY_COUNT"] = itoa(a.Len())
+	}
+	for name, value := range e.Params {
+		env["ROTA_PARAM_"+variable(name)] = value
+	}
+	return env
+}
+
+// slurmArray is the same in Slurm's words.
+func (in Input) slurmArray() map[string]string {
+	e := in.Array
+	if e == nil {
+		return nil
+	}
+	env := map[string]string{"SLURM_ARRAY_JOB_ID": itoa(int(e.Array)), "SLURM_ARRAY_TASK_ID": itoa(e.Index)}
+	if in.Spec.Array == nil {
+		return env
+	}
+	all := in.Spec.Array.Elements()
+	if n := all.Len(); n > 0 {
+		env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_STEP"] = itoa(n), itoa(step(in.Spec.Array.Indices))
+		env["SLURM_ARRAY_TASK_MIN"], env["SLURM_ARRAY_TASK_MAX"] = itoa(all.Index(0)), itoa(all.Index(n-1))
+	}
+	return env
+}
+
+// step is that of the indices' first run, as Slurm has it.
+func step(indices string) int {
+	runs, err := jobspec.ParseIndices(indices)
+	if err != nil || len(runs) == 0 {
+		return 1
+	}
+	return runs[0].Step
+}
+
+// rotaGroups tells where the workers of every group of a gang are.
+func (in Input) rotaGroups() map[string]string {
+	env := map[string]string{}
+	if g, err := in.group(); err == nil {
+		env["ROTA_GROUP"] = g.Name
+	}
+	for _, h := range in.Hosts {
+		env["ROTA_HOSTS_"+variable(h.Group)] = strings.Join(h.endpoints(), ",")
+	}
+	return env
+}
+
+// slurmGroups is the same in the words that Slurm has for heterogeneous jobs.
+func (in Input) slurmGroups() map[string]string {
+	if len(in.Hosts) < 2 {
+		return nil
+	}
+	env := map[string]string{"SLURM_HET_SIZE": itoa(len(in.Hosts))}
+	for i, h := range in.Hosts {
+		n := itoa(i)
+		env["SLURM_JOB_ID_HET_GROUP_"+n] = itoa(int(in.Job))
+		env["SLURM_JOB_NODELIST_HET_GROUP_"+n] = hostlist.Compress(h.Nodes)
+		env["SLURM_JOB_NUM_NODES_HET_GROUP_"+n] = itoa(len(h.Nodes))
+	}
+	return env
+}
+
+// tensorflow is TF_CONFIG of a gang of several groups: each is a job in its words, such as ps and worker.
+func (in Input) tensorflow() map[string]string {
+	g, err := in.group()
+	if err != nil || len(in.Hosts) == 0 {
+		return nil
+	}
+	type task struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+	}
+	config := struct {
+		Cluster map[string][]string `json:"cluster"`
+		Task    task                `json:"task"`
+	}{map[string][]string{}, task{g.Name, in.GroupWorker}}
+	for _, h := range in.Hosts {
+		config.Cluster[h.Group] = h.endpoints()
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil // strings and numbers only: it cannot fail
+	}
+	return map[string]string{"TF_CONFIG": string(text)}
+}
+
+// endpoints are the workers' addresses with their ports.
+func (h Hosts) endpoints() []string {
+	list := make([]string, 0, len(h.Addrs))
+	for i, addr := range h.Addrs {
+		if i < len(h.Ports) && h.Ports[i] > 0 {
+			addr = net.JoinHostPort(addr, strconv.Itoa(h.Ports[i]))
+		}
+		list = append(list, addr)
+	}
+	return list
+}
+
+// variable is a name as a part of a variable's name.
+func variable(name string) string {
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
+}

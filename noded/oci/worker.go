@@ -1,0 +1,95 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// group is the group that the worker is one of.
+func (in Input) group() (*jobspec.Group, error) {
+	switch {
+	case in.Spec == nil || in.Group < 0 || in.Group >= len(in.Spec.Groups):
+		return nil, fmt.Errorf("the job has no group %d", in.Group)
+	case in.GroupWorker < 0 || in.GroupWorker >= len(in.Nodes):
+		return nil, fmt.Errorf("worker %d is not one of %d", in.GroupWorker, len(in.Nodes))
+	case len(in.Spec.Groups[in.Group].Tasks) == 0:
+		return nil, errors.New("the group has no task")
+	}
+	return &in.Spec.Groups[in.Group], nil
+}
+
+// Tasks lists the tasks of the worker. They must not be changed.
+func Tasks(in Input) ([]jobspec.Task, error) {
+	g, err := in.group()
+	if err != nil {
+		return nil, err
+	}
+	return g.Tasks, nil
+}
+
+// task is the task that the container is for.
+func (in Input) task() (*jobspec.Task, error) {
+	g, err := in.group()
+	if err != nil {
+		return nil, err
+	}
+	if in.Task < 0 || in.Task >= len(g.Tasks) {
+		return nil, fmt.Errorf("group %s has no task %d", g.Name, in.Task)
+	}
+	return &g.Tasks[in.Task], nil
+}
+
+// Alone reports whether the worker has one task, whose container then has the worker's limits itself.
+func (in Input) Alone() bool {
+	g, err := in.group()
+	return err == nil && len(g.Tasks) == 1
+}
+
+// devicesOf are the worker's GPUs that a task sees. The tasks that run side by side, which are main tasks and sidecars, have their own each,
+// in the order in which they are written; one that runs before, beside or after them for a while sees the first ones.
+func (in Input) devicesOf(task *jobspec.Task) []int {
+	g, err := in.group()
+	if err != nil || len(g.Tasks) == 1 {
+		return in.GPUs
+	}
+	first := 0
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		if t == task {
+			break
+		}
+		if sideBySide(t) && sideBySide(task) {
+			first += t.Resources.GPUs
+		}
+	}
+	first = min(first, len(in.GPUs))
+	return slices.Clip(in.GPUs[first:min(first+task.Resources.GPUs, len(in.GPUs))])
+}
+
+// sideBySide reports whether a task runs as long as the worker's main tasks do.
+func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle.Sidecar }
+
+// meeting is where the workers of the group find each other: at its first worker, which has rank 0.
+func (in Input) meeting() (addr string, port int) {
+	if h := in.hosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
+		return h.Addrs[0], h.Ports[0]
+	}
+	return in.MasterAddr, in.MasterPort
+}
+
+// hosts is where the workers of the own group are, nil if the job has one group.
+func (in Input) hosts() *Hosts {
+	g, err := in.group()
+	if err != nil {
+		return nil
+	}
+	for i := range in.Hosts {
+		if in.Hosts[i].Group == g.Name {
+			return &in.Hosts[i]
+		}
+	}
+	return nil
+}
