@@ -32,8 +32,10 @@ type Bundles interface {
 	Notice(id container.ID, n container.Notice) error
 	// Retire keeps the log of an ended container and drops the rest of its bundle.
 	Retire(id container.ID) error
-	// Progress is the file in which the container reports its progress.
-	Progress(id container.ID) string
+	// Progress is where the progress of a worker is read, nil when that is not known.
+	Progress(id container.ID) *source
+	// Findings are what log policies have found in the output of a worker, oldest first.
+	Findings(id container.ID) ([]container.Finding, error)
 }
 
 // Journal is what an agent needs of a journal.
@@ -100,6 +102,8 @@ type worker struct {
 	timer   *time.Timer
 	sent    cluster.WorkerState // last report handed to the outbox
 	tail    progressTail
+	source  *source // of progress, once it has been looked up
+	found   int     // findings handed to the outbox
 }
 
 // NewAgent returns an agent of these parts.

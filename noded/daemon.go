@@ -155,6 +155,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		Name: d.cfg.Name, Hostname: d.machine.hostname, SharedPaths: disk.shared, Root: rootOf(root), InitPath: d.cfg.InitPath,
 	}
 	disk.node.Nvidia, disk.node.NvidiaMajor = nvidiaNodes()
+	disk.node.RDMA = rdmaNodes("/dev/infiniband")
+	disk.node.MaxMemlock, disk.node.MaxNofile = d.cfg.MaxMemlock, d.cfg.MaxNofile
 	d.disk = disk
 	d.shims, err = container.NewShims(container.Config{Dir: disk.containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})
 	if err != nil {

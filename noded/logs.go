@@ -11,11 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
@@ -195,49 +192,6 @@ func openLog(path string, user *container.User) (*logReader, error) {
 		return nil, first
 	}
 	return r, nil
-}
-
-// openAs opens a file with the rights of a user, so that a log path leads nobody to what they may not read.
-func openAs(path string, user *container.User) (*os.File, error) {
-	if user == nil {
-		return os.Open(path)
-	}
-	type opened struct {
-		f   *os.File
-		err error
-	}
-	done := make(chan opened)
-	go func() {
-		// The thread is never used again: the goroutine ends with it locked.
-		runtime.LockOSThread()
-		f, err := openOnThread(path, user)
-		done <- opened{f, err}
-	}()
-	o := <-done
-	return o.f, o.err
-}
-
-func openOnThread(path string, user *container.User) (*os.File, error) {
-	gids := make([]uint32, len(user.GIDs))
-	copy(gids, user.GIDs)
-	if err := setThreadGroups(gids); err != nil {
-		return nil, fmt.Errorf("take groups of user %d: %w", user.UID, err)
-	}
-	if err := unix.Setfsgid(int(user.GID)); err != nil {
-		return nil, fmt.Errorf("act as group %d: %w", user.GID, err)
-	}
-	if err := unix.Setfsuid(int(user.UID)); err != nil {
-		return nil, fmt.Errorf("act as user %d: %w", user.UID, err)
-	}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	return f, nil
 }
 
 func sameFile(a, b *os.File) bool {

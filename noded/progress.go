@@ -13,6 +13,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -28,8 +29,9 @@ type progressLine struct {
 
 // progressTail is how far a progress file has been read.
 type progressTail struct {
-	offset int64
-	inode  uint64
+	offset  int64
+	inode   uint64
+	reached *api.Reached // the first line from the step on that matters
 }
 
 // sample reads the progress of everything that runs and hands the newest of each on.
@@ -60,11 +62,28 @@ func (a *Agent) readProgress() []api.Sample {
 	var samples []api.Sample
 	for _, id := range running {
 		samples = append(samples, a.progressOf(id)...)
+		a.findingsOf(id)
 	}
 	return samples
 }
 
-// progressOf is the newest progress of one container, if there is news.
+// source is where the progress of a worker is read.
+type source struct {
+	path   string                  // of a file of the daemon's, or one that the job is given
+	file   *container.ProgressFile // a file of the user's; then path is empty
+	user   container.User
+	stop   *jobspec.ArrayStop // the step at which the value of a metric matters
+	policy bool               // something may be found in the output
+}
+
+func (s *source) open() (*os.File, error) {
+	if s.file == nil {
+		return os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	}
+	return openBeneath(s.file.Dir, s.file.Path, &s.user)
+}
+
+// progressOf reads what a container has reported since the last time; none is no error.
 func (a *Agent) progressOf(id container.ID) []api.Sample {
 	a.mu.Lock()
 	w := a.workers[id]
@@ -72,27 +91,41 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 		a.mu.Unlock()
 		return nil
 	}
-	tail := w.tail
+	tail, from := w.tail, w.source
+	var spec *jobspec.Job
+	if w.Desired != nil {
+		spec = w.Desired.Spec
+	}
 	a.mu.Unlock()
-	line, next, err := tail.read(a.Bundles.Progress(id))
-	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
-			a.Log.Debug("cannot read progress", "job", id.Job, "alloc", id.String(), "err", err)
+	if from == nil {
+		from = a.Bundles.Progress(id)
+		if spec != nil && spec.Array != nil && from != nil {
+			from.stop = spec.Array.Stop
 		}
-		return nil
+	}
+	var line *progressLine
+	next := tail
+	if from != nil {
+		var err error
+		if line, next, err = tail.read(from); err != nil && !errors.Is(err, os.ErrNotExist) {
+			a.Log.Debug("progress file cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
+		}
 	}
 	a.mu.Lock()
-	w.tail = next
+	w.tail, w.source = next, from
 	a.mu.Unlock()
 	if line == nil {
 		return nil
 	}
-	return []api.Sample{{Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics}}
+	return []api.Sample{{
+		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics,
+		Reached: next.reached,
+	}}
 }
 
 // read returns the newest whole line since the last time, nil if there is none. The file is the user's: it may be anything.
-func (t progressTail) read(path string) (*progressLine, progressTail, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+func (t progressTail) read(from *source) (*progressLine, progressTail, error) {
+	f, err := from.open()
 	if err != nil {
 		return nil, t, err
 	}
@@ -105,7 +138,7 @@ func (t progressTail) read(path string) (*progressLine, progressTail, error) {
 		return nil, t, errors.New("it is not a regular file")
 	}
 	if st.Ino != t.inode || st.Size < t.offset {
-		t = progressTail{inode: st.Ino}
+		t = progressTail{inode: st.Ino, reached: t.reached}
 	}
 	if st.Size == t.offset {
 		return nil, t, nil
@@ -117,8 +150,25 @@ func (t progressTail) read(path string) (*progressLine, progressTail, error) {
 		return nil, t, err
 	}
 	line, whole := newestLine(data[:n])
+	if from.stop != nil && t.reached == nil {
+		t.reached = firstReached(data[:whole], from.stop)
+	}
 	t.offset = begin + int64(whole)
 	return line, t, nil
+}
+
+// firstReached returns the first line at or after the step that matters to an array, as far as it has the metric.
+func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
+	for one := range bytes.Lines(data) {
+		var line progressLine
+		if json.Unmarshal(one, &line) != nil || line.Step == nil || *line.Step < stop.AtStep {
+			continue
+		}
+		if value, ok := line.Metrics[stop.Metric]; ok {
+			return &api.Reached{Step: *line.Step, Value: value}
+		}
+	}
+	return nil
 }
 
 // newestLine returns the last whole line that can be read, and the length of all whole lines.

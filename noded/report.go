@@ -2,6 +2,7 @@ package noded
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,17 +20,31 @@ const (
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]cluster.WorkerReport
+	found   map[finding]cluster.WorkerReport // of log policies
 	samples map[container.ID]api.Sample
 	ready   chan struct{} // has room for one token: something is there
 }
 
+// finding is one policy that has found something in one worker's output.
+type finding struct {
+	id     container.ID
+	policy string
+}
+
 func newOutbox() outbox {
-	return outbox{workers: map[container.ID]cluster.WorkerReport{}, samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
+	return outbox{workers: map[container.ID]cluster.WorkerReport{}, found: map[finding]cluster.WorkerReport{}, samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
 func (o *outbox) put(id container.ID, r cluster.WorkerReport) {
 	o.mu.Lock()
 	o.workers[id] = r
+	o.mu.Unlock()
+	o.wake()
+}
+
+func (o *outbox) putFinding(r cluster.WorkerReport) {
+	o.mu.Lock()
+	o.found[finding{idOf(r), r.Policy}] = r
 	o.mu.Unlock()
 	o.wake()
 }
@@ -54,10 +69,14 @@ func (o *outbox) wake() {
 func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, r := range o.found { // ahead of the ends of the same workers: what was found says what these mean
+		workers = append(workers, r)
+	}
 	for _, r := range o.workers {
-		if workers = append(workers, r); len(workers) == reportMost {
+		if len(workers) >= reportMost {
 			break
 		}
+		workers = append(workers, r)
 	}
 	for _, one := range o.samples {
 		samples = append(samples, one)
@@ -70,11 +89,13 @@ func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) 
 func (o *outbox) confirm(sent []cluster.WorkerReport) {
 	o.mu.Lock()
 	for _, r := range sent {
-		if id := idOf(r); o.workers[id] == r {
+		if id := idOf(r); r.Policy != "" {
+			delete(o.found, finding{id, r.Policy})
+		} else if o.workers[id] == r {
 			delete(o.workers, id)
 		}
 	}
-	more := len(o.workers) > 0
+	more := len(o.workers)+len(o.found) > 0
 	o.mu.Unlock()
 	if more {
 		o.wake()
@@ -125,10 +146,13 @@ func (a *Agent) deliver(ctx context.Context, workers []cluster.WorkerReport, sam
 		sending, cancel := context.WithTimeout(ctx, 15*time.Second)
 		_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
 		cancel()
-		if err == nil || len(workers) == 0 {
+		if err == nil {
 			return true
 		}
-		samples = nil
+		samples = slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil }) // the rest is chatter
+		if len(workers)+len(samples) == 0 {
+			return true
+		}
 		a.complain(ctx, "cannot report to the controllers; it will be repeated", err, wait.next(ctx))
 	}
 	return false
@@ -142,7 +166,7 @@ func (a *Agent) confirmed(workers []cluster.WorkerReport) {
 		return
 	}
 	for _, r := range workers {
-		if w := a.workers[idOf(r)]; w != nil && r.State.Final() {
+		if w := a.workers[idOf(r)]; w != nil && r.State.Final() && r.Policy == "" {
 			w.Acked = true
 			a.advance(w)
 		}

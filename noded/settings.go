@@ -39,6 +39,8 @@ type Config struct {
 	InitPath    string            // rota-init; "": beside this program
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
 	WarmShims   int               // shims started ahead
+	MaxMemlock  jobspec.Bytes     // the most that ulimits.memlock may be; 0: no bound
+	MaxNofile   int64             // the most that ulimits.nofile may be; 0: no bound
 
 	Logger *slog.Logger
 	// Ready, if set, is called with the address of the listener once everything runs.
@@ -121,6 +123,9 @@ func (c Config) Validate() error {
 	}
 	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory and --sim-gpus are not negative, and there are at most 1024 simulated GPUs")
+	}
+	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
+		bad("--max-memlock and --max-nofile are not negative; leave them out for no bound")
 	}
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)

@@ -68,7 +68,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		return known, err // this daemon is going down, which says nothing about the container
 	}
 	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
-	done, ferr := a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	done, ferr := a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err), Final: container.IsFinal(err)})
 	if ferr == nil {
 		a.clearFailed(ctx, id)
 	}
@@ -175,6 +175,7 @@ func (a *Agent) finish(ctx context.Context, id container.ID, f facts, r cluster.
 	if f.Desired != nil && f.Entry.Started {
 		a.checkGPUs(ctx, f.Desired.GPUs)
 		a.out.putSamples(a.progressOf(id)) // what it wrote last goes along with its end
+		a.findingsOf(id)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ type world struct {
 	retired  map[container.ID]bool
 	samples  []api.Sample
 	progress string // file that every container reports to
+	findings map[container.ID][]container.Finding
 	boots    int
 	life     *life // that runs
 	gpus     []gpu.Device
@@ -482,7 +483,13 @@ func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
 
-func (l lifeBundles) Progress(container.ID) string { return l.progress }
+func (l lifeBundles) Progress(container.ID) *source { return &source{path: l.progress, policy: true} }
+
+func (l lifeBundles) Findings(id container.ID) ([]container.Finding, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.findings[id], nil
+}
 
 type lifeJournal struct{ *life }
 

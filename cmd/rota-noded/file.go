@@ -32,6 +32,8 @@ type file struct {
 	Shim           *string           `hcl:"shim,optional"`
 	Init           *string           `hcl:"init,optional"`
 	WarmShims      *int              `hcl:"warm_shims,optional"`
+	MaxMemlock     *string           `hcl:"max_memlock,optional"`
+	MaxNofile      *int              `hcl:"max_nofile,optional"`
 	LogFormat      *string           `hcl:"log_format,optional"`
 }
 
@@ -64,13 +66,13 @@ func (f *file) flags() map[string][]string {
 	for name, v := range map[string]*string{
 		"name": f.Name, "data-dir": f.DataDir, "gossip": f.Gossip, "http": f.HTTP, "socket": f.Socket, "memory": f.Memory,
 		"cgroup-root": f.CgroupRoot, "ports": f.Ports, "cluster-key-file": f.ClusterKeyFile, "shim": f.Shim, "init": f.Init,
-		"log-format": f.LogFormat,
+		"log-format": f.LogFormat, "max-memlock": f.MaxMemlock,
 	} {
 		if v != nil {
 			out[name] = []string{*v}
 		}
 	}
-	for name, v := range map[string]*int{"cores": f.Cores, "sim-gpus": f.SimGPUs, "warm-shims": f.WarmShims} {
+	for name, v := range map[string]*int{"cores": f.Cores, "sim-gpus": f.SimGPUs, "warm-shims": f.WarmShims, "max-nofile": f.MaxNofile} {
 		if v != nil {
 			out[name] = []string{strconv.Itoa(*v)}
 		}

@@ -113,6 +113,8 @@ func flags(d noded.Config) []cli.Flag {
 		text("shim", "", "`PATH` of rota-shim (default: beside this program)"),
 		text("init", "", "`PATH` of rota-init (default: beside this program)"),
 		&cli.IntFlag{Name: "warm-shims", Value: d.WarmShims, Usage: "`N` shims started ahead of need"},
+		text("max-memlock", "", "the most `SIZE` of memory that a task may lock (default: no bound)"),
+		&cli.Int64Flag{Name: "max-nofile", Usage: "the most files, `N`, that a task may have open (default: no bound)"},
 		text("log-format", "text", "`FORMAT` of the daemon's own log: text or json"),
 	}
 }
@@ -124,12 +126,14 @@ func config(c *cli.Context) (noded.Config, error) {
 		Join: split(c.StringSlice("join")), Controllers: split(c.StringSlice("controller")), Socket: c.String("socket"),
 		Cores: c.Int("cores"), SimGPUs: c.Int("sim-gpus"), CgroupRoot: c.String("cgroup-root"),
 		SharedPaths: c.StringSlice("shared-path"), Ports: c.String("ports"), KeyFile: c.String("cluster-key-file"),
-		ShimPath: c.String("shim"), InitPath: c.String("init"), WarmShims: c.Int("warm-shims"),
+		ShimPath: c.String("shim"), InitPath: c.String("init"), WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"),
 	}
 	var err error
-	if s := c.String("memory"); s != "" {
-		if cfg.Memory, err = jobspec.ParseSize(s); err != nil {
-			return cfg, fmt.Errorf("--memory: %w", err)
+	for flag, size := range map[string]*jobspec.Bytes{"memory": &cfg.Memory, "max-memlock": &cfg.MaxMemlock} {
+		if s := c.String(flag); s != "" {
+			if *size, err = jobspec.ParseSize(s); err != nil {
+				return cfg, fmt.Errorf("--%s: %w", flag, err)
+			}
 		}
 	}
 	cfg.Labels, err = labels(c.StringSlice("label"))

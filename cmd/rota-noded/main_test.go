@@ -34,7 +34,7 @@ func parse(t *testing.T, args ...string) (noded.Config, error) {
 
 func TestFlagsWinOverFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "node.hcl")
-	text := "name = \"n1\"\ncores = 4\nmemory = \"2GiB\"\njoin = [\"a:7072\", \"b:7072\"]\nlabel = { rack = \"r1\" }\n"
+	text := "name = \"n1\"\ncores = 4\nmemory = \"2GiB\"\njoin = [\"a:7072\", \"b:7072\"]\nlabel = { rack = \"r1\" }\nmax_memlock = \"8GiB\"\nmax_nofile = 65536\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestFlagsWinOverFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.Labels["rack"] != "r2" || !reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
+	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.MaxMemlock != 8*jobspec.GiB || cfg.MaxNofile != 65536 || cfg.Labels["rack"] != "r2" || !reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
 		t.Fatalf("got %+v", cfg)
 	}
 }

@@ -79,6 +79,10 @@ type node struct {
 	mutate func(*oci.Input)
 	log    container.LogFiles
 	guards []container.Guard
+
+	secrets  []container.Secret
+	policies []container.Policy
+	steps    *container.StepPattern
 }
 
 const testUID, testGID = 23456, 23457
@@ -196,10 +200,10 @@ func (n *node) bundle(id container.ID, script string) string {
 	check(n.t, err)
 	dir := n.shims.Path(id)
 	check(n.t, container.WriteBundle(dir, container.Bundle{
-		Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script,
+		Tasks: []container.TaskBundle{{Config: spec, Plan: plan, Script: in.Spec.Groups[0].Tasks[0].Script}},
 		Settings: container.Settings{
 			ID: id, User: container.User{UID: testUID, GID: testGID, GIDs: []uint32{24000}}, Cgroup: in.Node.CgroupPath,
-			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log, Guards: n.guards,
+			KillSignal: int(unix.SIGTERM), LeaseGrace: 500, Log: n.log, Guards: n.guards, Secrets: n.secrets, Policies: n.policies, Steps: n.steps,
 		},
 	}))
 	return dir

@@ -88,4 +88,11 @@ type Sample struct {
 	Step    int64              `json:"step"`
 	Saved   int64              `json:"saved_step,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
+	Reached *Reached           `json:"reached,omitempty"` // of an array that stops elements: from then on in every sample
+}
+
+// Reached is what array.stop compares: the metric in the first line at or after its step.
+type Reached struct {
+	Step  int64   `json:"step"`
+	Value float64 `json:"value"`
 }

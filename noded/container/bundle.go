@@ -6,19 +6,41 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // Names within a container's directory. What lies in runDir is seen by the container at /run/rota.
 const (
 	configFile   = "config.json" // the OCI runtime spec: the directory is an OCI bundle
 	settingsFile = "shim.json"
+	limitsFile   = "limits.json" // of a worker of several tasks
 	socketFile   = "shim.sock"
 	pidFile      = "shim.pid"
 	exitFile     = "exit.json"
 	runDir       = "run"
 	logDir       = "log"
 	stateDir     = "state" // libcontainer's own
+	taskDir      = "tasks" // a bundle for each task of a worker that has several
+	shmDir       = "shm"   // their /dev/shm
+	secretsDir   = "secrets"
+	stepsFile    = "steps.jsonl"    // progress found in the output
+	findingsFile = "findings.jsonl" // what log policies have found
 )
+
+// TaskDir is the bundle of one of several tasks of the worker in dir, by its place in [Settings.Tasks].
+func TaskDir(dir string, n int) string { return filepath.Join(dir, taskDir, strconv.Itoa(n)) }
+
+// ShmDir is what the tasks of the worker in dir share as /dev/shm. Their shim mounts it.
+func ShmDir(dir string) string { return filepath.Join(dir, shmDir) }
+
+// LimitsPath is where the limits are that the tasks of the worker in dir share, as OCI Linux resources.
+func LimitsPath(dir string) string { return filepath.Join(dir, limitsFile) }
+
+// StepsPath is where the shim of the worker in dir writes progress that it finds in the output, as JSON Lines.
+func StepsPath(dir string) string { return filepath.Join(dir, stepsFile) }
+
+// FindingsPath is where the shim of the worker in dir writes what log policies have found, as JSON Lines of [Finding].
+func FindingsPath(dir string) string { return filepath.Join(dir, findingsFile) }
 
 // RunDir is where the container in dir has its /run/rota.
 func RunDir(dir string) string { return filepath.Join(dir, runDir) }
@@ -33,7 +55,7 @@ func StateDir(dir string) string { return filepath.Join(dir, stateDir) }
 // ConfigPath is the OCI runtime spec of the container in dir.
 func ConfigPath(dir string) string { return filepath.Join(dir, configFile) }
 
-// ProgressPath is the host's side of $ROTA_PROGRESS_FILE.
+// ProgressPath is the host's side of $ROTA_PROGRESS_FILE of the bundle in dir.
 func ProgressPath(dir string) string { return filepath.Join(dir, runDir, "progress.jsonl") }
 
 // User is whom a container runs as.
@@ -53,6 +75,65 @@ type Settings struct {
 	NoLease    bool     `json:"no_lease,omitempty"` // on_node_lost = "wait": never stopped by the lease
 	Log        LogFiles `json:"log"`                // where output goes
 	Guards     []Guard  `json:"guards,omitempty"`   // what the job asked to see of the host
+	Secrets    []Secret `json:"secrets,omitempty"`  // read on this machine and put into the container
+
+	Policies []Policy      `json:"policies,omitempty"` // looked for in the output
+	Steps    *StepPattern  `json:"steps,omitempty"`    // progress in the output
+	Progress *ProgressFile `json:"progress,omitempty"` // nil: $ROTA_PROGRESS_FILE
+	Reporter int           `json:"reporter,omitempty"` // of several tasks the one whose $ROTA_PROGRESS_FILE is read
+
+	// Tasks are those of a worker that has several, each in a container of its own. KillSignal, Log, Guards and Secrets mean nothing then.
+	Tasks   []Task `json:"tasks,omitempty"`
+	Success string `json:"success,omitempty"` // whose success is the worker's: all (default), leader or any
+	Shm     int64  `json:"shm,omitempty"`     // bytes of the tasks' common /dev/shm
+}
+
+// Task is one of several tasks of a worker.
+type Task struct {
+	Name        string   `json:"name"`
+	Hook        string   `json:"hook,omitempty"` // prestart, poststart or poststop; "": a main task
+	Sidecar     bool     `json:"sidecar,omitempty"`
+	Leader      bool     `json:"leader,omitempty"`
+	KillSignal  int      `json:"kill_signal"`
+	KillTimeout int64    `json:"kill_timeout_ms"` // from that signal to the kill, when other tasks decide that it has to go
+	Log         LogFiles `json:"log"`
+	Guards      []Guard  `json:"guards,omitempty"`
+	Secrets     []Secret `json:"secrets,omitempty"`
+}
+
+// Secret is a file that is read with the user's rights and put into the container's private directory for secrets.
+type Secret struct {
+	Name   string `json:"name"` // for messages
+	Source string `json:"source"`
+	Target string `json:"target"` // in the container
+}
+
+// Policy is a pattern to be looked for in the output.
+type Policy struct {
+	Name    string `json:"name"`
+	Pattern string `json:"pattern"`          // RE2
+	Stream  string `json:"stream,omitempty"` // stdout, stderr or "" for both
+}
+
+// Finding is the first line of output that a policy's pattern was found in.
+type Finding struct {
+	Policy string `json:"policy"`
+	Line   string `json:"line"` // cut off where it is long
+	Unix   int64  `json:"unix_ms"`
+}
+
+// StepPattern finds progress in the output: RE2 with a group named step, and more named after metrics.
+type StepPattern struct {
+	Pattern string `json:"pattern"`
+	Task    string `json:"task,omitempty"`    // "": of the only task
+	AtStep  int64  `json:"at_step,omitempty"` // the first line from there on is kept in any case, 0: none is
+	Metric  string `json:"metric,omitempty"`  // that it must have
+}
+
+// ProgressFile is a file of the user's that progress is read from, with the user's rights.
+type ProgressFile struct {
+	Dir  string `json:"dir"`  // an absolute directory
+	Path string `json:"path"` // below it; no link leads out of it
 }
 
 // Guard is a path of the host that a job chose and root is to mount. The shim sees to it that the job's user can reach it, and that
@@ -74,27 +155,50 @@ type LogFiles struct {
 	Keep     int    `json:"keep"`     // rotated files kept
 }
 
-// Bundle is everything a container is made from.
+// Bundle is everything a container is made from, or the containers of a worker's tasks.
 type Bundle struct {
-	Config   any    // the OCI runtime spec (noded/oci.Spec)
-	Plan     any    // what rota-init carries out (noded/oci.Plan)
-	Script   string // the task's script, if it has one
 	Settings Settings
+	Tasks    []TaskBundle // one, or one for each of Settings.Tasks
+	Limits   any          // of several tasks together: OCI Linux resources
+}
+
+// TaskBundle is one task's share of a bundle.
+type TaskBundle struct {
+	Config any    // the OCI runtime spec (noded/oci.Spec)
+	Plan   any    // what rota-init carries out (noded/oci.Plan)
+	Script string // the task's script, if it has one
 }
 
 // WriteBundle fills dir, which is made if need be, so that Create can be called with it. Writing it again is safe as long as the
 // container has not been created.
 func WriteBundle(dir string, b Bundle) error {
-	run := RunDir(dir)
-	if err := os.MkdirAll(run, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory of container %s: %w", b.Settings.ID, err)
 	}
+	errs := []error{writeJSON(filepath.Join(dir, settingsFile), 0o600, nil, b.Settings)}
+	if len(b.Settings.Tasks) > 0 {
+		errs = append(errs, writeJSON(LimitsPath(dir), 0o600, nil, b.Limits), os.MkdirAll(ShmDir(dir), 0o755))
+	}
+	for i, t := range b.Tasks {
+		at := dir
+		if len(b.Settings.Tasks) > 0 {
+			at = TaskDir(dir, i)
+		}
+		errs = append(errs, t.write(at, b.Settings.User))
+	}
+	return errors.Join(errs...)
+}
+
+func (t TaskBundle) write(dir string, owner User) error {
+	run := RunDir(dir)
+	if err := os.MkdirAll(filepath.Join(run, secretsDir), 0o755); err != nil {
+		return err
+	}
 	return errors.Join(
-		writeJSON(ConfigPath(dir), 0o600, nil, b.Config),
-		writeJSON(filepath.Join(dir, settingsFile), 0o600, nil, b.Settings),
-		writeJSON(filepath.Join(run, "launch.json"), 0o400, &b.Settings.User, b.Plan),
-		writeFile(filepath.Join(run, "script"), 0o500, &b.Settings.User, []byte(b.Script)),
-		writeFile(filepath.Join(run, "progress.jsonl"), 0o644, &b.Settings.User, nil),
+		writeJSON(ConfigPath(dir), 0o600, nil, t.Config),
+		writeJSON(filepath.Join(run, "launch.json"), 0o400, &owner, t.Plan),
+		writeFile(filepath.Join(run, "script"), 0o500, &owner, []byte(t.Script)),
+		writeFile(filepath.Join(run, "progress.jsonl"), 0o644, &owner, nil),
 		writeFile(filepath.Join(run, "init"), 0o644, nil, nil), // a mount point
 	)
 }
@@ -120,13 +224,22 @@ type Notice struct {
 	Signal   string `json:"signal"`
 }
 
-// WriteNotice puts the notice where the container in dir sees it as $ROTA_NOTICE_FILE, whole or not at all.
+// WriteNotice puts the notice where the container in dir, or the container of each of its tasks, sees it as $ROTA_NOTICE_FILE, whole or not
+// at all.
 func WriteNotice(dir string, n Notice) error {
 	b, err := json.Marshal(n)
 	if err != nil {
 		return fmt.Errorf("encode notice: %w", err)
 	}
-	return replaceFile(filepath.Join(RunDir(dir), "notice.json"), 0o644, append(b, '\n'))
+	runs := []string{RunDir(dir)}
+	if tasks, _ := filepath.Glob(filepath.Join(dir, taskDir, "*", runDir)); len(tasks) > 0 { // the pattern is well formed
+		runs = tasks
+	}
+	var errs []error
+	for _, run := range runs {
+		errs = append(errs, replaceFile(filepath.Join(run, "notice.json"), 0o644, append(b, '\n')))
+	}
+	return errors.Join(errs...)
 }
 
 func writeJSON(path string, mode os.FileMode, owner *User, v any) error {

@@ -14,7 +14,7 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// cgroupDirs lists the directories of a cgroup that exist, one in every hierarchy.
+// cgroupDirs lists the directories of a cgroup that exist, in every hierarchy, what lies in one before it.
 func cgroupDirs(cgroup string) []string {
 	if cgroup == "" || cgroup == "/" {
 		return nil
@@ -24,6 +24,10 @@ func cgroupDirs(cgroup string) []string {
 		found, _ := filepath.Glob(pattern) // the pattern is well formed
 		for _, dir := range found {
 			if isDir(dir) {
+				inner, _ := filepath.Glob(dir + "/*/cgroup.procs") // of the tasks of a worker
+				for _, file := range inner {
+					dirs = append(dirs, filepath.Dir(file))
+				}
 				dirs = append(dirs, dir)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ID names one container: one worker of one attempt of one job.
+// ID names one worker of one attempt of one job: a container, or one for each of its tasks.
 type ID struct {
 	Job     int64
 	Attempt int
@@ -40,6 +40,18 @@ type Exit struct {
 	PeakMem  int64 `json:"peak_memory"` // bytes
 	Ended    int64 `json:"ended_unix_ms"`
 	LogLost  int64 `json:"log_lost,omitempty"` // bytes of output dropped because no room was left for them
+
+	Why   string     `json:"why,omitempty"`   // of a worker that did not end by its main task: what ended it
+	Tasks []TaskExit `json:"tasks,omitempty"` // of a worker of several tasks
+}
+
+// TaskExit is how one task of several ended.
+type TaskExit struct {
+	Name   string `json:"name"`
+	Begun  bool   `json:"begun"` // false: it never ran
+	Code   int    `json:"code"`
+	Signal int    `json:"signal,omitempty"`
+	OOM    bool   `json:"oom,omitempty"`
 }
 
 // Status is what is true of one container now.

@@ -130,6 +130,9 @@ func (l *link) ask(ctx context.Context, o Order) (Answer, error) {
 		if !ok {
 			return Answer{}, errShimGone
 		}
+		if a.Error != "" && a.Final {
+			return Answer{}, Final(errors.New(a.Error))
+		}
 		if a.Error != "" {
 			return Answer{}, errors.New(a.Error)
 		}

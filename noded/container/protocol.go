@@ -38,6 +38,7 @@ type Answer struct {
 	State  State  `json:"state,omitempty"`
 	Pid    int    `json:"pid,omitempty"`
 	Error  string `json:"error,omitempty"`
+	Final  bool   `json:"final,omitempty"` // of an Error: trying again cannot help
 	Exited bool   `json:"exited,omitempty"`
 }
 
@@ -110,11 +111,14 @@ func readProcess(dir string) (Process, error) {
 }
 
 // exitRoom is kept on disk for the exit record from the start, so that a full disk cannot lose it.
-const exitRoom = 512
+const (
+	exitRoom     = 640
+	exitTaskRoom = 192 // for each task
+)
 
-// ReserveExit makes room on disk for the exit record of the container in dir.
-func ReserveExit(dir string) error {
-	room := []byte(strings.Repeat(" ", exitRoom))
+// ReserveExit makes room on disk for the exit record of the worker in dir, with so many tasks.
+func ReserveExit(dir string, tasks int) error {
+	room := []byte(strings.Repeat(" ", exitRoom+exitTaskRoom*tasks))
 	if err := writeFile(filepath.Join(dir, exitFile+".tmp"), 0o600, nil, room); err != nil {
 		return fmt.Errorf("make room for the exit record: %w", err)
 	}

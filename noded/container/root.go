@@ -53,7 +53,7 @@ func PrepareHostRoot(dir string, shared []string) (Root, error) {
 func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	entries, err := os.ReadDir(image)
 	if err != nil {
-		return Root{}, fmt.Errorf("image %s cannot be read: %w", image, err)
+		return Root{}, Final(fmt.Errorf("image %s cannot be read: %w", image, err))
 	}
 	var names []string
 	for _, e := range entries {
@@ -62,7 +62,7 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 		}
 	}
 	if len(names) == 0 {
-		return Root{}, fmt.Errorf("image %s holds no root file system: it has no usr, bin or etc", image)
+		return Root{}, Final(fmt.Errorf("image %s holds no root file system: it has no usr, bin or etc", image))
 	}
 	root, err := skeleton(dir, image, names)
 	if err != nil {

@@ -49,13 +49,19 @@ type result struct {
 	Signal int `json:"signal"`
 }
 
-// newBox makes the container; its command waits for start.
-func newBox(dir string, settings container.Settings, out *logs) (*box, error) {
+// newBox makes the container of the bundle in dir; its command waits for start. It joins the namespace for inter-process communication
+// that ipc is the path of, if it is not empty.
+func newBox(dir, name string, out *logs, ipc string) (*box, error) {
 	spec, err := readSpec(dir)
 	if err != nil {
 		return nil, err
 	}
-	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: settings.ID.String(), Spec: spec})
+	for i := range spec.Linux.Namespaces {
+		if n := &spec.Linux.Namespaces[i]; n.Type == specs.IPCNamespace {
+			n.Path = ipc
+		}
+	}
+	config, err := specconv.CreateLibcontainerConfig(&specconv.CreateOpts{CgroupName: name, Spec: spec})
 	if err != nil {
 		return nil, fmt.Errorf("container spec: %w", err)
 	}
@@ -65,7 +71,7 @@ func newBox(dir string, settings container.Settings, out *logs) (*box, error) {
 		return nil, fmt.Errorf("clear container state: %w", err)
 	}
 	b := &box{dir: dir, results: make(chan result, 1), ended: make(chan struct{})}
-	if b.inner, err = libcontainer.Create(state, settings.ID.String(), config); err != nil {
+	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
 		return nil, explain(err)
 	}
 	if err := b.launch(spec.Process, out); err != nil {
@@ -129,7 +135,9 @@ func (b *box) launch(p *specs.Process, out *logs) error {
 	b.channel = os.NewFile(uintptr(fds[0]), "init")
 	theirs := os.NewFile(uintptr(fds[1]), "init")
 	defer theirs.Close()
-	b.process = newProcess(p)
+	if b.process, err = newProcess(p); err != nil {
+		return err
+	}
 	b.process.ExtraFiles = []*os.File{theirs}
 	b.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", channelEnv, channelFD))
 	b.process.Stdout, b.process.Stderr = out.stdout, out.stderr
@@ -150,7 +158,7 @@ func (b *box) launch(p *specs.Process, out *logs) error {
 	return nil
 }
 
-func newProcess(p *specs.Process) *libcontainer.Process {
+func newProcess(p *specs.Process) (*libcontainer.Process, error) {
 	lp := &libcontainer.Process{
 		Args: p.Args, Cwd: p.Cwd, UID: int(p.User.UID), GID: int(p.User.GID), NoNewPrivileges: &p.NoNewPrivileges, Init: true,
 	}
@@ -162,7 +170,9 @@ func newProcess(p *specs.Process) *libcontainer.Process {
 			Bounding: c.Bounding, Effective: c.Effective, Permitted: c.Permitted, Inheritable: c.Inheritable, Ambient: c.Ambient,
 		}
 	}
-	return lp
+	var err error
+	lp.Rlimits, err = rlimits(p.Rlimits)
+	return lp, err
 }
 
 // listen waits for the result that rota-init sends when the worker is done.

@@ -15,18 +15,23 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// keeper looks after one container. Its fields belong to the goroutine in run, except where a mutex guards them.
+// keeper looks after one worker: its container, or one for each of its tasks. Its fields belong to the goroutine in run, except where a
+// mutex guards them.
 type keeper struct {
 	dir      string
 	settings container.Settings
-	box      *box
-	logs     *logs
+	tasks    []*task
+	parent   *parent // nil with a single task
 	lease    *lease
 	listener net.Listener
 	state    container.State
+	stopping bool // it was asked to stop
+	over     bool // it was killed, or its lease has ended: nothing begins any more
 	expired  bool
 	killAt   <-chan time.Time
 	orders   chan request
+	ends     chan *task // whose container has ended
+	late     chan *task // that were told to go and have had their time
 
 	mu      sync.Mutex
 	clients []client
@@ -65,7 +70,10 @@ func newKeeper(order container.Order) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &keeper{dir: order.Dir, settings: settings, lease: l, orders: make(chan request)}, nil
+	k := &keeper{dir: order.Dir, settings: settings, lease: l, orders: make(chan request)}
+	k.tasks = tasksOf(order.Dir, settings)
+	k.ends, k.late = make(chan *task, len(k.tasks)), make(chan *task, len(k.tasks))
+	return k, nil
 }
 
 // create makes everything up to the command, which waits for its start.
@@ -74,13 +82,15 @@ func (k *keeper) create() error {
 	if err != nil {
 		return fmt.Errorf("find own process: %w", err)
 	}
-	if err := errors.Join(container.ReserveExit(k.dir), container.WriteProcess(k.dir, self)); err != nil {
+	if err := errors.Join(container.ReserveExit(k.dir, len(k.settings.Tasks)), container.WriteProcess(k.dir, self)); err != nil {
 		return err
 	}
-	if k.logs, err = openLogs(k.dir, k.settings); err != nil {
-		return err
+	if len(k.settings.Tasks) > 0 {
+		if k.parent, err = newParent(k.dir, k.settings); err != nil {
+			return err
+		}
 	}
-	if err = k.makeBox(); err != nil {
+	if err := k.makeTasks(); err != nil {
 		return err
 	}
 	if k.listener, err = listen(k.dir); err != nil {
@@ -90,23 +100,42 @@ func (k *keeper) create() error {
 	return nil
 }
 
-// makeBox makes the container and looks whether it shows only what its user may see.
-func (k *keeper) makeBox() error {
-	g, err := openGuards(k.settings.Guards, k.settings.User)
+// makeTasks makes every container. All of them talk to each other as processes of one machine do.
+func (k *keeper) makeTasks() error {
+	find, err := newFinder(k.dir, k.settings)
 	if err != nil {
 		return err
 	}
-	defer g.close()
-	if k.box, err = newBox(k.dir, k.settings, k.logs); err != nil {
-		return err
+	ipc := ""
+	for _, t := range k.tasks {
+		if err := t.make(k, find, ipc); err != nil {
+			if k.parent != nil {
+				err = fmt.Errorf("task %s: %w", t.Name, err)
+			}
+			return err
+		}
+		if ipc == "" {
+			ipc = fmt.Sprintf("/proc/%d/ns/ipc", t.box.pid)
+		}
 	}
-	return g.verify(k.box.pid)
+	for _, t := range k.tasks {
+		go func() {
+			<-t.box.ended
+			k.ends <- t
+		}()
+	}
+	return nil
 }
 
 // discard takes back what a failed create has done.
 func (k *keeper) discard() {
-	if k.box != nil {
-		k.box.discard()
+	for _, t := range k.tasks {
+		if t.box != nil {
+			t.box.discard()
+		}
+	}
+	if k.parent != nil {
+		_ = k.parent.remove() // the daemon sweeps what is left
 	}
 	_ = container.RemoveSocket(k.dir) // the daemon's next try does the same
 	_ = container.RemoveProcess(k.dir)
@@ -159,9 +188,9 @@ func (k *keeper) join(c client) {
 	}()
 }
 
-// run carries out orders until the container has ended and its record is on disk.
+// run carries out orders until everything has ended and the record of it is on disk.
 func (k *keeper) run() error {
-	for {
+	for !k.advance() {
 		select {
 		case r := <-k.orders:
 			k.reply(r)
@@ -169,11 +198,36 @@ func (k *keeper) run() error {
 			k.expire()
 		case <-k.killAt:
 			k.killAt = nil
-			_ = k.box.kill() // it has ended by itself
-		case <-k.box.ended:
-			return k.finish()
+			k.killAll()
+		case t := <-k.late:
+			_ = t.box.kill() // it has ended by itself
+		case t := <-k.ends:
+			t.end()
+			k.over = k.over || k.state == container.Created // nothing of the worker can be whole any more
 		}
 	}
+	return k.finish()
+}
+
+// advance does what is due about the tasks, and reports whether nothing is left to do.
+func (k *keeper) advance() bool {
+	for k.state == container.Running || k.over {
+		list := make([]member, len(k.tasks))
+		for i, t := range k.tasks {
+			list[i] = t.member
+		}
+		m := next(list, order{success: k.settings.Success, stop: k.stopping, over: k.over})
+		for _, i := range m.stop {
+			k.tasks[i].dismiss(k.late)
+		}
+		for _, i := range m.start {
+			k.tasks[i].start()
+		}
+		if len(m.start) == 0 {
+			return m.done
+		}
+	}
+	return false
 }
 
 func (k *keeper) reply(r request) {
@@ -186,7 +240,7 @@ func (k *keeper) reply(r request) {
 }
 
 func (k *keeper) answer() container.Answer {
-	return container.Answer{State: k.state, Pid: k.box.pid}
+	return container.Answer{State: k.state, Pid: k.tasks[0].box.pid}
 }
 
 func (k *keeper) carryOut(o container.Order) error {
@@ -194,11 +248,13 @@ func (k *keeper) carryOut(o container.Order) error {
 	case container.OpStatus:
 		return nil
 	case container.OpStart:
-		return k.start()
+		k.state = container.Running // the tasks whose turn it is begin at once
+		return nil
 	case container.OpKill:
-		return k.box.kill()
+		k.killAll()
+		return nil
 	case container.OpSignal:
-		return k.box.signal(unix.Signal(o.Signal))
+		return k.signal(func(*task) unix.Signal { return unix.Signal(o.Signal) })
 	case container.OpRenew:
 		if k.settings.NoLease {
 			return nil
@@ -208,56 +264,102 @@ func (k *keeper) carryOut(o container.Order) error {
 	return fmt.Errorf("order %q is not known to this shim", o.Op)
 }
 
-func (k *keeper) start() error {
-	if k.state == container.Running {
-		return nil
+// signal asks the worker to stop: those of its tasks that the others are there for. The rest follow when these have ended.
+func (k *keeper) signal(which func(*task) unix.Signal) error {
+	k.stopping = k.parent != nil
+	var errs []error
+	for _, t := range k.tasks {
+		if k.parent == nil || t.state == container.Running && !t.Sidecar && t.Hook != "poststop" {
+			errs = append(errs, t.box.signal(which(t)))
+		}
 	}
-	if err := k.box.start(); err != nil {
-		return err
-	}
-	k.state = container.Running
-	return nil
+	return errors.Join(errs...)
 }
 
-// expire stops the container because nobody has renewed its lease: somewhere else it may be about to run again.
+// killAll ends everything at once.
+func (k *keeper) killAll() {
+	k.over = true
+	for _, t := range k.tasks {
+		if t.state != container.Exited {
+			_ = t.box.kill() // it has ended by itself
+		}
+	}
+}
+
+// expire stops the worker because nobody has renewed its lease: somewhere else it may be about to run again.
 func (k *keeper) expire() {
 	if k.expired {
 		return
 	}
 	k.expired = true
 	if k.state != container.Running {
-		_ = k.box.kill() // nothing of the user's runs yet
+		k.killAll() // nothing of the user's runs yet
 		return
 	}
 	grace := time.Duration(k.settings.LeaseGrace) * time.Millisecond
 	if grace == 0 {
 		grace = 10 * time.Second
 	}
-	s := unix.Signal(k.settings.KillSignal)
-	if s == 0 {
-		s = unix.SIGTERM
-	}
 	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
 	_ = container.WriteNotice(k.dir, container.Notice{
-		Reason: "lease", Deadline: deadline, Attempt: k.settings.ID.Attempt, Signal: unix.SignalName(s),
+		Reason: "lease", Deadline: deadline, Attempt: k.settings.ID.Attempt, Signal: unix.SignalName(k.tasks[0].killSignal()),
 	}) // the stop goes on without it
-	_ = k.box.signal(s)
+	k.over = true
+	_ = k.signal((*task).killSignal) // what does not hear it is killed
 	k.killAt = time.After(grace)
 }
 
 // finish leaves the exit record and tears down what is left.
 func (k *keeper) finish() error {
-	exit := k.box.exit()
-	exit.Lease = k.expired
-	k.logs.drain(2 * time.Second)
-	exit.LogLost = k.logs.lost.Load()
-	err := errors.Join(k.box.destroy(), container.WriteExit(k.dir, exit))
+	var errs []error
+	for _, t := range k.tasks {
+		if t.state != container.Exited {
+			errs = append(errs, t.never())
+		}
+	}
+	exit := k.record()
+	if k.parent != nil {
+		errs = append(errs, k.parent.remove())
+	}
+	errs = append(errs, container.WriteExit(k.dir, exit))
 	k.listener.Close()
-	err = errors.Join(err, container.RemoveSocket(k.dir))
+	err := errors.Join(append(errs, container.RemoveSocket(k.dir))...)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.clients {
 		_ = c.send(container.Answer{Exited: true}) // the end of this process says the same
 	}
 	return err
+}
+
+// record is what the ends of the tasks come to.
+func (k *keeper) record() container.Exit {
+	if k.parent == nil {
+		e := k.tasks[0].exit
+		e.Lease = k.expired
+		return e
+	}
+	var list []member
+	out := container.Exit{Ended: time.Now().UnixMilli(), Lease: k.expired, PeakMem: k.parent.peak()}
+	for _, t := range k.tasks {
+		list = append(list, t.member)
+		e := t.exit
+		out.UserMS, out.SystemMS, out.LogLost = out.UserMS+e.UserMS, out.SystemMS+e.SystemMS, out.LogLost+e.LogLost
+		out.Tasks = append(out.Tasks, container.TaskExit{
+			Name: t.Name, Begun: t.state == container.Exited, Code: e.Code, Signal: e.Signal, OOM: e.OOM,
+		})
+	}
+	worst, by := sum(list, k.settings.Success)
+	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
+	if by != "" {
+		out.Why = fmt.Sprintf("its %s ended with %s", by, ending(worst))
+	}
+	return out
+}
+
+func ending(e container.Exit) string {
+	if e.Signal != 0 {
+		return unix.SignalName(unix.Signal(e.Signal))
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
 }

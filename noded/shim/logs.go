@@ -22,28 +22,37 @@ type logs struct {
 	copying        sync.WaitGroup
 }
 
-// openLogs opens the files and begins to copy.
-func openLogs(dir string, s container.Settings) (*logs, error) {
+// openLogs opens the files and begins to copy. What is looked for in the output is found on the way.
+func openLogs(dir string, cfg container.LogFiles, u container.User, find *taskFinder) (*logs, error) {
 	l := &logs{}
 	as := files(root{})
-	if s.Log.Stdout != "" || s.Log.Stderr != "" {
-		as = asUser(s.User)
+	if cfg.Stdout != "" || cfg.Stderr != "" {
+		as = asUser(u)
 	}
-	var err error
-	if l.stdout, err = l.open(dir, s.Log, s.Log.Stdout, "stdout", as); err != nil {
+	out, err := openLog(dir, cfg, cfg.Stdout, "stdout", as)
+	if err != nil {
 		return nil, err
 	}
-	l.stderr = l.stdout
-	if !s.Log.Join {
-		l.stderr, err = l.open(dir, s.Log, s.Log.Stderr, "stderr", as)
+	if l.stdout, err = l.pipe(out, find.stream("stdout")); err != nil {
+		return nil, err
 	}
+	if cfg.Join && !find.tellsApart() {
+		l.stderr = l.stdout
+		return l, nil
+	}
+	if !cfg.Join {
+		if out, err = openLog(dir, cfg, cfg.Stderr, "stderr", as); err != nil {
+			return nil, err
+		}
+	}
+	l.stderr, err = l.pipe(out, find.stream("stderr"))
 	return l, err
 }
 
-// open makes the pipe and the file of one stream. Without a path of the user's it is a file of the daemon's.
-func (l *logs) open(dir string, cfg container.LogFiles, path, name string, as files) (*os.File, error) {
+// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's.
+func openLog(dir string, cfg container.LogFiles, path, name string, as files) (*rotated, error) {
 	if path == "" {
-		path, as = filepath.Join(container.LogDir(dir), name), root{}
+		path, as = filepath.Join(dir, name), root{}
 	}
 	f := &rotated{path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
 	if f.max <= 0 {
@@ -52,15 +61,21 @@ func (l *logs) open(dir string, cfg container.LogFiles, path, name string, as fi
 	if err := f.open(cfg.Truncate); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
+	return f, nil
+}
+
+// pipe makes the pipe of one stream. Two may go to one file.
+func (l *logs) pipe(f *rotated, lines *lineFinder) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
+	f.users++
 	l.ours = append(l.ours, ours)
 	l.copying.Add(1)
 	go func() {
 		defer l.copying.Done()
-		l.copy(f, ours)
+		l.copy(f, ours, lines)
 	}()
 	return theirs, nil
 }
@@ -72,13 +87,15 @@ func (l *logs) started() {
 }
 
 // copy never stops reading: a full disk must not block the job.
-func (l *logs) copy(f *rotated, from *os.File) {
+func (l *logs) copy(f *rotated, from *os.File, lines *lineFinder) {
 	defer f.close()
+	defer lines.end()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			l.lost.Add(int64(f.write(buffer[:n])))
+			lines.write(buffer[:n])
 		}
 		if err != nil {
 			return
@@ -100,9 +117,12 @@ type rotated struct {
 	max  int64
 	keep int
 	as   files
-	file *os.File
-	size int64
-	lost int64 // bytes dropped since the last write that worked
+
+	mu    sync.Mutex
+	users int // pipes that go here
+	file  *os.File
+	size  int64
+	lost  int64 // bytes dropped since the last write that worked
 }
 
 func (r *rotated) open(truncate bool) error {
@@ -124,6 +144,8 @@ func (r *rotated) open(truncate bool) error {
 
 // write returns how many bytes found no room.
 func (r *rotated) write(b []byte) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.size > 0 && r.size+int64(len(b)) > r.max {
 		r.rotate()
 	}
@@ -162,7 +184,14 @@ func (r *rotated) rotate() {
 	}
 }
 
-func (r *rotated) close() { r.file.Close() }
+// close closes the file when the last of its pipes has ended.
+func (r *rotated) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.users--; r.users == 0 {
+		r.file.Close()
+	}
+}
 
 // files opens and renames with somebody's rights.
 type files interface {

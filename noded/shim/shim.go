@@ -57,7 +57,7 @@ func oversee(first client, order container.Order) error {
 		err = k.create()
 	}
 	if err != nil {
-		_ = first.send(container.Answer{Error: err.Error()}) // a daemon that is gone will find nothing and try again
+		_ = first.send(container.Answer{Error: err.Error(), Final: container.IsFinal(err)}) // a daemon that is gone will find nothing and try again
 		if k != nil {
 			k.discard()
 		}

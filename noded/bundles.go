@@ -1,0 +1,282 @@
+package noded
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/oci"
+)
+
+// rootsDir is where, below a container's directory, the roots of tasks with images are made.
+const rootsDir = "root"
+
+// Build implements Bundles.
+func (d *disk) Build(_ context.Context, id container.ID, a *api.Alloc, cores []int) (string, error) {
+	dir := filepath.Join(d.containers, id.String())
+	in, err := d.input(id, a, cores).Filled()
+	if err != nil {
+		return "", container.Final(err)
+	}
+	b, err := d.bundle(dir, id, in)
+	if err != nil {
+		return "", err
+	}
+	b.Settings.LeaseGrace = a.LeaseGrace
+	return dir, container.WriteBundle(dir, b)
+}
+
+// input is an allocation as the makers of specs want it.
+func (d *disk) input(id container.ID, a *api.Alloc, cores []int) oci.Input {
+	in := oci.Input{
+		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs, Request: a.Request,
+		Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class, Nodes: a.Nodes, MasterAddr: a.MasterAddr,
+		MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start, Limit: a.Limit, Cluster: a.Cluster, Node: d.node,
+	}
+	if len(a.Hosts) == 0 {
+		in.GroupWorker = a.Worker // the only group of its attempt
+	}
+	for _, h := range a.Hosts {
+		in.Hosts = append(in.Hosts, oci.Hosts(h))
+	}
+	if p := a.Array; p != nil && p.Index != nil {
+		in.Array = &oci.Element{Array: cmp.Or(p.Job, a.Record), Index: *p.Index, Params: p.Params}
+	}
+	in.Node.GPUs, in.Node.Cores = d.gpus(), cores
+	in.Node.CgroupPath = filepath.Join(d.cgroupRoot, id.String())
+	if in.Node.GPUs == nil {
+		in.Node.GPUs = []cluster.GPU{}
+	}
+	return in
+}
+
+// bundle is what the worker's containers are made from, one for each task.
+func (d *disk) bundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
+	tasks, err := oci.Tasks(in)
+	if err != nil {
+		return container.Bundle{}, err
+	}
+	b := container.Bundle{Settings: container.Settings{
+		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs}, Cgroup: in.Node.CgroupPath,
+	}}
+	if err := observe(&b.Settings, in, tasks); err != nil {
+		return b, err
+	}
+	several := len(tasks) > 1
+	if several {
+		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)), oci.Limits(in)
+	}
+	for i := range tasks {
+		at := in
+		at.Task, at.Node.RunDir = i, container.RunDir(dir)
+		if several {
+			at.Node.RunDir, at.Node.ShmDir = container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
+			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
+		}
+		made, settings, err := d.task(dir, at, &tasks[i])
+		if err != nil {
+			return b, naming(several, &tasks[i], err)
+		}
+		b.Tasks = append(b.Tasks, made)
+		if several {
+			b.Settings.Tasks = append(b.Settings.Tasks, settings)
+			continue
+		}
+		b.Settings.KillSignal, b.Settings.Log, b.Settings.Guards, b.Settings.Secrets = settings.KillSignal, settings.Log, settings.Guards, settings.Secrets
+	}
+	return b, nil
+}
+
+func naming(several bool, task *jobspec.Task, err error) error {
+	if several {
+		return fmt.Errorf("task %s: %w", task.Name, err)
+	}
+	return err
+}
+
+// task is what one task's container is made from, and what its shim must know.
+func (d *disk) task(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
+	var b container.TaskBundle
+	if err := d.imageRoot(&in, dir, task); err != nil {
+		return b, container.Task{}, err
+	}
+	spec, err := oci.Spec(in)
+	if err != nil {
+		return b, container.Task{}, err
+	}
+	plan, err := oci.Plan(in)
+	if err != nil {
+		return b, container.Task{}, container.Final(err)
+	}
+	settings, err := settingsOf(in, task)
+	if err != nil {
+		return b, settings, container.Final(err)
+	}
+	settings.Guards = guards(in, task, spec.Mounts)
+	return container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}, settings, nil
+}
+
+// imageRoot gives a task with an image a root of its own.
+func (d *disk) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
+	if task.Image == "" {
+		return nil
+	}
+	targets := append([]string(nil), d.shared...)
+	for _, m := range task.Mounts {
+		targets = append(targets, m.Target)
+	}
+	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
+	in.Node.Root = rootOf(root)
+	return err
+}
+
+// guards lists what a task asked to see of the host: its image's directories and its mounts. What a later mount covers is not seen.
+func guards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []container.Guard {
+	var list []container.Guard
+	below := map[string][]string{}
+	if task.Image != "" {
+		list = append(list, container.Guard{Source: task.Image})
+		for _, b := range in.Node.Root.Binds {
+			below[b.Target] = nil
+		}
+	}
+	for _, m := range task.Mounts {
+		if m.Type != "tmpfs" {
+			below[m.Target] = in.Node.SharedPaths
+		}
+	}
+	for i, m := range mounts {
+		dirs, asked := below[m.Destination]
+		covered := slices.ContainsFunc(mounts[i+1:], func(later specs.Mount) bool {
+			return m.Destination == later.Destination || strings.HasPrefix(m.Destination, later.Destination+"/")
+		})
+		if asked && !covered {
+			list = append(list, container.Guard{Source: m.Source, Target: m.Destination, Below: dirs})
+		}
+	}
+	return list
+}
+
+func rootOf(r container.Root) oci.Root {
+	out := oci.Root{Path: r.Path}
+	for _, b := range r.Binds {
+		out.Binds = append(out.Binds, oci.Bind{Source: b.Source, Target: b.Target})
+	}
+	return out
+}
+
+// settingsOf is what the shim must know of a task.
+func settingsOf(in oci.Input, task *jobspec.Task) (container.Task, error) {
+	s := container.Task{
+		Name: task.Name, Leader: task.Leader != nil && *task.Leader, KillSignal: signalNumber(task.KillSignal),
+		KillTimeout: int64(cmp.Or(task.KillTimeout, jobspec.DefaultKillTimeout)) * 1000, Log: container.LogFiles{Join: true},
+	}
+	if l := task.Lifecycle; l != nil {
+		s.Hook, s.Sidecar = l.Hook, l.Sidecar
+		if l.Hook == "poststop" && l.Sidecar {
+			return s, fmt.Errorf("lifecycle: a poststop task cannot be a sidecar: nothing runs that it could be beside")
+		}
+	}
+	for _, secret := range task.Secrets {
+		target, err := oci.SecretFile(secret)
+		if err != nil {
+			return s, err
+		}
+		s.Secrets = append(s.Secrets, container.Secret{Name: secret.Name, Source: secret.Source, Target: target})
+	}
+	var err error
+	s.Log, err = logFiles(in, task.Log)
+	return s, err
+}
+
+// logFiles is where a task's output goes.
+func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
+	if l == nil {
+		return container.LogFiles{Join: true}, nil
+	}
+	out := container.LogFiles{Join: l.Join == nil || *l.Join, Truncate: l.Mode == "truncate", MaxSize: int64(l.MaxSize)}
+	if l.Keep != nil {
+		out.Keep = *l.Keep
+	}
+	for _, s := range []struct{ pattern, path *string }{{&l.Stdout, &out.Stdout}, {&l.Stderr, &out.Stderr}} {
+		if *s.pattern == "" {
+			continue
+		}
+		path, err := oci.LogPath(in, *s.pattern)
+		if err != nil {
+			return out, err
+		}
+		*s.path = path
+	}
+	return out, nil
+}
+
+// observe adds to the settings what is to be looked for in the output, and where progress is read.
+func observe(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
+	for _, p := range in.Spec.LogPolicies {
+		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
+	}
+	task := &tasks[reporter(tasks)]
+	if len(tasks) > 1 {
+		s.Reporter = reporter(tasks)
+	}
+	p := task.Progress
+	if p == nil {
+		return nil
+	}
+	if p.Pattern != "" {
+		s.Steps = &container.StepPattern{Pattern: p.Pattern}
+		if len(tasks) > 1 {
+			s.Steps.Task = task.Name
+		}
+		if a := in.Spec.Array; a != nil && a.Stop != nil {
+			s.Steps.AtStep, s.Steps.Metric = a.Stop.AtStep, a.Stop.Metric
+		}
+	}
+	if p.File == "" {
+		return nil
+	}
+	var err error
+	s.Progress, err = progressFile(in, p.File)
+	return err
+}
+
+// reporter is the task that the worker's progress is read from: the first that says how, or the leader.
+func reporter(tasks []jobspec.Task) int {
+	for i := range tasks {
+		if tasks[i].Progress != nil {
+			return i
+		}
+	}
+	for i := range tasks {
+		if tasks[i].Lifecycle == nil && tasks[i].Leader != nil && *tasks[i].Leader {
+			return i
+		}
+	}
+	return max(0, slices.IndexFunc(tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil }))
+}
+
+// progressFile finds the directory of the host below which a job's progress file is: only what is shared with the node can be read there.
+func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
+	path := file
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(in.Spec.Workdir, path)
+	}
+	path = filepath.Clean(path)
+	for _, dir := range in.Node.SharedPaths {
+		if below, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/")+"/"); ok {
+			return &container.ProgressFile{Dir: dir, Path: below}, nil
+		}
+	}
+	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a path that node %s shares with its jobs (%s)",
+		file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
+}

@@ -1,0 +1,85 @@
+package noded
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// openAs opens a file with the rights of a user, so that a log path leads nobody to what they may not read.
+func openAs(path string, user *container.User) (*os.File, error) {
+	if user == nil {
+		return os.Open(path)
+	}
+	return asUser(user, func() (*os.File, error) {
+		return regular(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0))
+	})
+}
+
+// openBeneath opens a file below a directory with the rights of a user. No link leads out of the directory.
+func openBeneath(dir, path string, user *container.User) (*os.File, error) {
+	return asUser(user, func() (*os.File, error) {
+		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+		}
+		defer func() { _ = unix.Close(root) }() // it was only looked at
+		how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+		fd, err := unix.Openat2(root, path, &how)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		return regular(os.NewFile(uintptr(fd), path), nil)
+	})
+}
+
+// regular lets ordinary files through only.
+func regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%s is not a regular file", f.Name())
+	}
+	return f, nil
+}
+
+// asUser calls open on a thread that has the rights of a user in the file system, and is never used again: its goroutine ends with it locked.
+func asUser(user *container.User, open func() (*os.File, error)) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened)
+	go func() {
+		runtime.LockOSThread()
+		var o opened
+		if o.err = takeRights(user); o.err == nil {
+			o.f, o.err = open()
+		}
+		done <- o
+	}()
+	o := <-done
+	return o.f, o.err
+}
+
+// takeRights changes this thread alone.
+func takeRights(user *container.User) error {
+	gids := make([]uint32, len(user.GIDs))
+	copy(gids, user.GIDs)
+	if err := setThreadGroups(gids); err != nil {
+		return fmt.Errorf("take groups of user %d: %w", user.UID, err)
+	}
+	if err := unix.Setfsgid(int(user.GID)); err != nil {
+		return fmt.Errorf("act as group %d: %w", user.GID, err)
+	}
+	if err := unix.Setfsuid(int(user.UID)); err != nil {
+		return fmt.Errorf("act as user %d: %w", user.UID, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// secretMost is how long a secret may be: what they are, keys and certificates, is far shorter.
+const secretMost = 64 << 10
+
+// readSecrets reads every secret with the rights of u. Messages name the secret and its file, never what is in it.
+func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	as := asUser(u)
+	if as.err != nil {
+		return nil, as.err
+	}
+	defer close(as.do)
+	var values [][]byte
+	for _, s := range list {
+		var value []byte
+		var err error
+		as.wait(func() { value, err = readSecret(s.Source) })
+		if err != nil {
+			return nil, container.Final(fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source, err))
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// readSecret runs on the thread that has the user's rights.
+func readSecret(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, reason(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, reason(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	}
+	value, err := io.ReadAll(io.LimitReader(f, secretMost+1))
+	switch {
+	case err != nil:
+		return nil, reason(err)
+	case len(value) > secretMost:
+		return nil, fmt.Errorf("it is larger than %d bytes", secretMost)
+	case bytes.IndexByte(value, 0) >= 0:
+		return nil, errors.New("it holds a NUL byte, which no text has")
+	}
+	return value, nil
+}
+
+// reason is an error without the path, which the message names already.
+func reason(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// placeSecrets writes what was read into the container whose first process is pid and has not begun its command, each readable by the user
+// alone.
+func placeSecrets(pid int, list []container.Secret, values [][]byte, u container.User) error {
+	if len(list) == 0 {
+		return nil
+	}
+	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("look into the container: %w", err)
+	}
+	defer func() { _ = unix.Close(root) }()
+	for i, s := range list {
+		if err := placeSecret(root, s.Target, values[i], u); err != nil {
+			return fmt.Errorf("secret %s: write it into the container: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+func placeSecret(root int, target string, value []byte, u container.User) error {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
+	dir, err := unix.Openat2(root, strings.TrimPrefix(filepath.Dir(target), "/"), &how)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(dir) }()
+	fd, err := unix.Openat(dir, filepath.Base(target), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o400)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), target)
+	_, err = f.Write(value)
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, f.Chown(int(u.UID), int(u.GID)))
+	}
+	return errors.Join(err, f.Chmod(0o400), f.Close())
+}
