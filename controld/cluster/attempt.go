@@ -108,7 +108,7 @@ func (s *State) advance(j *Job, a *Attempt) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		least = min(least, rank(w.State))
-		if w.State.Final() && !w.ok() {
+		if w.State.Final() && !w.ok() && !ignored(j, a, i) {
 			trouble = worse(trouble, w.trouble())
 		}
 	}
@@ -116,7 +116,10 @@ func (s *State) advance(j *Job, a *Attempt) {
 		s.end(j, a)
 		return
 	}
-	if stopsRest(a, trouble) {
+	switch {
+	case a.Stop == nil && succeeded(j, a):
+		s.stop(j, a, Stop{Cause: CauseCompleted})
+	case stopsRest(a, trouble):
 		s.stop(j, a, Stop{Cause: trouble})
 	}
 	if a.Stop == nil {

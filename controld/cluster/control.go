@@ -81,7 +81,7 @@ func (s *State) hold(j *Job, c *ControlJobs2) error {
 // release lets a held job start again. The count that put it on hold starts anew.
 func (s *State) release(j *Job, c *ControlJobs2) error {
 	switch {
-	case j.Family != nil && j.Hold != HeldByAdmin:
+	case j.Family != nil:
 		return s.releaseMembers(j, j.Family.Waiting, c)
 	case !j.waits() || j.Hold == NotHeld:
 		return ErrWrongState
@@ -102,7 +102,7 @@ func (s *State) release(j *Job, c *ControlJobs2) error {
 var strength = map[Cause]int{
 	CauseGrow: 1, CauseShrink: 1, CauseMigrate: 1,
 	CauseDrain: 2, CauseOrder: 2, CauseReclaim: 2, CauseTE: 2, CauseRequeue: 2,
-	CauseFailed: 3, CauseOOM: 3, CauseLaunch: 3,
+	CauseCompleted: 3, CauseFailed: 3, CauseOOM: 3, CauseLaunch: 3,
 	CauseLease: 4, CauseNodeLost: 4, CauseTimeout: 4,
 	CauseCancelled: 5,
 }

@@ -24,12 +24,12 @@ func judge(j *Job, a *Attempt) outcome {
 	if a.Stop != nil {
 		stop = a.Stop.Cause
 	}
-	clean := !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.ok() })
+	clean := succeeded(j, a)
 	switch {
 	case stop == CauseCancelled, stop == CauseRequeue, stop == CauseTimeout: // however politely it went
 		o.cause = stop
 	case clean:
-		o.cause = CauseCompleted
+		o = outcome{cause: CauseCompleted}
 	case stop == CauseNodeLost, stop == CauseLease:
 		o.cause = stop
 	case slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.Lease }):

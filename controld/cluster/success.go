@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/rota-hpc/rota/jobspec"
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
 
 // Whose success is a group's, and what a worker's failure means for the others.
 const (
@@ -30,28 +34,34 @@ func mainTask(g *jobspec.Group) *jobspec.Task {
 	return first
 }
 
-// succeeded reports whether an attempt has come to what its group calls success, whatever becomes of the workers that still run.
-func succeeded(g *jobspec.Group, a *Attempt) bool {
-	switch g.Success {
-	case successLeader:
-		return a.Workers[0].ok()
-	case successAny:
-		for i := range a.Workers {
-			if a.Workers[i].ok() {
-				return true
+// succeeded reports whether an attempt has come to what its group calls success, whatever becomes of the workers that still run. In a gang
+// of several groups those that say leader or any speak for all, so that servers need not end by themselves.
+func succeeded(j *Job, a *Attempt) bool {
+	parts := j.Parts
+	if len(parts) == 0 {
+		parts = []Part{{Group: j.Group(), Workers: len(a.Workers)}}
+	}
+	workers, decided := a.Workers, false
+	for _, p := range parts {
+		switch j.Spec.Groups[p.Group].Success {
+		case successLeader:
+			decided = true
+			if !workers[0].ok() {
+				return false
+			}
+		case successAny:
+			decided = true
+			if !slices.ContainsFunc(workers[:p.Workers], func(w Worker) bool { return w.ok() }) {
+				return false
 			}
 		}
-		return false
+		workers = workers[p.Workers:]
 	}
-	for i := range a.Workers {
-		if !a.Workers[i].ok() {
-			return false
-		}
-	}
-	return true
+	return decided || !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.ok() })
 }
 
 // ignored reports whether the failure of a worker leaves the others alone. What is not its program's doing never does.
-func ignored(g *jobspec.Group, w *Worker) bool {
-	return g.OnWorkerFailure == onFailureIgnore && w.trouble() == CauseFailed
+func ignored(j *Job, a *Attempt, worker int) bool {
+	g := &j.Spec.Groups[j.GroupOf(worker)]
+	return g.OnWorkerFailure == onFailureIgnore && a.Workers[worker].trouble() == CauseFailed
 }
