@@ -77,10 +77,8 @@ func (s *State) update(id JobID, c *UpdateJobs) error {
 	if c.Priority != nil {
 		next.Priority = *c.Priority
 	}
-	if c.Name != nil && *c.Name != j.Spec.Name {
-		spec := *j.Spec
-		spec.Name = *c.Name
-		next.Spec = &spec
+	if err := s.rename(&next, c.Name); err != nil {
+		return fmt.Errorf("update job %d: %w", id, err)
 	}
 	s.put(&next)
 	if a := next.Live(); a != nil {
@@ -107,6 +105,31 @@ func (s *State) newLimit(j *Job, c *UpdateJobs) error {
 	}
 	if q, ok := s.v.config.Queues[j.Queue]; ok && !c.Admin {
 		return checkQueue(j, j.Queue, &q)
+	}
+	return nil
+}
+
+// rename gives a job another name. A family has one name for all, so it can be changed only while none of it has begun.
+func (s *State) rename(j *Job, name *string) error {
+	switch {
+	case name == nil || *name == j.Spec.Name:
+		return nil
+	case j.Parent != 0:
+		return fmt.Errorf("the name is that of job %d: %w", j.Parent, ErrWrongState)
+	}
+	spec := *j.Spec
+	spec.Name = *name
+	j.Spec = &spec
+	if j.Family == nil {
+		return nil
+	}
+	if j.State != Pending || j.Family.Made() > j.Family.Live {
+		return fmt.Errorf("some of it has begun: %w", ErrWrongState)
+	}
+	for m := range s.v.madeMembers(j) {
+		next := *m
+		next.Spec = &spec
+		s.put(&next)
 	}
 	return nil
 }
