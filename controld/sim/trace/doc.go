@@ -22,7 +22,7 @@
 // # swf
 //
 // The Standard Workload Format: 18 fields between blanks, comments after semicolons, -1 for what is not known. Processors are flat: a
-// job asks for as many workers of one core as it requested processors (used ones if it requested none), any number of them on a node.
+// job asks for as many workers of one core as it used processors (requested ones if that is not known), any number of them on a node.
 // Jobs whose run time is unknown are left out. User, group, program and queue become user, account, name and QoS. The requested time
 // goes to Job.Estimate, not to Job.Limit: it is the user's guess, many jobs outlive it, and only policy easy may be told.
 // Requested memory is KiB for each processor.

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,8 +161,8 @@ func FuzzParseNodes(f *testing.F) {
 			checkNodes(t, nodes)
 			return
 		}
-		bad := err.(*SpecError)
-		if bad.Column < 1 || bad.Column > len(spec)+1 || bad.Problem == "" {
+		var bad *SpecError
+		if !errors.As(err, &bad) || bad.Column < 1 || bad.Column > len(spec)+1 || bad.Problem == "" {
 			t.Fatalf("%q: %+v", spec, bad)
 		}
 	})

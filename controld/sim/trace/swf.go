@@ -114,7 +114,7 @@ func (f *swfRow) name(prefix string, i int) string {
 	return prefix + f.fields[i]
 }
 
-// job reads the line: as many workers of one core as processors were asked for, anywhere.
+// job reads the line: as many workers of one core as processors were used, anywhere.
 func (f *swfRow) job() *Job {
 	j := draft(f.fields[swfJob])
 	j.User, j.Account = f.name("user", swfUser), f.name("group", swfGroup)
@@ -126,9 +126,9 @@ func (f *swfRow) job() *Job {
 		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, shorten(f.fields[swfStatus]))
 	}
 	j.Submit, j.Work = f.seconds(swfSubmit, "submit time"), f.seconds(swfRun, "run time")
-	procs := swfAskedProcs
+	procs := swfProcs // the run time was measured with these
 	if !f.known(procs) {
-		procs = swfProcs
+		procs = swfAskedProcs
 	}
 	j.Workers = int(f.whole(procs, "number of processors", 1, MaxWorkers))
 	j.Request.Cores = 1
