@@ -2,31 +2,43 @@ package cluster
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Nearest says whether the nodes that have registered could hold a gang if they were empty, all up and nothing broken. If not, the
-// reason has the node that comes nearest and how many workers would fit. While no node has registered, everything may fit.
+// reason has the node that comes nearest and how many workers would fit, or the condition that no node meets and what there is instead.
+// While no node has registered, everything may fit. Each part of a gang is looked at by itself.
 func (v *View) Nearest(s Shape) (bool, Reason) {
 	if len(v.nodes) == 0 {
 		return true, Reason{}
 	}
-	fit, nearest := v.couldHold(s, nil)
-	if fit >= s.Workers {
-		return true, Reason{}
+	for part := range s.Each {
+		fit, nearest := v.couldHold(part, nil)
+		if fit >= part.Workers {
+			continue
+		}
+		why := Reason{Code: ReasonBadConstraint, Need: part.Request.Active, Want: part.Workers, Fit: fit}
+		if nearest != nil {
+			why.Node, why.Have = nearest.Name, capacity(nearest)
+		} else {
+			why.Text = v.Unmet(part.Where)
+		}
+		return false, why
 	}
-	why := Reason{Code: ReasonBadConstraint, Need: s.Request.Active, Want: s.Workers, Fit: fit}
-	if nearest != nil {
-		why.Node, why.Have = nearest.Name, capacity(nearest)
-	}
-	return false, why
+	return true, Reason{}
 }
 
-// couldHold counts the workers that empty nodes could hold, those in exclude left out, up to what is asked for, and returns the node
-// that comes nearest to holding one.
+// couldHold counts the workers of a part that empty nodes could hold, those in exclude and those that do not meet its constraints left out,
+// up to what is asked for, and returns the node that comes nearest to holding one.
 func (v *View) couldHold(s Shape, exclude []string) (fit int, nearest *Node) {
-	for _, n := range v.nodes {
-		if slices.Contains(exclude, n.Name) {
+	eligible := v.Eligible(s.Where)
+	for i, n := range v.nodes {
+		if eligible != nil && eligible[i/64]&(1<<(i%64)) == 0 || slices.Contains(exclude, n.Name) {
 			continue
 		}
 		if nearest == nil || nearer(s.Request.Active, capacity(n), capacity(nearest)) {
@@ -37,6 +49,16 @@ func (v *View) couldHold(s Shape, exclude []string) (fit int, nearest *Node) {
 		}
 	}
 	return fit, nearest
+}
+
+// couldHoldAll reports whether empty nodes could hold each part of a gang, those in exclude left out.
+func (v *View) couldHoldAll(s Shape, exclude []string) bool {
+	for part := range s.Each {
+		if fit, _ := v.couldHold(part, exclude); fit < part.Workers {
+			return false
+		}
+	}
+	return true
 }
 
 func workersIn(s Shape, room Vector) int {
@@ -64,4 +86,108 @@ func nearer(need, a, b Vector) bool {
 	}
 	return cmp.Or(cmp.Compare(enough(a), enough(b)), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Memory, b.Memory),
 		cmp.Compare(a.Cores, b.Cores)) > 0
+}
+
+// Unmet says which condition of a Where keeps all nodes away, and what they have instead: "no node has node.gpu.model glob "H200*"; there are
+// H100 (8 nodes)". "": some node meets it.
+func (v *View) Unmet(text string) string {
+	w, err := parseWhere(text)
+	if err != nil || len(w) == 0 || len(v.nodes) == 0 {
+		return ""
+	}
+	meets, allBut := make([]int, len(w)), make([]int, len(w))
+	var facts jobspec.NodeFacts
+	for _, n := range v.nodes {
+		setFacts(&facts, n)
+		misses, last := 0, 0
+		for i := range w {
+			if w[i].holds(&facts) {
+				meets[i]++
+			} else {
+				misses, last = misses+1, i
+			}
+		}
+		switch misses {
+		case 0:
+			return ""
+		case 1:
+			allBut[last]++
+		}
+	}
+	if i := slices.Index(meets, 0); i >= 0 {
+		return v.instead(&w[i])
+	}
+	if most := slices.Max(allBut); most > 0 {
+		i := slices.Index(allBut, most)
+		return fmt.Sprintf("%s meet%s all but %s", countNodes(most), plural(most, "s", ""), w[i].say())
+	}
+	return "no node meets all of " + w.say()
+}
+
+// instead says that no node meets a condition, and which values of its attribute most nodes have.
+func (v *View) instead(c *condition) string {
+	text := "no node has " + c.say()
+	if c.asks == nil {
+		if strings.HasPrefix(c.text, onlyNodes) {
+			return "none of its nodes is in the cluster: " + c.say()
+		}
+		return "all nodes are excluded: " + c.say()
+	}
+	count := map[string]int{}
+	var facts jobspec.NodeFacts
+	for _, n := range v.nodes {
+		setFacts(&facts, n)
+		values := c.asks.Has(&facts)
+		slices.Sort(values)
+		for _, value := range slices.Compact(values) {
+			count[value]++
+		}
+	}
+	values := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
+	if len(values) == 0 {
+		return text + ": none has such an attribute at all"
+	}
+	var there []string
+	for _, value := range values[:min(len(values), 4)] {
+		there = append(there, fmt.Sprintf("%s (%s)", value, countNodes(count[value])))
+	}
+	if len(values) > len(there) {
+		there = append(there, fmt.Sprintf("%d more", len(values)-len(there)))
+	}
+	return text + "; there are " + strings.Join(there, ", ")
+}
+
+func countNodes(n int) string { return fmt.Sprintf("%d node%s", n, plural(n, "", "s")) }
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// say writes a condition as one would speak of it.
+func (c *condition) say() string {
+	constraint, err := jobspec.ParseConstraint(c.text)
+	if err != nil {
+		return c.text
+	}
+	name := strings.TrimPrefix(constraint.Attribute, "node.")
+	switch constraint.Operator {
+	case "=", "glob":
+		return name + " " + constraint.Value
+	case "is_set":
+		return name
+	case "in", "not_in":
+		return name + " " + constraint.Operator + " " + strings.Join(constraint.Values, ", ")
+	}
+	return name + " " + constraint.Operator + " " + constraint.Value
+}
+
+func (w where) say() string {
+	var all []string
+	for i := range w {
+		all = append(all, w[i].say())
+	}
+	return strings.Join(all, " and ")
 }

@@ -247,7 +247,7 @@ func (s *State) avoid(j *Job, nodes []string) {
 		}
 	}
 	exclude = exclude[max(0, len(exclude)-MaxExclude):]
-	if fit, _ := s.v.couldHold(ShapeOf(j), exclude); fit < j.Workers {
+	if !s.v.couldHoldAll(ShapeOf(j), exclude) {
 		exclude = nil
 	}
 	j.Exclude = exclude

@@ -26,15 +26,19 @@ func advice(t *trial, j *cluster.Job, why cluster.Reason) string {
 // smaller names a smaller gang or a smaller worker that would fit now: fewer workers first, then fewer GPUs in each.
 func (t *trial) smaller(j *cluster.Job) string {
 	g := t.gang(j)
-	for g.Workers = j.Workers - 1; g.Workers > 0; g.Workers-- {
-		if t.room.Fits(g) {
+	if len(g.More) > 0 {
+		return ""
+	}
+	workers := g.Workers
+	for g.Workers = workers - 1; g.Workers > 0; g.Workers-- {
+		if t.room.Fits(&g) {
 			return fmt.Sprintf("with count = %d it would fit now", g.Workers)
 		}
 	}
-	g.Workers = j.Workers
+	g.Workers = workers
 	for gpus := j.Request.Active.GPUs/1000 - 1; gpus > 0; gpus-- {
 		g.Request.Active.GPUs, g.Request.Resident.GPUs = gpus*1000, gpus*1000
-		if t.room.Fits(g) {
+		if t.room.Fits(&g) {
 			return fmt.Sprintf("with gpus = %d it would fit now", gpus)
 		}
 	}

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"fmt"
+
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -34,7 +36,8 @@ func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.
 	}
 	t := newTrial(v, now, p)
 	e.Ahead = t.ahead(j)
-	e.Funnel = funnel(t, t.gang(j))
+	g := t.gang(j)
+	e.Funnel = funnel(t, j, &g)
 	e.Advice = advice(t, j, e.Reason)
 	return e
 }
@@ -80,12 +83,12 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 	}
 	g := r.before.gang(j)
 	if len(g.Exclude) > 0 || r.after.holders[id] != nil {
-		return r.diagnose(g)
+		return r.diagnose(j, &g)
 	}
 	s := g.Shape
 	known, ok := r.of[s]
 	if !ok {
-		known = r.diagnose(g)
+		known = r.diagnose(j, &g)
 		r.of[s] = known
 	}
 	return known
@@ -118,148 +121,59 @@ func held(j *cluster.Job) cluster.Reason {
 	return why
 }
 
-// diagnose finds what keeps a gang from starting: first what no waiting would change, then what is taken, then who goes first.
-func (r *reasons) diagnose(g fit.Gang) cluster.Reason {
-	t := r.before
-	why := cluster.Reason{Need: g.Request.Active, Want: g.Workers}
-	s := survey(t, g)
-	switch {
-	case s.everywhere < g.Workers:
-		why.Code, why.Fit = cluster.ReasonBadConstraint, s.everywhere
-		why.Node, why.Have = s.largest, s.largestHas
-	case s.ever < g.Workers:
-		why.Code, why.Node, why.Fit = s.obstacle()
-	case s.free < g.Workers:
-		why.Fit = s.free
-		why.Node, why.Have = s.nearest, s.nearestHas
-		why.Code = shortageCode(s, g)
-	case s.unclaimed >= g.Workers && !t.room.Fits(g):
-		why.Code, why.Fit, why.Text = cluster.ReasonResources, s.unclaimed, "every port at which its workers could meet is in use"
-	case !t.room.Fits(g):
-		why.Code, why.For, why.Fit = cluster.ReasonReservation, s.claimant, s.unclaimed
-	case r.first == 0 && r.keeper != 0:
-		why.Code, why.For, why.Fit = cluster.ReasonReservation, r.keeper, g.Workers
-	default:
-		why.Code, why.For, why.Fit = cluster.ReasonPriority, r.first, g.Workers
-	}
-	return why
-}
-
-// shortageCode tells apart three ways of having too little room now.
-func shortageCode(s surveyed, g fit.Gang) cluster.ReasonCode {
-	switch {
-	case s.free > 0:
-		return cluster.ReasonGang
-	case g.Request.Active.GPUs > 0 && s.freeGPUs >= g.Request.Active.GPUs*int64(g.Workers) && s.nearestHas.GPUs < g.Request.Active.GPUs:
-		return cluster.ReasonFragmentation
-	}
-	return cluster.ReasonResources
-}
-
-// surveyed counts the workers of a gang that nodes could hold under ever harder conditions.
-type surveyed struct {
-	everywhere int // on empty nodes, whatever their state
-	ever       int // on empty nodes that are up and not avoided
-	free       int // with what is free now, claims disregarded
-	unclaimed  int // with what is free now and not claimed by others
-
-	largest, nearest       string // the node that holds most in total, and that has most free
-	largestHas, nearestHas cluster.Vector
-	freeGPUs               int64  // on nodes that count for ever
-	down, barred           string // a node that would help if it were up; or not drained or avoided
-	claimant               cluster.JobID
-}
-
-// obstacle names what keeps nodes from counting: being down, which passes, comes before being drained or avoided.
-func (s *surveyed) obstacle() (cluster.ReasonCode, string, int) {
-	if s.down != "" {
-		return cluster.ReasonNodeDown, s.down, s.ever
-	}
-	return cluster.ReasonNotAvail, s.barred, s.ever
-}
-
-func survey(t *trial, g fit.Gang) surveyed {
+// funnel counts the nodes that are left after each sieve: for the workers of each part of a gang one after another.
+func funnel(t *trial, j *cluster.Job, g *fit.Gang) []Step {
 	defer t.room.Waive(g.For)()
-	var s surveyed
-	need := g.Request.Active
-	for i, n := range t.view.Nodes() {
-		total := t.room.Total(i)
-		if s.largest == "" || nearer(need, total, s.largestHas) {
-			s.largest, s.largestHas = n.Name, total
-		}
-		could := fit.Capacity(g, fit.Both(total))
-		s.everywhere += could
-		if !t.room.Usable(i, g) {
-			s.bar(n, could)
-			continue
-		}
-		s.ever += could
-		s.surveyFree(t, i, g)
+	if len(g.More) == 0 {
+		return sift(t, g, &g.Part, "")
 	}
-	return s
+	var steps []Step
+	for i := range g.Parts() {
+		steps = append(steps, sift(t, g, g.At(i), fmt.Sprintf(" (group %s)", j.Spec.Groups[j.Parts[i].Group].Name))...)
+	}
+	return steps
 }
 
-// bar notes a node that is left out and would have helped.
-func (s *surveyed) bar(n *cluster.Node, could int) {
-	switch {
-	case could == 0:
-	case n.State == cluster.NodeDown && s.down == "":
-		s.down = n.Name
-	case n.State != cluster.NodeDown && s.barred == "":
-		s.barred = n.Name
-	}
+// sieve is one condition on a node.
+type sieve struct {
+	what string
+	pass func(node int) bool
 }
 
-func (s *surveyed) surveyFree(t *trial, node int, g fit.Gang) {
-	free := t.room.Free(node)
-	s.freeGPUs += free.Active.GPUs
-	holds := fit.Capacity(g, free)
-	left := fit.Capacity(g, t.room.Available(node))
-	s.free += holds
-	s.unclaimed += left
-	if left < holds && s.claimant == 0 {
-		s.claimant = t.room.Claimant(node, g.For)
-	}
-	if s.nearest == "" || nearer(g.Request.Active, free.Active, s.nearestHas) {
-		s.nearest, s.nearestHas = t.view.Nodes()[node].Name, free.Active
-	}
-}
-
-// nearer reports whether x comes nearer to need than y does: by GPUs, then cores, then memory, counting nothing beyond the need.
-func nearer(need, x, y cluster.Vector) bool {
-	if a, b := min(x.GPUs, need.GPUs), min(y.GPUs, need.GPUs); a != b {
-		return a > b
-	}
-	if a, b := min(x.Cores, need.Cores), min(y.Cores, need.Cores); a != b {
-		return a > b
-	}
-	return min(x.Memory, need.Memory) > min(y.Memory, need.Memory)
-}
-
-// funnel counts the nodes that are left after each sieve.
-func funnel(t *trial, g fit.Gang) []Step {
-	defer t.room.Waive(g.For)()
-	need := g.Request
-	sieves := []struct {
-		what string
-		pass func(node int) bool
-	}{
+// sift counts for a part. What follows from no condition of the job's is left out.
+func sift(t *trial, g *fit.Gang, p *fit.Part, of string) []Step {
+	need, room := p.Request, t.room
+	sieves := []sieve{
 		{"in the cluster", func(int) bool { return true }},
 		{"up", func(n int) bool { return t.view.Nodes()[n].State == cluster.NodeUp }},
-		{"not avoided after failures", func(n int) bool { return t.room.Usable(n, g) }},
-		{"enough cores in total", func(n int) bool { return t.room.Total(n).Cores >= need.Active.Cores }},
-		{"enough memory in total", func(n int) bool { return t.room.Total(n).Memory >= need.Resident.Memory }},
-		{"enough GPUs in total", func(n int) bool { return t.room.Total(n).GPUs >= need.Active.GPUs }},
-		{"enough cores free now", func(n int) bool { return t.room.Free(n).Active.Cores >= need.Active.Cores }},
-		{"enough memory free now", func(n int) bool { return t.room.Free(n).Resident.Memory >= need.Resident.Memory }},
-		{"enough GPUs free now", func(n int) bool { return t.room.Free(n).Active.GPUs >= need.Active.GPUs }},
-		{"not reserved for other jobs", func(n int) bool { return fit.Within(need, t.room.Available(n)) }},
 	}
+	if p.Where != "" {
+		sieves = append(sieves, sieve{"matching its constraints", p.Wants})
+	}
+	sieves = append(sieves, []sieve{
+		{"not avoided after failures", func(n int) bool { return room.Usable(n, p, g.Exclude) }},
+		{"enough cores in total", func(n int) bool { return room.Total(n).Cores >= need.Active.Cores }},
+		{"enough memory in total", func(n int) bool { return room.Total(n).Memory >= need.Resident.Memory }},
+		{"enough GPUs in total", func(n int) bool { return room.Total(n).GPUs >= need.Active.GPUs }},
+	}...)
+	if need.Exclusive {
+		sieves = append(sieves, sieve{"empty, as it wants whole nodes", func(n int) bool { return room.Empty(n) }})
+	}
+	sieves = append(sieves, []sieve{
+		{"enough cores free now", func(n int) bool { return room.Open(n, p).Active.Cores >= need.Active.Cores }},
+		{"enough memory free now", func(n int) bool { return room.Open(n, p).Resident.Memory >= need.Resident.Memory }},
+		{"enough GPUs free now", func(n int) bool { return room.Open(n, p).Active.GPUs >= need.Active.GPUs }},
+		{"not reserved for other jobs", func(n int) bool { return fit.Within(need, room.Unclaimed(n, p)) }},
+	}...)
+	return count(sieves, len(t.view.Nodes()), of)
+}
+
+func count(sieves []sieve, nodes int, of string) []Step {
 	steps := make([]Step, len(sieves))
 	for i := range steps {
-		steps[i].What = sieves[i].what
+		steps[i].What = sieves[i].what + of
 	}
-	for node := range t.view.Nodes() {
+	for node := range nodes {
 		for i := range sieves {
 			if !sieves[i].pass(node) {
 				break

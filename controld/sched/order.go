@@ -76,7 +76,7 @@ func (l *line) standAlone(t *trial, j *cluster.Job) {
 
 // screen reports whether a group's first job fits. One that avoids nodes speaks for itself alone: behind it the next is asked.
 func (l *line) screen(t *trial, c *contender) bool {
-	for l.seen.fails(t.room, c.gang) {
+	for l.seen.fails(t.room, &c.gang) {
 		l.block(c)
 		if len(c.gang.Exclude) == 0 || !c.advance(t) {
 			return false
@@ -94,11 +94,21 @@ func (c *contender) advance(t *trial) bool {
 		j := c.group.Jobs[c.next]
 		c.next++
 		if t.holders[j.ID] == nil && t.startable(j) {
-			c.job, c.gang = j, t.gang(j)
+			c.ask(t, j)
 			return true
 		}
 	}
 	return false
+}
+
+// ask makes a job the contender. All of a group ask for the same, but for the nodes that they avoid.
+func (c *contender) ask(t *trial, j *cluster.Job) {
+	if c.job == nil {
+		c.gang = t.gang(j)
+	} else {
+		c.gang = c.gang.Of(t.view, j)
+	}
+	c.job = j
 }
 
 // block notes a job that does not fit. Only the first of its account can become a head.
@@ -126,10 +136,10 @@ func (l *line) fail(t *trial) {
 		heap.Pop(&l.open)
 		return
 	}
-	l.seen.add(c.gang)
+	l.seen.add(&c.gang)
 	kept := l.open[:0]
 	for _, o := range l.open {
-		if o.group != nil && l.seen.covers(o.gang) {
+		if o.group != nil && l.seen.covers(&o.gang) {
 			l.drop(o)
 			continue
 		}

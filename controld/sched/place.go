@@ -21,7 +21,7 @@ func place(t *trial, l *line) {
 			return
 		}
 		c := l.open[0]
-		spots, ok := t.room.Place(c.gang)
+		spots, ok := t.room.Place(&c.gang)
 		if !ok {
 			l.fail(t)
 			continue
@@ -38,11 +38,11 @@ func place(t *trial, l *line) {
 
 // start plans a job's next attempt and takes its room on the trial. The first place gets the port at which the gang meets.
 func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
-	port := t.room.Take(c.gang, spots)
-	places := make([]cluster.Place, 0, c.gang.Workers)
-	for _, s := range spots {
-		t.willEnd(s.Node, c.job)
-		places = append(places, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs})
+	port := t.room.Take(&c.gang, spots)
+	places := make([]cluster.Place, 0, len(spots))
+	for i, s := range spots {
+		t.willEnd(s.Node, c.job, i)
+		places = append(places, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs, Port: s.Port})
 	}
 	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Places: places, Port: port, Past: past}})
 	t.started[c.job.ID] = true
@@ -55,15 +55,7 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 }
 
 // gang returns what a job asks of a placement.
-func (t *trial) gang(j *cluster.Job) fit.Gang {
-	g := fit.Gang{Shape: cluster.ShapeOf(j), For: j.ID}
-	for _, name := range j.Exclude {
-		if _, i := t.view.Node(name); i >= 0 {
-			g.Exclude = append(g.Exclude, i)
-		}
-	}
-	return g
-}
+func (t *trial) gang(j *cluster.Job) fit.Gang { return fit.NewGang(t.view, j) }
 
 // bypass keeps count of how often blocked heads are passed.
 type bypass struct {
@@ -135,7 +127,7 @@ func (b *bypass) reserve(t *trial, h *contender) {
 		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS),
 	})
 	// Of reservations made at one instant the older job's binds the younger: it may just have opened the door.
-	if spots, ok := t.room.Place(h.gang); ok {
+	if spots, ok := t.room.Place(&h.gang); ok {
 		t.start(h, spots, 0)
 	}
 }

@@ -23,43 +23,67 @@ type slot struct {
 	node int
 }
 
+// booking is what the parts of one gang have been promised so far, by node.
+type booking struct {
+	room  map[int]cluster.Request
+	whole map[int]bool // nodes that one part has for itself
+}
+
 // soonest returns claims on the cheapest set of nodes for a head: those that can hold its workers first if every attempt
 // runs to its time limit. Attempts that are being stopped count until they are killed, those that have not started yet as
-// starting now, those without a limit as running longest. Nodes that avoid the job, are not up, or whose room is claimed
-// by others do not count. At equal times the node that comes first by name is taken. Nil: no set of nodes could hold the gang.
+// starting now, those without a limit as running longest. Nodes that the job avoids or does not want, that are not up, or whose room is
+// claimed by others do not count. At equal times the node that comes first by name is taken. The part that is hardest to place chooses first.
+// Nil: no set of nodes could hold the gang.
 func soonest(t *trial, h *contender) []cluster.Claim {
-	nodes := t.view.Nodes()
-	if !t.everHolds(h.gang) {
+	if !t.everHolds(&h.gang) {
 		return nil
 	}
 	releases := t.releases()
-	var slots []slot
-	for i := range nodes {
-		if t.room.Usable(i, h.gang) {
-			slots = t.slotsOn(slots, i, h.gang, releases[i])
+	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+	for _, i := range h.gang.Hardest() {
+		p := h.gang.At(i)
+		var slots []slot
+		for node := range t.view.Nodes() {
+			if t.room.Usable(node, p, h.gang.Exclude) {
+				slots = t.slotsOn(slots, node, p, &b, releases[node])
+			}
 		}
+		if len(slots) < p.Workers {
+			return nil
+		}
+		slices.SortFunc(slots, func(a, b slot) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
+		})
+		b.book(slots[:p.Workers], p)
 	}
-	if len(slots) < h.gang.Workers {
-		return nil
-	}
-	slices.SortFunc(slots, func(a, b slot) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
-	})
-	return t.claims(slots[:h.gang.Workers], h.gang)
+	return t.claims(&b)
 }
 
-// everHolds is a quick look at whether the nodes that count could hold a gang if they were empty.
-func (t *trial) everHolds(g fit.Gang) bool {
-	workers := 0
-	for i := range t.view.Nodes() {
-		if t.room.Usable(i, g) {
-			workers += fit.Capacity(g, fit.Both(t.room.Total(i)))
+// book promises slots to the workers of a part.
+func (b *booking) book(slots []slot, p *fit.Part) {
+	for _, s := range slots {
+		b.room[s.node] = fit.Plus(b.room[s.node], p.Request)
+		b.whole[s.node] = p.Request.Exclusive
+	}
+}
+
+// everHolds is a quick look at whether the nodes that count could hold each part of a gang if they were empty.
+func (t *trial) everHolds(g *fit.Gang) bool {
+	for i := range g.Parts() {
+		p, workers := g.At(i), 0
+		for node := range t.view.Nodes() {
+			if t.room.Usable(node, p, g.Exclude) {
+				workers += fit.Capacity(p, fit.Both(t.room.Total(node)))
+			}
+			if workers >= p.Workers {
+				break
+			}
 		}
-		if workers >= g.Workers {
-			return true
+		if workers < p.Workers {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
 // releases lists, for every node, what its attempts give back, soonest first. It is made once a cycle, for the first head that
@@ -69,9 +93,9 @@ func (t *trial) releases() [][]release {
 		t.ending = t.listReleases()
 		for _, a := range t.actions {
 			if a.Start != nil {
-				for _, p := range a.Start.Places {
+				for i, p := range a.Start.Places {
 					_, n := t.view.Node(p.Node)
-					t.willEnd(n, t.view.Job(a.Start.Job))
+					t.willEnd(n, t.view.Job(a.Start.Job), i)
 				}
 			}
 		}
@@ -80,11 +104,11 @@ func (t *trial) releases() [][]release {
 }
 
 // willEnd notes that a worker has been started in this cycle.
-func (t *trial) willEnd(node int, j *cluster.Job) {
+func (t *trial) willEnd(node int, j *cluster.Job, worker int) {
 	if t.ending == nil {
 		return
 	}
-	t.ending[node] = append(t.ending[node], release{at: t.startedNow(j), room: j.Request})
+	t.ending[node] = append(t.ending[node], release{at: t.startedNow(j), room: j.RequestOf(worker)})
 	sortReleases(t.ending[node])
 }
 
@@ -103,7 +127,7 @@ func (t *trial) listReleases() [][]release {
 				continue
 			}
 			if _, n := t.view.Node(w.Node); n >= 0 {
-				all[n] = append(all[n], release{at: at, room: j.Request})
+				all[n] = append(all[n], release{at: at, room: j.RequestOf(i)})
 			}
 		}
 	}
@@ -132,11 +156,21 @@ func (t *trial) startedNow(j *cluster.Job) cluster.Instant {
 	return t.now + cluster.Instant(j.Limit)*1000
 }
 
-// slotsOn appends a slot for each worker that node can hold, up to what may share a node, at the instant it can first.
-func (t *trial) slotsOn(slots []slot, node int, g fit.Gang, releases []release) []slot {
-	free, at := t.room.Available(node), t.now
-	for workers := 1; workers <= min(g.PerNode, g.Workers); workers++ {
-		need := fit.Times(g.Request, workers)
+// slotsOn appends a slot for each worker that node can hold beside what has been promised there, up to what may share a node, at the
+// instant it can first. Whoever needs a node for himself, or one that somebody has for himself, waits until all have left.
+func (t *trial) slotsOn(slots []slot, node int, p *fit.Part, b *booking, releases []release) []slot {
+	promised, taken := b.room[node]
+	alone := p.Request.Exclusive
+	if b.whole[node] || alone && (taken || t.room.Claimed(node) != cluster.Vector{}) {
+		return slots
+	}
+	free, at := fit.Minus(t.room.Available(node), promised), t.now
+	for len(releases) > 0 && (alone || t.room.Whole(node)) {
+		free, at = fit.Plus(free, releases[0].room), releases[0].at
+		releases = releases[1:]
+	}
+	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
+		need := fit.Times(p.Request, workers)
 		for !fit.Within(need, free) {
 			if len(releases) == 0 {
 				return slots
@@ -149,16 +183,16 @@ func (t *trial) slotsOn(slots []slot, node int, g fit.Gang, releases []release) 
 	return slots
 }
 
-// claims turns slots into one claim a node, by node.
-func (t *trial) claims(slots []slot, g fit.Gang) []cluster.Claim {
-	workers := make(map[int]int)
-	for _, s := range slots {
-		workers[s.node]++
-	}
+// claims turns what is promised into one claim a node, by node.
+func (t *trial) claims(b *booking) []cluster.Claim {
 	var claims []cluster.Claim
 	for i, n := range t.view.Nodes() {
-		if w := workers[i]; w > 0 {
-			claims = append(claims, cluster.Claim{Node: n.Name, Room: fit.AtLeast(fit.Times(g.Request, w))})
+		room, booked := b.room[i]
+		switch {
+		case b.whole[i]:
+			claims = append(claims, cluster.Claim{Node: n.Name, Room: t.room.Total(i)})
+		case booked:
+			claims = append(claims, cluster.Claim{Node: n.Name, Room: fit.AtLeast(room)})
 		}
 	}
 	return claims

@@ -64,9 +64,36 @@ func (r *Room) Claimant(node int, id cluster.JobID) cluster.JobID {
 	return 0
 }
 
-// Usable reports whether a gang may use a node at all: it is up and not avoided.
-func (r *Room) Usable(node int, g Gang) bool {
-	return r.grid.Up(node) && !slices.Contains(g.Exclude, node)
+// Usable reports whether a part of a gang may use a node at all: it is up, not avoided, and meets the constraints.
+func (r *Room) Usable(node int, p *Part, exclude []int) bool {
+	return r.grid.Up(node) && !slices.Contains(exclude, node) && p.Wants(node)
+}
+
+// Whole reports whether the workers on a node have it for themselves.
+func (r *Room) Whole(node int) bool { return r.grid.Whole(node) }
+
+// Empty reports whether nobody holds room on a node.
+func (r *Room) Empty(node int) bool { return r.grid.Workers(node) == 0 }
+
+// Claimed returns what reservations that bind whoever asks claim of a node.
+func (r *Room) Claimed(node int) cluster.Vector { return r.grid.Claimed(node) }
+
+// Open returns the free room on a node that counts for a part: none where others have the node for themselves, or where it would have to
+// have it for itself and cannot.
+func (r *Room) Open(node int, p *Part) cluster.Request {
+	if r.grid.Whole(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
+		return cluster.Request{}
+	}
+	return r.Free(node)
+}
+
+// Unclaimed is Open without what others claim. It can be negative: claims may be for more than is free.
+func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
+	free, claimed := r.Open(node, p), r.grid.Claimed(node)
+	if p.Request.Exclusive && claimed != (cluster.Vector{}) {
+		return cluster.Request{}
+	}
+	return cluster.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
 }
 
 // Total returns all that a node has.

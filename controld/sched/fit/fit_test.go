@@ -89,7 +89,7 @@ func (s *small) gang() Gang {
 	j := s.submit(1+s.random.IntN(5), 1+s.random.IntN(3), jobspec.Resources{
 		Cores: 1 + s.random.IntN(2), Memory: jobspec.GiB, GPUs: s.random.IntN(4),
 	})
-	g := Gang{Shape: cluster.ShapeOf(j), For: j.ID}
+	g := NewGang(s.state.View(), j)
 	if s.random.IntN(3) == 0 {
 		g.Exclude = []int{s.random.IntN(len(s.state.View().Nodes()))}
 	}
@@ -136,10 +136,10 @@ func TestPlaceAgainstReference(t *testing.T) {
 		g := s.gang()
 		v := s.state.View()
 		room := NewRoom(v)
-		spots, ok := room.Place(g)
+		spots, ok := room.Place(&g)
 		want := fewest(v, g, 0, g.Workers, false) - 1
-		if ok != (want > 0) || ok != room.Fits(g) {
-			return fmt.Errorf("placed %v, fits %v, the reference needs %d nodes for %+v", ok, room.Fits(g), want, g)
+		if ok != (want > 0) || ok != room.Fits(&g) {
+			return fmt.Errorf("placed %v, fits %v, the reference needs %d nodes for %+v", ok, room.Fits(&g), want, g)
 		}
 		if !ok {
 			return nil
@@ -160,7 +160,7 @@ func TestPlaceAgainstReference(t *testing.T) {
 }
 
 func (s *small) commit(room *Room, g Gang, spots []Spot) error {
-	start := &cluster.StartJob{Job: g.For, Port: room.Take(g, spots)}
+	start := &cluster.StartJob{Job: g.For, Port: room.Take(&g, spots)}
 	for _, spot := range spots {
 		start.Places = append(start.Places, cluster.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs})
 	}
@@ -187,7 +187,7 @@ func TestPlaceBestFit(t *testing.T) {
 				best = i
 			}
 		}
-		spots, ok := NewRoom(v).Place(g)
+		spots, ok := NewRoom(v).Place(&g)
 		if ok != (best >= 0) || ok && spots[0].Node != best {
 			return fmt.Errorf("got %v, want node %d", spots, best)
 		}

@@ -1,8 +1,8 @@
 // Package fit finds room for gangs on the grid of nodes and GPUs.
 //
-// A gang is placed whole or not at all, on as few nodes as its workers may share, each chosen by best fit: the node with the
-// fewest free GPUs that still suffice, and of those the first by name. Whether a worker fits is asked of cluster.Fits alone,
-// with which Apply checks the plan again.
+// A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may share, each chosen among those that meet
+// the job's constraints by what the job prefers and then by best fit: the node with the fewest free GPUs that still suffice, and of
+// those the first by name. Whether a worker fits is asked of cluster.Fits alone, with which Apply checks the plan again.
 package fit
 
 import (
@@ -12,17 +12,11 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Gang is what a placement is asked for: Shape.Workers like workers, at most Shape.PerNode of them on one node.
-type Gang struct {
-	cluster.Shape
-	For     cluster.JobID // whose reservation, if it has one, makes room for it
-	Exclude []int         // positions of nodes to avoid
-}
-
 // Spot is one worker's place, by position of the node in the view.
 type Spot struct {
 	Node int
 	GPUs []int
+	Port int // of a worker of a gang of several parts, once it is taken
 }
 
 // Room is a scratch copy of a view's free room with the reservations on it. It is not for concurrent use.
@@ -30,8 +24,9 @@ type Room struct {
 	view         *cluster.View
 	grid         cluster.Grid
 	reservations []*cluster.Reservation
-	ports        map[int][]int // MASTER_PORTs taken on the copy
+	ports        map[int][]int // ports taken on the copy
 	used         []stretch     // scratch of search
+	asked        map[int]int   // ports that parts placed so far will take; nil while a gang of one part is placed
 }
 
 // stretch is some workers on one node.
@@ -47,73 +42,152 @@ func NewRoom(v *cluster.View) *Room {
 }
 
 // Fits reports whether a gang could be placed now.
-func (r *Room) Fits(g Gang) bool {
+func (r *Room) Fits(g *Gang) bool {
+	if len(g.More) > 0 {
+		_, ok := r.Place(g)
+		return ok
+	}
 	defer r.Waive(g.For)()
-	return r.search(g)
+	return r.search(&g.Part, g.Exclude, g.Workers > 1)
 }
 
-// Place finds a spot for every worker of a gang and takes nothing yet. The first spot is on a node where [Room.Take] finds a port, if
-// the gang needs one. False: it does not fit.
-func (r *Room) Place(g Gang) ([]Spot, bool) {
+// Place finds a spot for every worker of a gang, part by part, and takes nothing yet. The first spot is on a node where [Room.Take] finds a
+// port, if the gang needs one. False: it does not fit.
+func (r *Room) Place(g *Gang) ([]Spot, bool) {
 	defer r.Waive(g.For)()
-	if !r.search(g) {
+	if len(g.More) > 0 {
+		found, ok := r.placeParts(g)
+		if !ok {
+			return nil, false
+		}
+		return slices.Concat(found...), true
+	}
+	if !r.search(&g.Part, g.Exclude, g.Workers > 1) {
 		return nil, false
 	}
-	spots := make([]Spot, 0, g.Workers)
+	return r.spots(&g.Part), true
+}
+
+// spots turns what search has found into spots.
+func (r *Room) spots(p *Part) []Spot {
+	spots := make([]Spot, 0, p.Workers)
 	for _, s := range r.used {
-		free, n := list(r.grid.FreeGPUs(s.node)), int(g.Request.Active.GPUs/1000)
+		free, n := list(r.grid.FreeGPUs(s.node)), int(p.Request.Active.GPUs/1000)
 		for range s.workers {
 			gpus := pick(free, n)
 			free = slices.DeleteFunc(free, func(i int) bool { return slices.Contains(gpus, i) })
 			spots = append(spots, Spot{Node: s.node, GPUs: gpus})
 		}
 	}
-	return spots, true
+	return spots
+}
+
+// Reach returns how many workers of a gang of several parts find room before one of its parts does not.
+func (r *Room) Reach(g *Gang) int {
+	defer r.Waive(g.For)()
+	found, _ := r.placeParts(g)
+	n := 0
+	for _, spots := range found {
+		n += len(spots)
+	}
+	return n
+}
+
+// placeParts places the parts that are hardest to place first, each with the room of those before it taken, and gives all back. It returns
+// the spots of each part that it came to, and whether these are all.
+func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
+	found := make([][]Spot, g.Parts())
+	r.asked = map[int]int{}
+	defer func() {
+		for i, spots := range found {
+			for _, s := range spots {
+				r.grid.Give(s.Node, g.At(i).Request, orNone(s.GPUs))
+			}
+		}
+		r.asked = nil
+	}()
+	for _, i := range g.Hardest() {
+		p := g.At(i)
+		if !r.search(p, g.Exclude, i == 0) {
+			return found, false
+		}
+		found[i] = r.spots(p)
+		if i == 0 {
+			r.ask(found[i][0].Node) // where the gang meets
+		}
+		for _, s := range found[i] {
+			r.grid.Take(s.Node, p.Request, orNone(s.GPUs))
+			r.ask(s.Node)
+		}
+	}
+	return found, true
+}
+
+func (r *Room) ask(node int) {
+	if r.grid.Node(node).PortMin > 0 {
+		r.asked[node]++
+	}
 }
 
 // Take takes the room of spots that Place has returned and lifts the gang's reservation. It returns the port at which the gang
-// meets on its first node, 0 for a single worker where none is left and on nodes without a range.
-func (r *Room) Take(g Gang, spots []Spot) int {
+// meets on its first node, 0 for a single worker where none is left and on nodes without a range. The workers of a gang of several parts
+// get ports of their own.
+func (r *Room) Take(g *Gang, spots []Spot) int {
 	r.Unclaim(g.For)
-	for _, s := range spots {
-		r.grid.Take(s.Node, g.Request, s.GPUs)
+	part, left := 0, g.Workers
+	for i := range spots {
+		for left == 0 {
+			part++
+			left = g.At(part).Workers
+		}
+		left--
+		r.grid.Take(spots[i].Node, g.At(part).Request, orNone(spots[i].GPUs))
 	}
-	first := spots[0].Node
-	port, ok := r.port(first)
+	meeting := r.takePort(spots[0].Node)
+	for i := range spots {
+		if len(g.More) > 0 {
+			spots[i].Port = r.takePort(spots[i].Node)
+		}
+	}
+	return meeting
+}
+
+func (r *Room) takePort(node int) int {
+	port, ok := r.port(node)
 	if ok {
-		r.ports[first] = append(r.ports[first], port)
+		r.ports[node] = append(r.ports[node], port)
 	}
 	return port
 }
 
-// search fills r.used with nodes for a gang. Taking whole stretches of as many workers as a node may have, and smaller ones only when
-// no node holds those, needs the fewest nodes.
-func (r *Room) search(g Gang) bool {
+// search fills r.used with nodes for a part of a gang, the first one with a port at which the gang can meet if it has to. Taking whole
+// stretches of as many workers as a node may have, and smaller ones only when no node holds those, needs the fewest nodes.
+func (r *Room) search(p *Part, exclude []int, meet bool) bool {
 	r.used = r.used[:0]
-	if !r.fill(g, g.Workers) {
+	if !r.fill(p, exclude, p.Workers) {
 		return false
 	}
-	if g.Workers == 1 {
+	if !meet {
 		return true
 	}
-	if i := slices.IndexFunc(r.used, func(s stretch) bool { return r.meets(s.node) }); i >= 0 {
+	if i := slices.IndexFunc(r.used, func(s stretch) bool { return r.meets(s.node, s.workers) }); i >= 0 {
 		r.used[0], r.used[i] = r.used[i], r.used[0]
 		return true
 	}
-	return r.searchFrom(g)
+	return r.searchFrom(p, exclude)
 }
 
 // searchFrom searches again, from a node that has a port for the gang to meet at. Any will do: what the nodes hold together
 // does not depend on which is filled first.
-func (r *Room) searchFrom(g Gang) bool {
+func (r *Room) searchFrom(p *Part, exclude []int) bool {
 	for node := range r.grid.Len() {
-		if !r.meets(node) || slices.Contains(g.Exclude, node) {
+		if !p.Wants(node) || slices.Contains(exclude, node) {
 			continue
 		}
-		for w := min(g.PerNode, g.Workers); w > 0; w-- {
-			if r.holds(node, Times(g.Request, w)) {
+		for w := min(p.PerNode, p.Workers); w > 0; w-- {
+			if r.meets(node, w) && r.holds(node, Times(p.Request, w), w) {
 				r.used = append(r.used[:0], stretch{node, w})
-				return r.fill(g, g.Workers-w)
+				return r.fill(p, exclude, p.Workers-w)
 			}
 		}
 	}
@@ -121,23 +195,46 @@ func (r *Room) searchFrom(g Gang) bool {
 }
 
 // fill appends stretches for more workers to r.used.
-func (r *Room) fill(g Gang, left int) bool {
-	for w := min(g.PerNode, left); w > 0 && left > 0; {
-		left -= w * r.stretches(g, w, left/w)
+func (r *Room) fill(p *Part, exclude []int, left int) bool {
+	for w := min(p.PerNode, left); w > 0 && left > 0; {
+		left -= w * r.stretches(p, exclude, w, left/w)
 		w = min(w-1, left)
 	}
 	return left == 0
 }
 
-// stretches appends at most n nodes that hold w workers each, best fit first, and returns how many it found.
-func (r *Room) stretches(g Gang, w, n int) int {
-	need, found := Times(g.Request, w), 0
+// stretches appends at most n nodes that hold w workers each, those that the job likes best first, and returns how many it found.
+func (r *Room) stretches(p *Part, exclude []int, w, n int) int {
+	if p.Levels == nil {
+		return r.stretchesOn(p, exclude, w, n, nil)
+	}
+	found := 0
+	for i := range p.Levels {
+		if found < n {
+			found += r.stretchesOn(p, exclude, w, n-found, p.Levels[i].Nodes)
+		}
+	}
+	return found
+}
+
+// stretchesOn is stretches on some nodes, nil for all: best fit first.
+func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among []uint64) int {
+	need, found := Times(p.Request, w), 0
 	others := len(r.used) > 0 // one pass meets no node twice
 	for gpus := int(need.Active.GPUs / 1000); gpus < r.grid.Buckets() && found < n; gpus++ {
 		for i, word := range r.grid.Bucket(gpus) {
+			if word == 0 {
+				continue
+			}
+			if p.Nodes != nil {
+				word &= p.Nodes[i]
+			}
+			if among != nil {
+				word &= among[i]
+			}
 			for ; word != 0 && found < n; word &= word - 1 {
 				node := i*64 + bits.TrailingZeros64(word)
-				if others && r.uses(node) || slices.Contains(g.Exclude, node) || !r.holds(node, need) {
+				if others && r.uses(node) || slices.Contains(exclude, node) || !r.holds(node, need, w) {
 					continue
 				}
 				r.used = append(r.used, stretch{node, w})
@@ -152,17 +249,37 @@ func (r *Room) uses(node int) bool {
 	return slices.ContainsFunc(r.used, func(s stretch) bool { return s.node == node })
 }
 
-func (r *Room) holds(node int, need cluster.Request) bool {
-	return r.grid.Obstacle(node, need, nil) == cluster.ReasonNone
+// holds reports whether a node has room for some workers and, in a gang of several parts, as many ports.
+func (r *Room) holds(node int, need cluster.Request, workers int) bool {
+	return r.grid.Obstacle(node, need, nil) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
 }
 
-// meets reports whether a gang can meet on a node: it has a port left, or none at all to give.
-func (r *Room) meets(node int) bool {
+// meets reports whether a gang can meet on a node with some of its workers: it has a port left, or none at all to give.
+func (r *Room) meets(node, workers int) bool {
+	if r.asked != nil {
+		return r.portsFor(node, workers+1)
+	}
 	if r.grid.Node(node).PortMin == 0 {
 		return true
 	}
 	_, ok := r.port(node)
 	return ok
+}
+
+// portsFor reports whether a node has so many ports left beside those that are asked for, or none at all to give.
+func (r *Room) portsFor(node, n int) bool {
+	name, taken := r.grid.Node(node).Name, slices.Clone(r.ports[node])
+	if r.grid.Node(node).PortMin == 0 {
+		return true
+	}
+	for range r.asked[node] + n {
+		port, ok := r.view.FreePort(name, taken...)
+		if !ok {
+			return false
+		}
+		taken = append(taken, port)
+	}
+	return true
 }
 
 func (r *Room) port(node int) (int, bool) {
@@ -176,4 +293,12 @@ func list(mask uint64) []int {
 		free = append(free, bits.TrailingZeros64(mask))
 	}
 	return free
+}
+
+// orNone makes "no GPUs" differ from "any GPUs".
+func orNone(gpus []int) []int {
+	if gpus == nil {
+		return []int{}
+	}
+	return gpus
 }

@@ -9,12 +9,17 @@ import (
 
 // Times returns the request of n workers on one node.
 func Times(r cluster.Request, n int) cluster.Request {
-	return cluster.Request{Active: times(r.Active, n), Resident: times(r.Resident, n)}
+	return cluster.Request{Active: times(r.Active, n), Resident: times(r.Resident, n), Exclusive: r.Exclusive}
 }
 
 // Plus adds two amounts of room.
 func Plus(a, b cluster.Request) cluster.Request {
 	return cluster.Request{Active: plus(a.Active, b.Active), Resident: plus(a.Resident, b.Resident)}
+}
+
+// Minus takes one amount of room from another.
+func Minus(a, b cluster.Request) cluster.Request {
+	return cluster.Request{Active: minus(a.Active, b.Active), Resident: minus(a.Resident, b.Resident)}
 }
 
 // Within reports whether need is not more than free in any respect.
@@ -25,10 +30,10 @@ func Within(need, free cluster.Request) bool {
 // Both is a node's capacity as room for the active and for the resident.
 func Both(v cluster.Vector) cluster.Request { return cluster.Request{Active: v, Resident: v} }
 
-// Capacity returns how many workers of a gang free room on one node holds, at most as many as may share a node.
-func Capacity(g Gang, free cluster.Request) int {
-	n := int64(min(g.PerNode, g.Workers))
-	for _, pair := range [][2]cluster.Vector{{g.Request.Active, free.Active}, {g.Request.Resident, free.Resident}} {
+// Capacity returns how many workers of a part free room on one node holds, at most as many as may share a node.
+func Capacity(p *Part, free cluster.Request) int {
+	n := int64(min(p.PerNode, p.Workers))
+	for _, pair := range [][2]cluster.Vector{{p.Request.Active, free.Active}, {p.Request.Resident, free.Resident}} {
 		need, have := pair[0], pair[1]
 		n = min(n, ratio(need.Cores, have.Cores), ratio(int64(need.Memory), int64(have.Memory)), ratio(need.GPUs, have.GPUs))
 	}

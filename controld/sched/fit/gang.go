@@ -1,0 +1,86 @@
+package fit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Part is like workers of a gang: Shape.Workers of them, at most Shape.PerNode on one node. Most gangs have one.
+type Part struct {
+	cluster.Shape
+	Nodes  []uint64        // that will do, as bits by position; nil: all
+	Levels []cluster.Level // nodes in the order in which they are liked; nil: it is all one
+}
+
+// Gang is what a placement is asked for. It is placed whole or not at all.
+type Gang struct {
+	Part                  // the first
+	More    []Part        // the others, in order
+	For     cluster.JobID // whose reservation, if it has one, makes room for it
+	Exclude []int         // positions of nodes to avoid
+}
+
+// NewGang returns what a job asks of a placement.
+func NewGang(v *cluster.View, j *cluster.Job) Gang {
+	g := Gang{Part: newPart(v, cluster.ShapeOf(j))}
+	for _, s := range cluster.MoreParts(j) {
+		g.More = append(g.More, newPart(v, s))
+	}
+	return g.Of(v, j)
+}
+
+// Of returns the gang of another job that has the same shape.
+func (g Gang) Of(v *cluster.View, j *cluster.Job) Gang {
+	g.For, g.Exclude = j.ID, nil
+	for _, name := range j.Exclude {
+		if _, i := v.Node(name); i >= 0 {
+			g.Exclude = append(g.Exclude, i)
+		}
+	}
+	return g
+}
+
+func newPart(v *cluster.View, s cluster.Shape) Part {
+	return Part{Shape: s, Nodes: v.Eligible(s.Where), Levels: v.Preferred(s.Prefer)}
+}
+
+// Size returns the number of workers of all parts.
+func (g *Gang) Size() int {
+	n := g.Workers
+	for i := range g.More {
+		n += g.More[i].Workers
+	}
+	return n
+}
+
+// Parts returns how many parts there are.
+func (g *Gang) Parts() int { return 1 + len(g.More) }
+
+// At returns a part by its position.
+func (g *Gang) At(i int) *Part {
+	if i == 0 {
+		return &g.Part
+	}
+	return &g.More[i-1]
+}
+
+// Hardest returns the positions of the parts, the one that is hardest to place first: by GPUs of a worker, then of all workers, then by
+// cores and memory of a worker.
+func (g *Gang) Hardest() []int {
+	order := make([]int, g.Parts())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := g.At(a), g.At(b)
+		r, s := x.Request.Active, y.Request.Active
+		return cmp.Or(cmp.Compare(s.GPUs, r.GPUs), cmp.Compare(s.GPUs*int64(y.Workers), r.GPUs*int64(x.Workers)),
+			cmp.Compare(s.Cores, r.Cores), cmp.Compare(s.Memory, r.Memory))
+	})
+	return order
+}
+
+// Wants reports whether the constraints of a part hold on a node.
+func (p *Part) Wants(node int) bool { return p.Nodes == nil || p.Nodes[node/64]&(1<<(node%64)) != 0 }
