@@ -1,8 +1,10 @@
 package controld
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"reflect"
 	"slices"
@@ -24,6 +26,7 @@ type listing struct {
 	page   cluster.JobID // jobs after this one
 	spec   bool
 	delta  bool
+	stream bool
 	fields []field // nil: all of them
 }
 
@@ -51,6 +54,9 @@ func (x *exchange) listing() (listing, error) {
 		return l, err
 	}
 	if l.delta, err = x.flag("delta"); err != nil {
+		return l, err
+	}
+	if l.stream, err = x.flag("stream"); err != nil {
 		return l, err
 	}
 	if l.delta && l.filter.user == "" {
@@ -84,27 +90,68 @@ func listJobs(x *exchange) (any, error) {
 		return nil, err
 	}
 	jobs, delta := x.candidates(&l)
-	if l.fields != nil {
-		return x.listFields(&l, jobs, delta)
+	rows := x.rows(&l, jobs, delta)
+	switch {
+	case l.stream:
+		return nil, x.stream(&l, rows, delta)
+	case l.fields != nil:
+		return listFields(x, &l, rows, delta)
 	}
 	list := newList[api.Job]("JobList", x.view)
 	list.Delta = delta
-	now := wallNow()
-	for j := range jobs {
-		if !x.takes(&l, j, delta) {
-			continue
-		}
+	for item := range rows {
 		if len(list.Items) == l.limit {
 			list.Next = strconv.FormatInt(int64(list.Items[l.limit-1].ID), 10)
 			break
 		}
-		item := x.present(j, now)
-		if l.spec {
-			item.Spec = x.specOf(j)
-		}
-		list.Items = append(list.Items, item)
+		list.Items = append(list.Items, *item)
 	}
 	return list, nil
+}
+
+// rows yields the items of a list, however many there are. What it yields is good until the next.
+func (x *exchange) rows(l *listing, jobs iter.Seq[*cluster.Job], delta bool) iter.Seq[*api.Job] {
+	return func(yield func(*api.Job) bool) {
+		now := wallNow()
+		var item api.Job
+		for j := range jobs {
+			if !x.takes(l, j, delta) {
+				continue
+			}
+			item = x.present(j, now)
+			if l.spec {
+				item.Spec = x.specOf(j)
+			}
+			if !yield(&item) {
+				return
+			}
+		}
+	}
+}
+
+// stream writes a list of any length as it is made, a line for each item between a first and a last one, so that neither side holds it as a whole.
+func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error {
+	x.headers()
+	x.sent = true
+	x.w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriterSize(x.w, 1<<16)
+	fmt.Fprintf(out, `{"apiVersion":%q,"kind":"JobList","index":%d,"delta":%t,"items":[`+"\n", api.Version, x.view.Index(), delta)
+	w := rowWriter{fields: l.fields}
+	lead := ""
+	for item := range rows {
+		row, err := w.row(item)
+		if err != nil {
+			return err
+		}
+		_, _ = out.WriteString(lead) // the client may be gone, which Flush will tell
+		if _, err := out.Write(row); err != nil {
+			return nil
+		}
+		lead = ",\n"
+	}
+	_, _ = out.WriteString("\n]}\n")
+	_ = out.Flush()
+	return nil
 }
 
 // takes reports whether a job belongs into a list. One of changes has the ended jobs too, so that who keeps a list learns of the end.
@@ -158,43 +205,42 @@ func listReady(x *exchange, v *cluster.View) bool {
 	return v.Index() > x.after
 }
 
-// listFields is a list whose items have some fields only. It is written as it is made: a hundred thousand rows of a table are a tenth of what
-// whole jobs are.
-func (x *exchange) listFields(l *listing, jobs iter.Seq[*cluster.Job], delta bool) (any, error) {
+// listFields is a list whose items have some fields only: a hundred thousand rows of a table are a tenth of what whole jobs are.
+func listFields(x *exchange, l *listing, rows iter.Seq[*api.Job], delta bool) (any, error) {
 	list := newList[json.RawMessage]("JobList", x.view)
 	list.Delta = delta
-	now := wallNow()
 	var last cluster.JobID
 	w := rowWriter{fields: l.fields}
-	for j := range jobs {
-		if !x.takes(l, j, delta) {
-			continue
-		}
+	for item := range rows {
 		if len(list.Items) == l.limit {
 			list.Next = strconv.FormatInt(int64(last), 10)
 			break
 		}
-		item := x.present(j, now)
-		row, err := w.row(&item)
+		row, err := w.row(item)
 		if err != nil {
 			return nil, err
 		}
-		list.Items = append(list.Items, row)
-		last = j.ID
+		list.Items = append(list.Items, bytes.Clone(row))
+		last = item.ID
 	}
 	return list, nil
 }
 
-// rowWriter encodes some fields of jobs.
+// rowWriter encodes jobs, or some fields of them.
 type rowWriter struct {
-	fields []field
+	fields []field // nil: all
 	buf    bytes.Buffer
 }
 
-func (w *rowWriter) row(j *api.Job) (json.RawMessage, error) {
+// row returns a job's JSON, which is good until the next call.
+func (w *rowWriter) row(j *api.Job) ([]byte, error) {
 	w.buf.Reset()
-	v := reflect.ValueOf(j).Elem()
 	enc := json.NewEncoder(&w.buf)
+	if w.fields == nil {
+		err := enc.Encode(j)
+		return bytes.TrimSuffix(w.buf.Bytes(), []byte("\n")), err
+	}
+	v := reflect.ValueOf(j).Elem()
 	for i, f := range w.fields {
 		if i == 0 {
 			w.buf.WriteByte('{')
@@ -208,5 +254,5 @@ func (w *rowWriter) row(j *api.Job) (json.RawMessage, error) {
 		w.buf.Truncate(w.buf.Len() - 1) // the line's end
 	}
 	w.buf.WriteByte('}')
-	return bytes.Clone(w.buf.Bytes()), nil
+	return w.buf.Bytes(), nil
 }

@@ -2,6 +2,7 @@ package controld
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -42,6 +43,22 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 	f.Page = list.Next
 	if list, _, err = c.Jobs(t.Context(), f, api.Read{}); err != nil || !slices.Equal(idsOf(list.Items), []cluster.JobID{4, 5}) || list.Next != "" {
 		t.Errorf("second page: %+v, %v", list, err)
+	}
+	for _, fields := range [][]string{nil, {"id", "name"}} {
+		var got []cluster.JobID
+		_, err := c.EachJob(t.Context(), api.JobFilter{Fields: fields}, api.Read{}, func(j *api.Job) error {
+			if (j.User == "") != (fields != nil) {
+				t.Errorf("fields %v: streamed %+v", fields, j)
+			}
+			got = append(got, j.ID)
+			return nil
+		})
+		if err != nil || !slices.Equal(got, []cluster.JobID{1, 2, 3, 4, 5}) {
+			t.Errorf("streamed %v, %v", got, err)
+		}
+	}
+	if _, err := c.EachJob(t.Context(), api.JobFilter{User: "nobody"}, api.Read{}, func(*api.Job) error { return errors.New("a job") }); err != nil {
+		t.Errorf("an empty stream: %v", err)
 	}
 	_, _, err = c.Jobs(t.Context(), api.JobFilter{Fields: []string{"id", "nmae"}}, api.Read{})
 	wantProblem(t, err, api.CodeInvalid)

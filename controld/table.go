@@ -42,7 +42,7 @@ func (d *daemon) routes() []route {
 }
 
 func (d *daemon) jobRoutes() []route {
-	jobFilters := params(query("array", "id", "state"), query("string", "user", "account", "queue", "name", "class"), query("boolean", "all", "spec", "delta"), query("array", "fields"), paging)
+	jobFilters := params(query("array", "id", "state"), query("string", "user", "account", "queue", "name", "class"), query("boolean", "all", "spec", "delta", "stream"), query("array", "fields"), paging)
 	historyFilters := params(query("array", "id", "state"), query("string", "user", "account", "name", "since", "until"), paging)
 	routes := []route{
 		{method: "POST", path: "/v1/jobs", summary: "Submit one job, or a list of them, all or none", place: onLeader,

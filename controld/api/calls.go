@@ -39,6 +39,7 @@ func (r Read) into(q *call) {
 // JobFilter selects jobs; all that is set must match. Without States and All only jobs that have not ended are listed.
 type JobFilter struct {
 	IDs     []cluster.JobID
+	Refs    []string // jobs by name as well: 123_4, 123_[4-9], 123.train
 	User    string
 	Account string
 	Queue   string
@@ -58,6 +59,9 @@ func (f JobFilter) values() url.Values {
 	setAll(v, "user", f.User, "account", f.Account, "queue", f.Queue, "name", f.Name, "class", f.Class, "page", f.Page)
 	for _, id := range f.IDs {
 		v.Add("id", idText(id))
+	}
+	for _, ref := range f.Refs {
+		v.Add("id", ref)
 	}
 	for _, s := range f.States {
 		v.Add("state", s)
