@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // A small file can ask for a huge result: locals that double each other, loops within loops, replace with a long text. So the work of
@@ -205,15 +206,71 @@ func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 	}
 	switch x.Name {
 	case "range":
-		return estimate{total: 1024 * 24, elements: 1024, largest: 24}
+		return e.rangeCall(x)
 	case "file":
-		return scalar(maxFunctionFile)
+		return e.fileCall(x)
 	case "replace", "regexreplace", "setproduct", "indent", "join", "formatlist", "distinct", "format":
 		all.total += product * 8
 	case "jsonencode", "csvdecode", "jsondecode", "title", "upper", "lower":
 		all.total *= 8
 	}
 	return estimate{all.total + 64, all.total, all.total}
+}
+
+// simple returns the value of an argument that is written out, or is a variable or local.
+func (e *estimator) simple(arg hclsyntax.Expression) (cty.Value, bool) {
+	if t, ok := arg.(*hclsyntax.ScopeTraversalExpr); ok && len(t.Traversal) == 2 && e.loop[t.Traversal.RootName()] == (estimate{}) {
+		attr, _ := t.Traversal[1].(hcl.TraverseAttr)
+		value, known := e.reader.vars[attr.Name]
+		if t.Traversal.RootName() == "local" {
+			value, known = e.reader.locals[attr.Name]
+		}
+		root := t.Traversal.RootName()
+		if !known || root != "var" && root != "local" {
+			return cty.NilVal, false
+		}
+		value, _ = value.Unmark()
+		return value, value.IsKnown() && !value.IsNull()
+	}
+	if len(hclsyntax.Variables(arg)) > 0 {
+		return cty.NilVal, false
+	}
+	value, found := arg.Value(nil) // without functions
+	return value, !found.HasErrors() && value.IsKnown() && !value.IsNull()
+}
+
+// maxRange is how many elements the function makes at most.
+const maxRange = 1024
+
+// rangeCall is exact for simple arguments.
+func (e *estimator) rangeCall(x *hclsyntax.FunctionCallExpr) estimate {
+	most := estimate{total: maxRange * (24 + elementCost), elements: maxRange, largest: 24}
+	var args []cty.Value
+	for _, arg := range x.Args {
+		value, ok := e.simple(arg)
+		if !ok || value.Type() != cty.Number {
+			return most
+		}
+		args = append(args, value)
+	}
+	if made, err := stdlib.RangeFunc.Call(args); err == nil {
+		return sizeOf(made)
+	}
+	return most
+}
+
+// fileCall is exact for a simple argument.
+func (e *estimator) fileCall(x *hclsyntax.FunctionCallExpr) estimate {
+	if len(x.Args) == 1 {
+		if name, ok := e.simple(x.Args[0]); ok && name.Type() == cty.String {
+			text, err := e.reader.ReadFile(name.AsString())
+			if err != nil {
+				return scalar(0) // evaluating it reports the error
+			}
+			return scalar(float64(len(text)))
+		}
+	}
+	return scalar(maxFunctionFile)
 }
 
 // sizeOf measures a value.

@@ -116,7 +116,7 @@ func quantityFunction(read func(text string) (int64, error)) function.Function {
 	})
 }
 
-// ReadFile implements [Source].
+// ReadFile implements [Source]. A file is read once, so that it is the same everywhere.
 func (r *reader) ReadFile(name string) ([]byte, error) {
 	clean := path.Clean(name)
 	switch {
@@ -124,6 +124,9 @@ func (r *reader) ReadFile(name string) ([]byte, error) {
 		return nil, errors.New("files cannot be read here")
 	case path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../"):
 		return nil, fmt.Errorf("%q is not below the directory of the job file", name)
+	}
+	if text, ok := r.read[clean]; ok {
+		return text, nil
 	}
 	text, err := r.opts.ReadFile(clean)
 	switch {
@@ -134,6 +137,10 @@ func (r *reader) ReadFile(name string) ([]byte, error) {
 	case !utf8.Valid(text):
 		return nil, fmt.Errorf("%q is not UTF-8 text", name)
 	}
+	if r.read == nil {
+		r.read = map[string][]byte{}
+	}
+	r.read[clean] = text
 	return text, nil
 }
 

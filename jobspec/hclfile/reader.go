@@ -64,6 +64,7 @@ type reader struct {
 	work      int
 	exhausted bool // work is used up
 	facts     map[string]facts
+	read      map[string][]byte // by name
 
 	schema     *Block
 	sensitive  map[string]bool // names of variables
