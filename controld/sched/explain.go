@@ -26,12 +26,12 @@ type Step struct {
 // knows of it, and for an unknown id it is empty.
 func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.JobID) Explanation {
 	e := Explanation{Job: id}
-	j := v.Job(id)
-	if j == nil {
-		return e
-	}
 	e.Reason = Reasons(v, now, p)(id)
-	if j.State != cluster.Pending {
+	j := v.Job(id)
+	if record, _ := v.Element(id); j == nil {
+		j = record // of a member that has not been made
+	}
+	if j == nil || !j.Waits() {
 		return e
 	}
 	t := newTrial(v, now, p)
@@ -69,8 +69,10 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 	j := r.before.view.Job(id)
 	switch {
 	case j == nil:
-		return cluster.Reason{}
-	case j.State != cluster.Pending:
+		return r.unmade(id)
+	case j.Family != nil && !j.Waits():
+		return r.ofMembers(j)
+	case !j.Waits():
 		return j.Reason
 	case j.Hold != cluster.NotHeld:
 		return held(j)
@@ -78,8 +80,10 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 		return r.before.view.Waiting(j)
 	case j.Eligible > r.before.now:
 		return notYet(j)
-	case r.after.started[id]:
+	case r.after.started[id] > 0:
 		return cluster.Reason{Code: cluster.ReasonNotScheduled}
+	case full(j):
+		return filled(j)
 	}
 	g := r.before.gang(j)
 	if len(g.Exclude) > 0 || r.after.holders[id] != nil {
@@ -189,7 +193,11 @@ func (t *trial) ahead(j *cluster.Job) int {
 	n := 0
 	for g := range t.view.Groups() {
 		for _, o := range g.Jobs {
-			if o.Hold == cluster.NotHeld && o.Eligible <= t.now && compare(o, j) < 0 {
+			switch {
+			case o.Hold != cluster.NotHeld || o.Eligible > t.now || compare(o, j) >= 0:
+			case o.Family != nil:
+				n += o.Startable()
+			default:
 				n++
 			}
 		}

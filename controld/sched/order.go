@@ -31,6 +31,18 @@ type contender struct {
 	gang  fit.Gang
 	group *cluster.Group // nil for a job alone
 	next  int            // index in group.Jobs of the first one behind job
+	turns *cluster.Turns // of a record, once one of its members has started
+}
+
+// member returns the member of a record that starts next, 0 for a job that is none.
+func (c *contender) member() int {
+	if c.job.Family == nil {
+		return 0
+	}
+	if c.turns == nil {
+		c.turns = c.job.Turns()
+	}
+	return c.turns.Next()
 }
 
 // line is all waiting jobs, best first: the open ones, whose request fits as far as is known, and the heads, which are
@@ -85,8 +97,12 @@ func (l *line) screen(t *trial, c *contender) bool {
 	return true
 }
 
-// advance moves on to the group's next job that may start and reports whether there is one.
+// advance moves on to the group's next job that may start and reports whether there is one. A record stays until all of its members have
+// started that may.
 func (c *contender) advance(t *trial) bool {
+	if c.turns != nil && c.turns.Left() > 0 {
+		return true
+	}
 	if c.group == nil {
 		return false
 	}
@@ -95,6 +111,7 @@ func (c *contender) advance(t *trial) bool {
 		c.next++
 		if t.holders[j.ID] == nil && t.startable(j) {
 			c.ask(t, j)
+			c.turns = nil
 			return true
 		}
 	}
@@ -118,7 +135,7 @@ func (l *line) block(c *contender) bool {
 		return false
 	}
 	l.first[c.job.Account] = c.job
-	l.heads = append(l.heads, &contender{job: c.job, gang: c.gang})
+	l.heads = append(l.heads, &contender{job: c.job, gang: c.gang, turns: c.turns})
 	return true
 }
 

@@ -44,8 +44,8 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 		t.willEnd(s.Node, c.job, i)
 		places = append(places, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs, Port: s.Port})
 	}
-	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Places: places, Port: port, Past: past}})
-	t.started[c.job.ID] = true
+	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Member: c.member(), Places: places, Port: port, Past: past}})
+	t.started[c.job.ID]++
 	if t.holders[c.job.ID] != nil {
 		// Its claims are void, so others may fit that were found not to: a new cycle asks all of them again.
 		t.freed = true
@@ -84,12 +84,16 @@ func (b *bypass) consider(t *trial, h *contender) {
 		return
 	}
 	due := h.job.Eligible + cluster.Instant(t.policy.ReserveAfterMS)
-	if t.now >= due || h.job.Bypassed >= t.policy.MaxBypass {
+	passed := h.job.Bypassed
+	if t.started[h.job.ID] > 0 {
+		passed = 0 // of a record: its next member has not been passed yet
+	}
+	if t.now >= due || passed >= t.policy.MaxBypass {
 		b.reserve(t, h)
 		return
 	}
 	t.wakeAt(due)
-	b.waiting = append(b.waiting, blocked{contender: h, passed: h.job.Bypassed})
+	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
 }
 
 // past returns the head that the next start goes past, 0 if none.

@@ -14,16 +14,16 @@ type trial struct {
 	actions []cluster.Action
 	wake    cluster.Instant
 	holders map[cluster.JobID]*cluster.Reservation // reservations in force, those made in this cycle included
-	started map[cluster.JobID]bool
-	late    map[cluster.JobID]bool // given up in this cycle
-	freed   bool                   // room that had been claimed is free again, so what is known of failures no longer holds
-	ending  [][]release            // by node, soonest first; nil until somebody asks
+	started map[cluster.JobID]int                  // attempts begun in this cycle; more than one of a record, whose members they are
+	late    map[cluster.JobID]bool                 // given up in this cycle
+	freed   bool                                   // room that had been claimed is free again, so what is known of failures no longer holds
+	ending  [][]release                            // by node, soonest first; nil until somebody asks
 }
 
 func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
 	return &trial{
 		view: v, now: now, policy: p, room: fit.NewRoom(v),
-		holders: map[cluster.JobID]*cluster.Reservation{}, started: map[cluster.JobID]bool{}, late: map[cluster.JobID]bool{},
+		holders: map[cluster.JobID]*cluster.Reservation{}, started: map[cluster.JobID]int{}, late: map[cluster.JobID]bool{},
 	}
 }
 
@@ -39,12 +39,12 @@ func (t *trial) wakeAt(at cluster.Instant) {
 // waits reports whether a job is pending and nobody holds it.
 func (t *trial) waits(id cluster.JobID) bool {
 	j := t.view.Job(id)
-	return j != nil && j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && !t.late[id]
+	return j != nil && j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && !t.late[id] && !full(j)
 }
 
 // startable reports whether j may start now as far as it alone is concerned. A job in back-off is looked at again when it is over.
 func (t *trial) startable(j *cluster.Job) bool {
-	if j.Hold != cluster.NotHeld || j.Blocked() || t.late[j.ID] {
+	if j.Hold != cluster.NotHeld || j.Blocked() || t.late[j.ID] || full(j) {
 		return false
 	}
 	if j.Eligible > t.now {
@@ -53,6 +53,9 @@ func (t *trial) startable(j *cluster.Job) bool {
 	}
 	return true
 }
+
+// full reports whether no member of a record may start: as many live as max_parallel allows, or the others are held.
+func full(j *cluster.Job) bool { return j.Family != nil && j.Startable() == 0 }
 
 func (t *trial) unreserve(r *cluster.Reservation) {
 	id := r.Job

@@ -54,6 +54,8 @@ func (w *world) run(line string) error {
 		return w.setNode(verb, names)
 	case "submit":
 		return w.submit(names, options)
+	case "pipeline":
+		return w.pipeline(names[0], names[1:], options)
 	case "hold", "release", "cancel", "requeue":
 		return w.control(cluster.Verb(verb), names)
 	case "run":
@@ -69,7 +71,10 @@ func (w *world) run(line string) error {
 	case "plan":
 		return w.plan()
 	case "why":
-		return w.each(names, w.why)
+		for _, name := range names {
+			w.why(w.ids[name])
+		}
+		return nil
 	case "waiting":
 		return w.waiting()
 	case "jobs":
@@ -176,14 +181,58 @@ func (w *world) submit(names []string, options map[string]string) error {
 		if err != nil {
 			return err
 		}
-		result, err := w.apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: 1000, GID: 1000, User: "ada"}, Jobs: []*jobspec.Job{spec}})
-		if err != nil {
+		if err := w.add(name, spec); err != nil {
 			return err
 		}
-		id := result.([]cluster.JobID)[0]
-		w.ids[name], w.names[id] = id, name
 	}
 	return nil
+}
+
+// add submits one job, by the first kind of command where that will do. Its members get the names by which users know them.
+func (w *world) add(name string, spec *jobspec.Job) error {
+	var c cluster.Command = cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}}
+	if version, _ := cluster.NeedsVersion(spec); version == 2 {
+		c = cluster.SubmitJobs2{SubmitJobs: c.(cluster.SubmitJobs)}
+	}
+	result, err := w.apply(c)
+	if err != nil {
+		return err
+	}
+	id := result.([]cluster.JobID)[0]
+	w.ids[name], w.names[id] = id, name
+	f := w.state.View().Job(id).Family
+	for n := 1; f != nil && n <= f.Size; n++ {
+		member := w.memberName(id, n)
+		w.ids[member], w.names[id+cluster.JobID(n)] = id+cluster.JobID(n), member
+	}
+	return nil
+}
+
+var ada = cluster.Identity{UID: 1000, GID: 1000, User: "ada"}
+
+func (w *world) memberName(record cluster.JobID, n int) string {
+	spec := w.state.View().Job(record).Spec
+	if spec.Array != nil {
+		return fmt.Sprintf("%s_%d", w.names[record], spec.Array.Index(n-1))
+	}
+	return w.names[record] + "." + spec.Groups[n-1].Name
+}
+
+// pipeline submits a job whose groups run one by one, each like a job of submit: NAME, or NAME<OTHER:ok<ANOTHER:any where it depends.
+func (w *world) pipeline(name string, groups []string, options map[string]string) error {
+	spec, err := makeJob(name, options)
+	if err != nil {
+		return err
+	}
+	like := spec.Groups[0]
+	spec.Groups = nil
+	for _, text := range groups {
+		parts := strings.Split(text, "<")
+		g := like
+		g.Name, g.DependsOn = parts[0], parts[1:]
+		spec.Groups = append(spec.Groups, g)
+	}
+	return w.add(name, spec)
 }
 
 func makeJob(name string, options map[string]string) (*jobspec.Job, error) {
@@ -203,6 +252,9 @@ func makeJob(name string, options map[string]string) (*jobspec.Job, error) {
 func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
 	n, err := strconv.Atoi(v)
 	switch k {
+	case "array", "max-parallel", "max-failures", "order":
+		setArray(spec, k, v, n)
+		err = nil
 	case "class":
 		spec.Class, err = jobspec.Class(v), nil
 	case "account":
@@ -233,14 +285,57 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	return err
 }
 
+// setArray makes a job an array of indices, of which max-parallel live at once and max-failures may fail, in order=random or index.
+func setArray(spec *jobspec.Job, k, v string, n int) {
+	if spec.Array == nil {
+		spec.Array = &jobspec.Array{}
+	}
+	switch k {
+	case "array":
+		spec.Array.Indices = v
+	case "max-parallel":
+		spec.Array.MaxParallel = n
+	case "max-failures":
+		spec.Array.MaxFailures = &n
+	case "order":
+		spec.Array.Order = v
+	}
+}
+
+// control does something to jobs, to members such as sweep_3 or train.eval, or to several elements as in sweep_[3-5,9].
 func (w *world) control(verb cluster.Verb, names []string) error {
-	return w.each(names, func(j *cluster.Job) error {
-		result, err := w.apply(cluster.ControlJobs{Verb: verb, IDs: []cluster.JobID{j.ID}, By: j.Owner.UID})
+	for _, name := range names {
+		target, err := w.target(name)
 		if err != nil {
 			return err
 		}
-		return result.([]cluster.ControlResult)[0].Err
-	})
+		result, err := w.apply(cluster.ControlJobs2{Verb: verb, Targets: []cluster.Target{target}, By: ada.UID})
+		if err != nil {
+			return err
+		}
+		if err := result.([]cluster.ControlResult)[0].Err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) target(name string) (cluster.Target, error) {
+	base, indices, several := strings.Cut(name, "_[")
+	target := cluster.Target{ID: w.ids[base]}
+	switch {
+	case target.ID == 0:
+		return target, fmt.Errorf("no job %q", name)
+	case several:
+		spans, missing, err := w.state.View().Job(target.ID).Spec.Array.Elements().Select("[" + indices)
+		if err != nil || missing > 0 {
+			return target, fmt.Errorf("%s: %d elements missing, error %w", name, missing, err)
+		}
+		for _, s := range spans {
+			target.Members = target.Members.With(cluster.Span(s.First+1, s.Last+1))
+		}
+	}
+	return target, nil
 }
 
 func (w *world) each(names []string, do func(*cluster.Job) error) error {
@@ -338,7 +433,7 @@ func (w *world) commit(plan cluster.CommitPlan) error {
 func (w *world) action(a cluster.Action) string {
 	switch {
 	case a.Start != nil:
-		s := "start " + w.names[a.Start.Job]
+		s := "start " + w.names[a.Start.Job+cluster.JobID(a.Start.Member)]
 		for _, p := range a.Start.Places {
 			s += " on " + p.Node + gpuList(p.GPUs)
 		}
@@ -387,14 +482,15 @@ func amount(v cluster.Vector) string {
 }
 
 // why prints the reason, the funnel without its unchanging steps, and the advice.
-func (w *world) why(j *cluster.Job) error {
+func (w *world) why(id cluster.JobID) {
 	v := w.state.View()
-	if j.State != cluster.Pending {
-		w.say("%s does not wait", w.names[j.ID])
-		return nil
+	j := v.Job(id)
+	if j != nil && !j.Waits() && j.State != cluster.Pending {
+		w.say("%s does not wait", w.names[id])
+		return
 	}
-	e := Explain(v, w.now, v.Config().Policy, j.ID)
-	w.say("%s waits (%s): %s", w.names[j.ID], e.Reason.Code, w.named(e.Reason))
+	e := Explain(v, w.now, v.Config().Policy, id)
+	w.say("%s waits (%s): %s", w.names[id], e.Reason.Code, w.named(e.Reason))
 	last := -1
 	for _, step := range e.Funnel {
 		if step.Nodes != last {
@@ -406,7 +502,6 @@ func (w *world) why(j *cluster.Job) error {
 	if e.Advice != "" {
 		w.say("  advice: %s", e.Advice)
 	}
-	return nil
 }
 
 // named is the sentence of a reason with the job's name in place of its number.
@@ -423,7 +518,7 @@ func (w *world) waiting() error {
 	v := w.state.View()
 	reason := Reasons(v, w.now, v.Config().Policy)
 	for j := range v.Jobs() {
-		if j.State == cluster.Pending {
+		if j.State == cluster.Pending || j.Waits() {
 			w.say("%s %s", w.names[j.ID], reason(j.ID).Code)
 		}
 	}
@@ -435,6 +530,10 @@ func (w *world) jobs() error {
 	all := slices.SortedFunc(w.state.View().Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
 	for _, j := range all {
 		s := w.names[j.ID] + " " + string(j.State)
+		if f := j.Family; f != nil {
+			s += fmt.Sprintf(" waiting [%s] dropped [%s], %d live, %d completed, %d failed, %d cancelled",
+				f.Waiting, f.Dropped, f.Live, f.Completed, f.Failed, f.Cancelled)
+		}
 		if a := j.Live(); a != nil {
 			for _, worker := range a.Workers {
 				s += " " + worker.Node
