@@ -39,7 +39,7 @@ const (
 // minMemory is what a worker asks for whose trace does not say: no job can ask for less.
 const minMemory = jobspec.MinMemory
 
-// Job is one job of a trace in neutral units. Work, Steps and Scaling are the truth that only the simulator may see; everything
+// Job is one job of a trace in neutral units. Work, Steps, Progress and Scaling are the truth that only the simulator may see; everything
 // else may be told to a policy, Estimate only to one that is allowed to know it.
 type Job struct {
 	ID       string // as in the trace; unique in it
@@ -58,6 +58,7 @@ type Job struct {
 	// Scaling says).
 	Work     int64
 	Steps    int64 // of training that Work stands for; 0 if unknown
+	Progress int64 // the same in steps of the application's smallest batch, which get further with fewer samples; 0 if unknown
 	Grace    int64 // ms between the notice of a preemption and the kill; Unknown if the trace does not say
 	Restart  int64 // ms that a restart or a resize holds resources without progress; Unknown if the trace does not say
 	Limit    int64 // ms an attempt may run; 0: none. Policies know it
@@ -173,8 +174,8 @@ func (j *Job) checkTexts() error {
 		return fmt.Errorf("what is saved is none, signal or every, not %q", j.Saves)
 	case (j.Saves == SavesEvery) != (j.Every > 0):
 		return errors.New("checkpoints at intervals need an interval, others have none")
-	case j.Batch < 0 || j.Steps < 0:
-		return errors.New("the batch size or the number of steps is negative")
+	case j.Batch < 0 || j.Steps < 0 || j.Progress < 0:
+		return errors.New("the batch size, the number of steps or the progress is negative")
 	}
 	return nil
 }

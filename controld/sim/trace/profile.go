@@ -55,8 +55,13 @@ type shape struct {
 type Profile struct {
 	placements map[string]*timing // by the digits of the placement, ascending
 	wide       map[shape]*timing  // more nodes than placements has, workers spread evenly
-	steps      map[int64]int64    // of the whole training, by global batch
+	length     map[int64]length   // of the whole training, by global batch
 	least      int64              // the smallest batch of a worker that was measured
+}
+
+// length is how much there is to train: in steps, and in steps of the smallest batch (0 if the file does not say).
+type length struct {
+	steps, progress int64
 }
 
 // Profiles are the profiles of applications by name. The zero value is empty and ready.
@@ -103,7 +108,7 @@ func (p *Profiles) Add(name string, r io.Reader) error {
 	}
 	f := p.apps[app]
 	if f == nil {
-		f = &Profile{placements: map[string]*timing{}, wide: map[shape]*timing{}, steps: map[int64]int64{}}
+		f = &Profile{placements: map[string]*timing{}, wide: map[shape]*timing{}, length: map[int64]length{}}
 	}
 	if err := f.read(file, &lines{r: b}); err != nil {
 		return fmt.Errorf("profile %s: %w", name, err)
@@ -206,22 +211,25 @@ func measured(r *row) sample {
 	return s
 }
 
-// validation keeps the number of steps to the last epoch.
+// validation keeps the length of the training, which is in the line of the last epoch.
 func (f *Profile) validation(l *lines, batch int64) error {
-	last := int64(0)
+	var last length
 	err := every(l, []string{"iteration"}, []string{"progress", "metric", "grad_sqr", "grad_var"}, func(r *row) error {
-		n := r.whole("iteration", 1, maxSteps)
-		if r.err == nil && n < last {
-			return fmt.Errorf("iteration %d after %d", n, last)
+		now := length{steps: r.whole("iteration", 1, maxSteps)}
+		if r.has("progress") {
+			now.progress = r.scaled("progress", 1, maxSteps)
 		}
-		last = n
+		if r.err == nil && now.steps < last.steps {
+			return fmt.Errorf("iteration %d after %d", now.steps, last.steps)
+		}
+		last = now
 		return r.err
 	})
-	if err == nil && last == 0 {
+	if err == nil && last.steps == 0 {
 		err = errors.New("no epoch in it")
 	}
 	if err == nil {
-		f.steps[batch] = last
+		f.length[batch] = last
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func dumpJob(j *Job) string {
 		show bool
 	}{
 		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch, j.Batch != 0},
-		{"steps", j.Steps, j.Steps != 0}, {"grace", j.Grace, j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
+		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace, j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
 		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority, j.Priority != MidPriority},
 		{"min", j.MinWorkers, j.Elastic()}, {"max", j.MaxWorkers, j.Elastic()}, {"pernode", j.PerNode, j.PerNode != 0},
 		{"servers", j.Servers, j.Servers != 0}, {"models", j.Models, len(j.Models) > 0}, {"unplaced", true, j.Unplaced},
@@ -183,6 +183,7 @@ func TestRefused(t *testing.T) {
 		{"only bad lines", head + "0,BE,u,0,1,1,1,0,0\n", "", "line 2: the run time is zero", ErrNoJobs},
 		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "", `line 1: column "colour" is not known; known are job_id`, nil},
 		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is there twice`, nil},
+		{"misspelt column", strings.Replace(head, "cpus", "cpu", 1), "", `column "cpu" is not known`, nil},
 		{"missing column", "job_id,class\n", FitGpp, `there is no column "user"`, nil},
 		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `column "job_id" is not known`, nil},
 		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},

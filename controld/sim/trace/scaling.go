@@ -76,7 +76,7 @@ func (l Locality) of(rate int64, s Spread) int64 {
 	return rate
 }
 
-// Rate is how fast the job runs in a layout, in millionths of [FullRate]'s unit.
+// Rate is how fast the job runs in a layout: millionths of a ms of its Work in each ms, 0 without workers.
 func (j *Job) Rate(l Layout) int64 {
 	n := l.Workers()
 	if n == 0 {

@@ -54,7 +54,7 @@ func (s *sink) train(j *Job) error {
 	if f == nil {
 		return fmt.Errorf("there is no profile of application %q", shorten(j.App))
 	}
-	steps, ok := f.steps[int64(j.Batch)]
+	length, ok := f.length[int64(j.Batch)]
 	if !ok {
 		return fmt.Errorf("the profile of %s has no validation at batch %d, so that its length is not known", j.App, j.Batch)
 	}
@@ -63,10 +63,11 @@ func (s *sink) train(j *Job) error {
 	if t.reference == 0 {
 		return fmt.Errorf("the profile of %s has no step times", j.App)
 	}
-	if t.reference > MaxTime*1_000_000/steps {
-		return fmt.Errorf("%d steps of %d ms are more than ten years", steps, t.reference/1_000_000)
+	if t.reference > MaxTime*1_000_000/length.steps {
+		return fmt.Errorf("%d steps of %d ms are more than ten years", length.steps, t.reference/1_000_000)
 	}
-	j.Steps, j.Work, j.Scaling = steps, max(1, steps*t.reference/1_000_000), t
+	j.Steps, j.Progress, j.Scaling = length.steps, length.progress, t
+	j.Work = max(1, length.steps*t.reference/1_000_000)
 	j.MinWorkers, j.MaxWorkers = 1, max(j.Workers, int(f.most(t.batch)))
 	return nil
 }
