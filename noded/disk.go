@@ -43,7 +43,7 @@ const whereFile = "where.json"
 func (d *disk) Retire(id container.ID) error {
 	dir := filepath.Join(d.containers, id.String())
 	kept := filepath.Join(d.logs, id.String())
-	if s, err := container.ReadSettings(dir); err == nil && sentElsewhere(s) {
+	if s, err := container.ReadSettings(dir); err == nil && (sentElsewhere(s) || len(s.Tasks) > 0) {
 		if err := keepWhere(kept, s); err != nil {
 			return fmt.Errorf("keep where the log of %s is: %w", id, err)
 		}

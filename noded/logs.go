@@ -31,8 +31,10 @@ type logServer struct {
 	live func(container.ID) bool // whether there may be more output
 }
 
-// logQuery is what is asked for: stream, whether to follow, the last lines (-1: all), or bytes to leave out.
+// logQuery is what is asked for: of which task of several ("": the one that leads), stream, whether to follow, the last lines (-1: all), or
+// bytes to leave out.
 type logQuery struct {
+	task   string
 	stream string
 	follow bool
 	tail   int
@@ -41,7 +43,7 @@ type logQuery struct {
 
 func parseLogQuery(r *http.Request) (logQuery, error) {
 	v := r.URL.Query()
-	q := logQuery{stream: v.Get("stream"), tail: -1}
+	q := logQuery{task: v.Get("task"), stream: v.Get("stream"), tail: -1}
 	if q.stream == "" {
 		q.stream = "stdout"
 	}
@@ -131,10 +133,18 @@ func (l *logServer) find(id container.ID, q logQuery) (*logReader, error) {
 			err = json.Unmarshal(b, &settings)
 		}
 	}
-	places := []string{filepath.Join(container.LogDir(dir), q.stream), filepath.Join(kept, q.stream)}
+	name, files := "", settings.Log
+	if len(settings.Tasks) > 0 {
+		t, terr := taskOf(settings.Tasks, q.task)
+		if terr != nil {
+			return nil, terr
+		}
+		name, files = t.Name, t.Log
+	}
+	places := []string{filepath.Join(container.LogDir(dir), name, q.stream), filepath.Join(kept, name, q.stream)}
 	var user *container.User
 	if err == nil {
-		if path := sentTo(settings.Log, q.stream); path != "" {
+		if path := sentTo(files, q.stream); path != "" {
 			places, user = []string{path}, &settings.User
 		}
 	}
@@ -145,6 +155,23 @@ func (l *logServer) find(id container.ID, q logQuery) (*logReader, error) {
 		}
 	}
 	return nil, err
+}
+
+// taskOf finds a task by its name, or the one that leads.
+func taskOf(tasks []container.Task, name string) (container.Task, error) {
+	leader := -1
+	for i, t := range tasks {
+		if t.Name == name {
+			return t, nil
+		}
+		if t.Hook == "" && (leader < 0 || t.Leader && !tasks[leader].Leader) {
+			leader = i
+		}
+	}
+	if name != "" || leader < 0 {
+		return container.Task{}, fmt.Errorf("it has no task %q", name)
+	}
+	return tasks[leader], nil
 }
 
 // sentTo is the path of the user's that a stream goes to, "" if it goes to none.

@@ -9,18 +9,43 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-func main() { os.Exit(run(launch.PlanFile)) }
+func main() {
+	if len(os.Args) > 1 {
+		os.Exit(explain(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(run(launch.PlanFile))
+}
+
+const usage = `rota-init is the first process of every container of a Rota job. It starts the job's processes as ` + launch.PlanFile + ` says, passes
+signals on to them, and tells the shim how they ended. It takes no arguments, and nobody needs to start it by hand.
+`
+
+// explain answers somebody who has started this program to see what it is.
+func explain(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	fmt.Fprintf(stderr, "rota-init: argument %q is not understood: it takes none; see rota-init --help\n", args[0])
+	return 2
+}
 
 func run(path string) int {
 	plan, err := read(path)
 	if err != nil {
+		fmt.Fprintf(os.Stderr, "rota-init: %v\n", err)
+		return 125
+	}
+	if err := readSecrets(plan); err != nil {
 		fmt.Fprintf(os.Stderr, "rota-init: %v\n", err)
 		return 125
 	}
@@ -45,4 +70,17 @@ func read(path string) (*launch.Plan, error) {
 		return nil, fmt.Errorf("launch plan has no ranks")
 	}
 	return &p, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // ranks run as the same user and must not trace this process
+}
+
+// readSecrets adds the variables whose values are in files to the environment of the ranks. A line's end at the end of a file, which editors
+// add, is no part of the secret.
+func readSecrets(p *launch.Plan) error {
+	for _, s := range p.Secrets {
+		value, err := os.ReadFile(s.File)
+		if err != nil {
+			return fmt.Errorf("read the secret for %s: %w", s.Env, err)
+		}
+		p.Env = append(p.Env, s.Env+"="+strings.TrimSuffix(strings.TrimSuffix(string(value), "\n"), "\r"))
+	}
+	return nil
 }

@@ -217,3 +217,29 @@ func TestTheChannelCarriesOrdersAndTheResult(t *testing.T) {
 }
 
 var kept []*os.File
+
+func TestSecretsBecomeVariables(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("a b\nc\r\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	p := &launch.Plan{Env: []string{"A=1"}, Secrets: []launch.Secret{{Env: "KEY", File: file}}}
+	if err := readSecrets(p); err != nil || !slices.Equal(p.Env, []string{"A=1", "KEY=a b\nc"}) {
+		t.Errorf("got %q, %v", p.Env, err)
+	}
+	p.Secrets[0].File += "-missing"
+	if err := readSecrets(p); err == nil || !strings.Contains(err.Error(), "KEY") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	var out, errs strings.Builder
+	if code := explain([]string{"--help"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "first process of every container") || errs.Len() > 0 {
+		t.Errorf("--help: %d %q %q", code, &out, &errs)
+	}
+	out.Reset()
+	if code := explain([]string{"--frob"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--frob") || out.Len() > 0 {
+		t.Errorf("--frob: %d %q %q", code, &out, &errs)
+	}
+}

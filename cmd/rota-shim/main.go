@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/rota-hpc/rota/noded/shim"
@@ -11,9 +12,27 @@ import (
 
 func init() { shim.Reexec() }
 
+const usage = `rota-shim is the parent of the containers of one worker of a Rota job. It keeps their output, holds their lease, stops them when that
+ends, and leaves a record of how they ended; it lives on when the node daemon is restarted. rota-noded starts it, with a socket on
+descriptor 3 over which it is told what to do. It takes no arguments, and nobody needs to start it by hand.
+`
+
 func main() {
+	if len(os.Args) > 1 {
+		os.Exit(explain(os.Args[1:], os.Stdout, os.Stderr))
+	}
 	if err := shim.Serve(); err != nil {
 		fmt.Fprintf(os.Stderr, "rota-shim: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// explain answers somebody who has started this program to see what it is.
+func explain(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+		fmt.Fprint(stdout, usage)
+		return 0
+	}
+	fmt.Fprintf(stderr, "rota-shim: argument %q is not understood: it takes none; see rota-shim --help\n", args[0])
+	return 2
 }

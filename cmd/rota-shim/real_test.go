@@ -385,3 +385,17 @@ func (n *node) over(id container.ID) bool {
 	list, _ := n.shims.List(n.t.Context())
 	return slices.ContainsFunc(list, func(s container.Status) bool { return s.ID == id && s.Exit != nil })
 }
+
+// TestHelp: somebody who starts the programs by hand learns what they are.
+func TestHelp(t *testing.T) {
+	for program, says := range map[string]string{"rota-shim": "parent of the containers of one worker", "rota-init": "first process of every container"} {
+		out, err := exec.Command(filepath.Join(binaries, program), "--help").Output()
+		if err != nil || !strings.Contains(string(out), says) {
+			t.Errorf("%s --help: %v\n%s", program, err, out)
+		}
+		var exit *exec.ExitError
+		if err := exec.Command(filepath.Join(binaries, program), "--frob").Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 {
+			t.Errorf("%s --frob: %v", program, err)
+		}
+	}
+}
