@@ -28,7 +28,7 @@ func (r *reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 		why.Node, why.Have = s.nearest, s.nearestHas
 		why.Code = shortageCode(&s, p)
 	case t.room.Fits(g):
-		return r.behind(why)
+		return r.beaten(why)
 	case s.unclaimed < p.Workers:
 		why.Code, why.For, why.Fit = cluster.ReasonReservation, s.claimant, s.unclaimed
 	case len(g.More) > 0:
@@ -42,8 +42,8 @@ func (r *reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 	return why
 }
 
-// behind says for whom a gang waits that would fit.
-func (r *reasons) behind(why cluster.Reason) cluster.Reason {
+// beaten says for whom a gang waits that would fit.
+func (r *reasons) beaten(why cluster.Reason) cluster.Reason {
 	why.Code, why.For, why.Fit = cluster.ReasonPriority, r.first, why.Want
 	if r.first == 0 && r.keeper != 0 {
 		why.Code, why.For = cluster.ReasonReservation, r.keeper
