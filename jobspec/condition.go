@@ -264,9 +264,9 @@ func distinct[T comparable](values []T, make func(T) fact) []fact {
 
 // compilePattern compiles a regular expression in RE2's syntax.
 func compilePattern(text string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return nil, &ConditionError{CodePattern, fmt.Sprintf("%q is not a regular expression: %v", text, err), "write it in RE2's syntax"}
+	re, err := compileRE2(text)
+	if p, bad := err.(Problem); bad { //nolint:errorlint // compileRE2 returns nothing else
+		return nil, &ConditionError{p.Code, p.Text, p.Hint}
 	}
 	return re, nil
 }

@@ -131,8 +131,11 @@ func (r *Resources) Default() {
 	drop(&r.RDMA, "none")
 	if r.GPU != nil {
 		g := *r.GPU
-		orElse(&g.Vendor, "nvidia")
+		drop(&g.Vendor, "nvidia")
 		r.GPU = &g
+		if r.GPUs > 0 && g == (GPU{}) { // any will do
+			r.GPU = nil
+		}
 	}
 }
 

@@ -274,7 +274,7 @@ type Resources struct {
 
 // GPU says which GPUs will do.
 type GPU struct {
-	Vendor    string `json:"vendor,omitempty"`     // nvidia
+	Vendor    string `json:"vendor,omitempty"`     // nvidia, which is also what "" means
 	Model     string `json:"model,omitempty"`      // glob, case-insensitive
 	MinMemory Bytes  `json:"min_memory,omitempty"` // of each
 }

@@ -72,9 +72,9 @@ func compileRE2(pattern string) (*regexp.Regexp, error) {
 		return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("%q is not a regular expression: %v", pattern, err)}
 	}
 	where := ""
-	if i := strings.Index(pattern, bad.Expr); i >= 0 && bad.Expr != "" {
-		where = fmt.Sprintf(" at character %d", utf8.RuneCountInString(pattern[:i])+1)
+	if i := strings.Index(pattern, bad.Expr); i >= 0 && bad.Expr != "" && bad.Expr != pattern {
+		where = fmt.Sprintf(" at character %d: %s", utf8.RuneCountInString(pattern[:i])+1, bad.Expr)
 	}
-	return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("%q is not a regular expression: %s%s: %s", pattern, bad.Code, where, bad.Expr),
+	return nil, Problem{Code: CodePattern, Text: fmt.Sprintf("%q is not a regular expression: %s%s", pattern, bad.Code, where),
 		Hint: "write it in RE2's syntax, which has no look-around and no back-references; \\ before a sign takes it literally"}
 }

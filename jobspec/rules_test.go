@@ -168,12 +168,13 @@ func TestRules(t *testing.T) {
 		"ragged rows": {minimal, func(j *jobspec.Job) {
 			j.Array = &jobspec.Array{Columns: []string{"a"}, Rows: [][]string{{"1"}, {"1", "2"}}}
 		}, jobspec.CodeParameter, "array.rows[1]"},
-		"max_parallel": {sweep, func(j *jobspec.Job) { j.Array.MaxParallel = -1 }, jobspec.CodeRange, "array.max_parallel"},
-		"max_failures": {sweep, func(j *jobspec.Job) { j.Array.MaxFailures = &minusTwo }, jobspec.CodeRange, "array.max_failures"},
-		"order":        {sweep, func(j *jobspec.Job) { j.Array.Order = "best" }, jobspec.CodeChoice, "array.order"},
-		"stop: metric": {sweep, stop(jobspec.ArrayStop{AtStep: 1, Keep: "top 1"}), jobspec.CodeRequired, "array.stop.metric"},
-		"stop: step":   {sweep, stop(jobspec.ArrayStop{Metric: "m", Keep: "top 1"}), jobspec.CodeRange, "array.stop.at_step"},
-		"stop: keep":   {sweep, stop(jobspec.ArrayStop{Metric: "m", AtStep: 1, Keep: "25%"}), jobspec.CodeKeep, "array.stop.keep"},
+		"max_parallel":      {sweep, func(j *jobspec.Job) { j.Array.MaxParallel = -1 }, jobspec.CodeRange, "array.max_parallel"},
+		"max_failures":      {sweep, func(j *jobspec.Job) { j.Array.MaxFailures = &minusTwo }, jobspec.CodeRange, "array.max_failures"},
+		"order":             {sweep, func(j *jobspec.Job) { j.Array.Order = "best" }, jobspec.CodeChoice, "array.order"},
+		"stop: metric":      {sweep, stop(jobspec.ArrayStop{AtStep: 1, Keep: "top 1"}), jobspec.CodeRequired, "array.stop.metric"},
+		"stop: step":        {sweep, stop(jobspec.ArrayStop{Metric: "m", Keep: "top 1"}), jobspec.CodeRequired, "array.stop.at_step"},
+		"stop: step before": {sweep, stop(jobspec.ArrayStop{Metric: "m", AtStep: -1, Keep: "top 1"}), jobspec.CodeRange, "array.stop.at_step"},
+		"stop: keep":        {sweep, stop(jobspec.ArrayStop{Metric: "m", AtStep: 1, Keep: "25%"}), jobspec.CodeKeep, "array.stop.keep"},
 		"stop: too late": {sweep, func(j *jobspec.Job) {
 			stop(jobspec.ArrayStop{Metric: "m", AtStep: 9, Keep: "top 1"})(j)
 			task(j).Progress = &jobspec.Progress{Total: 8}
@@ -219,7 +220,7 @@ func TestRules(t *testing.T) {
 		}, jobspec.CodeRange, "affinities[0].weight"},
 		"no weight": {minimal, func(j *jobspec.Job) {
 			j.Affinities = []jobspec.Affinity{{Constraint: jobspec.Constraint{Attribute: "node.name", Value: "a"}}}
-		}, jobspec.CodeRange, "affinities[0].weight"},
+		}, jobspec.CodeRequired, "affinities[0].weight"},
 		"nodes":              {minimal, func(j *jobspec.Job) { j.Nodes = []string{"gpu[1-"} }, jobspec.CodeNodeNames, "nodes[0]"},
 		"no node":            {minimal, func(j *jobspec.Job) { j.Nodes = []string{""} }, jobspec.CodeNodeNames, "nodes[0]"},
 		"no node left":       {minimal, func(j *jobspec.Job) { j.Nodes, j.ExcludeNodes = []string{"gpu[1-2]"}, []string{"gpu2,gpu1"} }, jobspec.CodeNodeNames, "exclude_nodes"},

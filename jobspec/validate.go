@@ -172,7 +172,16 @@ func (c *checker) choice(path, value string, choices ...string) {
 			return
 		}
 	}
-	c.add(CodeChoice, path, "write "+strings.Join(choices, " or "), "%q is not known here", value)
+	c.add(CodeChoice, path, "write "+oneOf(choices), "%q is not known here", value)
+}
+
+// oneOf lists words as in "a, b or c".
+func oneOf(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func (c *checker) between(path string, n, low, high int) {

@@ -141,10 +141,14 @@ func (c *checker) arrayStop(s *ArrayStop) {
 	c.required("array.stop.metric", s.Metric, `write metric = "loss", as the program reports it`)
 	c.atMost("array.stop.metric", len(s.Metric), 63, "bytes")
 	c.choice("array.stop.goal", s.Goal, "min", "max")
-	if s.AtStep < 1 {
+	switch {
+	case s.AtStep == 0:
+		c.required("array.stop.at_step", "", "write at_step = 100, a step that the program reports")
+	case s.AtStep < 0:
 		c.add(CodeRange, "array.stop.at_step", "", "%d is out of range: 1 or more", s.AtStep)
 	}
-	if _, err := ParseKeep(s.Keep); err != nil {
+	c.required("array.stop.keep", s.Keep, `write keep = "top 25%"`)
+	if _, err := ParseKeep(s.Keep); err != nil && s.Keep != "" {
 		c.add(CodeKeep, "array.stop.keep", `write "top 25%" or "top 4"`, "%v", err)
 	}
 }
@@ -162,7 +166,7 @@ func (c *checker) stopFeeds(j *Job) {
 		case p.Total > 0 && s.AtStep > p.Total:
 			c.add(CodeStop, "array.stop.at_step", "stop earlier", "step %d never comes: task %q has %d steps", s.AtStep, t.Name, p.Total)
 		case p.Metric != "" && p.Metric == s.Metric && s.Goal != "" && p.Goal != "" && s.Goal != p.Goal:
-			c.add(CodeStop, "array.stop.goal", "make both the same", "%q is to become %s here and %s in task %q", s.Metric, s.Goal, p.Goal, t.Name)
+			c.add(CodeStop, "array.stop.goal", "make both the same", "the goal of %q is %s here and %s in task %q", s.Metric, s.Goal, p.Goal, t.Name)
 		}
 	}
 }

@@ -24,6 +24,10 @@ func (c *checker) constraints(where string, list []Constraint) {
 }
 
 func (c *checker) constraint(where string, one *Constraint) {
+	if one.Attribute == "" {
+		c.required(where+".attribute", "", `write attribute = "node.gpu.model"`)
+		return
+	}
 	_, err := one.Compile()
 	if bad := new(ConditionError); errors.As(err, &bad) {
 		field := map[string]string{CodeAttribute: ".attribute", CodeOperator: ".operator", CodeConstraint: ".value", CodePattern: ".value"}[bad.Code]
@@ -49,7 +53,7 @@ func (c *checker) affinities(where string, list []Affinity) {
 		c.constraint(at(where, i), &list[i].Constraint)
 		c.between(at(where, i)+".weight", list[i].Weight, -100, 100)
 		if list[i].Weight == 0 {
-			c.add(CodeRange, at(where, i)+".weight", "write 1 to 100 to prefer such nodes, -1 to -100 to avoid them", "a weight of 0 changes nothing")
+			c.add(CodeRequired, at(where, i)+".weight", "write 1 to 100 to prefer such nodes, -1 to -100 to avoid them", "weight is missing, or 0, which changes nothing")
 		}
 	}
 }
@@ -67,7 +71,10 @@ func (c *checker) nodes(j *Job) {
 		if key == "" || len(key) > 253 || strings.ContainsAny(key, " \t\n\r\x00=,") {
 			c.add(CodeText, at("features", i), "write the key of a label as its operator gave it", "%q is not the key of a label", key)
 		}
-		c.unique(at("features", i), "feature", key, taken)
+		if taken[key] {
+			c.add(CodeDuplicate, at("features", i), "name it once", "%q is there twice", key)
+		}
+		taken[key] = true
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +75,7 @@ func files(t *testing.T, pattern string) []string {
 
 // TestOK compares the canonical form of every good file with the one that was reviewed.
 func TestOK(t *testing.T) {
-	for _, name := range files(t, "testdata/ok/*.hcl") {
+	for _, name := range append(files(t, "testdata/ok/*.hcl"), files(t, "testdata/ok/*.hcl.json")...) {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			src, err := os.ReadFile(name)
 			if err != nil {
@@ -90,7 +92,7 @@ func TestOK(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, strings.TrimSuffix(name, ".hcl")+".json", append(text, '\n'))
+			golden(t, strings.TrimSuffix(strings.TrimSuffix(name, ".json"), ".hcl")+".json", append(text, '\n'))
 		})
 	}
 }
@@ -116,66 +118,69 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// codes are all that a job file can be refused with.
-var codes = []string{
-	hclfile.CodeSyntax, hclfile.CodeEncoding, hclfile.CodeLimit, hclfile.CodeUnknownName, hclfile.CodeDuplicate, hclfile.CodeMissing,
-	hclfile.CodeLabels, hclfile.CodeForm, hclfile.CodeType, hclfile.CodeNoUnit, hclfile.CodeQuantity, hclfile.CodeRange, hclfile.CodeValue,
-	hclfile.CodeReference, hclfile.CodeFunction, hclfile.CodeExpression, hclfile.CodeDeferred, hclfile.CodeCycle, hclfile.CodeVariable,
-	hclfile.CodeVariableValue, hclfile.CodeVariableRule, hclfile.CodeNoVariable, hclfile.CodeVariableFile, hclfile.CodeUnsupported,
-	jobspec.CodeRequired, jobspec.CodeName, jobspec.CodeRange, jobspec.CodeChoice, jobspec.CodePath, jobspec.CodeProgram,
-	jobspec.CodeConflict, jobspec.CodeTooLarge, jobspec.CodeSignal, jobspec.CodeText, jobspec.CodeDuplicate,
+// TestWarnings compares everything that is said about files that are accepted with a shake of the head.
+func TestWarnings(t *testing.T) {
+	for _, name := range files(t, "testdata/warn/*.hcl") {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, diags := Load(filepath.Base(name), src, optionsOf(src))
+		if diags.HasErrors() || read.Job == nil || len(read.Warnings) == 0 {
+			t.Fatalf("%s: %v, warnings %v", name, diags, read.Warnings)
+		}
+		var text bytes.Buffer
+		if err := read.Warnings.WriteText(&text, false); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, strings.TrimSuffix(name, ".hcl")+".txt", text.Bytes())
+	}
+}
+
+// codesOf finds the codes that a package declares, by its source.
+func codesOf(t *testing.T, pattern string) []string {
+	t.Helper()
+	var found []string
+	declared := regexp.MustCompile(`(?m)^\tCode\w+ *= "(JS-\d{3})"`)
+	for _, name := range files(t, pattern) {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range declared.FindAllStringSubmatch(string(src), -1) {
+			found = append(found, m[1])
+		}
+	}
+	return found
+}
+
+// allCodes are those that a job file can be refused with, or warned of.
+func allCodes(t *testing.T) []string {
+	t.Helper()
+	codes := append(codesOf(t, "../*.go"), codesOf(t, "../hclfile/*.go")...)
+	slices.Sort(codes)
+	if codes = slices.Compact(codes); len(codes) < 25 {
+		t.Fatalf("only %d codes found", len(codes))
+	}
+	return codes
 }
 
 // TestEveryCodeHasAGolden fails when a message was never looked at.
 func TestEveryCodeHasAGolden(t *testing.T) {
 	var all strings.Builder
-	for _, name := range files(t, "testdata/bad/*.txt") {
+	for _, name := range append(files(t, "testdata/bad/*.txt"), files(t, "testdata/warn/*.txt")...) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all.Write(text)
 	}
-	for _, code := range codes {
+	for _, code := range allCodes(t) {
 		if !strings.Contains(all.String(), "("+code+")") {
 			t.Errorf("no file in testdata/bad is refused with %s", code)
 		}
 	}
 	if hclfile.CodeUnsupported != jobspec.CodeUnsupported {
 		t.Errorf("two codes for unsupported parts: %s and %s", hclfile.CodeUnsupported, jobspec.CodeUnsupported)
-	}
-}
-
-// TestEveryRefusalIsByName writes every part that is not supported yet where it would stand, and wants it refused there by its name.
-func TestEveryRefusalIsByName(t *testing.T) {
-	around := map[string][2]string{
-		"job":        {"job \"a\" {\n", "\ntask \"t\" { command = [\"true\"] }\n}"},
-		"group":      {"job \"a\" {\ngroup \"g\" {\n", "\ntask \"t\" { command = [\"true\"] }\n}\n}"},
-		"task":       {"job \"a\" {\ntask \"t\" {\ncommand = [\"true\"]\n", "\n}\n}"},
-		"checkpoint": {"job \"a\" {\ncheckpoint {\n", "\n}\ntask \"t\" { command = [\"true\"] }\n}"},
-		"preemption": {"job \"a\" {\npreemption {\n", "\n}\ntask \"t\" { command = [\"true\"] }\n}"},
-		"resources":  {"job \"a\" {\ntask \"t\" {\ncommand = [\"true\"]\nresources {\n", "\n}\n}\n}"},
-		"gpu":        {"job \"a\" {\ntask \"t\" {\ncommand = [\"true\"]\nresources {\ngpu {\n", "\n}\n}\n}\n}"},
-		"mount":      {"job \"a\" {\ntask \"t\" {\ncommand = [\"true\"]\nmount {\nsource = \"/a\"\ntarget = \"/a\"\n", "\n}\n}\n}"},
-		"progress":   {"job \"a\" {\ntask \"t\" {\ncommand = [\"true\"]\nprogress {\n", "\n}\n}\n}"},
-	}
-	for _, s := range sections() {
-		for _, name := range s.refused() {
-			where, known := around[s.name]
-			if !known {
-				t.Fatalf("section %s has refusals but no surroundings in this test", s.name)
-			}
-			for _, form := range []string{name + " = \"x\"", name + " {\n}", name + " \"label\" {\n}"} {
-				_, diags := Parse("f.hcl", []byte(where[0]+form+where[1]), Options{})
-				ok := false
-				for _, d := range diags {
-					ok = ok || d.Code == hclfile.CodeUnsupported && strings.Contains(d.Text, name+" is not supported yet") && d.Hint != ""
-					ok = ok || d.Code == hclfile.CodeForm && strings.Contains(d.Text, name)
-				}
-				if !ok {
-					t.Errorf("%s in %s: not refused by name: %v", form, s.name, diags)
-				}
-			}
-		}
 	}
 }

@@ -31,42 +31,135 @@ type Options struct {
 	NewUUID  func() string                     // for uuid(); asked each time
 }
 
+// Read is what a job file says.
+type Read struct {
+	Job       *jobspec.Job // with its defaults filled in; it breaks no rule
+	Warnings  Diagnostics  // what is allowed and probably not meant
+	Sensitive []string     // paths of the job's JSON that hold something of a sensitive variable: leave them out of what is shown
+}
+
 // Parse reads a job file. The job has its defaults filled in and breaks no rule when the diagnostics are empty; it is nil otherwise.
 // filename is for the messages, and tells HCL from its JSON syntax.
 func Parse(filename string, src []byte, opts Options) (*jobspec.Job, Diagnostics) {
-	f := &file{job: &jobspec.Job{}}
+	read, diags := Load(filename, src, opts)
+	return read.Job, diags
+}
+
+// Load is [Parse] with everything that there is to know of the file.
+func Load(filename string, src []byte, opts Options) (Read, Diagnostics) {
+	opts.Now = once(opts.Now)
+	f := &file{}
 	result, diags := hclfile.Load(filename, src, fileSchema, f, opts.forHCL())
-	if noBody(diags) {
-		return nil, diags
+	if f.job == nil || noBody(diags) {
+		return Read{}, diags
 	}
-	unread := diags.HasErrors()
-	for _, p := range f.job.Validate() {
-		if unread && mayFollow(p) {
-			continue
+	problems := append(f.resolveTimes(opts.Now), f.job.Validate()...)
+	if opts.Now != nil {
+		problems = append(problems, f.job.ValidateAt(opts.Now().Unix())...)
+	}
+	unread := diags
+	for _, p := range problems {
+		if one := result.At(inFile(p.Path), p.Code, p.Text, p.Hint); !mayFollow(one, unread) {
+			diags = append(diags, one)
 		}
-		diags = append(diags, result.At(p.Path, p.Code, p.Text, p.Hint))
 	}
 	if diags = diags.Merge(nil); diags.HasErrors() {
-		return nil, diags
+		return Read{}, diags
+	}
+	read := Read{Job: f.job, Sensitive: result.Sensitive()}
+	for _, p := range f.job.Warnings() {
+		read.Warnings = append(read.Warnings, result.At(inFile(p.Path), p.Code, p.Text, p.Hint))
 	}
 	f.job.Default()
-	return f.job, nil
+	return read, nil
+}
+
+// once asks a clock one time, so that all of a file is read at the same moment.
+func once(now func() time.Time) func() time.Time {
+	if now == nil {
+		return nil
+	}
+	var at time.Time
+	return func() time.Time {
+		if at.IsZero() {
+			at = now()
+		}
+		return at
+	}
+}
+
+// resolveTimes writes times out that are told from now, such as now+2h.
+func (f *file) resolveTimes(now func() time.Time) []jobspec.Problem {
+	var problems []jobspec.Problem
+	for _, t := range []struct {
+		path string
+		text *string
+	}{{"begin", &f.job.Begin}, {"deadline", &f.job.Deadline}} {
+		ahead, relative := strings.CutPrefix(*t.text, "now")
+		if !relative {
+			continue
+		}
+		resolved, err := fromNow(ahead, now)
+		if err != nil {
+			problems = append(problems, jobspec.Problem{
+				Code: jobspec.CodeTime, Path: t.path, Text: fmt.Sprintf("%q is not a time: %v", *t.text, err), Hint: `write "now+2h", or a time such as "2026-03-01T08:00:00Z"`,
+			})
+		}
+		*t.text = resolved
+	}
+	return problems
+}
+
+func fromNow(ahead string, now func() time.Time) (string, error) {
+	if now == nil {
+		return "", errors.New("there is no clock here")
+	}
+	at := now().Unix()
+	if ahead != "" {
+		text, plus := strings.CutPrefix(ahead, "+")
+		if !plus {
+			return "", fmt.Errorf("%q does not begin with +", ahead)
+		}
+		d, err := jobspec.ParseSeconds(text)
+		if err != nil {
+			return "", err
+		}
+		at += int64(d)
+	}
+	return jobspec.FormatTime(at), nil
+}
+
+// inFile is the path of what a job file says in another place than the job's JSON.
+func inFile(path string) string {
+	if strings.HasPrefix(path, "array.columns") {
+		return "array.rows"
+	}
+	return path
 }
 
 // noBody reports whether the file was not understood at all, so that rules about its content would only confuse.
 func noBody(diags Diagnostics) bool {
 	return slices.ContainsFunc(diags, func(d hclfile.Diagnostic) bool {
 		switch d.Code {
-		case hclfile.CodeSyntax, hclfile.CodeEncoding, hclfile.CodeLimit, hclfile.CodeMissing, hclfile.CodeLabels:
+		case hclfile.CodeSyntax, hclfile.CodeEncoding, hclfile.CodeLimit:
 			return true
 		}
 		return false
 	})
 }
 
-// mayFollow reports whether a rule can be broken only because something before it could not be read: what is missing is then no news.
-func mayFollow(p jobspec.Problem) bool {
-	return p.Code == jobspec.CodeRequired || p.Code == jobspec.CodeProgram || p.Code == jobspec.CodeConflict
+// mayFollow reports whether a rule can be broken only because something before it could not be read: what is missing is then no news,
+// nor is what is said of the very same place.
+func mayFollow(one hclfile.Diagnostic, unread Diagnostics) bool {
+	if !unread.HasErrors() {
+		return false
+	}
+	switch one.Code {
+	case jobspec.CodeRequired, jobspec.CodeProgram, jobspec.CodeConflict, jobspec.CodeNoGPUs, jobspec.CodeArray, jobspec.CodeDependencyUse,
+		jobspec.CodeNoParameter, jobspec.CodeDependsOn, jobspec.CodeLifecycle:
+		return true
+	}
+	return slices.ContainsFunc(unread, func(d hclfile.Diagnostic) bool { return d.File == one.File && d.Start == one.Start })
 }
 
 func (o Options) forHCL() hclfile.Options {

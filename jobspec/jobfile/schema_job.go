@@ -1,0 +1,236 @@
+package jobfile
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+)
+
+func enterArray(parent any, _ string) (any, string) {
+	j := parent.(*jobspec.Job)
+	j.Array = &jobspec.Array{}
+	return j.Array, "array"
+}
+
+var arraySchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("indices", func(a *jobspec.Array) *string { return &a.Indices }).
+			With("", "numbers and ranges of the elements, ascending, as in `0-99`, `0-98:2` or `1,4,7-9`"),
+		hclfile.Any("matrix", "map(list)", setMatrix).
+			With("", "every combination of the values of some parameters, the last one changing fastest; each is `array.NAME` and `$ROTA_PARAM_NAME`"),
+		hclfile.Text("file", "path", readParameters).As("rows").
+			With("", "CSV file below the job file's directory: names of parameters in its first line, then a line for each element; at most 1 MiB"),
+		field("max_parallel", func(a *jobspec.Array) *int { return &a.MaxParallel }).With("0: no limit", "how many elements may run at once"),
+		field("max_failures", func(a *jobspec.Array) **int { return &a.MaxFailures }).
+			With("-1: any number", "when more elements than this have failed, no more are started"),
+		field("order", func(a *jobspec.Array) *string { return &a.Order }).With("index", "`index` or `random`: which elements start first"),
+	},
+	Blocks: []hclfile.Nested{{
+		Name: "stop", Body: stopSchema, Doc: "keeps the elements that do best and cancels the others",
+		Enter: func(parent any, _ string) (any, string) {
+			a := parent.(*jobspec.Array)
+			a.Stop = &jobspec.ArrayStop{}
+			return a.Stop, "stop"
+		},
+	}},
+}
+
+var stopSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("metric", func(s *jobspec.ArrayStop) *string { return &s.Metric }).Must().With("", "metric that the elements report as progress"),
+		field("goal", func(s *jobspec.ArrayStop) *string { return &s.Goal }).With("progress's, else min", "`min` or `max`: what is better"),
+		field("at_step", func(s *jobspec.ArrayStop) *int64 { return &s.AtStep }).AtLeastOne().Must().OrName("node").
+			With("", "step at which the elements are compared, once all have reported it"),
+		field("keep", func(s *jobspec.ArrayStop) *string { return &s.Keep }).Must().With("", "`top 25%` or `top 4`: how many go on"),
+	},
+}
+
+// setMatrix takes the axes in the order in which they are written.
+func setMatrix(a *jobspec.Array, value hclfile.Value, _ hclfile.Source) error {
+	entries, err := value.Entries()
+	if err != nil {
+		return err
+	}
+	a.Matrix = []jobspec.Axis{}
+	for _, e := range entries {
+		values, err := e.Value.Texts()
+		if err != nil {
+			return fmt.Errorf("%s is not a list of strings, numbers or true and false: write %s = [...]", e.Name, e.Name)
+		}
+		a.Matrix = append(a.Matrix, jobspec.Axis{Name: e.Name, Values: values})
+	}
+	return nil
+}
+
+// readParameters reads the names and values of an array's elements from a CSV file.
+func readParameters(a *jobspec.Array, name string, from hclfile.Source) error {
+	text, err := from.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
+	r.TrimLeadingSpace = true
+	a.Rows = [][]string{}
+	if a.Columns, err = r.Read(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("%q is empty: its first line names the parameters", name)
+		}
+		return fmt.Errorf("%q: %w", name, err)
+	}
+	for {
+		row, err := r.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%q: %w", name, err)
+		case len(a.Rows) == jobspec.MaxElements:
+			return fmt.Errorf("%q has more than %d elements; split it into several jobs", name, jobspec.MaxElements)
+		}
+		a.Rows = append(a.Rows, row)
+	}
+}
+
+var enterDependency = addTo("dependencies", func(j *jobspec.Job) *[]jobspec.Dependency { return &j.Dependencies }, nil)
+
+var dependencySchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("type", func(d *jobspec.Dependency) *string { return &d.Type }).Must().OrName("node").
+			With("", "`afterok` (they succeeded), `afternotok` (they failed), `afterany` (they ended), `after` (they started), "+
+				"`aftercorr` (element by element, between arrays) or `singleton` (your jobs of the same name ended)"),
+		field("jobs", func(d *jobspec.Dependency) *[]string { return &d.Jobs }).
+			With("", "ids (`123`), elements of arrays (`\"123_4\"`), or names, which mean your newest job of that name"),
+		field("delay", func(d *jobspec.Dependency) *jobspec.Seconds { return &d.Delay }).AtLeastOne().With("none", "how long to wait once it is met"),
+		field("match", func(d *jobspec.Dependency) *string { return &d.Match }).With("all", "`all` of the jobs, or `any` of them"),
+	},
+}
+
+var enterLogPolicy = addTo("log_policies", func(j *jobspec.Job) *[]jobspec.LogPolicy { return &j.LogPolicies },
+	func(p *jobspec.LogPolicy) *string { return &p.Name })
+
+var logPolicySchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("pattern", func(p *jobspec.LogPolicy) *string { return &p.Pattern }).Must().With("", "regular expression in RE2's syntax that finds the line"),
+		field("action", func(p *jobspec.LogPolicy) *string { return &p.Action }).Must().OrName("node").
+			With("", "`exclude_node` (restart elsewhere), `restart`, `fail` (do not restart), or `event` (only tell)"),
+		field("stream", func(p *jobspec.LogPolicy) *string { return &p.Stream }).With("both", "`both`, `stdout` or `stderr`"),
+	},
+}
+
+// constraintBlock is the block of conditions on nodes, in what has a list of them.
+func constraintBlock[T any](into func(*T) *[]jobspec.Constraint) hclfile.Nested {
+	return hclfile.Nested{
+		Name: "constraint", Many: true, Body: constraintSchema, Doc: "a condition that every node must meet", Enter: addTo("constraints", into, nil),
+	}
+}
+
+// affinityBlock is the block of wishes for nodes, in what has a list of them.
+func affinityBlock[T any](into func(*T) *[]jobspec.Affinity) hclfile.Nested {
+	return hclfile.Nested{
+		Name: "affinity", Many: true, Body: affinitySchema, Doc: "nodes that are taken first, or last", Enter: addTo("affinities", into, nil),
+	}
+}
+
+var constraintSchema = &hclfile.Block{Attrs: conditionAttrs(func(c *jobspec.Constraint) *jobspec.Constraint { return c })}
+
+var affinitySchema = &hclfile.Block{
+	Attrs: append(conditionAttrs(func(a *jobspec.Affinity) *jobspec.Constraint { return &a.Constraint }),
+		field("weight", func(a *jobspec.Affinity) *int { return &a.Weight }).Must().OrName("node").
+			With("", "1 to 100: how much such nodes are preferred; -1 to -100: how much they are avoided")),
+}
+
+// conditionAttrs are what constraint and affinity have in common.
+func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
+	return []hclfile.Attr{
+		field("attribute", func(t *T) *string { return &of(t).Attribute }).Must().OrName("node").
+			With("", "what is asked of the node: "+nodeAttributes()),
+		field("operator", func(t *T) *string { return &of(t).Operator }).
+			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
+		hclfile.Text("value", "string, number or bool", func(t *T, text string, _ hclfile.Source) error {
+			of(t).Value = text
+			return nil
+		}).With("", "what it is compared with; a memory has its unit, as in `80GiB`"),
+		field("values", func(t *T) *[]string { return &of(t).Values }).With("", "what it is compared with by `in` and `not_in`"),
+	}
+}
+
+func nodeAttributes() string {
+	text := ""
+	for i, a := range jobspec.NodeAttributes() {
+		if i > 0 {
+			text += ", "
+		}
+		name := a.Name
+		if a.Kind == "label" {
+			name += "KEY"
+		}
+		text += "`" + name + "`"
+	}
+	return text
+}
+
+// restartBlock is the block of retries, in what has them.
+func restartBlock[T any](into func(*T) **jobspec.Restart) hclfile.Nested {
+	return hclfile.Nested{
+		Name: "restart", Body: restartSchema, Doc: "retries after the program failed",
+		Enter: func(parent any, _ string) (any, string) {
+			r := &jobspec.Restart{}
+			*into(parent.(*T)) = r
+			return r, "restart"
+		},
+	}
+}
+
+func enterCheckpoint(parent any, _ string) (any, string) {
+	j := parent.(*jobspec.Job)
+	j.Checkpoint = &jobspec.Checkpoint{}
+	return j.Checkpoint, "checkpoint"
+}
+
+func enterPreemption(parent any, _ string) (any, string) {
+	j := parent.(*jobspec.Job)
+	j.Preemption = &jobspec.Preemption{}
+	return j.Preemption, "preemption"
+}
+
+var restartSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("attempts", func(r *jobspec.Restart) *int { return &r.Attempts }).With("0", "retries within `window`, at most 100"),
+		field("delay", func(r *jobspec.Restart) *jobspec.Seconds { return &r.Delay }).AtLeastOne().With("30s", "wait before the first retry"),
+		field("backoff", func(r *jobspec.Restart) *string { return &r.Backoff }).With("exponential", "`exponential` doubles the wait each time, `constant` does not"),
+		field("max_delay", func(r *jobspec.Restart) *jobspec.Seconds { return &r.MaxDelay }).AtLeastOne().With("10m", "longest wait"),
+		field("window", func(r *jobspec.Restart) *jobspec.Seconds { return &r.Window }).AtLeastOne().With("24h", "time within which attempts are counted"),
+		field("exclude_node", func(r *jobspec.Restart) **bool { return &r.ExcludeNode }).With("true", "retry on other nodes than the one that failed"),
+		field("retry_on_exit", func(r *jobspec.Restart) *[]int { return &r.RetryOnExit }).With("all", "exit codes that are retried"),
+		field("no_retry_on_exit", func(r *jobspec.Restart) *[]int { return &r.NoRetryOnExit }).With("none", "exit codes that are not"),
+	},
+}
+
+var checkpointSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("path", func(c *jobspec.Checkpoint) *string { return &c.Path }).With("", "where the program saves; for people"),
+		field("interval", func(c *jobspec.Checkpoint) *jobspec.Seconds { return &c.Interval }).AtLeastOne().With("", "how often it saves"),
+		field("exit_code", func(c *jobspec.Checkpoint) *int { return &c.ExitCode }).AtLeastOne().
+			With("85", "1 to 127: the exit code that says \"saved, requeue me\""),
+		hclfile.Later("signal", "save at intervals of your own, and at the preemption signal"),
+		hclfile.Later("criu", "let the program save its own state"),
+	},
+}
+
+var preemptionSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("signal", func(p *jobspec.Preemption) *string { return &p.Signal }).
+			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
+		field("grace_period", func(p *jobspec.Preemption) *jobspec.Seconds { return &p.GracePeriod }).AtLeastOne().
+			With("30s", "time between the signal and the kill"),
+		hclfile.Later("mode", "leave it out: a stopped job is requeued, and a checkpoint block says that it goes on where it was"),
+		hclfile.Later("max", "leave it out"),
+		hclfile.Later("min_runtime", "leave it out"),
+		hclfile.Later("resume", "leave it out: a stopped job is requeued"),
+	},
+}

@@ -1,0 +1,259 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/template"
+)
+
+var taskSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("image", func(t *jobspec.Task) *string { return &t.Image }).
+			MayDefer().With("the host's root, read-only", "absolute path of a directory with a root file system"),
+		field("command", func(t *jobspec.Task) *[]string { return &t.Command }).MayDefer().With("", "program and arguments; no shell comes between"),
+		hclfile.Text("script", "string", setScript).As("script").MayDefer().
+			With("", "text that is run by its `#!` line, else by `/bin/bash -euo pipefail`; at most 1 MiB"),
+		hclfile.Text("script_file", "path", readScript).As("script").MayDefer().
+			With("", "file below the job file's directory with such a text; nothing in it is interpolated"),
+		field("user", func(t *jobspec.Task) *string { return &t.User }).With("the submitter", "must be the submitter in this version"),
+		field("leader", func(t *jobspec.Task) **bool { return &t.Leader }).With("true for the first main task", "the worker ends when this task ends"),
+		field("kill_signal", func(t *jobspec.Task) *string { return &t.KillSignal }).With("SIGTERM", "sent at the time limit and at `rota cancel`"),
+		field("kill_timeout", func(t *jobspec.Task) *jobspec.Seconds { return &t.KillTimeout }).AtLeastOne().With("30s", "time between that signal and the kill"),
+		hclfile.Later("entrypoint", "write the whole command"),
+		hclfile.Later("writable", "leave it out: write below /tmp or a shared path"),
+	},
+	Blocks: []hclfile.Nested{
+		{Name: "resources", Body: resourcesSchema, Doc: "what each worker holds", Enter: enterResources},
+		{Name: "launch", Body: launchSchema, Doc: "how many processes a worker starts", Enter: enterLaunch},
+		{
+			Name: "env", Body: envBody(), Doc: "variables for the program",
+			Enter: func(parent any, _ string) (any, string) { return parent, "env" },
+		},
+		{Name: "mount", Many: true, Body: mountSchema, Doc: "a directory made visible in the container", Enter: enterMount},
+		{Name: "log", Body: logSchema, Doc: "where output goes", Enter: enterLog},
+		{Name: "progress", Body: progressSchema, Doc: "how far the program has come; $ROTA_PROGRESS_FILE is read without it", Enter: enterProgress},
+		{Name: "lifecycle", Body: lifecycleSchema, Doc: "makes the task run before, beside or after the main tasks", Enter: enterLifecycle},
+		{Name: "secret", Label: "its name", Many: true, Body: secretSchema, Doc: "a text that is read on the node, as you, and is kept nowhere else", Enter: enterSecret},
+		{Name: "ulimit", Body: ulimitSchema, Doc: "limits of the program's processes", Enter: enterUlimit},
+		hclfile.LaterBlock("constraint", "write it in the group: all tasks of a worker run on one node"),
+	},
+}
+
+func enterResources(parent any, _ string) (any, string) {
+	return &parent.(*jobspec.Task).Resources, "resources"
+}
+
+func enterLaunch(parent any, _ string) (any, string) {
+	t := parent.(*jobspec.Task)
+	t.Launch = &jobspec.Launch{}
+	return t.Launch, "launch"
+}
+
+var enterMount = addTo("mounts", func(t *jobspec.Task) *[]jobspec.Mount { return &t.Mounts }, nil)
+
+var enterSecret = addTo("secrets", func(t *jobspec.Task) *[]jobspec.Secret { return &t.Secrets }, func(s *jobspec.Secret) *string { return &s.Name })
+
+func enterLifecycle(parent any, _ string) (any, string) {
+	t := parent.(*jobspec.Task)
+	t.Lifecycle = &jobspec.Lifecycle{}
+	return t.Lifecycle, "lifecycle"
+}
+
+func enterUlimit(parent any, _ string) (any, string) {
+	t := parent.(*jobspec.Task)
+	t.Ulimits = &jobspec.Ulimits{}
+	return t.Ulimits, "ulimits"
+}
+
+// envBody is the content of env, whose values may hold references.
+func envBody() *hclfile.Block {
+	body := freeBlock(func(t *jobspec.Task) *map[string]string { return &t.Env })
+	body.Deferred = true
+	return body
+}
+
+func enterLog(parent any, _ string) (any, string) {
+	t := parent.(*jobspec.Task)
+	t.Log = &jobspec.Log{}
+	return t.Log, "log"
+}
+
+func enterProgress(parent any, _ string) (any, string) {
+	t := parent.(*jobspec.Task)
+	t.Progress = &jobspec.Progress{}
+	return t.Progress, "progress"
+}
+
+func setScript(t *jobspec.Task, text string, _ hclfile.Source) error {
+	switch {
+	case t.Script != "":
+		return errors.New("the task has script and script_file; keep one of them")
+	case text == "":
+		return errors.New("there is nothing in it to run")
+	}
+	t.Script = text
+	return nil
+}
+
+func readScript(t *jobspec.Task, name string, from hclfile.Source) error {
+	if refs := template.References(name); len(refs) > 0 {
+		return fmt.Errorf("the file is read when the job is submitted, and %s is only known once it runs", refs[0])
+	}
+	text, err := from.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return setScript(t, from.Literal(string(text)), from)
+}
+
+var resourcesSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("cores", func(r *jobspec.Resources) *int { return &r.Cores }).AtLeastOne().With("1", "whole cores"),
+		field("memory", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Memory }).AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
+		field("gpus", func(r *jobspec.Resources) *int { return &r.GPUs }).With("0", "whole GPUs, on one node"),
+		field("shm", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Shm }).AtLeastOne().With("half of memory", "size of /dev/shm; counts as memory"),
+		field("tmp", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Tmp }).AtLeastOne().With("half of memory", "size of /tmp; counts as memory"),
+		hclfile.Later("swap", "leave it out: jobs do not swap"),
+		hclfile.Text("rdma", "string", func(r *jobspec.Resources, text string, _ hclfile.Source) error {
+			r.RDMA = text
+			return nil
+		}).With("none", "`all`: the node's InfiniBand and RoCE devices, for as much locked memory as the node allows; `none`"),
+		hclfile.Later("licenses", "leave it out"),
+	},
+	Blocks: []hclfile.Nested{
+		{
+			Name: "gpu", Excludes: "gpus", Body: gpuSchema, Doc: "GPUs of a certain kind",
+			Enter: func(parent any, _ string) (any, string) {
+				r := parent.(*jobspec.Resources)
+				r.GPUs, r.GPU = max(r.GPUs, 1), &jobspec.GPU{}
+				return r, ""
+			},
+		},
+	},
+}
+
+var gpuSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("count", func(r *jobspec.Resources) *int { return &r.GPUs }).AtLeastOne().As("gpus").With("1", "whole GPUs, on one node"),
+		field("vendor", func(r *jobspec.Resources) *string { return &r.GPU.Vendor }).As("gpu.vendor").With("nvidia", "only `nvidia`"),
+		field("model", func(r *jobspec.Resources) *string { return &r.GPU.Model }).As("gpu.model").
+			With("any", "model, or any word of it, with `*` and `?`, as in `H100*`; small and capital letters are the same"),
+		field("min_memory", func(r *jobspec.Resources) *jobspec.Bytes { return &r.GPU.MinMemory }).As("gpu.min_memory").AtLeastOne().
+			With("any", "memory that each must have"),
+		hclfile.Later("min_compute", "name the model"),
+		hclfile.Later("driver", "write a constraint on a label that the operator sets, with operator = \"version\""),
+		hclfile.Later("nvlink", "name the model"),
+		hclfile.Later("share", "ask for whole GPUs"),
+		hclfile.Later("max_memory", "ask for whole GPUs"),
+		hclfile.Later("mig", "ask for whole GPUs"),
+		hclfile.Later("mps", "ask for whole GPUs"),
+		hclfile.Later("compute_mode", "ask for whole GPUs"),
+	},
+}
+
+var launchSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("type", func(l *jobspec.Launch) *string { return &l.Type }).
+			With("single", "`single`, `per_gpu` (a process per GPU), `slurm` (as srun) or `torchrun`"),
+		hclfile.Text("nproc", "int or \"gpu\"", setNproc).With("1", "processes on each worker; `\"gpu\"`: one per GPU"),
+		field("max_restarts", func(l *jobspec.Launch) *int { return &l.MaxRestarts }).With("0", "torchrun's own restarts"),
+		field("port", func(l *jobspec.Launch) *int { return &l.Port }).With("from the node's range", "MASTER_PORT, 1024 to 65535"),
+		field("rdzv", func(l *jobspec.Launch) *string { return &l.Rdzv }).With("static", "torchrun's rendezvous, `static` or `c10d`"),
+	},
+}
+
+func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
+	if text == "gpu" {
+		l.NprocGPU = true
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is neither a number of processes nor \"gpu\"", text)
+	}
+	l.Nproc = n
+	return nil
+}
+
+var mountSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("source", func(m *jobspec.Mount) *string { return &m.Source }).MayDefer().With("", "absolute path on the node that you can reach, below a shared path also when links are resolved"),
+		field("target", func(m *jobspec.Mount) *string { return &m.Target }).MayDefer().Must().With("", "absolute path in the container, not inside a shared path or another mount"),
+		field("type", func(m *jobspec.Mount) *string { return &m.Type }).With("bind", "`bind` or `tmpfs`"),
+		field("read_only", func(m *jobspec.Mount) *bool { return &m.ReadOnly }).With("false", "refuse writes"),
+		hclfile.Later("options", "only read_only is supported"),
+	},
+}
+
+var logSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("stdout", func(l *jobspec.Log) *string { return &l.Stdout }).
+			MayDefer().With("kept by the node", "path with %j (job), %x (name), %u (user), %n (worker), %N (host), %r (restarts), %t (task), %A and %a (array and element)"),
+		field("stderr", func(l *jobspec.Log) *string { return &l.Stderr }).MayDefer().With("with stdout", "the same for stderr; join must be false or left out"),
+		field("join", func(l *jobspec.Log) **bool { return &l.Join }).With("true without stderr", "write both to one place"),
+		field("mode", func(l *jobspec.Log) *string { return &l.Mode }).With("append", "`append` or `truncate`, at the start of an attempt"),
+		field("max_size", func(l *jobspec.Log) *jobspec.Bytes { return &l.MaxSize }).AtLeastOne().With("1GiB", "size at which the log is rotated"),
+		field("keep", func(l *jobspec.Log) **int { return &l.Keep }).With("3", "rotated logs that are kept"),
+	},
+}
+
+var progressSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("metric", func(p *jobspec.Progress) *string { return &p.Metric }).With("", "name of the metric to watch"),
+		field("goal", func(p *jobspec.Progress) *string { return &p.Goal }).With("", "`min` or `max`"),
+		field("total", func(p *jobspec.Progress) *int64 { return &p.Total }).AtLeastOne().With("", "number of steps in all"),
+		field("file", func(p *jobspec.Progress) *string { return &p.File }).MayDefer().
+			With("$ROTA_PROGRESS_FILE", "file that the program writes: lines of JSON with `step` and `metrics`"),
+		field("pattern", func(p *jobspec.Progress) *string { return &p.Pattern }).MayDefer().
+			With("", "regular expression in RE2's syntax that reads progress from the output instead: a group named `step`, and one for each metric, as in `step (?P<step>\\d+) loss (?P<loss>\\S+)`"),
+	},
+}
+
+var lifecycleSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("hook", func(l *jobspec.Lifecycle) *string { return &l.Hook }).Must().
+			With("", "`prestart` (must end well before the main tasks begin), `poststart` (once they have begun) or `poststop` (after they have ended)"),
+		field("sidecar", func(l *jobspec.Lifecycle) *bool { return &l.Sidecar }).
+			With("false", "run as long as the main tasks do; stopped after them, and its exit code counts for nothing"),
+	},
+}
+
+var secretSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("source", func(s *jobspec.Secret) *string { return &s.Source }).MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
+		field("env", func(s *jobspec.Secret) *string { return &s.Env }).With("", "variable that holds it; instead of `file`"),
+		field("file", func(s *jobspec.Secret) *string { return &s.File }).MayDefer().
+			With("/run/rota/secrets/NAME", "path in the container, readable by the task alone"),
+	},
+}
+
+var ulimitSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		limit("memlock", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Memlock }, "memory that may be locked, as RDMA needs"),
+		field("nofile", func(u *jobspec.Ulimits) *int64 { return &u.Nofile }).AtLeastOne().With("the node's", "open files"),
+		limit("stack", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Stack }, "stack of a thread"),
+		limit("core", func(u *jobspec.Ulimits) *jobspec.Bytes { return &u.Core }, "core file"),
+	},
+}
+
+// unlimited is how a limit is written that is none.
+const unlimited = "unlimited"
+
+func limit(name string, into func(*jobspec.Ulimits) *jobspec.Bytes, doc string) hclfile.Attr {
+	return hclfile.Text(name, "size or \"unlimited\"", func(u *jobspec.Ulimits, text string, _ hclfile.Source) error {
+		if text == unlimited {
+			*into(u) = -1
+			return nil
+		}
+		size, err := jobspec.ParseSize(text)
+		if err == nil && size == 0 {
+			return fmt.Errorf("%q is nothing; write more, or leave it out", text)
+		}
+		*into(u) = size
+		return err
+	}).As(name).With("the node's", doc)
+}

@@ -1,0 +1,5 @@
+job "a" {
+  time_limit = "2h"
+  deadline   = "now+1h"
+  task "t" { command = ["true"] }
+}

@@ -1,0 +1,4 @@
+job "a" {
+  array { indices = "0-nine" }
+  task "t" { command = ["run"] }
+}

@@ -1,0 +1,4 @@
+job "a" {
+  array { matrix = {} }
+  task "t" { command = ["run"] }
+}

@@ -1,0 +1,9 @@
+job "a" {
+  task "t" {
+    command = ["true"]
+    launch {
+      type  = "slurm"
+      nproc = "gpu"
+    }
+  }
+}

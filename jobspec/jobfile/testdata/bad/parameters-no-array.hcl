@@ -1,0 +1,5 @@
+job "a" {
+  task "t" {
+    command = ["run", array.index]
+  }
+}

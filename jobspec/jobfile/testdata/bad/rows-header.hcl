@@ -1,0 +1,4 @@
+job "a" {
+  array { file = "header.csv" }
+  task "t" { command = ["run"] }
+}

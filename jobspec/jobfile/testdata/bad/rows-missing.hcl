@@ -1,0 +1,4 @@
+job "a" {
+  array { file = "missing.csv" }
+  task "t" { command = ["run"] }
+}

@@ -1,0 +1,4 @@
+job "a" {
+  array { file = "none.csv" }
+  task "t" { command = ["run"] }
+}

@@ -1,0 +1,4 @@
+job "a" {
+  array { file = "quotes.csv" }
+  task "t" { command = ["run"] }
+}

@@ -1,0 +1,4 @@
+job "a" {
+  array { file = "ragged.csv" }
+  task "t" { command = ["run"] }
+}

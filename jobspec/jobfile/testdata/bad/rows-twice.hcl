@@ -1,0 +1,4 @@
+job "a" {
+  array { file = "twice.csv" }
+  task "t" { command = ["run"] }
+}

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo ${array.index} of $ROTA_ARRAY_COUNT

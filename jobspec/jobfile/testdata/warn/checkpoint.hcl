@@ -1,0 +1,4 @@
+job "a" {
+  checkpoint { interval = "10m" }
+  task "t" { command = ["true"] }
+}
