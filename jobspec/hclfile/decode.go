@@ -172,7 +172,7 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	where := join(path, known.path())
 	r.place(where, a.Expr)
 	r.now = current{name: a.Name, path: where, deferred: known.Deferred && r.scope != nil}
-	value, ok := r.attrValue(a.Expr)
+	value, ok := r.attrValue(a.Expr, known.nameRoot)
 	if r.now.secret {
 		r.secret.paths[where] = true
 	}
@@ -233,7 +233,7 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 func (r *reader) freeAttr(a *hclsyntax.Attribute, schema *Block, target any, path string) {
 	r.places[path] = a.Expr.Range()
 	r.now = current{name: a.Name, path: path, deferred: schema.Deferred && r.scope != nil}
-	value, ok := r.attrValue(a.Expr)
+	value, ok := r.attrValue(a.Expr, "")
 	if r.now.secret {
 		r.secret.paths[path] = true
 	}

@@ -131,8 +131,37 @@ func (r *reader) defers(body *hclsyntax.Body, schema *Block) bool {
 	return false
 }
 
+// nameOf is the name of an expression that is nothing but a reference beginning with root.
+func nameOf(expr hclsyntax.Expression, root string) (string, bool) {
+	if wrap, ok := expr.(*hclsyntax.TemplateWrapExpr); ok {
+		expr = wrap.Wrapped
+	}
+	x, ok := expr.(*hclsyntax.ScopeTraversalExpr)
+	if !ok || root == "" || x.Traversal.RootName() != root {
+		return "", false
+	}
+	name := root
+	for _, step := range x.Traversal[1:] {
+		switch s := step.(type) {
+		case hcl.TraverseAttr:
+			name += "." + s.Name
+		case hcl.TraverseIndex:
+			if s.Key.Type() != cty.String {
+				return "", false
+			}
+			name += "." + s.Key.AsString()
+		default:
+			return "", false
+		}
+	}
+	return name, true
+}
+
 // attrValue computes the value of an attribute, and notes whether anything sensitive went into it.
-func (r *reader) attrValue(expr hclsyntax.Expression) (cty.Value, bool) {
+func (r *reader) attrValue(expr hclsyntax.Expression, nameRoot string) (cty.Value, bool) {
+	if name, ok := nameOf(expr, nameRoot); ok {
+		return cty.StringVal(name), true
+	}
 	if !r.now.deferred {
 		value, ok := r.eval(expr)
 		return r.reveal(value), ok && r.finite(expr, value)

@@ -17,7 +17,7 @@ type FileReport struct {
 // EditorDiagnostic is a Diagnostic of the Language Server Protocol.
 type EditorDiagnostic struct {
 	Range    EditorRange `json:"range"`
-	Severity int         `json:"severity"` // 1: an error
+	Severity int         `json:"severity"` // 1: an error, 2: a warning
 	Code     string      `json:"code"`
 	Source   string      `json:"source"` // rota
 	Message  string      `json:"message"`
@@ -36,31 +36,42 @@ type EditorPosition struct {
 	Character int `json:"character"`
 }
 
-const severityError = 1
+// Severities of the protocol.
+const (
+	severityError   = 1
+	severityWarning = 2
+)
 
-// Report returns d for editors and programs. What concerns no place of a file, such as a value on the command line, is at its start.
+// Report returns d for editors and programs, as errors. What concerns no place of a file, such as a value on the command line, is at its
+// start.
 func (d Diagnostics) Report() Report {
 	report := Report{Files: []FileReport{}}
-	for _, one := range slices.Clone(d).inOrder() {
-		n := len(report.Files)
-		if n == 0 || report.Files[n-1].File != one.File {
-			report.Files = append(report.Files, FileReport{File: one.File})
-			n++
-		}
-		file := &report.Files[n-1]
-		file.Diagnostics = append(file.Diagnostics, one.forEditor())
-	}
+	report.add(d, severityError)
 	return report
 }
 
-func (d Diagnostic) forEditor() EditorDiagnostic {
+// Warn adds warnings to a report, behind what is in it of the same file.
+func (r *Report) Warn(d Diagnostics) { r.add(d, severityWarning) }
+
+func (r *Report) add(d Diagnostics, severity int) {
+	for _, one := range slices.Clone(d).inOrder() {
+		n := slices.IndexFunc(r.Files, func(f FileReport) bool { return f.File == one.File })
+		if n < 0 {
+			n = len(r.Files)
+			r.Files = append(r.Files, FileReport{File: one.File})
+		}
+		r.Files[n].Diagnostics = append(r.Files[n].Diagnostics, one.forEditor(severity))
+	}
+}
+
+func (d Diagnostic) forEditor(severity int) EditorDiagnostic {
 	message := d.Text
 	if d.Hint != "" {
 		message += "; " + d.Hint
 	}
 	return EditorDiagnostic{
 		Range:    EditorRange{Start: editorPosition(d.Start, d.start), End: editorPosition(d.End, d.end)},
-		Severity: severityError, Code: d.Code, Source: "rota", Message: message, Hint: d.Hint,
+		Severity: severity, Code: d.Code, Source: "rota", Message: message, Hint: d.Hint,
 	}
 }
 

@@ -120,6 +120,23 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestNames writes a name as text and as a reference.
+func TestNames(t *testing.T) {
+	for text, want := range map[string]string{
+		`"node.gpu.model"`: "node.gpu.model", `"${node.gpu.model}"`: "node.gpu.model", "node.gpu.model": "node.gpu.model", "node.name": "node.name",
+		`node.label["a.b/c"]`: "node.label.a.b/c", `"node.${"cores"}"`: "node.cores",
+	} {
+		if w, _, diags := load("f.hcl", []byte("job \"a\" { where = "+text+" }\n"), options()); diags.HasErrors() || w.Where != want {
+			t.Errorf("%s: got %q (%v), want %q", text, w.Where, diags, want)
+		}
+	}
+	for _, text := range []string{"node.gpu[0]", "nodes.gpu", `"x${node.name}"`, "node.gpu.*.x", `upper(node.name)`} {
+		if w, _, diags := load("f.hcl", []byte("job \"a\" { where = "+text+" }\n"), options()); !diags.HasErrors() {
+			t.Errorf("%s is accepted as %q", text, w.Where)
+		}
+	}
+}
+
 // TestOldSchema wants a schema without attributes for references to refuse each by its name.
 func TestOldSchema(t *testing.T) {
 	for _, name := range append(template.Names(), "array.lr") {
@@ -225,6 +242,10 @@ func TestReport(t *testing.T) {
 	report := made.Report()
 	if len(report.Files) != 2 || report.Files[0].File != "a" || report.Files[1].Diagnostics[0].Range.Start != (hclfile.EditorPosition{Line: 1, Character: 2}) {
 		t.Errorf("got %+v", report)
+	}
+	report.Warn(hclfile.Diagnostics{{Code: "JS-3", File: "a", Text: "w"}})
+	if warned := report.Files[0].Diagnostics; len(warned) != 2 || warned[0].Severity != 1 || warned[1].Severity != 2 {
+		t.Errorf("with a warning: %+v", report)
 	}
 	if made[0].File != "b" {
 		t.Error("the report changed the order of what it was made from")

@@ -29,6 +29,7 @@ type workload struct {
 	Lists  map[string][]string `json:"lists,omitempty"`
 	Axes   []axis              `json:"axes,omitempty"`
 	Path   string              `json:"path,omitempty"`
+	Where  string              `json:"where,omitempty"`
 	Meta   map[string]string   `json:"meta,omitempty"`
 	Tasks  []work              `json:"tasks,omitempty"`
 }
@@ -77,6 +78,7 @@ var workloadSchema = &hclfile.Block{
 		hclfile.Field("lists", func(w *workload) *map[string][]string { return &w.Lists }),
 		hclfile.Any("axes", "map(list)", setAxes),
 		hclfile.Field("path", func(w *workload) *string { return &w.Path }).MayDefer(),
+		hclfile.Field("where", func(w *workload) *string { return &w.Where }).OrName("node"),
 		hclfile.Later("nodes", "leave it out"),
 	},
 	Blocks: []hclfile.Nested{

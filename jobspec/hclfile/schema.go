@@ -26,7 +26,8 @@ type Attr struct {
 	// are stored as package template has them, and the block around that has [Nested.Template] is told. Without such a block around it
 	// the attribute takes no references.
 	Deferred bool
-	keyword  bool // the text of a file in JSON is an expression, not a template
+	nameRoot string // a reference that begins with it stands for its own name
+	keyword  bool   // the text of a file in JSON is an expression, not a template
 	into     func(target any) any
 	set      func(target any, text string, from Source) error
 	setValue func(target any, value Value, from Source) error
@@ -115,6 +116,13 @@ func (a Attr) Must() Attr {
 // MayDefer returns a such that its texts may hold references that only have a value once the job runs.
 func (a Attr) MayDefer() Attr {
 	a.Deferred = true
+	return a
+}
+
+// OrName returns a such that its text may be written as a reference that begins with root and stands for its own name:
+// "${node.gpu.model}" or node.gpu.model for "node.gpu.model".
+func (a Attr) OrName(root string) Attr {
+	a.nameRoot = root
 	return a
 }
 
