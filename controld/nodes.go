@@ -2,7 +2,6 @@ package controld
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"reflect"
 	"slices"
@@ -156,27 +155,6 @@ func (x *exchange) awaitNode(name string) error {
 // leaseGrace is how long, in milliseconds, a container may take to stop once its lease has ended. It leaves half of the margin, after which
 // another attempt may start.
 func leaseGrace(c *cluster.Config) int64 { return max(1, min(10_000, c.MarginMS/2)) }
-
-// allocOf is one worker as its node needs to know it.
-func allocOf(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
-	j := w.Job
-	a := j.Live()
-	out := api.Alloc{
-		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.Request, Released: a.Released, Stop: a.Stop,
-		Limit: j.Limit, Owner: j.Owner, Spec: j.Spec, Account: j.Account, Queue: j.Queue, Class: j.Class, Nodes: make([]string, len(a.Workers)),
-		MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall, Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()),
-	}
-	for i := range a.Workers {
-		out.Nodes[i] = a.Workers[i].Node
-	}
-	if first, _ := v.Node(out.Nodes[0]); first != nil {
-		out.MasterAddr = first.Addr
-		if host, _, err := net.SplitHostPort(first.Addr); err == nil {
-			out.MasterAddr = host
-		}
-	}
-	return out
-}
 
 // maxReports bounds one batch of a node.
 const maxReports = 20_000

@@ -117,9 +117,9 @@ func elapsed(j *cluster.Job, now cluster.UnixMS) jobspec.Seconds {
 func gpuSeconds(j *cluster.Job, now cluster.UnixMS) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {
-		for _, w := range a.Workers {
-			if !w.State.Final() {
-				ms += max(0, int64(now-a.Assigned.Wall)) * j.Request.Active.GPUs / milli
+		for i := range a.Workers {
+			if !a.Workers[i].State.Final() {
+				ms += max(0, int64(now-a.Assigned.Wall)) * (j.Charged(a, i).GPUs / milli)
 			}
 		}
 	}

@@ -199,23 +199,17 @@ func possible(v *cluster.View, j *jobspec.Job, known map[cluster.Shape]bool) *ap
 	if p := reachable(v, j.Workdir); p != nil {
 		return p
 	}
-	s := shapeOf(j)
-	if known[s] {
-		return nil
+	for _, s := range cluster.ShapesOf(j) {
+		if known[s] {
+			continue
+		}
+		if ok, why := v.Nearest(s); !ok {
+			return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeImpossible,
+				Detail: "this job could never start: " + why.Sentence(), Hint: "`rota nodes` shows what the nodes have"}
+		}
+		known[s] = true
 	}
-	ok, why := v.Nearest(s)
-	if !ok {
-		return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeImpossible,
-			Detail: "this job could never start: " + why.Sentence(), Hint: "`rota nodes` shows what the nodes have"}
-	}
-	known[s] = true
 	return nil
-}
-
-func shapeOf(j *jobspec.Job) cluster.Shape {
-	g := &j.Groups[0]
-	draft := &cluster.Job{Spec: j, Workers: max(1, g.Count), Request: cluster.RequestOf(g.Tasks[0].Resources)}
-	return cluster.ShapeOf(draft)
 }
 
 // reachable refuses a working directory that is on no node: it has to lie below a path that the nodes share.
