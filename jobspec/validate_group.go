@@ -12,7 +12,7 @@ func (c *checker) groups(j *Job) {
 	}
 	taken := map[string]bool{}
 	for i := range j.Groups {
-		g, where := &j.Groups[i], at("groups", i)
+		g, where := &j.Groups[i], c.at("groups", i)
 		c.unique(where+".name", "group", g.name(), taken)
 		c.group(where, g, j)
 	}
@@ -41,7 +41,7 @@ func (c *checker) several(j *Job) {
 	}
 	workers := 0
 	for i := range j.Groups {
-		g, where := &j.Groups[i], at("groups", i)
+		g, where := &j.Groups[i], c.at("groups", i)
 		workers += max(g.Count, 1)
 		if len(g.DependsOn) > 0 {
 			c.add(CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
@@ -101,7 +101,7 @@ func (c *checker) tasks(where string, g *Group, j *Job) {
 	}
 	taken := map[string]bool{}
 	for i := range g.Tasks {
-		here := at(where, i)
+		here := c.at(where, i)
 		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
 		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
 		c.references(here, &g.Tasks[i], j.Array)

@@ -53,8 +53,8 @@ func (c *checker) program(where string, t *Task) {
 	}
 	c.atMost(where+".command", len(t.Command), MaxArguments, "words")
 	for i, word := range t.Command {
-		c.atMost(at(where+".command", i), len(word), MaxCommandBytes, "bytes")
-		c.text(at(where+".command", i), word)
+		c.atMost(c.at(where+".command", i), len(word), MaxCommandBytes, "bytes")
+		c.text(c.at(where+".command", i), word)
 	}
 	c.atMost(where+".script", len(t.Script), MaxScriptBytes, "bytes")
 	c.text(where+".script", t.Script)

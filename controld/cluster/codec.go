@@ -24,23 +24,23 @@ func Encode(e Entry) ([]byte, error) {
 	if !known(e.Command) {
 		return nil, fmt.Errorf("encode entry: %w", &UnknownKindError{Kind: kindOf(e.Command)})
 	}
-	body, err := encodeBody(e.Command)
+	b, err := appendBody(begin(e.Command.Kind(), e.Stamp, sizeOf(e.Command)), e.Command)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", e.Command.Kind(), err)
 	}
-	return seal(envelope{Kind: e.Command.Kind(), At: e.At, Wall: e.Wall, Body: body}), nil
+	return append(b, '}'), nil
 }
 
-// encodeBody writes a command as json.Marshal does. Submissions come by the ten thousand each second, so they go the quick way.
-func encodeBody(c Command) ([]byte, error) {
-	const room = 1024 // what a job takes, about
+// appendBody writes a command as json.Marshal does. Submissions come by the ten thousand each second, so they go the quick way.
+func appendBody(b []byte, c Command) ([]byte, error) {
 	switch c := c.(type) {
 	case SubmitJobs:
-		return submissions.Append(make([]byte, 0, room), &c)
+		return submissions.Append(b, &c)
 	case SubmitJobs2:
-		return submissions2.Append(make([]byte, 0, room), &c)
+		return submissions2.Append(b, &c)
 	}
-	return json.Marshal(c)
+	body, err := json.Marshal(c)
+	return append(b, body...), err
 }
 
 var (
@@ -48,13 +48,24 @@ var (
 	submissions2 = wire.For[SubmitJobs2]()
 )
 
-// seal writes an envelope as json.Marshal would, but without reading the body again: it is most of the entry.
-func seal(e envelope) []byte {
-	b := make([]byte, 0, len(e.Body)+len(e.Kind)+96)
-	b = append(append(b, openKind...), e.Kind...)
-	b = strconv.AppendInt(append(b, openAt...), int64(e.At), 10)
-	b = strconv.AppendInt(append(b, openWall...), int64(e.Wall), 10)
-	return append(append(append(b, openBody...), e.Body...), '}')
+// sizeOf guesses how long the text of a command will be.
+func sizeOf(c Command) int {
+	const job, others = 640, 384
+	switch c := c.(type) {
+	case SubmitJobs:
+		return others + job*len(c.Jobs)
+	case SubmitJobs2:
+		return others + job*len(c.Jobs)
+	}
+	return others
+}
+
+// begin starts an envelope as json.Marshal would write it, up to its body. The body is most of the entry, so it is written in place.
+func begin(kind Kind, at Stamp, size int) []byte {
+	b := append(append(make([]byte, 0, size), openKind...), kind...)
+	b = strconv.AppendInt(append(b, openAt...), int64(at.At), 10)
+	b = strconv.AppendInt(append(b, openWall...), int64(at.Wall), 10)
+	return append(b, openBody...)
 }
 
 // The parts of an envelope between its values.
@@ -65,7 +76,7 @@ const (
 	openBody = `,"body":`
 )
 
-// unseal is the reverse of seal. It reports false for an envelope written in another way, which json can read all the same. What it calls
+// unseal takes an envelope apart. It reports false for an envelope written in another way, which json can read all the same. What it calls
 // the body is checked by whoever decodes it.
 func unseal(data []byte) (e envelope, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(openKind))

@@ -31,7 +31,7 @@ func TestSubmissionsGoTheQuickWay(t *testing.T) {
 		}
 		quicker := SubmitJobs2{SubmitJobs: quick, Facts: []Fact{{ID: 1, Missing: true}}}
 		for _, c := range []Command{quick, quicker} {
-			text, err := encodeBody(c)
+			text, err := appendBody(nil, c)
 			want, err2 := json.Marshal(c)
 			if err != nil || err2 != nil || !bytes.Equal(text, want) {
 				t.Fatalf("wrote\n%s (%v), want\n%s (%v)", text, err, want, err2)
