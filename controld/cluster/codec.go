@@ -38,6 +38,10 @@ func appendBody(b []byte, c Command) ([]byte, error) {
 		return submissions.Append(b, &c)
 	case SubmitJobs2:
 		return submissions2.Append(b, &c)
+	case CommitPlan:
+		if c.newIn2() { // nobody could decode it
+			return nil, errPlanField
+		}
 	}
 	body, err := json.Marshal(c)
 	return append(b, body...), err
@@ -120,8 +124,9 @@ var decoders = map[Kind]func([]byte) (Command, error){
 	KindControlJobs:  decodeAs[ControlJobs],
 	KindRegisterNode: decodeAs[RegisterNode],
 	KindSetNodeState: decodeAs[SetNodeState],
-	KindCommitPlan:   decodeAs[CommitPlan],
-	KindNodeReport:   decodeAs[NodeReport],
+	KindCommitPlan:   decodePlan1,
+	KindNodeReport:   decodeReport1,
+	KindNodeReport2:  decodeAs[NodeReport2],
 	KindTrimHistory:  decodeAs[TrimHistory],
 	KindSetConfig:    decodeAs[SetConfig],
 	KindUpdateJobs:   decodeAs[UpdateJobs],

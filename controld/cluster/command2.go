@@ -1,5 +1,10 @@
 package cluster
 
+import (
+	"errors"
+	"slices"
+)
+
 // SubmitJobs2 is SubmitJobs for everything that a job file can say: arrays, several groups, dependencies. Its result is []JobID, for a
 // record the record's id: those of its members follow it.
 type SubmitJobs2 struct {
@@ -51,3 +56,25 @@ func (c CommitPlan) Command(version int) Command {
 func (SubmitJobs2) Kind() Kind  { return KindSubmitJobs2 }
 func (ControlJobs2) Kind() Kind { return KindControlJobs2 }
 func (CommitPlan2) Kind() Kind  { return KindCommitPlan2 }
+
+var errPlanField = errors.New("commit-plan/1 has no member, port, give_up or settle")
+
+// newIn2 reports whether a plan says what only commit-plan/2 can.
+func (c CommitPlan) newIn2() bool {
+	return slices.ContainsFunc(c.Actions, func(a Action) bool {
+		return a.GiveUp != nil || a.Settle || a.Start != nil &&
+			(a.Start.Member != 0 || slices.ContainsFunc(a.Start.Places, func(p Place) bool { return p.Port != 0 }))
+	})
+}
+
+// decodePlan1 decodes a plan of version 1, and is as strict about fields that came later as programs of that version are.
+func decodePlan1(body []byte) (Command, error) {
+	var c CommitPlan
+	if err := decodeStrict(body, &c); err != nil {
+		return nil, err
+	}
+	if c.newIn2() {
+		return nil, errPlanField
+	}
+	return c, nil
+}

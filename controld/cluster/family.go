@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -18,6 +19,7 @@ type changes struct {
 
 	live, completed, failed, cancelled int
 	code, signal                       int // the highest of the members that have ended
+	fate                               JobState
 }
 
 // family returns the changes to a record that the present command has collected. That there are any makes the record be settled.
@@ -68,6 +70,7 @@ func (s *State) fold(id JobID) {
 	f.Live += c.live
 	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
 	next.ExitCode, next.Signal = max(j.ExitCode, c.code), max(j.Signal, c.signal)
+	f.Fate = cmp.Or(f.Fate, c.fate)
 	if c.began && next.State == Pending {
 		next.State = Running
 		if next.Hold == NotHeld {
@@ -153,8 +156,8 @@ func (s *State) settleRecord(id JobID) {
 	}
 }
 
-// recordEnd says how a record ends, all of whose members have: as was decided for the whole, or failed if one did. What its owner took
-// out singly does not count against the rest.
+// recordEnd says how a record ends, all of whose members have: as was decided for the whole, or failed if one did. Elements that were taken
+// out of an array singly do not count against the rest.
 func recordEnd(j *Job) (JobState, Reason) {
 	f := j.Family
 	switch {
@@ -212,6 +215,9 @@ func (s *State) memberEnded(j *Job) {
 		c.completed++
 	case Cancelled:
 		c.cancelled++
+		if j.Spec.Array == nil && j.Reason.Code != ReasonNeverMet {
+			c.fate = Cancelled // a group that somebody took out is missing, unlike one that was not needed
+		}
 	default:
 		c.failed++
 	}

@@ -85,7 +85,26 @@ func (s *State) update(id JobID, c *UpdateJobs) error {
 		s.touch(a) // its nodes are told the new limit
 	}
 	s.emitJob(EventUpdated, &next, "")
+	if next.Family != nil {
+		return s.updateMembers(&next, *c)
+	}
 	return nil
+}
+
+// updateMembers changes the members of a record that have been made and wait; it returns the first refusal. What is yet to be made follows
+// the record.
+func (s *State) updateMembers(record *Job, c UpdateJobs) error {
+	var refused error
+	c.Name = nil // has been seen to
+	for m := range s.v.madeMembers(record) {
+		if m.State != Pending {
+			continue
+		}
+		if err := s.update(m.ID, &c); err != nil && refused == nil {
+			refused = err
+		}
+	}
+	return refused
 }
 
 // newLimit changes a job's time limit as far as its queue allows. An operator is not bound by that.
