@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 )
@@ -112,7 +111,7 @@ func (r *resolver) checkElements(j *Job, n *Need) error {
 }
 
 // noteEnded notes which elements had ended before an array that follows them was submitted.
-func (r *resolver) noteEnded(j *Job, n *Need) {
+func (r *resolver) noteEnded(n *Need) {
 	for _, id := range n.Jobs {
 		target := r.s.v.Job(id)
 		if target == nil {
@@ -130,5 +129,4 @@ func (r *resolver) noteEnded(j *Job, n *Need) {
 		r.s.noteElements(id, ill.With(nil), false)
 		r.s.noteElements(id, well.With(nil), true)
 	}
-	heap.Push(&r.s.due, j.ID)
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
@@ -232,12 +233,13 @@ func (r *resolver) settleNew(j *Job) {
 	if len(j.Needs) == 0 {
 		return
 	}
+	heap.Push(&r.s.due, j.ID) // those of this submission that it waits for may have ended before it was stored
 	next := *j
 	next.Needs = nil
 	for i := range j.Needs {
 		n := j.Needs[i]
 		if n.Type == needCorr {
-			r.noteEnded(j, &n)
+			r.noteEnded(&n)
 			next.Needs = append(next.Needs, n)
 			continue
 		}
