@@ -127,7 +127,8 @@ func (r *reader) checkNamed(root string, t hcl.Traversal, names *scope) bool {
 		r.add(t.SourceRange(), CodeReference, "write "+root+".NAME; for a literal ${"+root+"} write $${"+root+"}", "%s needs a name behind it", root)
 		return false
 	}
-	value, ok := cty.DynamicVal, false
+	var value cty.Value
+	var ok bool
 	if root == "var" {
 		value, ok = r.variableNamed(attr.Name, t)
 		names.vars[attr.Name] = value

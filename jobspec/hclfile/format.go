@@ -24,21 +24,31 @@ func Format(name string, src []byte) ([]byte, error) {
 		return nil, r.diags.inOrder()
 	}
 	src = r.sources[name] // without a byte order mark
-	text := hclwrite.Format(src)
+	text := endOfText(hclwrite.Format(src))
 	for range maxFormat {
-		again := hclwrite.Format(text)
+		again := endOfText(hclwrite.Format(text))
 		if bytes.Equal(again, text) {
 			break
 		}
 		text = again
 	}
-	if len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")) {
-		text = append(text, '\n')
-	}
 	if !sameWords(src, text) {
 		return nil, ErrFormat
 	}
 	return text, nil
+}
+
+// endOfText ends a file with one line end and no blank lines.
+func endOfText(text []byte) []byte {
+	for {
+		last := bytes.LastIndexByte(text, '\n') + 1
+		if len(bytes.TrimSpace(text[last:])) > 0 {
+			return append(text, '\n')
+		}
+		if text = text[:max(0, last-1)]; len(text) == 0 {
+			return text
+		}
+	}
 }
 
 // maxFormat bounds how often the formatter is run until it changes nothing more.
@@ -51,7 +61,11 @@ func sameWords(a, b []byte) bool {
 		return false
 	}
 	for i := range x {
-		if x[i].Type != y[i].Type || !bytes.Equal(x[i].Bytes, y[i].Bytes) {
+		a, b := x[i].Bytes, y[i].Bytes
+		if x[i].Type == hclsyntax.TokenComment {
+			a, b = bytes.TrimRight(a, "\r\n"), bytes.TrimRight(b, "\r\n") // the last line may lack its end
+		}
+		if x[i].Type != y[i].Type || !bytes.Equal(a, b) {
 			return false
 		}
 	}

@@ -20,13 +20,16 @@ func (w *writer) pick(list ...string) string { return list[w.random.IntN(len(lis
 
 // text is what a string template says, without its quotation marks.
 func (w *writer) text() string {
-	var b strings.Builder
+	text := ""
 	for range w.random.IntN(6) {
-		b.WriteString(w.pick("a", " ", "é", "😀", "\n", "\t", "\"", "\\", "$", "%", "{", "}", "$${", "%%{", "${local.x}", "${HOME}", "${var.n + 1}",
-			"${max(1, 2)}", "%{if var.n > 1}y%{else}n%{endif}", "$${array.index}", "#", "//", "<<EOT"))
+		piece := w.pick("a", " ", "é", "😀", "\n", "\t", "\"", "\\", "$", "%", "{", "}", "$${", "%%{", "${local.x}", "${HOME}", "${var.n + 1}",
+			"${max(1, 2)}", "%{if var.n > 1}y%{else}n%{endif}", "$${array.index}", "#", "//", "<<EOT")
+		if strings.HasSuffix(text, "$") || strings.HasSuffix(text, "%") {
+			text += "-" // or both would make another word
+		}
+		text += piece
 	}
-	// A sign that the next piece would make another word of.
-	return strings.NewReplacer("$$$", "$", "%%%", "%", "$${", "$${", "$%{", "%{").Replace(b.String())
+	return text
 }
 
 func (w *writer) scalar() twin {
@@ -138,7 +141,7 @@ func TestTwins(t *testing.T) {
 	t.Logf("seed %d", seed)
 	w := &writer{rand.New(rand.NewPCG(seed, 1))}
 	good := 0
-	for range 1000 {
+	for range 500 {
 		file := w.file()
 		a, _, diagsA := load("f.hcl", []byte(file.hcl), options())
 		b, _, diagsB := load("f.json", []byte(file.json), options())
@@ -161,7 +164,7 @@ func TestTwins(t *testing.T) {
 			t.Fatalf("formatted it says\n%s\nnot\n%s\n%s", formatted, said, file.hcl)
 		}
 	}
-	if good < 500 {
+	if good < 250 {
 		t.Errorf("only %d of the files were good", good)
 	}
 }
