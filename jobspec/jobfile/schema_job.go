@@ -44,7 +44,7 @@ var stopSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("metric", func(s *jobspec.ArrayStop) *string { return &s.Metric }).Must().With("", "metric that the elements report as progress"),
 		field("goal", func(s *jobspec.ArrayStop) *string { return &s.Goal }).With("progress's, else min", "`min` or `max`: what is better"),
-		field("at_step", func(s *jobspec.ArrayStop) *int64 { return &s.AtStep }).AtLeastOne().Must().OrName("node").
+		field("at_step", func(s *jobspec.ArrayStop) *int64 { return &s.AtStep }).AtLeastOne().Must().
 			With("", "step at which the elements are compared, once all have reported it"),
 		field("keep", func(s *jobspec.ArrayStop) *string { return &s.Keep }).Must().With("", "`top 25%` or `top 4`: how many go on"),
 	},
@@ -100,7 +100,7 @@ var enterDependency = addTo("dependencies", func(j *jobspec.Job) *[]jobspec.Depe
 
 var dependencySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("type", func(d *jobspec.Dependency) *string { return &d.Type }).Must().OrName("node").
+		field("type", func(d *jobspec.Dependency) *string { return &d.Type }).Must().
 			With("", "`afterok` (they succeeded), `afternotok` (they failed), `afterany` (they ended), `after` (they started), "+
 				"`aftercorr` (element by element, between arrays) or `singleton` (your jobs of the same name ended)"),
 		field("jobs", func(d *jobspec.Dependency) *[]string { return &d.Jobs }).
@@ -116,7 +116,7 @@ var enterLogPolicy = addTo("log_policies", func(j *jobspec.Job) *[]jobspec.LogPo
 var logPolicySchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("pattern", func(p *jobspec.LogPolicy) *string { return &p.Pattern }).Must().With("", "regular expression in RE2's syntax that finds the line"),
-		field("action", func(p *jobspec.LogPolicy) *string { return &p.Action }).Must().OrName("node").
+		field("action", func(p *jobspec.LogPolicy) *string { return &p.Action }).Must().
 			With("", "`exclude_node` (restart elsewhere), `restart`, `fail` (do not restart), or `event` (only tell)"),
 		field("stream", func(p *jobspec.LogPolicy) *string { return &p.Stream }).With("both", "`both`, `stdout` or `stderr`"),
 	},
@@ -140,7 +140,7 @@ var constraintSchema = &hclfile.Block{Attrs: conditionAttrs(func(c *jobspec.Cons
 
 var affinitySchema = &hclfile.Block{
 	Attrs: append(conditionAttrs(func(a *jobspec.Affinity) *jobspec.Constraint { return &a.Constraint }),
-		field("weight", func(a *jobspec.Affinity) *int { return &a.Weight }).Must().OrName("node").
+		field("weight", func(a *jobspec.Affinity) *int { return &a.Weight }).Must().
 			With("", "1 to 100: how much such nodes are preferred; -1 to -100: how much they are avoided")),
 }
 
