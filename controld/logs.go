@@ -7,12 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // logRequest is which part of a job's output is wanted.
@@ -20,6 +22,7 @@ type logRequest struct {
 	id      cluster.JobID
 	attempt int // 0: the last
 	worker  int
+	task    string // "": the one that leads
 	stream  string
 	tail    int64
 	follow  bool
@@ -72,8 +75,8 @@ func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
 	if q.stream != "stdout" && q.stream != "stderr" {
 		return q, invalid("parameter stream=%q: write stdout or stderr", q.stream)
 	}
-	if task := x.query.Get("task"); task != "" && task != j.Spec.Groups[0].Tasks[0].Name {
-		return q, notFound("job %d has no task %q: its task is %q", j.ID, task, j.Spec.Groups[0].Tasks[0].Name)
+	if q.task = x.query.Get("task"); q.task != "" && !slices.Contains(taskNames(j.Spec), q.task) {
+		return q, notFound("job %d has no task %q; it has %s", j.ID, q.task, strings.Join(taskNames(j.Spec), ", "))
 	}
 	attempt, err1 := x.number("attempt", 0)
 	worker, err2 := x.number("worker", 0)
@@ -87,6 +90,19 @@ func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
 	}
 	q.attempt, q.worker, q.tail, q.follow = int(attempt), int(worker), tail, follow
 	return q, nil
+}
+
+// taskNames lists the tasks of a job's groups, each name once.
+func taskNames(spec *jobspec.Job) []string {
+	var names []string
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			if !slices.Contains(names, t.Name) {
+				names = append(names, t.Name)
+			}
+		}
+	}
+	return names
 }
 
 // firstAttempt returns the attempt to begin with. A job that has not started is waited for when following; nil says that it ended
@@ -173,6 +189,9 @@ func (x *exchange) askNode(ctx context.Context, n *cluster.Node, attempt int, q 
 	v := url.Values{"stream": {q.stream}, "follow": {strconv.FormatBool(q.follow)}}
 	if q.tail > 0 {
 		v.Set("tail", strconv.FormatInt(q.tail, 10))
+	}
+	if q.task != "" {
+		v.Set("task", q.task)
 	}
 	u := fmt.Sprintf("http://%s/v1/logs/%d.%d.%d?%s", n.Addr, q.id, attempt, q.worker, v.Encode())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u, nil)

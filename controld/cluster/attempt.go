@@ -45,6 +45,10 @@ func (s *State) nodeReport(c NodeReport) error {
 		}
 	}
 	for i := range c.Workers {
+		if c.Workers[i].Policy != "" {
+			s.found(c.Node, &c.Workers[i])
+			continue
+		}
 		s.workerReport(c.Node, &c.Workers[i])
 	}
 	return nil
@@ -66,6 +70,7 @@ func (s *State) workerReport(node string, r *WorkerReport) {
 	}
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
+		w.LaunchFinal = r.Final
 		s.vacate(next, a, w)
 	}
 	s.advance(next, a)

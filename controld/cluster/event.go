@@ -13,7 +13,8 @@ const (
 	EventCreated    EventType = "created" // every container exists; commands may start
 	EventStarted    EventType = "started"
 	EventStopping   EventType = "stopping"
-	EventEnded      EventType = "ended" // an attempt
+	EventPolicy     EventType = "log-policy" // one has found its pattern in the output; the attempt says which
+	EventEnded      EventType = "ended"      // an attempt
 	EventRequeued   EventType = "requeued"
 	EventFinished   EventType = "finished"
 	EventReserved   EventType = "reserved"

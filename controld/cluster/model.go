@@ -139,7 +139,9 @@ type Worker struct {
 	OOM      bool        `json:"oom,omitempty"`
 	Lease    bool        `json:"lease,omitempty"`   // stopped by its shim because the lease ran out
 	Message  string      `json:"message,omitempty"` // why it could not be launched
-	Whole    Vector      `json:"whole,omitzero"`    // all that its node had when it was assigned, if it has the node for itself
+
+	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
+	Whole       Vector `json:"whole,omitzero"`         // all that its node had when it was assigned, if it has the node for itself
 }
 
 // Stop is a stop in progress. A stronger one may replace its cause; the clock is never restarted (invariant A1).
@@ -154,17 +156,18 @@ type Stop struct {
 
 // Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
 type Attempt struct {
-	N          int      `json:"n"`
-	Assigned   Stamp    `json:"assigned"`
-	Started    Stamp    `json:"started"` // zero until every worker runs
-	Ended      Stamp    `json:"ended"`
-	Workers    []Worker `json:"workers"`
-	MasterPort int      `json:"master_port,omitempty"` // on the first worker's node
-	Released   bool     `json:"released,omitempty"`    // every worker is created: commands may start
-	Stop       *Stop    `json:"stop,omitempty"`
-	Cause      Cause    `json:"cause,omitempty"`
-	ExitCode   int      `json:"exit_code,omitempty"`
-	Signal     int      `json:"signal,omitempty"`
+	N          int       `json:"n"`
+	Assigned   Stamp     `json:"assigned"`
+	Started    Stamp     `json:"started"` // zero until every worker runs
+	Ended      Stamp     `json:"ended"`
+	Workers    []Worker  `json:"workers"`
+	MasterPort int       `json:"master_port,omitempty"` // on the first worker's node
+	Released   bool      `json:"released,omitempty"`    // every worker is created: commands may start
+	Stop       *Stop     `json:"stop,omitempty"`
+	Findings   []Finding `json:"findings,omitempty"` // of log policies, in order
+	Cause      Cause     `json:"cause,omitempty"`
+	ExitCode   int       `json:"exit_code,omitempty"`
+	Signal     int       `json:"signal,omitempty"`
 }
 
 // Counters count what happened to a job, each with its own limit.

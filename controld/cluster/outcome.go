@@ -15,6 +15,8 @@ type outcome struct {
 	checkpoint bool   // it asked to be requeued, unasked
 	message    string // from the worker that failed to start or was lost
 	nodes      []string
+	policy     string // the action of the log policy that decided it
+	final      bool   // of a failure to launch: trying again cannot help
 }
 
 // judge says how an attempt, all of whose workers are final, ended.
@@ -26,6 +28,7 @@ func judge(j *Job, a *Attempt) outcome {
 	}
 	clean := succeeded(j, a)
 	switch {
+	case o.condemn(j, a):
 	case stop == CauseCancelled, stop == CauseRequeue, stop == CauseTimeout: // however politely it went
 		o.cause = stop
 	case clean:
@@ -86,6 +89,7 @@ func culprit(j *Job, a *Attempt, o *outcome) Cause {
 		switch {
 		case w.trouble() == CauseLaunch:
 			cause = CauseLaunch
+			o.final = o.final || w.LaunchFinal
 		case w.OOM && cause != CauseLaunch:
 			cause = CauseOOM
 		}
@@ -177,7 +181,7 @@ const (
 func (s *State) settleLaunch(j *Job, o outcome) {
 	j.Counters.LaunchFailures++
 	n := j.Counters.LaunchFailures
-	if n >= s.v.config.Policy.MaxLaunchFails {
+	if n >= s.v.config.Policy.MaxLaunchFails || o.final {
 		s.finish(j, BootFailed, Reason{Code: ReasonLaunchFailure, Text: o.message})
 		return
 	}
@@ -193,7 +197,7 @@ func (s *State) settleFailure(j *Job, o outcome) {
 		state, code = OutOfMemory, ReasonOOM
 	}
 	j.Counters.UserFailures++
-	r := j.restart()
+	r := restartOf(j, o)
 	if r == nil || !retries(r, o) {
 		s.finish(j, state, Reason{Code: code, Text: o.message})
 		return

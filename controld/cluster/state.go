@@ -104,6 +104,8 @@ func (s *State) carryOut(command Command) (any, error) {
 		return s.commitPlan(c), nil
 	case NodeReport:
 		return nil, s.nodeReport(c)
+	case NodeReport2:
+		return nil, s.nodeReport(c.NodeReport)
 	case SubmitJobs2:
 		return s.submitJobs2(c)
 	case ControlJobs2:
@@ -123,7 +125,7 @@ func (s *State) carryOut(command Command) (any, error) {
 func known(c Command) bool {
 	switch c.(type) {
 	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig,
-		SubmitJobs2, ControlJobs2, CommitPlan2, UpdateJobs:
+		SubmitJobs2, ControlJobs2, CommitPlan2, NodeReport2, UpdateJobs:
 		return true
 	}
 	return false

@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// watched starts a job with log policies on a node of three.
+func watched(t *testing.T, edit ...func(*jobspec.Job)) (*world, JobID) {
+	w := newWorld(t)
+	for _, n := range []string{"n1", "n2", "n3"} {
+		w.node(n, 8)
+	}
+	spec := testSpec(1, 1)
+	spec.LogPolicies = []jobspec.LogPolicy{
+		{Name: "ecc", Pattern: "ECC", Action: "exclude_node"}, {Name: "oom", Pattern: "CUDA", Action: "fail"},
+		{Name: "nccl", Pattern: "NCCL", Action: "restart"}, {Name: "note", Pattern: "epoch", Action: "event"},
+	}
+	for _, e := range edit {
+		e(spec)
+	}
+	id := w.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}).([]JobID)[0]
+	w.ok(w.start(id, "n1"))
+	w.run(id)
+	return w, id
+}
+
+// finds reports a finding from the node of the job's only worker.
+func (w *world) finds(id JobID, policy, line string) {
+	w.t.Helper()
+	a := w.job(id).Attempts[len(w.job(id).Attempts)-1]
+	w.must(NodeReport2{NodeReport{Node: a.Workers[0].Node, BootID: "b1", Workers: []WorkerReport{{
+		Job: id, Attempt: a.N, State: WorkerRunning, Policy: policy, Message: line,
+	}}}})
+}
+
+func TestPolicyExcludesNode(t *testing.T) {
+	w, id := watched(t)
+	w.finds(id, "ecc", "GPU 3: uncorrectable ECC error")
+	w.state(id, Completing)
+	if stop := w.job(id).Live().Stop; stop.Cause != CauseRequeue || stop.Reason != "log_policy ecc: GPU 3: uncorrectable ECC error" {
+		t.Fatalf("stop %+v", stop)
+	}
+	w.report(id, 0, WorkerExited, signal(15))
+	w.state(id, Pending)
+	if j := w.job(id); !slices.Equal(j.Exclude, []string{"n1"}) || j.Counters.Requeues != 1 || j.Counters.UserFailures != 0 {
+		t.Fatalf("job avoids %v, counters %+v", j.Exclude, j.Counters)
+	}
+	w.cause(id, CauseRequeue)
+	w.ok(w.start(id, "n2"))
+	w.run(id)
+	w.finds(id, "ecc", "again")
+	w.report(id, 0, WorkerExited) // it was done all the same
+	w.state(id, Completed)
+}
+
+func TestPolicyExcludesOnlySoOften(t *testing.T) {
+	w, id := watched(t)
+	for n := range w.s.v.config.Policy.MaxRequeues + 1 {
+		if n > 0 {
+			node := []string{"n1", "n2", "n3"}[slices.IndexFunc([]string{"n1", "n2", "n3"}, func(n string) bool { return !slices.Contains(w.job(id).Exclude, n) })]
+			w.ok(w.start(id, node))
+			w.run(id)
+		}
+		w.finds(id, "ecc", "ECC")
+		w.report(id, 0, WorkerExited, code(1))
+	}
+	if j := w.job(id); j.Hold != HeldRequeue {
+		t.Fatalf("held %q after %d", j.Hold, j.Counters.Requeues)
+	}
+}
+
+func TestPolicyFails(t *testing.T) {
+	w, id := watched(t, func(j *jobspec.Job) { j.Restart = &jobspec.Restart{Attempts: 5} })
+	w.finds(id, "oom", strings.Repeat("x", 2000))
+	w.finds(id, "oom", "a second time says nothing new")
+	if f := w.job(id).Live().Findings; len(f) != 1 || len(f[0].Line) != maxFindingText {
+		t.Fatalf("findings %+v", f)
+	}
+	w.report(id, 0, WorkerExited) // however politely it goes
+	w.state(id, Failed)
+	if j := w.job(id); j.ExitCode != 1 || !strings.HasPrefix(j.Reason.Text, "log_policy oom: xxx") {
+		t.Fatalf("exit %d, %+v", j.ExitCode, j.Reason)
+	}
+}
+
+func TestPolicyRestarts(t *testing.T) {
+	for _, own := range []*jobspec.Restart{nil, {Attempts: 2, NoRetryOnExit: []int{7}}} {
+		w, id := watched(t, func(j *jobspec.Job) { j.Restart = own })
+		want := policyRestarts
+		if own != nil {
+			want = own.Attempts
+		}
+		for range want {
+			w.finds(id, "nccl", "NCCL timeout")
+			w.report(id, 0, WorkerExited, code(7))
+			w.state(id, Pending)
+			w.wait(3600)
+			w.job(id)
+			node := "n1"
+			for _, n := range []string{"n1", "n2", "n3"} {
+				if !slices.Contains(w.job(id).Exclude, n) {
+					node = n
+				}
+			}
+			w.ok(w.start(id, node))
+			w.run(id)
+		}
+		w.finds(id, "nccl", "NCCL timeout")
+		w.report(id, 0, WorkerExited, code(7))
+		w.state(id, Failed)
+		if n := w.job(id).Counters.UserFailures; n != want+1 {
+			t.Errorf("%d failures, want %d", n, want+1)
+		}
+	}
+}
+
+func TestPolicyOfEventsOnly(t *testing.T) {
+	w, id := watched(t)
+	w.finds(id, "note", "epoch 1")
+	w.finds(id, "nothing", "there is no such policy")
+	w.state(id, Running)
+	var seen int
+	for _, e := range w.s.View().Events(0) {
+		if e.Type == EventPolicy && e.Job == id && e.Node == "n1" {
+			seen++
+		}
+	}
+	if seen != 1 {
+		t.Errorf("%d events", seen)
+	}
+	w.must(ControlJobs{Verb: VerbCancel, IDs: []JobID{id}, By: alice.UID})
+	w.finds(id, "oom", "too late to decide anything")
+	w.report(id, 0, WorkerExited, signal(15))
+	w.state(id, Cancelled)
+}
+
+func TestFinalLaunchFailure(t *testing.T) {
+	w, id := watched(t)
+	w.must(ControlJobs{Verb: VerbCancel, IDs: []JobID{id}, By: alice.UID})
+	id = w.submit(1, 1)
+	w.ok(w.start(id, "n2"))
+	a := w.job(id).Live()
+	w.must(NodeReport2{NodeReport{Node: "n2", BootID: "b1", Workers: []WorkerReport{{
+		Job: id, Attempt: a.N, State: WorkerFailed, Message: "image /x cannot be read", Final: true,
+	}}}})
+	w.state(id, BootFailed)
+	if j := w.job(id); j.Counters.LaunchFailures != 1 || j.Reason.Text != "image /x cannot be read" {
+		t.Errorf("%+v %+v", j.Counters, j.Reason)
+	}
+}
+
+func TestReportsOfVersion1(t *testing.T) {
+	r := NodeReport{Node: "n1", BootID: "b1", Workers: []WorkerReport{
+		{Job: 1, Attempt: 1, State: WorkerRunning, Policy: "p", Message: "m"}, {Job: 1, Attempt: 1, State: WorkerFailed, Final: true},
+	}}
+	one, ok := r.Command(1).(NodeReport)
+	if !ok || len(one.Workers) != 1 || one.Workers[0].Final {
+		t.Errorf("in version 1: %+v", one)
+	}
+	if _, ok := r.Command(2).(NodeReport2); !ok || !r.Workers[1].Final {
+		t.Errorf("in version 2: %+v", r)
+	}
+	for _, c := range []Command{one, NodeReport2{r}} {
+		b, err := Encode(Entry{Command: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(b); err != nil {
+			t.Errorf("%s: %v", b, err)
+		}
+	}
+	if b, err := Encode(Entry{Command: r}); err != nil {
+		t.Fatal(err)
+	} else if _, err := Decode(b); err == nil {
+		t.Error("a report of version 1 with fields of version 2 is taken")
+	}
+}
