@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,11 +28,20 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	if err := run(ctx, os.Args, os.Stderr); err != nil {
+	if err := profiled(ctx, os.Args, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "rota-controld:", strings.ReplaceAll(err.Error(), "\n", "\nrota-controld: "))
 		stop()
 		os.Exit(1)
 	}
+}
+
+// profiled is run with a profile of it, if one is asked for.
+func profiled(ctx context.Context, args []string, stderr io.Writer) error {
+	stop, err := profile(os.Getenv(profileVariable))
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(ctx, args, stderr), stop())
 }
 
 func run(ctx context.Context, args []string, stderr io.Writer) error {
