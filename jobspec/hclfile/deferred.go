@@ -380,7 +380,7 @@ func templateText(text string) string {
 
 // Literal implements [Source].
 func (r *reader) Literal(text string) string {
-	if r.now.deferred && r.scope.on {
+	if r.scope != nil && r.scope.on {
 		return template.Escape(text)
 	}
 	return text

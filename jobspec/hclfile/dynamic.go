@@ -173,6 +173,10 @@ func (r *reader) dynamicLabels(b *hclsyntax.Block) ([]string, []hcl.Range, bool)
 	}
 	var labels []string
 	err := store(&labels, r.reveal(value), false)
+	if r.now.secret {
+		r.once(a.Expr.Range(), CodeValue, "name it by a key that is not sensitive", "labels: a sensitive value cannot be a label, which is shown everywhere")
+		return nil, nil, false
+	}
 	if err != nil {
 		r.refuse(a, &Attr{Type: "list(string)"}, err)
 		return nil, nil, false

@@ -61,8 +61,8 @@ type Quantity interface {
 type Source interface {
 	// ReadFile reads a file that lies below the directory of the file being decoded.
 	ReadFile(name string) ([]byte, error)
-	// Literal returns text as it must be stored in a [Attr.Deferred] attribute to stand for itself: text that a setter was given is in
-	// that form already, text that it read from a file is not.
+	// Literal returns text as it must be stored to stand for itself where texts may be templates: text that the setter of a
+	// [Attr.Deferred] attribute was given is in that form already, text that it read from a file is not.
 	Literal(text string) string
 }
 

@@ -64,6 +64,11 @@ job "a" {
   dynamic "task" {
     for_each = [var.short]
     labels   = ["t-${task.value}"]
+    content {}
+  }
+  dynamic "task" {
+    for_each = [var.short]
+    labels   = ["t-${task.key}"]
     content {
       cores   = task.value
       command = [join(array.index, [local.half, var.short]), flatten(var.short), concat([array.lr], var.short)]
