@@ -2,10 +2,12 @@ package sched
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -113,7 +115,15 @@ func (h *history) step() error {
 func (h *history) submitSome() {
 	for range 1 + h.random.IntN(4) {
 		h.jobs++
-		h.must("submit j%d class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1", h.jobs,
+		verb, more := fmt.Sprintf("submit j%d", h.jobs), ""
+		switch h.random.IntN(8) {
+		case 0, 1:
+			more = fmt.Sprintf(" array=%s max-parallel=%d", [...]string{"0-4", "1-9:2", "3,5"}[h.random.IntN(3)], h.random.IntN(4))
+			more += [...]string{"", " order=random", " max-failures=0"}[h.random.IntN(3)]
+		case 2:
+			verb = fmt.Sprintf("pipeline j%d a b<a c<a:any d<b:failed<c:started", h.jobs)
+		}
+		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+more,
 			[...]string{"te", "be", "be"}[h.random.IntN(3)], 50+h.random.IntN(2), h.random.IntN(3), 1+h.random.IntN(3), h.random.IntN(4),
 			1+h.random.IntN(2), 1+h.random.IntN(4), 1+h.random.IntN(4), 1+h.random.IntN(30))
 	}
@@ -136,15 +146,33 @@ func (h *history) disturb() error {
 		return h.run([...]string{"run ", "run ", "exit ", "exit ", "exit code=1 ", "break ", "cancel "}[h.random.IntN(7)] + name)
 	}
 	verb := [...]string{"hold ", "cancel "}[h.random.IntN(2)]
-	if j.Hold != cluster.NotHeld {
+	if j.Hold != cluster.NotHeld || j.Family != nil && h.random.IntN(3) == 0 {
 		verb = "release "
 	}
-	return h.run(verb + name)
+	if j.Family != nil && len(j.Family.Waiting) > 0 && h.random.IntN(3) > 0 {
+		name = h.someMembers(j)
+	}
+	err := h.run(verb + name)
+	if j.Family != nil && errors.Is(err, cluster.ErrWrongState) {
+		return nil // nothing of it was to be held or released
+	}
+	return err
+}
+
+// someMembers names some elements of an array: j3_[1,4-5].
+func (h *history) someMembers(j *cluster.Job) string {
+	first := 1 + h.random.IntN(j.Family.Size)
+	last := first + h.random.IntN(j.Family.Size-first+1)
+	var indices []string
+	for n := first; n <= last; n++ {
+		indices = append(indices, fmt.Sprint(j.Spec.Array.Index(n-1)))
+	}
+	return h.names[j.ID] + "_[" + strings.Join(indices, ",") + "]"
 }
 
 // settle cycles until nothing changes and checks what must hold then.
 func (h *history) settle() error {
-	for range 8 {
+	for range 16 { // each reservation that is used takes a cycle
 		v := h.state.View()
 		plan, wake := Cycle(v, h.now, v.Config().Policy)
 		again, wakeAgain := Cycle(v, h.now, v.Config().Policy)
@@ -183,9 +211,9 @@ func (h *history) inOrder(plan cluster.CommitPlan) error {
 			h.starts++
 			v := copied.View()
 			for j := range v.Jobs() {
-				waited := h.state.View().Job(j.ID).State == cluster.Pending // else the plan itself has just put it back
-				first := waited && j.State == cluster.Pending && j.Hold == cluster.NotHeld && j.Eligible <= h.now && compare(j, v.Job(a.Start.Job)) < 0
-				if first && couldStart(v, j) {
+				before := h.state.View().Job(j.ID)
+				waited := before != nil && before.Waits() // else the plan itself has just put it back, or made it
+				if waited && h.mayStart(j) && compare(j, v.Job(a.Start.Job)) < 0 && couldStart(v, j) {
 					return fmt.Errorf("%s starts before %s, which fits and comes first", h.names[a.Start.Job], h.names[j.ID])
 				}
 			}
@@ -214,11 +242,24 @@ func (h *history) nothingIdle() error {
 		if j.Bypassed > max(1, v.Config().Policy.MaxBypass) {
 			return fmt.Errorf("%s was passed %d times", h.names[j.ID], j.Bypassed)
 		}
-		if j.State == cluster.Pending && j.Hold == cluster.NotHeld && j.Eligible <= h.now && couldStart(v, j) {
+		if h.mayStart(j) && couldStart(v, j) {
 			return fmt.Errorf("%s waits although it fits", h.names[j.ID])
 		}
 	}
 	return nil
+}
+
+// mayStart reports whether nothing but room keeps a job, or some member of a record, from starting.
+func (h *history) mayStart(j *cluster.Job) bool {
+	ready := j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && j.Eligible <= h.now
+	if !ready || j.Family == nil {
+		return ready
+	}
+	slots := len(h.ids)
+	if most := j.Spec.Array.MaxParallel; most > 0 {
+		slots = most - j.Family.Live
+	}
+	return slots > 0 && len(j.MayStart().Without(j.Family.HeldUser)) > 0
 }
 
 // couldStart counts workers node by node with the state's own Fits, and nothing else.
@@ -257,7 +298,7 @@ func (h *history) removeObstacle() (int, error) {
 	removed := 0
 	for name, id := range h.ids {
 		j := h.state.View().Job(id)
-		if j.State != cluster.Pending {
+		if j == nil || !j.Waits() {
 			continue
 		}
 		before := Explain(h.state.View(), h.now, h.state.View().Config().Policy, id).Reason
@@ -269,13 +310,13 @@ func (h *history) removeObstacle() (int, error) {
 			return removed, err
 		}
 		j = h.state.View().Job(id)
-		if j.State != cluster.Pending {
+		if !j.Waits() {
 			continue
 		}
-		if shortage(before.Code) {
+		after := Explain(h.state.View(), h.now, h.state.View().Config().Policy, id).Reason
+		if shortage(before.Code) && (j.Family == nil || shortage(after.Code)) {
 			return removed, fmt.Errorf("%s does not start with all the room there can be; before, it waited for %+v", name, before)
 		}
-		after := Explain(h.state.View(), h.now, h.state.View().Config().Policy, id).Reason
 		if after.Code == before.Code && after.Node == before.Node && after.Fit == before.Fit && after.For == before.For {
 			return removed, fmt.Errorf("%s still waits for %+v, although that was removed", name, before)
 		}
@@ -315,7 +356,13 @@ func shortage(code cluster.ReasonCode) bool {
 func (h *history) workersWaiting() int {
 	n := 0
 	for g := range h.state.View().Groups() {
-		n += g.Workers * len(g.Jobs)
+		for _, j := range g.Jobs {
+			if j.Family != nil {
+				n += g.Workers * j.Family.Size
+				continue
+			}
+			n += g.Workers
+		}
 	}
 	return n
 }
