@@ -52,7 +52,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for _, c := range []string{
 		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
 		"status", "status seven", "hold", "wait", "run", "run -G two ls", "run --mem lots ls", "run --time never ls", "run --env A ls", "run -N 0 ls", "submit", "submit a b",
-		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o yaml", "nodes -o jsn", "hist -S someday", "hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
+		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o xml", "nodes -o jsn", "hist -S someday", "hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
 		"--frobnicate queue", "--utc", "dev --controllers 2", "dev --nodes 0", "queue --addr ftp://x", "events -j none", "plan", "logs 3 -o json", "submit x.sh -o json",
 	} {
 		got := s.run(strings.Fields(c)...)

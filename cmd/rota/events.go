@@ -31,7 +31,11 @@ func (w *world) events(c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	form, err := w.format(c, formatTable, formatJSON, formatCSV)
+	o, err := w.viewOptions(c)
+	if err != nil {
+		return err
+	}
+	v, err := newView(o, eventCells)
 	if err != nil {
 		return err
 	}
@@ -54,12 +58,9 @@ func (w *world) events(c *cli.Context) error {
 	w.warnStale(answer)
 	if !c.Bool("follow") {
 		list.Items = filter.of(list.Items)
-		if form == formatJSON {
-			return printJSON(w.stdout, list)
-		}
-		return eventTable(list.Items, c.Bool("utc")).print(w.stdout, form, !c.Bool("no-header"))
+		return v.show(w, list)
 	}
-	return w.followEvents(ctx, client, list, max(answer.Index, c.Uint64("after")), filter, form, c.Bool("utc"))
+	return w.followEvents(ctx, client, list, max(answer.Index, c.Uint64("after")), filter, v)
 }
 
 func (f eventFilter) of(events []api.Event) []api.Event {
@@ -73,10 +74,10 @@ func (f eventFilter) of(events []api.Event) []api.Event {
 }
 
 // followEvents prints events as they come, one a line, until the user interrupts; in JSON one object a line.
-func (w *world) followEvents(ctx context.Context, client *api.Client, list *api.List[api.Event], index uint64, f eventFilter, form format, utc bool) error {
+func (w *world) followEvents(ctx context.Context, client *api.Client, list *api.List[api.Event], index uint64, f eventFilter, v *view[api.Event]) error {
 	for {
 		for _, e := range f.of(list.Items) {
-			if err := w.printEvent(&e, form, utc); err != nil {
+			if err := w.printEvent(e, v); err != nil {
 				return err
 			}
 		}
@@ -98,26 +99,23 @@ func (w *world) followEvents(ctx context.Context, client *api.Client, list *api.
 	}
 }
 
-func (w *world) printEvent(e *api.Event, form format, utc bool) error {
-	if form == formatJSON {
+func (w *world) printEvent(e api.Event, v *view[api.Event]) error {
+	one, err := filtered([]api.Event{e}, v.filter)
+	if err != nil || len(one) == 0 {
+		return err
+	}
+	switch v.form {
+	case formatJSON:
 		b, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(w.stdout, "%s\n", b)
 		return err
+	case formatTemplate:
+		return printTemplate(w.stdout, v.template, one)
 	}
-	return eventTable([]api.Event{*e}, utc).print(w.stdout, form, false)
-}
-
-func eventTable(events []api.Event, utc bool) *table {
-	t := &table{columns: []column{{title: "INDEX", right: true}, {title: "TIME"}, {title: "TYPE"}, {title: "JOB", right: true},
-		{title: "ATTEMPT", right: true}, {title: "NODE", least: 8}, {title: "CAUSE"}, {title: "FOR", right: true}}}
-	for _, e := range events {
-		t.add(strconv.FormatUint(e.Index, 10), stamp(e.At, utc), e.Type, orDash(int64(e.Job)), orDash(int64(e.Attempt)), dashIfEmpty(e.Node),
-			dashIfEmpty(string(e.Cause)), orDash(int64(e.For)))
-	}
-	return t
+	return v.table(one).print(w.stdout, v.form, false)
 }
 
 func orDash(n int64) string {

@@ -62,6 +62,41 @@ func (w *world) plainOrJSON(c *cli.Context) (asJSON bool, err error) {
 	return f == formatJSON, err
 }
 
+// jobRefs reads arguments as jobs: 123, 123_4, 123_[4-9,12], 123.train; commas may stand between them. What they mean the controller says.
+func jobRefs(args []string) ([]string, error) {
+	var refs []string
+	for _, arg := range args {
+		for _, text := range splitOutside(arg) {
+			if text == "" || text[0] < '0' || text[0] > '9' {
+				return nil, &usageError{text: fmt.Sprintf("%q is not a job", text),
+					hint: "write an id, 123_4 or 123_[4-9] for elements of an array, 123.train for a group: \"rota queue\" shows them"}
+			}
+			refs = append(refs, text)
+		}
+	}
+	return refs, nil
+}
+
+// splitOutside splits at commas that are not within brackets.
+func splitOutside(text string) []string {
+	var parts []string
+	depth, begin := 0, 0
+	for i, r := range text {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case ',':
+			if depth <= 0 {
+				parts = append(parts, text[begin:i])
+				begin = i + 1
+			}
+		}
+	}
+	return append(parts, text[begin:])
+}
+
 // jobIDs reads the arguments as job ids; commas may stand between them.
 func jobIDs(args []string) ([]cluster.JobID, error) {
 	var ids []cluster.JobID

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,7 +34,11 @@ func (w *world) hist(c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	form, err := w.format(c, listFormats...)
+	o, err := w.viewOptions(c)
+	if err != nil {
+		return err
+	}
+	v, err := newView(o, histCells)
 	if err != nil {
 		return err
 	}
@@ -58,14 +61,10 @@ func (w *world) hist(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if form == formatTable && c.Bool("long") {
-		form = formatWide
+	if o.form != formatJSON && o.form != formatYAML {
+		slices.Reverse(list.Items) // the newest stands next to the prompt
 	}
-	if form == formatJSON {
-		return printJSON(w.stdout, list)
-	}
-	slices.Reverse(list.Items) // the newest stands next to the prompt
-	return histTable(list.Items, c.Bool("utc")).print(w.stdout, form, !c.Bool("no-header"))
+	return v.show(w, list)
 }
 
 func (w *world) historyFilter(c *cli.Context) (api.HistoryFilter, error) {
@@ -81,13 +80,13 @@ func (w *world) historyFilter(c *cli.Context) (api.HistoryFilter, error) {
 		}
 		f.User = name
 	}
-	ids, err := jobIDs(splitList(c.String("jobs")))
+	refs, err := jobRefs(splitList(c.String("jobs")))
 	if err != nil {
 		return f, err
 	}
-	f.IDs = ids
+	f.Refs = refs
 	since := c.String("since")
-	if since == "" && len(ids) == 0 {
+	if since == "" && len(refs) == 0 {
 		since = histSince
 	}
 	if since != "" {
@@ -101,22 +100,6 @@ func (w *world) historyFilter(c *cli.Context) (api.HistoryFilter, error) {
 		}
 	}
 	return f, nil
-}
-
-func histTable(jobs []api.Job, utc bool) *table {
-	t := &table{columns: []column{
-		{title: "JOBID", right: true}, {title: "NAME", least: 8}, {title: "USER", least: 6}, {title: "ACCOUNT", wide: true},
-		{title: "QUEUE", least: 6}, {title: "CLASS"}, {title: "GPUS", right: true}, {title: "STATE", least: 9}, {title: "EXIT", right: true},
-		{title: "ELAPSED", right: true}, {title: "GPUH", right: true}, {title: "ATTEMPTS", right: true, wide: true},
-		{title: "STARTED", wide: true}, {title: "ENDED", wide: true}, {title: "NODELIST", least: 8}, {title: "REASON", wide: true},
-	}}
-	for i := range jobs {
-		j := &jobs[i]
-		t.add(idText(j.ID), j.Name, j.User, j.Account, j.Queue, string(j.Class), strconv.Itoa(j.GPUs), j.State, exitText(j),
-			clockText(j.Elapsed), hoursText(j.GPUSeconds), strconv.Itoa(j.Attempt), stamp(j.Started, utc), stamp(j.Ended, utc),
-			hosts(j.Nodes), reasonText(j.Reason))
-	}
-	return t
 }
 
 func reasonText(r api.Reason) string {

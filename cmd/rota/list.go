@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os/user"
 	"strconv"
@@ -12,8 +11,6 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 )
-
-var listFormats = []format{formatTable, formatWide, formatJSON, formatCSV, formatName}
 
 // lookCommands are those that show what is.
 func (w *world) lookCommands() []*cli.Command {
@@ -29,14 +26,18 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "these `IDS` only"},
 				&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ended jobs too, while the controllers still hold them"},
 				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
-			}, listFlags())},
+				&cli.BoolFlag{Name: "start", Usage: "show when jobs may begin at the earliest, where that is known"},
+				&cli.BoolFlag{Name: "tree", Usage: "show members under their job, and jobs under the one they wait for"},
+				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each element of an array that has not begun on a line of its own"},
+				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "show it again every `SECONDS` until Ctrl-C"},
+			}, viewFlags())},
 		{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: w.nodes,
-			Flags: with([]cli.Flag{&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, listFlags())},
+			Flags: with([]cli.Flag{&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, viewFlags())},
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: w.status, Flags: commonFlags()},
 		{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: w.why, Flags: commonFlags()},
 		{Name: "hist", Usage: "show ended jobs and the GPU time they were charged", ArgsUsage: "[OPTIONS]", Action: w.hist,
-			Flags: with(histFlags(), listFlags())},
-		{Name: "share", Usage: "show what each account holds", ArgsUsage: "[OPTIONS]", Action: w.share, Flags: listFlags()},
+			Flags: with(histFlags(), viewFlags())},
+		{Name: "share", Usage: "show what each account holds", ArgsUsage: "[OPTIONS]", Action: w.share, Flags: viewFlags()},
 		{Name: "events", Usage: "show what happened", ArgsUsage: "[OPTIONS]", Action: w.events,
 			Flags: with([]cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as things happen"},
@@ -44,7 +45,7 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of job `ID` only"},
 				&cli.StringFlag{Name: "node", Usage: "of `NODE` only"},
 				&cli.StringFlag{Name: "type", Usage: "of `TYPE` only"},
-			}, listFlags())},
+			}, viewFlags())},
 		{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: w.check, Flags: commonFlags()},
 	})
 }
@@ -71,11 +72,11 @@ func (w *world) jobFilter(c *cli.Context) (api.JobFilter, error) {
 		f.User = name
 	}
 	if text := c.String("jobs"); text != "" {
-		ids, err := jobIDs(splitList(text))
+		refs, err := jobRefs([]string{text})
 		if err != nil {
 			return f, err
 		}
-		f.IDs, f.All = ids, true
+		f.Refs, f.All = refs, true
 	}
 	return f, nil
 }
@@ -84,7 +85,15 @@ func (w *world) queue(c *cli.Context) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	form, err := w.format(c, listFormats...)
+	o, err := w.viewOptions(c)
+	if err != nil {
+		return err
+	}
+	cells := queueCells
+	if c.Bool("start") {
+		cells = startCells
+	}
+	v, err := newView(o, cells)
 	if err != nil {
 		return err
 	}
@@ -96,29 +105,11 @@ func (w *world) queue(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := w.allJobs(c.Context, client, filter)
-	if err != nil {
-		return err
+	q := &queueList{world: w, view: v, client: client, filter: filter, tree: c.Bool("tree"), elements: c.Bool("array")}
+	if text := c.String("iterate"); text != "" {
+		return q.again(c.Context, text)
 	}
-	if form == formatTable && c.Bool("long") {
-		form = formatWide
-	}
-	if form == formatJSON {
-		return printJSON(w.stdout, list)
-	}
-	return queueTable(list.Items, form != formatTable, c.Bool("utc")).print(w.stdout, form, !c.Bool("no-header"))
-}
-
-// allJobs fetches every page.
-func (w *world) allJobs(ctx context.Context, client *api.Client, f api.JobFilter) (*api.List[api.Job], error) {
-	return pages(func(page string) (*api.List[api.Job], error) {
-		f.Page = page
-		list, answer, err := client.Jobs(ctx, f, api.Read{})
-		if err == nil && page == "" {
-			w.warnStale(answer)
-		}
-		return list, err
-	}, 0)
+	return q.print(c.Context)
 }
 
 // pages joins the pages of a list, up to limit items if limit is above 0.
@@ -143,23 +134,6 @@ func pages[T any](fetch func(page string) (*api.List[T], error), limit int) (*ap
 		first.Items = []T{}
 	}
 	return first, nil
-}
-
-func queueTable(jobs []api.Job, full, utc bool) *table {
-	t := &table{columns: []column{
-		{title: "JOBID", right: true}, {title: "NAME", least: 8}, {title: "USER", least: 6}, {title: "ACCOUNT", least: 6},
-		{title: "QUEUE", wide: true}, {title: "CLASS"}, {title: "ST"}, {title: "TIME", right: true}, {title: "LIMIT", right: true},
-		{title: "GPUS", right: true}, {title: "NODES", right: true}, {title: "PRI", right: true},
-		{title: "ATTEMPT", right: true, wide: true}, {title: "STEPS", right: true, wide: true}, {title: "SUBMITTED", wide: true},
-		{title: "REASON|NODELIST", least: 20},
-	}}
-	for i := range jobs {
-		j := &jobs[i]
-		t.add(idText(j.ID), j.Name, j.User, j.Account, j.Queue, string(j.Class), string(j.Code), clockText(j.Elapsed), limitText(j.TimeLimit),
-			strconv.Itoa(j.GPUs), strconv.Itoa(nodeCount(j)), strconv.Itoa(j.Priority), strconv.Itoa(j.Attempt),
-			strconv.FormatInt(j.Steps, 10), stamp(j.Submitted, utc), whereOrWhy(j, full))
-	}
-	return t
 }
 
 func idText(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }
@@ -200,10 +174,21 @@ func whereOrWhy(j *api.Job, full bool) string {
 }
 
 func (w *world) nodes(c *cli.Context) error {
+	return simpleList(w, c, nodeCells, func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
+		return client.Nodes(c.Context, api.Read{})
+	})
+}
+
+// simpleList shows a list that is asked for as a whole.
+func simpleList[T any](w *world, c *cli.Context, cells []cell[T], fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	form, err := w.format(c, listFormats...)
+	o, err := w.viewOptions(c)
+	if err != nil {
+		return err
+	}
+	v, err := newView(o, cells)
 	if err != nil {
 		return err
 	}
@@ -211,33 +196,12 @@ func (w *world) nodes(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	list, answer, err := client.Nodes(c.Context, api.Read{})
+	list, answer, err := fetch(client)
 	if err != nil {
 		return err
 	}
 	w.warnStale(answer)
-	if form == formatTable && c.Bool("long") {
-		form = formatWide
-	}
-	if form == formatJSON {
-		return printJSON(w.stdout, list)
-	}
-	return nodesTable(list.Items, c.Bool("utc")).print(w.stdout, form, !c.Bool("no-header"))
-}
-
-func nodesTable(nodes []api.Node, utc bool) *table {
-	t := &table{columns: []column{
-		{title: "NODE", least: 8}, {title: "STATE"}, {title: "CPUS(A/T)", right: true}, {title: "MEM(A/T)", right: true},
-		{title: "GPUS(A/T)", right: true}, {title: "MODEL", least: 8}, {title: "JOBS", least: 6},
-		{title: "SEEN", wide: true}, {title: "VERSION", wide: true}, {title: "SHARED", wide: true}, {title: "REASON", least: 8},
-	}}
-	for i := range nodes {
-		n := &nodes[i]
-		t.add(n.Name, n.State, fmt.Sprintf("%d/%d", n.CoresUsed, n.Cores), sizeText(n.MemoryUsed)+"/"+sizeText(n.Memory),
-			fmt.Sprintf("%d/%d", n.GPUsUsed, len(n.GPUs)), models(n.GPUs), idList(n.Jobs),
-			stamp(n.LastSeen, utc), n.Version, strings.Join(n.SharedPaths, ","), n.Reason)
-	}
-	return t
+	return v.show(w, list)
 }
 
 // models names the GPU models of a node, each once.
@@ -258,31 +222,9 @@ func idList(ids []cluster.JobID) string {
 }
 
 func (w *world) share(c *cli.Context) error {
-	if err := noArguments(c); err != nil {
-		return err
-	}
-	form, err := w.format(c, listFormats...)
-	if err != nil {
-		return err
-	}
-	client, err := w.dial(c)
-	if err != nil {
-		return err
-	}
-	list, answer, err := client.Shares(c.Context, api.Read{})
-	if err != nil {
-		return err
-	}
-	w.warnStale(answer)
-	if form == formatJSON {
-		return printJSON(w.stdout, list)
-	}
-	t := &table{columns: []column{{title: "ACCOUNT", least: 10}, {title: "JOBS", right: true}, {title: "RUNNING", right: true},
-		{title: "GPUS", right: true}, {title: "SHARE", right: true}}}
-	for _, s := range list.Items {
-		t.add(s.Account, strconv.Itoa(s.Jobs), strconv.Itoa(s.Running), strconv.Itoa(s.GPUs), fmt.Sprintf("%d.%d%%", s.Share/10, s.Share%10))
-	}
-	return t.print(w.stdout, form, !c.Bool("no-header"))
+	return simpleList(w, c, shareCells, func(client *api.Client) (*api.List[api.Share], api.Answer, error) {
+		return client.Shares(c.Context, api.Read{})
+	})
 }
 
 // userName looks up who uid is.

@@ -35,11 +35,13 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 type format string
 
 const (
-	formatTable format = "table"
-	formatWide  format = "wide"
-	formatJSON  format = "json"
-	formatCSV   format = "csv"
-	formatName  format = "name"
+	formatTable    format = "table"
+	formatWide     format = "wide"
+	formatJSON     format = "json"
+	formatYAML     format = "yaml"
+	formatCSV      format = "csv"
+	formatName     format = "name"
+	formatTemplate format = "template"
 )
 
 // parseFormat reads -o for a command that knows allowed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,7 @@ func sampleNodes() []api.Node {
 func sampleCluster(t *testing.T) *answers {
 	jobs := sampleJobs()
 	a := newAnswers(t)
-	a.give("GET /v1/jobs", list("JobList", jobs[:3]...))
+	a.on("GET /v1/jobs", streamOf(jobs[:3]))
 	a.give("GET /v1/history", list("JobList", jobs[4], jobs[3]))
 	a.give("GET /v1/nodes", list("NodeList", sampleNodes()...))
 	a.give("GET /v1/shares", list("ShareList", api.Share{Account: "vision", Jobs: 12, Running: 3, GPUs: 32, Share: 667}))
@@ -128,9 +129,69 @@ func TestJSONIsWhatTheAPISays(t *testing.T) {
 
 func TestPagesAreJoined(t *testing.T) {
 	a := newAnswers(t)
-	a.on("GET /v1/jobs", pagesOf(sampleJobs()[:3]))
-	got := session{t: t, addr: a.URL}.run("queue", "-o", "name")
-	if got.stdout != "7\n8\n1234567\n" {
+	a.on("GET /v1/history", pagesOf(sampleJobs()[:3]))
+	got := session{t: t, addr: a.URL}.run("hist", "-o", "name")
+	if got.stdout != "1234567\n8\n7\n" {
 		t.Errorf("got %q, %s", got.stdout, got.stderr)
 	}
+}
+
+// sampleFamilies is an array that has begun, one of its elements, a job of two groups, and one that waits for it.
+func sampleFamilies() []api.Job {
+	index := 3
+	base := api.Job{User: "ada", Account: "vision", Queue: "default", Class: jobspec.BE, Workers: 1, State: "PENDING", Code: cluster.Pending}
+	record, element, pipeline, prep, train, after := base, base, base, base, base, base
+	record.ID, record.Name, record.Code = 10, "sweep", cluster.Running
+	record.Array = api.ArrayPlace{Indices: "4-6%2", Size: 4, MaxParallel: 2, Live: 1}
+	element.ID, element.Name, element.Code, element.Nodes = 11, "sweep", cluster.Running, []string{"gpu01"}
+	element.Array = api.ArrayPlace{Job: 10, Index: &index, Params: map[string]string{"lr": "1e-3"}}
+	pipeline.ID, pipeline.Name = 20, "nightly"
+	pipeline.Groups = []api.GroupState{{Name: "prep", ID: 21, Code: cluster.Pending}, {Name: "train", ID: 22, Code: cluster.Pending}}
+	prep.ID, prep.Name, prep.Group = 21, "nightly", &api.GroupPlace{Job: 20, Name: "prep"}
+	train.ID, train.Name, train.Group = 22, "nightly", &api.GroupPlace{Job: 20, Name: "train"}
+	train.Dependencies = []api.Dependency{{Type: "afterok", Jobs: []cluster.JobID{21}}}
+	train.Reason = api.Reason{Code: "Dependency"}
+	after.ID, after.Name, after.Reason = 30, "report", api.Reason{Code: "Dependency"}
+	after.Dependencies = []api.Dependency{{Type: "afterany", Jobs: []cluster.JobID{10, 20}, Match: "any", Delay: 60}}
+	after.Eligible = at("2026-11-21T12:00:00Z")
+	return []api.Job{record, element, pipeline, prep, train, after}
+}
+
+func TestFamiliesInTheQueue(t *testing.T) {
+	a := newAnswers(t)
+	a.on("GET /v1/jobs", streamOf(sampleFamilies()))
+	s := session{t: t, addr: a.URL}
+	var all strings.Builder
+	for _, c := range []string{"queue", "queue --array", "queue --tree", "queue --start", "queue --columns id,depends,start --no-header", "queue -o name"} {
+		got := s.run(append(strings.Fields(c), "--utc")...)
+		if got.code != 0 || got.stderr != "" {
+			t.Errorf("rota %s: code %d, stderr %q", c, got.code, got.stderr)
+		}
+		all.WriteString("$ rota " + c + "\n" + got.stdout + "\n")
+	}
+	golden(t, "families.txt", all.String())
+}
+
+func TestViews(t *testing.T) {
+	s := session{t: t, addr: sampleCluster(t).URL}
+	var all strings.Builder
+	for _, args := range [][]string{
+		{"queue", "--columns", "id,memory,steps", "--sort", "-steps"}, {"queue", "--sort", "gpus,-id", "-o", "name"},
+		{"queue", "--filter", `gpus > 1 and "gpu01" in nodes`}, {"queue", "--filter", `reason.code == "Reservation" or name matches "^tr"`, "-o", "name"},
+		{"hist", "--filter", `ended > date("2026-11-21T09:05:00Z")`, "--columns", "id,state,reason", "--utc"},
+		{"queue", "-o", "template={{.id}} {{.name}} {{if .nodes}}{{index .nodes 0}}{{end}}"}, {"share", "-o", "yaml"},
+		{"nodes", "-o", "template={{.name}}: {{range .gpus}}{{.model}} {{end}}"}, {"events", "--filter", "job == 7", "-o", "csv", "--utc"},
+		{"queue", "--columns", "id,nmae"}, {"queue", "--sort", "tme"}, {"queue", "--columns", "help"}, {"queue", "--filter", "gpsu > 4"},
+		{"queue", "--filter", "gpus >"}, {"queue", "--filter", "name > 4"}, {"queue", "-o", "template={{.id}} {{.name"},
+		{"queue", "-o", "template={{if .id}}{{.id}}{{end}} {{nope .id}}"}, {"queue", "-o", "template={{.id}} {{.nmae}}"}, {"queue", "-o", "template"},
+		{"queue", "-o", "yml"}, {"queue", "-i", "0"},
+	} {
+		got := s.run(args...)
+		all.WriteString("$ rota " + strings.Join(args, " ") + "\n" + got.stdout + got.stderr)
+		if got.code != 0 {
+			all.WriteString("exit " + strconv.Itoa(got.code) + "\n")
+		}
+		all.WriteString("\n")
+	}
+	golden(t, "views.txt", all.String())
 }

@@ -246,6 +246,7 @@ func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (
 // HistoryFilter selects finished jobs; all that is set must match.
 type HistoryFilter struct {
 	IDs     []cluster.JobID
+	Refs    []string // as JobFilter's
 	User    string
 	Account string
 	Name    string
@@ -258,7 +259,7 @@ type HistoryFilter struct {
 
 // History returns one page of finished jobs, the last to end first.
 func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List[Job], Answer, error) {
-	v := JobFilter{IDs: f.IDs, User: f.User, Account: f.Account, Name: f.Name, States: f.States, Limit: f.Limit, Page: f.Page}.values()
+	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States, Limit: f.Limit, Page: f.Page}.values()
 	if !f.Since.IsZero() {
 		v.Set("since", f.Since.UTC().Format(timeLayout))
 	}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// queueList is one way to show the queue.
+type queueList struct {
+	*world
+	view     *view[job]
+	client   *api.Client
+	filter   api.JobFilter
+	tree     bool // members under their records, dependents under what they wait for
+	elements bool // a line for each element that has not begun
+}
+
+// print shows the queue once.
+func (q *queueList) print(ctx context.Context) error {
+	if q.view.plain() && !q.tree && !q.elements && !q.terminal(q.stdout) {
+		return q.pass(ctx)
+	}
+	f := q.filter
+	f.Fields = q.view.fields("id", "array", "group", "groups", "dependencies")
+	list := &api.List[job]{APIVersion: api.Version, Kind: "JobList", Items: []job{}}
+	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *job) error {
+		list.Items = append(list.Items, *j)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	q.warnStale(answer)
+	list.Index = answer.Index
+	switch {
+	case q.tree:
+		list.Items = asTree(list.Items)
+	case q.view.form != formatJSON && q.view.form != formatYAML && len(f.Refs) == 0:
+		list.Items = slices.DeleteFunc(list.Items, isEmptyRecord)
+	}
+	if q.elements {
+		list.Items = eachElement(list.Items)
+	}
+	return q.view.show(q.world, list)
+}
+
+// pass copies the controller's JSON to the output as it comes.
+func (q *queueList) pass(ctx context.Context) error {
+	body, answer, err := q.client.StreamJobs(ctx, q.filter, api.Read{})
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(body)
+	q.warnStale(answer)
+	if _, err := io.Copy(q.stdout, body); err != nil {
+		return fmt.Errorf("read the list: %w", err)
+	}
+	return nil
+}
+
+// again shows the queue every so many seconds until the user interrupts.
+func (q *queueList) again(ctx context.Context, text string) error {
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || seconds < 0.1 || seconds > 86400 {
+		return usagef("-i %s: a number of seconds from 0.1 to 86400 is wanted", text)
+	}
+	ctx, stop := interruptible(ctx)
+	defer stop()
+	every := time.NewTicker(time.Duration(seconds * float64(time.Second)))
+	defer every.Stop()
+	for {
+		if q.terminal(q.stdout) {
+			fmt.Fprint(q.stdout, "\x1b[H\x1b[2J")
+		}
+		fmt.Fprintln(q.stdout, stamp(&api.Time{Time: q.now()}, q.view.utc))
+		if err := q.print(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil // interrupting is how it ends
+		case <-every.C:
+		}
+		fmt.Fprintln(q.stdout)
+	}
+}
+
+// isEmptyRecord reports whether a job only stands for its members, all of which are in the list themselves.
+func isEmptyRecord(j job) bool {
+	return j.Array.Size > 0 && j.Array.Indices == "" && !j.Code.Final() || len(j.Groups) > 0 && j.Groups[0].ID != 0 && !j.Code.Final()
+}
+
+// eachElement puts in place of an array's record one line for each element that has not begun.
+func eachElement(jobs []job) []job {
+	var all []job
+	for i := range jobs {
+		j := jobs[i]
+		indices, _, _ := strings.Cut(j.Array.Indices, "%")
+		runs, err := jobspec.ParseIndices(indices)
+		if indices == "" || err != nil {
+			all = append(all, j)
+			continue
+		}
+		for _, run := range runs {
+			for n := range run.Len() {
+				index := run.First + n*run.Step
+				e := j
+				e.Array = api.ArrayPlace{Job: j.ID, Index: &index}
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// asTree orders jobs so that each stands under the record that it is a member of or the job that it waits for, and indents their names.
+func asTree(jobs []job) []job {
+	at := map[cluster.JobID]int{}
+	for i := range jobs {
+		at[jobs[i].ID] = i
+	}
+	under := map[int][]int{}
+	var roots []int
+	for i := range jobs {
+		if p, ok := at[parentOf(&jobs[i])]; ok && p != i {
+			under[p] = append(under[p], i)
+		} else {
+			roots = append(roots, i)
+		}
+	}
+	out := make([]job, 0, len(jobs))
+	seen := make([]bool, len(jobs))
+	var walk func(i, depth int)
+	walk = func(i, depth int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		j := jobs[i]
+		if depth > 0 {
+			j.Name = strings.Repeat("  ", depth-1) + "└ " + j.Name
+		}
+		out = append(out, j)
+		for _, k := range under[i] {
+			walk(k, depth+1)
+		}
+	}
+	for _, i := range roots {
+		walk(i, 0)
+	}
+	return out
+}
+
+// parentOf returns the job under which a job stands in a tree, 0 if none.
+func parentOf(j *job) cluster.JobID {
+	var group cluster.JobID
+	if j.Group != nil {
+		group = j.Group.Job
+	}
+	var first cluster.JobID
+	for _, d := range j.Dependencies {
+		if len(d.Jobs) > 0 && group == 0 {
+			first = cmp.Or(first, d.Jobs[0])
+		}
+	}
+	return cmp.Or(j.Array.Job, group, first)
+}
