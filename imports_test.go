@@ -98,12 +98,12 @@ var rules = map[string]rule{
 	"noded/gpu/gputest": {ours: []string{"controld/cluster", "noded/gpu"}, why: "it stands in for devices in tests"},
 	"noded/journal":     {ours: []string{"controld/cluster"}, third: []string{"golang.org/x/sys"}, why: "it writes intentions down and knows nothing of their meaning"},
 	"noded/shim": {
-		ours: []string{"noded/container"},
+		ours: []string{"jobspec", "noded/container"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec",
 			"github.com/moby/sys", "github.com/sirupsen/logrus", "golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only its protocol",
+		why: "it outlives the node daemon and shares only its protocol, and with jobspec how progress is read from output",
 	},
 	"noded": {
 		ours: []string{

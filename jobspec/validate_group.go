@@ -250,7 +250,7 @@ func (c *checker) secrets(where string, t *Task) {
 		case s.Env != "":
 			c.secretVariable(here+".env", t, s.Env, variables)
 		case s.File != "" && reservedSecret(s.File):
-			c.add(CodePath, here+".file", "choose another path, or leave file out", "no secret can be put at %q", s.File)
+			c.add(CodePath, here+".file", "write a name in "+secretsDir+", or leave file out", "no secret can be put at %q", s.File)
 		}
 	}
 }

@@ -107,10 +107,10 @@ func reservedTarget(target string) bool {
 	return within(target, "/proc", "/sys", "/dev", "/run/rota")
 }
 
-// reservedSecret reports whether a secret cannot be put there: what the container needs, but for the secrets' own directory.
+// reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own directory, which is in memory, it might come
+// to lie on a disk.
 func reservedSecret(file string) bool {
-	target := path.Clean(file)
-	return reservedTarget(target) && !strings.HasPrefix(target, secretsDir)
+	return file != path.Clean(file) || path.Dir(file)+"/" != secretsDir
 }
 
 const secretsDir = "/run/rota/secrets/"

@@ -227,7 +227,7 @@ var secretSchema = &hclfile.Block{
 		field("source", func(s *jobspec.Secret) *string { return &s.Source }).MayDefer().Must().With("", "absolute path on the node of a file that you can read"),
 		field("env", func(s *jobspec.Secret) *string { return &s.Env }).With("", "variable that holds it; instead of `file`"),
 		field("file", func(s *jobspec.Secret) *string { return &s.File }).MayDefer().
-			With("/run/rota/secrets/NAME", "path in the container, readable by the task alone"),
+			With("/run/rota/secrets/NAME", "path in the container, directly below /run/rota/secrets, which is in memory"),
 	},
 }
 

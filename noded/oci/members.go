@@ -2,8 +2,6 @@ package oci
 
 import (
 	"encoding/json"
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -109,7 +107,10 @@ func (h Hosts) endpoints() []string {
 	list := make([]string, 0, len(h.Addrs))
 	for i, addr := range h.Addrs {
 		if i < len(h.Ports) && h.Ports[i] > 0 {
-			addr = net.JoinHostPort(addr, strconv.Itoa(h.Ports[i]))
+			if strings.Contains(addr, ":") { // of version 6
+				addr = "[" + addr + "]"
+			}
+			addr += ":" + itoa(h.Ports[i])
 		}
 		list = append(list, addr)
 	}

@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -51,11 +50,11 @@ func newFinder(dir string, s container.Settings) (*finder, error) {
 		f.policies = append(f.policies, policyFinder{p, re, new(bool)})
 	}
 	if s.Steps != nil {
-		re, err := regexp.Compile(s.Steps.Pattern)
+		pattern, err := jobspec.CompileProgress(s.Steps.Pattern)
 		if err != nil {
 			return nil, container.Final(fmt.Errorf("progress.pattern: %w", err))
 		}
-		f.steps, f.stepTask = &stepFinder{re: re, path: container.StepsPath(dir), at: s.Steps.AtStep, metric: s.Steps.Metric}, s.Steps.Task
+		f.steps, f.stepTask = &stepFinder{pattern: pattern, path: container.StepsPath(dir), at: s.Steps.AtStep, metric: s.Steps.Metric}, s.Steps.Task
 	}
 	return f, nil
 }
@@ -188,10 +187,10 @@ func appendTo(path string, line []byte, most int64) error {
 
 // stepFinder finds the job's progress. It keeps a line a second, the newest, and in any case the one with which a step of interest is reached.
 type stepFinder struct {
-	re     *regexp.Regexp
-	path   string
-	at     int64  // the step of interest; 0: none
-	metric string // that has to come with it
+	pattern *jobspec.ProgressPattern
+	path    string
+	at      int64  // the step of interest; 0: none
+	metric  string // that has to come with it
 
 	mu      sync.Mutex
 	reached bool
@@ -200,7 +199,7 @@ type stepFinder struct {
 }
 
 func (s *stepFinder) look(line []byte, now time.Time) {
-	step, metrics, ok := s.parse(line)
+	step, metrics, ok := s.pattern.Read(string(line))
 	if !ok {
 		return
 	}
@@ -217,32 +216,6 @@ func (s *stepFinder) look(line []byte, now time.Time) {
 	if crossing || now.Sub(s.kept) >= time.Second {
 		s.write(now)
 	}
-}
-
-// parse takes step and metrics from a line that the pattern is found in.
-func (s *stepFinder) parse(line []byte) (step int64, metrics map[string]float64, ok bool) {
-	groups := s.re.FindSubmatch(line)
-	if groups == nil {
-		return 0, nil, false
-	}
-	metrics = map[string]float64{}
-	for i, name := range s.re.SubexpNames() {
-		text := string(groups[i])
-		switch {
-		case name == "" || text == "":
-		case name == "step":
-			n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
-			if err != nil {
-				return 0, nil, false
-			}
-			step, ok = n, true
-		default:
-			if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
-				metrics[name] = v
-			}
-		}
-	}
-	return step, metrics, ok
 }
 
 func (s *stepFinder) write(now time.Time) {

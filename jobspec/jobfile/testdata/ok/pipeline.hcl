@@ -85,7 +85,7 @@ job "nightly" {
       }
       secret "key" {
         source = "/home/ada/.key"
-        file   = "/etc/key"
+        file   = "/run/rota/secrets/id"
       }
       progress {
         file = "progress.jsonl"
