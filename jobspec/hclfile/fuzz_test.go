@@ -2,6 +2,7 @@ package hclfile_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,8 @@ func FuzzLoad(f *testing.F) {
 		if hclfile.IsJSON(name, src) {
 			name = "f.json"
 		}
-		opts := options()
-		opts.Vars = nil
 		start := time.Now()
-		w, result, diags := load(name, src, opts)
+		w, result, diags := load(name, src, options())
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%d bytes took %v", len(src), took)
 		}
@@ -67,4 +66,44 @@ func checkTemplates(t *testing.T, w *workload, result *hclfile.Result) {
 	if len(result.References()) > 0 && templates == 0 {
 		t.Errorf("references %v in no template", result.References())
 	}
+}
+
+// FuzzSensitive computes with a sensitive value in every kind of attribute, and wants no part of it to be shown.
+func FuzzSensitive(f *testing.F) {
+	for _, expr := range []string{
+		"var.s", "upper(var.s)", "var.s + 1", `[var.s, "x"]`, `{ "${var.s}" = 1 }`, "var.s[0]", "duration(substr(var.s, 0, 3))", "file(var.s)",
+		`{ a = 1 }[var.s]`, `{ a = 1 }[strrev(var.s)]`, `join(var.s, [array.lr, 1])`, `regex(var.s, "(")`, `regex("(${var.s}", "a")`, `formatdate(var.s, timestamp())`,
+		`jsondecode(var.s)`, `parseint(var.s, 10)`, `toset([var.s, [1]])`, `[for x in var.s : x]`, `{ for x in [var.s, var.s] : x => x }`, `"${[var.s]}"`,
+		`var.s ? 1 : 2`, `env(var.s)`, `merge({ a = var.s }, { b = 1 }).c`, `lookup({ a = 1 }, var.s)`, `element([1], var.s)`, `tonumber(var.s)`, "local.l.x",
+		`zipmap([var.s], [1, 2])`, `format("%d", var.s)`, `format(var.s, 1)`, `timeadd(var.s, "1h")`, `{ (var.s) = 1 }.x`, `index([1], var.s)`, "-var.s", "local.l[var.s]",
+	} {
+		f.Add(expr)
+	}
+	const secret = "QZXJKVWYBHQ"
+	f.Fuzz(func(t *testing.T, expr string) {
+		src := "variable \"s\" {\n sensitive = true\n}\nlocals {\n l = { a = \"x${var.s}\" }\n m = " + expr + "\n}\njob \"a\" {\n limit = " + expr +
+			"\n count = local.m\n tags = " + expr + "\n tokens = local.m\n axes = " + expr + "\n meta {\n m = " + expr + "\n}\n task \"t\" {\n script = " + expr +
+			"\n memory = " + expr + "\n dynamic \"mount\" {\n for_each = " + expr + "\n content {\n source = mount.value\n}\n}\n}\n}\n"
+		opts := options()
+		opts.Vars["s"] = secret
+		_, _, diags := load("f.hcl", []byte(src), opts)
+		var shown strings.Builder
+		if err := diags.WriteText(&shown, false); err != nil {
+			t.Fatal(err)
+		}
+		text, written := strings.ToUpper(shown.String()), strings.ToUpper(expr)
+		for _, part := range []string{secret, reversed(secret)} {
+			for i := range len(part) - 2 {
+				if three := part[i : i+3]; strings.Contains(text, three) && !strings.Contains(written, three) {
+					t.Fatalf("%q of the secret is shown:\n%s", three, shown.String())
+				}
+			}
+		}
+	})
+}
+
+func reversed(text string) string {
+	letters := []byte(text)
+	slices.Reverse(letters)
+	return string(letters)
 }

@@ -86,6 +86,12 @@ func (v Value) Entries() ([]Entry, error) {
 
 // sourceOrder lists the keys of a map that is written out, nil when they are computed.
 func sourceOrder(expr hclsyntax.Expression) []string {
+	switch x := expr.(type) {
+	case *hclsyntax.TemplateWrapExpr:
+		return sourceOrder(x.Wrapped)
+	case *hclsyntax.ParenthesesExpr:
+		return sourceOrder(x.Expression)
+	}
 	object, ok := expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {
 		return nil
