@@ -92,15 +92,12 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 		return nil
 	}
 	tail, from := w.tail, w.source
-	var spec *jobspec.Job
-	if w.Desired != nil {
-		spec = w.Desired.Spec
-	}
+	desired := w.Desired
 	a.mu.Unlock()
 	if from == nil {
 		from = a.Bundles.Progress(id)
-		if spec != nil && spec.Array != nil && from != nil {
-			from.stop = spec.Array.Stop
+		if from != nil && desired != nil && desired.Spec != nil && desired.Spec.Array != nil {
+			from.stop = desired.Spec.Array.Stop
 		}
 	}
 	var line *progressLine
@@ -112,7 +109,10 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 		}
 	}
 	a.mu.Lock()
-	w.tail, w.source = next, from
+	w.tail = next
+	if desired != nil { // before it is known what is wanted, something may be missing from it
+		w.source = from
+	}
 	a.mu.Unlock()
 	if line == nil {
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -40,7 +41,9 @@ type world struct {
 	retired  map[container.ID]bool
 	samples  []api.Sample
 	progress string // file that every container reports to
+	stop10   bool   // the job is of an array that stops elements at step 10
 	findings map[container.ID][]container.Finding
+	found    []cluster.WorkerReport // of log policies, as reported
 	boots    int
 	life     *life // that runs
 	gpus     []gpu.Device
@@ -331,6 +334,13 @@ func stage(s cluster.WorkerState) int {
 
 // take is what Apply does with one worker's report.
 func (w *world) take(r cluster.WorkerReport) {
+	if r.Policy != "" {
+		w.found = append(w.found, r)
+		if a := w.allocs[idOf(r)]; a != nil && a.result != nil {
+			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, idOf(r))
+		}
+		return
+	}
 	a := w.allocs[idOf(r)]
 	if a == nil {
 		w.t.Errorf("report for %v, which was never assigned", idOf(r))
@@ -483,7 +493,13 @@ func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
 
-func (l lifeBundles) Progress(container.ID) *source { return &source{path: l.progress, policy: true} }
+func (l lifeBundles) Progress(container.ID) *source {
+	from := &source{path: l.progress, policy: true}
+	if l.stop10 {
+		from.stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
+	}
+	return from
+}
 
 func (l lifeBundles) Findings(id container.ID) ([]container.Finding, error) {
 	l.mu.Lock()
