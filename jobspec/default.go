@@ -62,7 +62,7 @@ func (g *Group) Default() {
 	}
 }
 
-// leaderIndex is the place of the task that leads: the one that says so, else the first main task that does not say otherwise.
+// leaderIndex is the place of the task that leads: the main task that says so, else the first main task that does not say otherwise.
 func (g *Group) leaderIndex() int {
 	first := -1
 	for i := range g.Tasks {
@@ -182,13 +182,20 @@ func (l *Launch) withDefaults() *Launch {
 	return &d
 }
 
-// preemptionWithDefaults chooses the signal that the job's launcher listens to: frameworks that follow Slurm take SIGUSR1 as the
-// request to save and requeue.
 func (j *Job) preemptionWithDefaults() *Preemption {
 	d := Preemption{}
 	if j.Preemption != nil {
 		d = *j.Preemption
 	}
+	usual := j.UsualPreemption()
+	orElse(&d.Signal, usual.Signal)
+	orElse(&d.GracePeriod, usual.GracePeriod)
+	return &d
+}
+
+// UsualPreemption is how the job is stopped when it does not say otherwise. The signal is the one that its launcher listens to:
+// frameworks that follow Slurm take SIGUSR1 as the request to save and requeue.
+func (j *Job) UsualPreemption() *Preemption {
 	signal := "SIGTERM"
 	for _, g := range j.Groups {
 		for _, t := range g.Tasks {
@@ -197,9 +204,7 @@ func (j *Job) preemptionWithDefaults() *Preemption {
 			}
 		}
 	}
-	orElse(&d.Signal, signal)
-	orElse(&d.GracePeriod, DefaultGracePeriod)
-	return &d
+	return &Preemption{Signal: signal, GracePeriod: DefaultGracePeriod}
 }
 
 // orElse sets *field to value if it is zero.

@@ -72,6 +72,7 @@ func (c *checker) job(j *Job) {
 	}
 	c.duration("time_limit", j.TimeLimit)
 	c.atMost("description", len(j.Description), MaxDescription, "bytes")
+	c.text("description", j.Description)
 	c.atMost("tags", len(j.Tags), MaxTags, "tags")
 	for i, tag := range j.Tags {
 		c.name(at("tags", i), tag)
@@ -271,6 +272,7 @@ func (c *checker) meta(path string, meta map[string]string) {
 		if !ValidName(key) {
 			c.name(path+"."+key, key)
 		}
+		c.text(path+"."+key, meta[key])
 	}
 	c.atMost(path, total, MaxMetaBytes, "bytes")
 }

@@ -147,7 +147,7 @@ var affinitySchema = &hclfile.Block{
 // conditionAttrs are what constraint and affinity have in common.
 func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 	return []hclfile.Attr{
-		field("attribute", func(t *T) *string { return &of(t).Attribute }).Must().OrName("node").
+		field("attribute", func(t *T) *string { return &of(t).Attribute }).OrName("node").Must().
 			With("", "what is asked of the node: "+nodeAttributes()),
 		field("operator", func(t *T) *string { return &of(t).Operator }).
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
