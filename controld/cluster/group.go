@@ -90,7 +90,7 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	switch {
 	case g == nil:
 		s.keepSites(k.Shape)
-		g = &Group{Key: k, Req: k.Shape.Request, Workers: k.Shape.Workers, epoch: s.epoch}
+		g = &Group{Key: k, Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch}
 	case g.epoch != s.epoch:
 		next := *g
 		next.epoch = s.epoch

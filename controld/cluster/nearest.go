@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -26,11 +27,29 @@ func (v *View) Nearest(s Shape) (bool, Reason) {
 		if nearest != nil {
 			why.Node, why.Have = nearest.Name, capacity(nearest)
 		} else {
-			why.Text = v.Unmet(part.Where)
+			why.Need, why.Text = Vector{}, v.Unmet(part.Where)
 		}
 		return false, why
 	}
-	return true, Reason{}
+	return v.together(s)
+}
+
+// together says whether all that the parts of a gang need is there at all. Each part by itself has been found to fit.
+func (v *View) together(s Shape) (bool, Reason) {
+	if s.Parts == "" {
+		return true, Reason{}
+	}
+	var need, have Vector
+	for part := range s.Each {
+		need = need.plus(part.Request.Active.times(int64(part.Workers)))
+	}
+	for _, n := range v.nodes {
+		have = have.plus(capacity(n))
+	}
+	if need.within(have) {
+		return true, Reason{}
+	}
+	return false, Reason{Code: ReasonBadConstraint, Need: need, Have: have, Want: s.Total(), Text: "its groups need more together than there is"}
 }
 
 // couldHold counts the workers of a part that empty nodes could hold, those in exclude and those that do not meet its constraints left out,
@@ -129,9 +148,9 @@ func (v *View) instead(c *condition) string {
 	text := "no node has " + c.say()
 	if c.asks == nil {
 		if strings.HasPrefix(c.text, onlyNodes) {
-			return "none of its nodes is in the cluster: " + c.say()
+			return "none of its nodes is in the cluster: " + c.names()
 		}
-		return "all nodes are excluded: " + c.say()
+		return "it excludes all nodes: " + c.names()
 	}
 	count := map[string]int{}
 	var facts jobspec.NodeFacts
@@ -145,7 +164,7 @@ func (v *View) instead(c *condition) string {
 	}
 	values := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b)) })
 	if len(values) == 0 {
-		return text + ": none has such an attribute at all"
+		return text
 	}
 	var there []string
 	for _, value := range values[:min(len(values), 4)] {
@@ -166,8 +185,19 @@ func plural(n int, one, many string) string {
 	return many
 }
 
+// names returns the list of nodes that a condition is.
+func (c *condition) names() string {
+	_, quoted, _ := strings.Cut(c.text, " ")
+	list, _ := strconv.Unquote(quoted)
+	return list
+}
+
 // say writes a condition as one would speak of it.
 func (c *condition) say() string {
+	if c.asks == nil {
+		list, _, _ := strings.Cut(c.text, " ")
+		return list + " " + c.names()
+	}
 	constraint, err := jobspec.ParseConstraint(c.text)
 	if err != nil {
 		return c.text

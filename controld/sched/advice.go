@@ -14,6 +14,9 @@ func advice(t *trial, j *cluster.Job, why cluster.Reason) string {
 	case cluster.ReasonHeldAdmin:
 		return fmt.Sprintf("ask an operator to release job %d", j.ID)
 	case cluster.ReasonBadConstraint:
+		if why.Need == (cluster.Vector{}) {
+			return "change what it says of nodes; rota nodes shows what they have"
+		}
 		return "ask for less in one worker, or for fewer workers"
 	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
 		return "ask an operator about node " + why.Node

@@ -22,7 +22,7 @@ var (
 // TestHistories plays random histories on small clusters. After every cycle: the state took the plan whole and keeps its
 // invariants, the same view gives the same plan, nothing that fits is left waiting, and nobody was passed beyond the bound.
 func TestHistories(t *testing.T) {
-	starts := 0
+	starts, kinds := 0, map[string]int{}
 	eachSeed(t, func(seed uint64) error {
 		h := newHistory(seed)
 		for step := range 60 {
@@ -31,10 +31,18 @@ func TestHistories(t *testing.T) {
 			}
 		}
 		starts += h.starts
+		for kind, n := range h.kinds {
+			kinds[kind] += n
+		}
 		return nil
 	})
 	if *seedFlag == 0 && starts < int(*seedsFlag)*5 {
 		t.Errorf("only %d starts in all: the histories prove too little", starts)
+	}
+	for _, kind := range []string{"where", "prefer", "exclusive", "parts"} {
+		if *seedFlag == 0 && kinds[kind] < int(*seedsFlag)/4 {
+			t.Errorf("only %d starts of jobs with %s: the histories prove too little", kinds[kind], kind)
+		}
 	}
 }
 
@@ -74,14 +82,16 @@ type history struct {
 	*world
 	random *rand.Rand
 	starts int
+	kinds  map[string]int // starts of jobs that say something of nodes
 	jobs   int
 }
 
 func newHistory(seed uint64) *history {
-	h := &history{world: newWorld(), random: rand.New(rand.NewPCG(seed, 2))}
+	h := &history{kinds: map[string]int{}, world: newWorld(), random: rand.New(rand.NewPCG(seed, 2))}
 	h.must("policy max-bypass=%d reserve-after=%dm reserve-hold=%dm lease=2m margin=10s", h.random.IntN(4), 1+h.random.IntN(10), 1+h.random.IntN(30))
 	for i := range 1 + h.random.IntN(5) {
-		h.must("node n%d gpus=%d cores=%d memory=%d ports=%d", i, h.random.IntN(9), 2+h.random.IntN(16), 4+h.random.IntN(32), 1+h.random.IntN(5))
+		h.must("node n%d gpus=%d cores=%d memory=%d ports=%d model=%s labels=rack:%c", i, h.random.IntN(9), 2+h.random.IntN(16), 4+h.random.IntN(32),
+			1+h.random.IntN(5), [...]string{"A100", "H100"}[h.random.IntN(2)], 'a'+rune(h.random.IntN(3)))
 	}
 	return h
 }
@@ -115,17 +125,41 @@ func (h *history) step() error {
 func (h *history) submitSome() {
 	for range 1 + h.random.IntN(4) {
 		h.jobs++
-		verb, more := fmt.Sprintf("submit j%d", h.jobs), ""
+		verb, more := fmt.Sprintf("submit j%d", h.jobs), h.wishes(true)
 		switch h.random.IntN(8) {
 		case 0, 1:
-			more = fmt.Sprintf(" array=%s max-parallel=%d", [...]string{"0-4", "1-9:2", "3,5"}[h.random.IntN(3)], h.random.IntN(4))
+			more += fmt.Sprintf(" array=%s max-parallel=%d", [...]string{"0-4", "1-9:2", "3,5"}[h.random.IntN(3)], h.random.IntN(4))
 			more += [...]string{"", " order=random", " max-failures=0"}[h.random.IntN(3)]
 		case 2:
-			verb = fmt.Sprintf("pipeline j%d a b<a c<a:any d<b:failed<c:started", h.jobs)
+			verb, more = fmt.Sprintf("pipeline j%d a b<a c<a:any d<b:failed<c:started", h.jobs), h.wishes(false)
 		}
 		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+more,
 			[...]string{"te", "be", "be"}[h.random.IntN(3)], 50+h.random.IntN(2), h.random.IntN(3), 1+h.random.IntN(3), h.random.IntN(4),
 			1+h.random.IntN(2), 1+h.random.IntN(4), 1+h.random.IntN(4), 1+h.random.IntN(30))
+	}
+}
+
+// wishes is what some jobs say of nodes, and whether their groups start together.
+func (h *history) wishes(parts bool) string {
+	all := ""
+	for _, wish := range []string{
+		" model=h100", " model=a100", " constraint=label.rack:=:a", " constraint=cores:>=:8;label.rack:in:a,b", " nodes=n[0-2]", " exclude-nodes=n1",
+		" prefer=10:label.rack:=:b;-5:cores:>:9", " exclusive=yes", " parts=ps:1x0,worker:2x1", " parts=a:1x2,b:2x2,c:1x0",
+	} {
+		if h.random.IntN(16) == 0 && !(strings.HasPrefix(wish, " parts") && (!parts || strings.Contains(all, "parts"))) {
+			all += wish
+		}
+	}
+	return all
+}
+
+// note counts the start of a job by what it says of nodes.
+func (h *history) note(j *cluster.Job) {
+	s := cluster.ShapeOf(j)
+	for kind, is := range map[string]bool{"where": s.Where != "", "prefer": s.Prefer != "", "exclusive": s.Request.Exclusive, "parts": s.Parts != ""} {
+		if is {
+			h.kinds[kind]++
+		}
 	}
 }
 
@@ -209,6 +243,7 @@ func (h *history) inOrder(plan cluster.CommitPlan) error {
 	for i, a := range plan.Actions {
 		if a.Start != nil {
 			h.starts++
+			h.note(h.state.View().Job(a.Start.Job))
 			v := copied.View()
 			for j := range v.Jobs() {
 				before := h.state.View().Job(j.ID)
@@ -243,7 +278,8 @@ func (h *history) nothingIdle() error {
 			return fmt.Errorf("%s was passed %d times", h.names[j.ID], j.Bypassed)
 		}
 		if h.mayStart(j) && couldStart(v, j) {
-			return fmt.Errorf("%s waits although it fits", h.names[j.ID])
+			e := Explain(v, h.now, v.Config().Policy, j.ID)
+			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.names[j.ID], cluster.ShapeOf(j), v.Reservation(j.ID), e.Reason, e.Funnel)
 		}
 	}
 	return nil
@@ -267,9 +303,13 @@ func couldStart(v *cluster.View, j *cluster.Job) bool {
 	var g cluster.Grid
 	g.CopyFrom(v.Grid())
 	v.Waive(&g, j.ID)
+	if len(j.Parts) > 0 {
+		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
+		return fit.NewRoom(v).Fits(&gang)
+	}
 	workers, met := 0, j.Workers == 1
 	for i, n := range v.Nodes() {
-		if excluded(j, n.Name) {
+		if excluded(j, n.Name) || !wanted(j, n) {
 			continue
 		}
 		w := 0
@@ -282,6 +322,23 @@ func couldStart(v *cluster.View, j *cluster.Job) bool {
 		workers += w
 	}
 	return met && workers >= j.Workers
+}
+
+// wanted asks a node for the few things that wishes says, in its own way.
+func wanted(j *cluster.Job, n *cluster.Node) bool {
+	for _, c := range j.Spec.Groups[0].Constraints {
+		switch {
+		case c.Attribute == "node.cores" && n.Cores < 8,
+			c.Attribute == "node.label.rack" && c.Operator == "=" && n.Labels["rack"] != c.Value,
+			c.Attribute == "node.label.rack" && c.Operator == "in" && n.Labels["rack"] > "b":
+			return false
+		}
+	}
+	r := &j.Spec.Groups[0].Tasks[0].Resources
+	if r.GPU != nil && r.GPUs > 0 && (len(n.GPUs) == 0 || !strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
+		return false
+	}
+	return (j.Spec.Nodes == nil || "n0" <= n.Name && n.Name <= "n2") && (j.Spec.ExcludeNodes == nil || n.Name != "n1")
 }
 
 func excluded(j *cluster.Job, node string) bool {
@@ -337,8 +394,13 @@ func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
 		if !shortage(why.Code) {
 			return false
 		}
+		if j.Spec.Nodes != nil {
+			return false
+		}
 		for i := range h.workersWaiting() { // those that come first need room too
-			h.must("node extra-%s-%d gpus=8 cores=64 memory=64", name, i)
+			for _, model := range []string{"A100", "H100"} {
+				h.must("node extra-%s-%d-%s gpus=8 cores=64 memory=64 model=%s labels=rack:a", name, i, model, model)
+			}
 		}
 	}
 	return true

@@ -19,7 +19,7 @@ func (r *reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 		why.Code, why.Fit = cluster.ReasonBadConstraint, s.everywhere
 		why.Node, why.Have = s.largest, s.largestHas
 		if s.largest == "" {
-			why.Text = t.view.Unmet(p.Where)
+			why.Need, why.Text = cluster.Vector{}, t.view.Unmet(p.Where)
 		}
 	case s.ever < p.Workers:
 		why.Code, why.Node, why.Fit = s.obstacle(p)
@@ -27,12 +27,15 @@ func (r *reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 		why.Fit = s.free
 		why.Node, why.Have = s.nearest, s.nearestHas
 		why.Code = shortageCode(&s, p)
+		if p.Request.Exclusive && s.free == 0 {
+			why.Node, why.Have, why.Text = "", why.Need, "it wants whole nodes, and none that would do is empty"
+		}
 	case t.room.Fits(g):
 		return r.beaten(why)
 	case s.unclaimed < p.Workers:
 		why.Code, why.For, why.Fit = cluster.ReasonReservation, s.claimant, s.unclaimed
 	case len(g.More) > 0:
-		return cluster.Reason{Code: cluster.ReasonGang, Need: why.Need, Want: g.Size(), Fit: t.room.Reach(g)}
+		return together(t, g)
 	default:
 		why.Code, why.Fit, why.Text = cluster.ReasonResources, s.unclaimed, "every port at which its workers could meet is in use"
 	}
@@ -40,6 +43,14 @@ func (r *reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 		why.Text = fmt.Sprintf("group %q", j.Spec.Groups[j.Parts[s.part].Group].Name)
 	}
 	return why
+}
+
+// together says why parts do not fit at once each of which would fit by itself.
+func together(t *trial, g *fit.Gang) cluster.Reason {
+	if ok, never := t.view.Nearest(g.Shape); !ok {
+		return never
+	}
+	return cluster.Reason{Code: cluster.ReasonGang, Need: g.Request.Active, Want: g.Size(), Fit: t.room.Reach(g)}
 }
 
 // beaten says for whom a gang waits that would fit.

@@ -129,6 +129,9 @@ func (w *world) policy(options map[string]string) error {
 func (w *world) node(name string, options map[string]string) error {
 	gpus, cores, memory, ports := 0, 64, 256, 100
 	for k, v := range options {
+		if describe(&cluster.Node{}, k, v) {
+			continue
+		}
 		n, err := strconv.Atoi(v)
 		if err != nil {
 			return err
@@ -146,7 +149,11 @@ func (w *world) node(name string, options map[string]string) error {
 			return fmt.Errorf("no property %q of a node", k)
 		}
 	}
-	_, err := w.apply(cluster.RegisterNode{Node: makeNode(name, gpus, cores, memory, ports)})
+	n := makeNode(name, gpus, cores, memory, ports)
+	for k, v := range options {
+		describe(&n, k, v)
+	}
+	_, err := w.apply(cluster.RegisterNode{Node: n})
 	return err
 }
 
@@ -245,6 +252,10 @@ func makeJob(name string, options map[string]string) (*jobspec.Job, error) {
 		}
 	}
 	group.Tasks = []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: r}}
+	if spec.Groups != nil {
+		spread(spec, group)
+		return spec, nil
+	}
 	spec.Groups = []jobspec.Group{group}
 	return spec, nil
 }
@@ -280,7 +291,7 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		ms, err = milliseconds(v)
 		spec.TimeLimit = jobspec.Seconds(ms / 1000)
 	default:
-		err = fmt.Errorf("no property %q of a job", k)
+		err = setWhere(spec, group, r, k, v)
 	}
 	return err
 }
@@ -436,6 +447,9 @@ func (w *world) action(a cluster.Action) string {
 		s := "start " + w.names[a.Start.Job+cluster.JobID(a.Start.Member)]
 		for _, p := range a.Start.Places {
 			s += " on " + p.Node + gpuList(p.GPUs)
+			if p.Port != 0 {
+				s += fmt.Sprintf(":%d", p.Port)
+			}
 		}
 		s += fmt.Sprintf(" port %d", a.Start.Port)
 		if a.Start.Past != 0 {
