@@ -228,7 +228,7 @@ func (n *node) output(id container.ID) string {
 
 func (n *node) ready(t *testing.T, id container.ID) {
 	t.Helper()
-	eventually(t, "the command is ready", func() bool { return strings.Contains(n.output(id), "ready") })
+	eventually(t, "the command is ready", func() bool { return strings.Contains(n.output(id)+n.said(id, "main"), "ready") })
 }
 
 func eventually(t testing.TB, what string, ok func() bool) {
@@ -263,6 +263,17 @@ var scripts = map[containertest.Kind]string{
 	containertest.Ignores: "trap '' TERM; echo ready; exec sleep 1000",
 }
 
+// program is the bundle of one of the contract's programs.
+func (n *node) program(id container.ID, k containertest.Kind) string {
+	switch k {
+	case containertest.CrewFails:
+		return n.crew(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
+	case containertest.CrewSaves:
+		return n.crew(id, "", mainTask("main", scripts[containertest.Saves]), sidecar("side", "poststart", "exec sleep 1000"))
+	}
+	return n.bundle(id, scripts[k])
+}
+
 func TestContract(t *testing.T) {
 	for _, warm := range []int{0, 2} {
 		t.Run(fmt.Sprintf("warm=%d", warm), func(t *testing.T) {
@@ -270,7 +281,7 @@ func TestContract(t *testing.T) {
 				n := newNode(t, warm)
 				return &containertest.Harness{
 					Runtime: n.shims,
-					Bundle:  func(_ *testing.T, id container.ID, k containertest.Kind) string { return n.bundle(id, scripts[k]) },
+					Bundle:  func(_ *testing.T, id container.ID, k containertest.Kind) string { return n.program(id, k) },
 					Ready:   n.ready,
 					Restart: func(t *testing.T) container.Runtime {
 						check(t, n.shims.Close())

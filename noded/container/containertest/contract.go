@@ -16,13 +16,18 @@ type Kind string
 
 // Programs of the contract.
 const (
-	Exits0    Kind = "exits 0"
-	Exits7    Kind = "exits 7"
-	Runs      Kind = "runs until it is signalled"
-	Saves     Kind = "exits 85 at SIGTERM"
-	Ignores   Kind = "ignores SIGTERM"
-	DiesBy11  Kind = "dies by signal 11"
-	MissingID      = 999 // worker number of a container that is never made
+	Exits0   Kind = "exits 0"
+	Exits7   Kind = "exits 7"
+	Runs     Kind = "runs until it is signalled"
+	Saves    Kind = "exits 85 at SIGTERM"
+	Ignores  Kind = "ignores SIGTERM"
+	DiesBy11 Kind = "dies by signal 11"
+
+	// Workers of two tasks.
+	CrewFails Kind = "exits 3 before its main task, which runs until it is signalled"
+	CrewSaves Kind = "exits 85 at SIGTERM, beside a sidecar that runs until it is signalled"
+
+	MissingID = 999 // worker number of a container that is never made
 )
 
 // Harness is a runtime under test and what the contract does to it from outside.
@@ -45,6 +50,8 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 		"signal": testSignal, "kill": testKill, "lease": testLease, "lease before start": testLeaseBeforeStart, "renew": testRenew,
 		"repeated calls": testRepeated, "restart of the daemon": testRestart, "exit while the daemon is away": testExitAway,
 		"shim killed": testShimKilled, "remove": testRemove, "unknown container": testUnknown,
+		"tasks: the first fails": testCrewFails, "tasks: stop": testCrewStops, "tasks: kill": testCrewKilled,
+		"tasks: restart of the daemon": testCrewRestart, "tasks: shim killed": testCrewShimKilled,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -63,7 +70,7 @@ func (h *Harness) run(t *testing.T, id container.ID, k Kind) {
 	t.Helper()
 	h.create(t, id, k, time.Now().Add(time.Hour))
 	must(t, h.Runtime.Start(t.Context(), id))
-	if k != Exits0 && k != Exits7 && k != DiesBy11 {
+	if k != Exits0 && k != Exits7 && k != DiesBy11 && k != CrewFails {
 		h.Ready(t, id)
 	}
 }
@@ -251,4 +258,52 @@ func testUnknown(t *testing.T, h *Harness) {
 		}
 	}
 	must(t, h.Runtime.Remove(t.Context(), missing))
+}
+
+func testCrewFails(t *testing.T, h *Harness) {
+	h.run(t, one, CrewFails)
+	if e := h.await(t, one, container.Exited).Exit; e.Why == "" {
+		t.Errorf("it is not said which task failed: %+v", *e)
+	}
+	h.ends(t, one, container.Exit{Code: 3})
+}
+
+func testCrewStops(t *testing.T, h *Harness) {
+	h.run(t, one, CrewSaves)
+	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	h.ends(t, one, container.Exit{Code: 85})
+	two := container.ID{Job: 2, Attempt: 1}
+	h.run(t, two, CrewSaves)
+	must(t, h.Runtime.Renew(t.Context(), two, time.Now()))
+	h.ends(t, two, container.Exit{Code: 85, Lease: true})
+}
+
+func testCrewKilled(t *testing.T, h *Harness) {
+	h.create(t, one, CrewFails, time.Now().Add(time.Hour))
+	must(t, h.Runtime.Kill(t.Context(), one))
+	h.ends(t, one, container.Exit{Signal: 9})
+	two := container.ID{Job: 2, Attempt: 1}
+	h.run(t, two, CrewSaves)
+	must(t, h.Runtime.Kill(t.Context(), two))
+	h.ends(t, two, container.Exit{Signal: 9})
+}
+
+func testCrewRestart(t *testing.T, h *Harness) {
+	h.run(t, one, CrewSaves)
+	h.Runtime = h.Restart(t)
+	if s := h.status(t, one); s.State != container.Running {
+		t.Fatalf("after a restart: %+v", s)
+	}
+	must(t, h.Runtime.Signal(t.Context(), one, int(unix.SIGTERM)))
+	h.ends(t, one, container.Exit{Code: 85})
+}
+
+func testCrewShimKilled(t *testing.T, h *Harness) {
+	h.run(t, one, CrewSaves)
+	h.KillShim(t, one)
+	h.await(t, one, container.Lost)
+	must(t, h.Runtime.Remove(t.Context(), one))
+	if s := h.status(t, one); s.State != "" {
+		t.Errorf("after Remove: %+v", s)
+	}
 }
