@@ -148,9 +148,9 @@ func getJob(x *exchange) (any, error) {
 // specOf is a job's specification as the caller may see it: environments may hold secrets, and are for the owner and operators.
 func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
 	if x.admin() || j.Owner.UID == x.caller.User.UID {
-		return j.Spec
+		return j.FullSpec()
 	}
-	s := *j.Spec
+	s := *j.FullSpec()
 	s.ExportEnv, s.Groups = nil, slices.Clone(s.Groups)
 	for i := range s.Groups {
 		g := &s.Groups[i]
@@ -331,11 +331,15 @@ func why(x *exchange) (any, error) {
 		return api.Why{ID: j.ID, Reason: presentReason(j.Reason), Funnel: []api.FunnelStep{}}, nil
 	}
 	e := sched.Explain(x.view, x.d.clock.now(x.view), x.view.Config().Policy, j.ID)
-	out := api.Why{ID: j.ID, Reason: presentReason(e.Reason), Funnel: []api.FunnelStep{}, Ahead: e.Ahead, Advice: e.Advice}
-	for _, s := range e.Funnel {
-		out.Funnel = append(out.Funnel, api.FunnelStep{What: s.What, Nodes: s.Nodes})
+	return api.Why{ID: j.ID, Reason: presentReason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead, Advice: e.Advice}, nil
+}
+
+func presentFunnel(steps []sched.Step) []api.FunnelStep {
+	out := []api.FunnelStep{}
+	for _, s := range steps {
+		out = append(out, api.FunnelStep{What: s.What, Nodes: s.Nodes})
 	}
-	return out, nil
+	return out
 }
 
 // listHistory answers GET /v1/history, the last to end first.
@@ -446,40 +450,4 @@ func listShares(x *exchange) (any, error) {
 	}
 	slices.SortFunc(list.Items, func(a, b api.Share) int { return strings.Compare(a.Account, b.Account) })
 	return list, nil
-}
-
-// plan answers POST /v1/plan: it submits the job to a copy of the state and runs one cycle there.
-func plan(x *exchange) (any, error) {
-	var req api.PlanRequest
-	if err := x.decode(&req); err != nil {
-		return nil, err
-	}
-	if req.Job == nil {
-		return nil, invalid("job is missing")
-	}
-	owner, err := x.owner()
-	if err != nil {
-		return nil, err
-	}
-	if err := x.accept([]*jobspec.Job{req.Job}); err != nil {
-		return nil, err
-	}
-	trial, id, err := x.trialSubmit(owner, req.Job)
-	if err != nil {
-		return nil, err
-	}
-	now := x.d.clock.now(x.view)
-	decided, _ := sched.Cycle(trial, now, trial.Config().Policy)
-	for _, a := range decided.Actions {
-		if a.Start == nil || a.Start.Job != id {
-			continue
-		}
-		resp := api.PlanResponse{Starts: true, Places: []api.PlanNode{}}
-		for _, p := range a.Start.Places {
-			resp.Places = append(resp.Places, api.PlanNode{Node: p.Node, GPUs: append([]int{}, p.GPUs...)})
-		}
-		return resp, nil
-	}
-	e := sched.Explain(trial, now, trial.Config().Policy, id)
-	return api.PlanResponse{Places: []api.PlanNode{}, Reason: presentReason(e.Reason), Ahead: e.Ahead}, nil
 }

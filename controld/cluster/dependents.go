@@ -137,6 +137,7 @@ func (s *State) checkNeeds(note func(error)) {
 		note(fmt.Errorf("the index of dependents is %v, made anew %v", s.dependents, s.allDependents()))
 	}
 	s.checkNames(note)
+	s.checkTexts(note)
 	s.checkDated(note)
 }
 
@@ -157,6 +158,7 @@ func (s *State) checkNames(note func(error)) {
 
 // forget drops a job that leaves the state from the indexes of this file and of names.
 func (s *State) forget(j *Job) {
+	s.dropTexts(j)
 	if s.names != nil {
 		s.forgetName(j)
 	}

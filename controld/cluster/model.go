@@ -231,6 +231,7 @@ type Job struct {
 	Failures []Instant `json:"failures,omitempty"`
 
 	modified uint64   // index of the last change; not in the snapshot
+	texts    *texts   // what was taken out of Spec; nil: nothing was
 	placing  *placing // what its spec says of where it may run; nil: nothing
 }
 

@@ -21,6 +21,7 @@ func (s *State) loadJob(j *Job) error {
 	if err := checkState(j); err != nil {
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
+	s.pack(j)
 	s.store(nil, j)
 	if a := j.Live(); a != nil {
 		return s.loadAttempt(j, a)
@@ -39,7 +40,7 @@ func (s *State) adopt(j *Job) error {
 	case r.Spec.Array == nil && j.Member > len(r.Spec.Groups):
 		return &SpecError{fmt.Sprintf("job %d has no group for member %d", j.Parent, j.Member)}
 	}
-	j.Spec = r.Spec
+	j.Spec, j.texts = r.Spec, r.texts
 	return nil
 }
 

@@ -13,8 +13,20 @@ import (
 	"github.com/rota-hpc/rota/controld/wire"
 )
 
-// snapshotFormat names the form of a snapshot. Like kinds of commands it is never re-interpreted.
-const snapshotFormat = "rota-snapshot/1"
+// The forms of a snapshot. Like kinds of commands they are never re-interpreted. In a cluster of version 2 and above every script is written
+// once, before the first job that has it, and jobs name it by its digest.
+const (
+	snapshotFormat  = "rota-snapshot/1"
+	snapshotFormat2 = "rota-snapshot/2"
+)
+
+// snapshotFormat returns the form that a view's snapshot has.
+func (v *View) snapshotFormat() string {
+	if v.config.Version >= 2 {
+		return snapshotFormat2
+	}
+	return snapshotFormat
+}
 
 // ErrSnapshot is what every error about the contents of a snapshot wraps.
 var ErrSnapshot = errors.New("the snapshot cannot be used")
@@ -36,7 +48,9 @@ type snapshotHead struct {
 type record struct {
 	Config      *Config      `json:"config,omitempty"`
 	Node        *Node        `json:"node,omitempty"`
-	Job         *Job         `json:"job,omitempty"`
+	Text        *storedText  `json:"text,omitempty"`
+	Job         *storedJob   `json:"job,omitempty"`
+	Scripts     []string     `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
 	Reservation *Reservation `json:"reservation,omitempty"`
 	Key         *key         `json:"key,omitempty"`
 	End         *int64       `json:"end,omitempty"`
@@ -46,7 +60,7 @@ type record struct {
 // keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{snapshotFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil}
+	head := snapshotHead{v.snapshotFormat(), v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil}
 	if err := json.NewEncoder(buf).Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
@@ -89,8 +103,10 @@ func (v *View) records(yield func(record) bool) {
 			return
 		}
 	}
+	written := map[*text]bool{}
+	apart := v.snapshotFormat() != snapshotFormat
 	for j := range v.jobs.values() {
-		if !yield(record{Job: j}) {
+		if !j.records(apart, written, yield) {
 			return
 		}
 	}
@@ -114,8 +130,8 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 	if err := d.Decode(&head); err != nil {
 		return nil, fmt.Errorf("read snapshot: head: %w: %w", ErrSnapshot, err)
 	}
-	if head.Format != snapshotFormat {
-		return nil, fmt.Errorf("read snapshot: format %q, this version reads %q: %w", head.Format, snapshotFormat, ErrSnapshot)
+	if head.Format != snapshotFormat && head.Format != snapshotFormat2 {
+		return nil, fmt.Errorf("read snapshot: format %q, this version reads %q and %q: %w", head.Format, snapshotFormat, snapshotFormat2, ErrSnapshot)
 	}
 	s := New(Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
@@ -156,7 +172,9 @@ func (s *State) load(r *record) error {
 	case r.Node != nil:
 		return s.loadNode(r.Node)
 	case r.Job != nil:
-		return s.loadJob(r.Job)
+		return s.loadStored((*Job)(r.Job), r.Scripts)
+	case r.Text != nil:
+		return s.loadText(r.Text)
 	case r.Reservation != nil:
 		s.v.reservations = append(s.v.reservations, r.Reservation)
 		return nil

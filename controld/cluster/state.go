@@ -34,6 +34,8 @@ type State struct {
 	families   map[JobID]*changes // what the present command has done to members; empty between commands
 	faults     []error            // illegal steps that Apply took, for Check
 	tracked    tracker
+	contents   map[Digest]*text // scripts of jobs in the state
+	shared     shared
 	names      map[nameKey]*named // see sameName; nil until somebody asks
 	dependents map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
 	due        idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
@@ -153,6 +155,7 @@ func (s *State) store(old, next *Job) {
 	next.modified = s.v.index
 	next.settlePlacing()
 	if old == nil {
+		s.keepTexts(next)
 		s.v.njobs += next.weight()
 	}
 	s.tracked.note(next.ID)

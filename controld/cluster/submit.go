@@ -73,6 +73,7 @@ func (s *State) admit(n int) error {
 
 // add gives a job its id and stores it.
 func (s *State) add(j *Job) JobID {
+	s.pack(j)
 	s.v.lastJob++
 	j.ID = s.v.lastJob
 	s.put(j)

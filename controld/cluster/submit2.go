@@ -101,6 +101,7 @@ func (s *State) checkMembers(j *Job) error {
 
 // add2 stores a drafted job, which has its id, and the members of one whose groups run one by one.
 func (s *State) add2(j *Job, r *resolver) JobID {
+	s.pack(j)
 	if j.Family == nil || j.Spec.Array != nil {
 		id := s.add(j)
 		s.v.lastJob += JobID(j.weight() - 1)

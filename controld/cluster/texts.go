@@ -1,0 +1,303 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/wire"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// A queue may hold a hundred thousand jobs that differ in a script, a few variables or a name. So what is long is kept apart from a job's
+// specification and once for all that have it, environments are packed, and what remains of a specification is shared by all jobs in which
+// it is the same.
+
+// Digest is the SHA-256 of a text.
+type Digest [sha256.Size]byte
+
+// text is a script. It never changes but for refs, which belongs to the state in whose index it is.
+type text struct {
+	digest Digest
+	text   string
+	refs   int // jobs that have it, counted once for each task
+}
+
+// texts is what was taken out of a job's specification: see [Job.FullSpec]. It never changes.
+type texts struct {
+	scripts []*text // of every task, group by group; nil if no task has one
+	env     string  // the environments of every task and then the exported one, packed; "" if all are empty
+}
+
+// untouched is the texts of jobs that have none.
+var untouched = &texts{}
+
+// FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same but for the scripts and the environments of tasks, and
+// what was exported, which it may lack: few need them, and they are most of a job. The caller must not change it.
+func (j *Job) FullSpec() *jobspec.Job {
+	return j.specWith(true)
+}
+
+// specWith returns a job's specification with its environments and, if asked for, its scripts.
+func (j *Job) specWith(scripts bool) *jobspec.Job {
+	t := j.texts
+	if t == nil || t == untouched {
+		return j.Spec
+	}
+	spec := *j.Spec
+	spec.Groups = slices.Clone(spec.Groups)
+	env, k := t.env, 0
+	for i := range spec.Groups {
+		g := &spec.Groups[i]
+		g.Tasks = slices.Clone(g.Tasks)
+		for n := range g.Tasks {
+			if scripts && t.scripts != nil && t.scripts[k] != nil {
+				g.Tasks[n].Script = t.scripts[k].text
+			}
+			g.Tasks[n].Env, env = unpackMap(env)
+			k++
+		}
+	}
+	spec.ExportEnv, _ = unpackMap(env)
+	return &spec
+}
+
+// storedJob is a Job in a snapshot, and without methods: its Spec is as the caller has made it.
+type storedJob Job
+
+// MarshalJSON implements json.Marshaler: a job has its whole specification wherever it goes.
+func (j Job) MarshalJSON() ([]byte, error) {
+	j.Spec = j.FullSpec()
+	return json.Marshal(storedJob(j))
+}
+
+// pack takes the long parts out of a new job's specification and shares the rest with jobs that have the same. Doing it twice changes nothing.
+func (s *State) pack(j *Job) {
+	if j.texts != nil {
+		return
+	}
+	spec := *j.Spec
+	j.texts = s.takeTexts(&spec)
+	j.Spec = s.skeleton(&spec)
+	j.Account, j.Queue = s.intern(j.Account), s.intern(j.Queue)
+	j.Class = jobspec.Class(s.intern(string(j.Class)))
+	j.Owner.User, j.Owner.Home = s.intern(j.Owner.User), s.intern(j.Owner.Home)
+}
+
+// takeTexts moves the long parts out of a copy of a specification.
+func (s *State) takeTexts(spec *jobspec.Job) *texts {
+	t := &texts{}
+	var env strings.Builder
+	filled := false
+	tasks := 0
+	spec.Groups = slices.Clone(spec.Groups)
+	for i := range spec.Groups {
+		g := &spec.Groups[i]
+		g.Tasks = slices.Clone(g.Tasks)
+		for n := range g.Tasks {
+			task := &g.Tasks[n]
+			if task.Script != "" {
+				t.scripts = append(t.scripts, make([]*text, tasks+1-len(t.scripts))...)
+				t.scripts[tasks] = s.content(task.Script)
+			}
+			packMap(&env, task.Env)
+			filled = filled || len(task.Env) > 0
+			task.Script, task.Env = "", nil
+			tasks++
+		}
+	}
+	packMap(&env, spec.ExportEnv)
+	filled = filled || len(spec.ExportEnv) > 0
+	spec.ExportEnv = nil
+	if t.scripts != nil {
+		t.scripts = slices.Clip(append(t.scripts, make([]*text, tasks-len(t.scripts))...))
+	}
+	switch {
+	case filled:
+		t.env = strings.Clone(env.String())
+	case t.scripts == nil:
+		return untouched
+	}
+	return t
+}
+
+// packMap writes a map as the number of its entries and then every key and value, by key, each behind its length.
+func packMap(b *strings.Builder, m map[string]string) {
+	var n [binary.MaxVarintLen64]byte
+	length := func(l int) { b.Write(binary.AppendUvarint(n[:0], uint64(l))) } //nolint:gosec // lengths are not negative
+	length(len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		length(len(k))
+		b.WriteString(k)
+		length(len(m[k]))
+		b.WriteString(m[k])
+	}
+}
+
+// unpackMap is the reverse of packMap; it also returns what follows.
+func unpackMap(packed string) (map[string]string, string) {
+	n, packed := unpackLength(packed)
+	if n == 0 {
+		return nil, packed
+	}
+	m := make(map[string]string, n)
+	for range n {
+		var k, v string
+		k, packed = unpackString(packed)
+		v, packed = unpackString(packed)
+		m[k] = v
+	}
+	return m, packed
+}
+
+func unpackString(packed string) (s, rest string) {
+	n, packed := unpackLength(packed)
+	return packed[:n], packed[n:]
+}
+
+// unpackLength reads a number as binary.AppendUvarint writes it.
+func unpackLength(packed string) (int, string) {
+	n := 0
+	for i := range len(packed) {
+		n |= int(packed[i]&0x7f) << (7 * i)
+		if packed[i] < 0x80 {
+			return n, packed[i+1:]
+		}
+	}
+	return 0, ""
+}
+
+// content returns the one copy of a script, which counts as used once a job that has it is stored.
+func (s *State) content(script string) *text {
+	digest := Digest(sha256.Sum256([]byte(script)))
+	if t := s.contents[digest]; t != nil {
+		return t
+	}
+	t := &text{digest: digest, text: script}
+	if s.contents == nil {
+		s.contents = map[Digest]*text{}
+	}
+	s.contents[digest] = t
+	return t
+}
+
+// keepTexts counts a job's scripts as used by one more job.
+func (s *State) keepTexts(j *Job) {
+	if j.texts == nil {
+		return
+	}
+	for _, t := range j.texts.scripts {
+		if t != nil && s.contents[t.digest] == t {
+			t.refs++
+		}
+	}
+}
+
+// dropTexts is the reverse of keepTexts, and forgets a script that nobody has any more.
+func (s *State) dropTexts(j *Job) {
+	if j.texts == nil {
+		return
+	}
+	for _, t := range j.texts.scripts {
+		if t == nil || s.contents[t.digest] != t {
+			continue
+		}
+		if t.refs--; t.refs == 0 {
+			delete(s.contents, t.digest)
+		}
+	}
+}
+
+// Bounds of what is remembered to be shared. Beyond one the memory begins anew: nothing depends on it.
+const (
+	maxSkeletons   = 4096
+	maxSkeletonLen = 4096 // as JSON; of longer ones, with the rows of an array for one, there are few
+	maxInterned    = 65_536
+	maxInternLen   = 256
+)
+
+// The codecs by which specifications are compared.
+var (
+	skeletonCodec = wire.For[jobspec.Job]()
+	groupsCodec   = wire.For[[]jobspec.Group]()
+)
+
+// skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
+func (s *State) skeleton(spec *jobspec.Job) *jobspec.Job {
+	if s.shared.jobs == nil || len(s.shared.jobs) >= maxSkeletons {
+		s.shared.jobs = map[string]*jobspec.Job{}
+	}
+	var err error
+	if s.shared.buf, err = skeletonCodec.Append(s.shared.buf[:0], spec); err != nil || !s.shared.worthIt() {
+		return spec
+	}
+	if known := s.shared.jobs[string(s.shared.buf)]; known != nil {
+		return known
+	}
+	key := string(s.shared.buf)
+	spec.Groups = s.shareGroups(spec.Groups)
+	s.internSpec(spec)
+	s.shared.jobs[key] = spec
+	return spec
+}
+
+// shareGroups returns groups that are alike and that other jobs may have too.
+func (s *State) shareGroups(groups []jobspec.Group) []jobspec.Group {
+	if s.shared.groups == nil || len(s.shared.groups) >= maxSkeletons {
+		s.shared.groups = map[string][]jobspec.Group{}
+	}
+	var err error
+	if s.shared.buf, err = groupsCodec.Append(s.shared.buf[:0], &groups); err != nil || !s.shared.worthIt() {
+		return groups
+	}
+	known, ok := s.shared.groups[string(s.shared.buf)]
+	if !ok {
+		known = groups
+		s.shared.groups[string(s.shared.buf)] = groups
+	}
+	return known
+}
+
+// internSpec lets a specification share the strings that many have.
+func (s *State) internSpec(spec *jobspec.Job) {
+	for _, text := range []*string{&spec.Queue, &spec.Account, &spec.Workdir, &spec.SubmitDir, &spec.SubmitHost} {
+		*text = s.intern(*text)
+	}
+	spec.Class = jobspec.Class(s.intern(string(spec.Class)))
+}
+
+// intern returns the one copy of a short string that is likely to be used often.
+func (s *State) intern(text string) string {
+	if text == "" || len(text) > maxInternLen {
+		return text
+	}
+	if known, ok := s.shared.strings[text]; ok {
+		return known
+	}
+	if s.shared.strings == nil || len(s.shared.strings) >= maxInterned {
+		s.shared.strings = map[string]string{}
+	}
+	text = strings.Clone(text)
+	s.shared.strings[text] = text
+	return text
+}
+
+// shared is what new jobs may have in common with others. It is no part of the state: it only saves memory.
+type shared struct {
+	jobs    map[string]*jobspec.Job
+	groups  map[string][]jobspec.Group
+	strings map[string]string
+	buf     []byte
+}
+
+// worthIt reports whether what is in buf should be remembered, and keeps buf from staying large.
+func (s *shared) worthIt() bool {
+	if len(s.buf) <= maxSkeletonLen {
+		return true
+	}
+	s.buf = nil
+	return false
+}

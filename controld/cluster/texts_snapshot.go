@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// storedText is a script in a snapshot.
+type storedText struct {
+	Digest string `json:"digest"`
+	Text   string `json:"text"`
+}
+
+// records yields a job as a snapshot has it and, if they are kept apart, before it those of its scripts that have not been written yet. A
+// member comes without the specification that it shares with its record.
+func (j *Job) records(apart bool, written map[*text]bool, yield func(record) bool) bool {
+	stored := storedJob(*j)
+	r := record{Job: &stored}
+	if j.Parent != 0 {
+		stored.Spec = nil
+		return yield(r)
+	}
+	stored.Spec = j.specWith(!apart)
+	if apart && j.texts != nil {
+		for _, t := range j.texts.scripts {
+			if t == nil {
+				r.Scripts = append(r.Scripts, "")
+				continue
+			}
+			digest := hex.EncodeToString(t.digest[:])
+			r.Scripts = append(r.Scripts, digest)
+			if !written[t] && !yield(record{Text: &storedText{digest, t.text}}) {
+				return false
+			}
+			written[t] = true
+		}
+	}
+	return yield(r)
+}
+
+// loadText stores a script from a snapshot, for the jobs after it.
+func (s *State) loadText(t *storedText) error {
+	digest := sha256.Sum256([]byte(t.Text))
+	if hex.EncodeToString(digest[:]) != t.Digest || s.contents[digest] != nil {
+		return fmt.Errorf("a script is not what its digest %q says, or comes twice: %w", t.Digest, ErrSnapshot)
+	}
+	s.content(t.Text)
+	return nil
+}
+
+// loadStored gives a job from a snapshot its scripts back and stores it.
+func (s *State) loadStored(j *Job, scripts []string) error {
+	k := 0
+	if j.Spec != nil && len(scripts) > 0 {
+		for i := range j.Spec.Groups {
+			for n := range j.Spec.Groups[i].Tasks {
+				if k >= len(scripts) {
+					return fmt.Errorf("job %d: a task has no script: %w", j.ID, ErrSnapshot)
+				}
+				var digest Digest
+				if b, err := hex.DecodeString(scripts[k]); err == nil && len(b) == len(digest) {
+					copy(digest[:], b)
+					if t := s.contents[digest]; t != nil {
+						j.Spec.Groups[i].Tasks[n].Script = t.text
+					}
+				}
+				if (j.Spec.Groups[i].Tasks[n].Script == "") != (scripts[k] == "") {
+					return fmt.Errorf("job %d: script %q is not in the snapshot: %w", j.ID, scripts[k], ErrSnapshot)
+				}
+				k++
+			}
+		}
+	}
+	if k != len(scripts) {
+		return fmt.Errorf("job %d: %d scripts for %d tasks: %w", j.ID, len(scripts), k, ErrSnapshot)
+	}
+	return s.loadJob(j)
+}
+
+// checkTexts compares the index of scripts with the jobs that have them.
+func (s *State) checkTexts(note func(error)) {
+	if s.forked {
+		return // it knows of its own only
+	}
+	refs := map[*text]int{}
+	for j := range s.v.jobs.values() {
+		if j.texts == nil {
+			note(fmt.Errorf("job %d keeps its specification whole", j.ID))
+			continue
+		}
+		for _, t := range j.texts.scripts {
+			if t != nil {
+				refs[t]++
+			}
+		}
+	}
+	for digest, t := range s.contents {
+		if t.digest != digest || t.refs != refs[t] || t.refs == 0 {
+			note(fmt.Errorf("script %x is said to be used %d times and is %d times", digest, t.refs, refs[t]))
+		}
+		delete(refs, t)
+	}
+	if len(refs) > 0 {
+		note(fmt.Errorf("%d scripts of jobs are not in their index", len(refs)))
+	}
+}
