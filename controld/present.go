@@ -62,8 +62,12 @@ func presentAttempt(a *cluster.Attempt) api.Attempt {
 	if cause == "" && a.Stop != nil {
 		cause = a.Stop.Cause
 	}
-	return api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a), ExitCode: a.ExitCode,
+	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a), ExitCode: a.ExitCode,
 		Signal: a.Signal, Cause: cause}
+	for _, f := range a.Findings {
+		out.Findings = append(out.Findings, api.Finding{Policy: f.Policy, Worker: f.Worker, Line: f.Line, At: api.At(f.At.Wall)})
+	}
+	return out
 }
 
 // nodesOf lists the nodes of an attempt once each, in order of the workers.

@@ -134,6 +134,15 @@ type Attempt struct {
 	ExitCode int           `json:"exit_code"`
 	Signal   int           `json:"signal"`
 	Cause    cluster.Cause `json:"cause"`
+	Findings []Finding     `json:"findings,omitempty"` // of log policies, oldest first
+}
+
+// Finding is the first line of output in which a log policy found its pattern.
+type Finding struct {
+	Policy string `json:"policy"`
+	Worker int    `json:"worker"`
+	Line   string `json:"line"`
+	At     *Time  `json:"at"`
 }
 
 // Preemptions counts stops for others, by cause.
