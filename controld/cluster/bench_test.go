@@ -118,3 +118,67 @@ func BenchmarkSnapshotRead(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCancel cancels 100,000 pending jobs that are alike, in requests of 10,000, the oldest first, the youngest first, or in no order.
+func BenchmarkCancel(b *testing.B) {
+	const jobs, each = 100_000, 10_000
+	for name, pick := range map[string]func(i int) int{
+		"oldest-first": func(i int) int { return i }, "youngest-first": func(i int) int { return jobs - 1 - i }, "mixed": func(i int) int { return i * 61_211 % jobs },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				s := New(DefaultConfig())
+				for range jobs / 1000 {
+					c := SubmitJobs{Owner: alice}
+					for range 1000 {
+						c.Jobs = append(c.Jobs, testSpec(1, 1))
+					}
+					if _, err := s.Apply(s.Index()+1, Entry{Command: c}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.StartTimer()
+				for i := 0; i < jobs; i += each {
+					c := ControlJobs{Verb: VerbCancel, By: alice.UID}
+					for k := range each {
+						c.IDs = append(c.IDs, JobID(1+pick(i+k)))
+					}
+					if _, err := s.Apply(s.Index()+1, Entry{Command: c}); err != nil {
+						b.Fatal(err)
+					}
+					s.View()
+				}
+				if s.v.finished.size() != jobs {
+					b.Fatal("some are left")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSubmitArray submits an array of 10,000 elements, by way of its encoding, among 100,000 pending jobs.
+func BenchmarkSubmitArray(b *testing.B) {
+	s := crowd(b, 0, 100_000)
+	spec := crowdSpec(3)
+	spec.Array = &jobspec.Array{Indices: "0-9999"}
+	data, err := Encode(Entry{Command: SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		if i%80 == 79 { // before there are as many as there may be
+			b.StopTimer()
+			s = crowd(b, 0, 100_000)
+			b.StartTimer()
+		}
+		s.View()
+		e, err := Decode(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Apply(s.Index()+1, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

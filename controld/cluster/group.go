@@ -33,48 +33,6 @@ func (s *State) queue(old, next *Job) {
 	}
 }
 
-// enqueue adds a job to its group. A new job is the youngest and goes to the end, into the array that views share but see less of; one
-// that returns goes to its place by id.
-func (s *State) enqueue(j *Job) {
-	k := groupKey(j)
-	g := s.ownGroup(k)
-	n := len(g.Jobs)
-	if n == 0 || g.Jobs[n-1].ID < j.ID {
-		g.Jobs = append(g.Jobs, j)
-		return
-	}
-	i, _ := findJob(g.Jobs, j.ID)
-	s.ownArray(g, 1)
-	g.Jobs = slices.Insert(g.Jobs, i, j)
-}
-
-// dequeue removes a job from its group, and the group when it was the last.
-func (s *State) dequeue(j *Job) {
-	k := groupKey(j)
-	g := s.ownGroup(k)
-	i, found := findJob(g.Jobs, j.ID)
-	switch {
-	case !found:
-		return
-	case len(g.Jobs) == 1:
-		s.dropGroup(k)
-	case i == 0:
-		g.Jobs = g.Jobs[1:]
-	default:
-		s.ownArray(g, 0)
-		g.Jobs = slices.Delete(g.Jobs, i, i+1)
-	}
-}
-
-// requeue replaces a job that stays pending.
-func (s *State) requeue(j *Job) {
-	g := s.ownGroup(groupKey(j))
-	if i, found := findJob(g.Jobs, j.ID); found {
-		s.ownArray(g, 0)
-		g.Jobs[i] = j
-	}
-}
-
 func findJob(jobs []*Job, id JobID) (int, bool) {
 	return slices.BinarySearchFunc(jobs, id, func(j *Job, id JobID) int { return cmp.Compare(j.ID, id) })
 }
@@ -106,13 +64,11 @@ func (s *State) ownGroup(k GroupKey) *Group {
 }
 
 // ownArray gives the group an array that no view shares, once an epoch.
-func (s *State) ownArray(g *Group, extra int) {
+func (s *State) ownArray(g *Group) {
 	if g.array == s.epoch {
 		return
 	}
-	jobs := make([]*Job, len(g.Jobs), len(g.Jobs)+extra)
-	copy(jobs, g.Jobs)
-	g.Jobs, g.array = jobs, s.epoch
+	g.Jobs, g.array = slices.Clone(g.Jobs), s.epoch
 }
 
 func (s *State) newSlot() int64 {

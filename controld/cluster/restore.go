@@ -72,6 +72,7 @@ func (s *State) derive() error {
 		}
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
+	s.regroupAll()
 	s.lookAtAll()
 	s.skipSettled()
 	s.v.unsettled = len(s.due) > 0

@@ -34,7 +34,9 @@ type State struct {
 	families   map[JobID]*changes // what the present command has done to members; empty between commands
 	faults     []error            // illegal steps that Apply took, for Check
 	tracked    tracker
-	contents   map[Digest]*text // scripts of jobs in the state
+	moves      map[GroupKey]*moves // what is to be done to groups; empty between commands
+	moved      []GroupKey          // the keys of moves, and perhaps others, in order
+	contents   map[Digest]*text    // scripts of jobs in the state
 	shared     shared
 	names      map[nameKey]*named // see sameName; nil until somebody asks
 	dependents map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
@@ -89,6 +91,7 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 	result, err := s.carryOut(e.Command)
 	s.settleFamilies()
 	s.settleNeeds()
+	s.regroupAll()
 	return result, err
 }
 
