@@ -2,6 +2,7 @@ package hclfile
 
 import (
 	"math"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -211,7 +212,15 @@ func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 		return e.fileCall(x)
 	case "replace", "regexreplace", "setproduct", "indent", "join", "formatlist", "distinct", "format":
 		all.total += product * 8
-	case "jsonencode", "csvdecode", "jsondecode", "title", "upper", "lower":
+	case "split":
+		all.total *= 3 // each byte may become an element
+	case "csvdecode":
+		all.total += e.table(x)
+	case "regexall":
+		all.total *= e.groups(x)
+	case "jsondecode":
+		all.total *= elementCost / 2 // "[]," is an element
+	case "jsonencode", "title", "upper", "lower":
 		all.total *= 8
 	}
 	return estimate{all.total + 64, all.total, all.total}
@@ -267,10 +276,52 @@ func (e *estimator) fileCall(x *hclsyntax.FunctionCallExpr) estimate {
 			if err != nil {
 				return scalar(0) // evaluating it reports the error
 			}
-			return scalar(float64(len(text)))
+			return scalar(float64(len(text) + 8))
 		}
 	}
 	return scalar(maxFunctionFile)
+}
+
+// text returns a text argument that is simple, or the content of a simple file.
+func (e *estimator) text(x *hclsyntax.FunctionCallExpr) (string, bool) {
+	if len(x.Args) == 0 {
+		return "", false
+	}
+	arg := x.Args[0]
+	if call, ok := arg.(*hclsyntax.FunctionCallExpr); ok && call.Name == "file" && len(call.Args) == 1 {
+		name, known := e.simple(call.Args[0])
+		if !known || name.Type() != cty.String {
+			return "", false
+		}
+		text, err := e.reader.ReadFile(name.AsString())
+		return string(text), err == nil
+	}
+	value, ok := e.simple(arg)
+	if !ok || value.Type() != cty.String {
+		return "", false
+	}
+	return value.AsString(), true
+}
+
+// table bounds a table whose header is repeated in each of its rows.
+func (e *estimator) table(x *hclsyntax.FunctionCallExpr) float64 {
+	text, ok := e.text(x)
+	if !ok {
+		n := e.sum(x.Args).total
+		return n * n
+	}
+	header, _, _ := strings.Cut(text, "\n")
+	rows, columns := strings.Count(text, "\n")+1, strings.Count(header, ",")+1
+	return float64(rows) * float64(len(header)+columns*elementCost)
+}
+
+// groups bounds how many texts each match of a pattern yields.
+func (e *estimator) groups(x *hclsyntax.FunctionCallExpr) float64 {
+	pattern, ok := e.text(x)
+	if !ok {
+		return e.sum(x.Args).total
+	}
+	return elementCost/2 + float64(strings.Count(pattern, "(")*elementCost)
 }
 
 // sizeOf measures a value.
