@@ -145,6 +145,7 @@ type samples struct {
 type progress struct {
 	attempt     int
 	step, saved int64
+	metrics     map[string]float64 // of the newest step
 }
 
 // maxSamples bounds the memory of samples; beyond it everything is forgotten and comes anew within seconds.
@@ -168,6 +169,9 @@ func (s *samples) put(id cluster.JobID, p progress) {
 		return
 	}
 	if p.attempt == old.attempt {
+		if p.step < old.step || len(p.metrics) == 0 {
+			p.metrics = old.metrics
+		}
 		p.step, p.saved = max(p.step, old.step), max(p.saved, old.saved)
 	}
 	s.last[id] = p

@@ -134,8 +134,7 @@ func TestBadRequestsSayWhatIsWrong(t *testing.T) {
 		return string(b)
 	}
 	unsupported := job("x")
-	unsupported.Groups = append(unsupported.Groups, unsupported.Groups[0])
-	unsupported.Groups[1].Name = "second"
+	unsupported.Groups[0].Tasks[0].Launch = &jobspec.Launch{Type: "mpi"}
 	badName := job("no good/name")
 	badQueue := job("x")
 	badQueue.Queue = "nowhere"

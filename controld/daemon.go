@@ -44,6 +44,7 @@ type daemon struct {
 	fresh        atomic.Bool // this replica has caught up once since it started
 	contacts     contacts
 	samples      samples
+	contests     contests
 	waiting      waiting
 	lookout      lookout // wakes long polls
 	metrics      *metrics

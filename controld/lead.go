@@ -23,6 +23,7 @@ func (d *daemon) lead(ctx context.Context) error {
 	d.clock.take(v.At())
 	d.contacts.restart(time.Now())
 	d.samples.clear()
+	d.contests.clear()
 	if err := d.raiseOnce(ctx); err != nil {
 		d.log.Debug("cluster version not raised yet", "error", err)
 	}
@@ -53,6 +54,7 @@ func (d *daemon) rule(ctx context.Context) error {
 	g.Go(func() error { return d.configure(ctx) })
 	g.Go(func() error { return d.admit(ctx) })
 	g.Go(func() error { return d.raise(ctx) })
+	g.Go(func() error { return d.judge(ctx) })
 	return g.Wait()
 }
 

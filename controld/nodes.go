@@ -172,9 +172,11 @@ func report(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range req.Samples {
+	for i := range req.Samples {
+		s := &req.Samples[i]
 		if j := x.view.Job(s.Job); j != nil && j.Attempt == s.Attempt {
-			x.d.samples.put(s.Job, progress{attempt: s.Attempt, step: s.Step, saved: s.Saved})
+			x.d.samples.put(s.Job, progress{attempt: s.Attempt, step: s.Step, saved: s.Saved, metrics: s.Metrics})
+			x.d.compete(j, s)
 		}
 	}
 	if len(req.Workers) > 0 {

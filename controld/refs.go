@@ -58,6 +58,14 @@ func (r *reference) ids() []cluster.JobID {
 	return ids
 }
 
+// targets returns the ids that are meant, a record standing for its members.
+func (r *reference) targets() []cluster.JobID {
+	if len(r.members) == 0 {
+		return []cluster.JobID{r.id}
+	}
+	return r.ids()
+}
+
 // resolve reads the name of a job. That there is no such job is an error only when the name goes on behind the id.
 func (x *exchange) resolve(text string) (*reference, error) {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })

@@ -84,7 +84,7 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 	}
 	if x.view.Config().Version >= 2 {
 		facts, err := x.facts(x.ctx(), c.Jobs)
-		return cluster.SubmitJobs2{SubmitJobs: c, Facts: facts}, err
+		return cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err
 	}
 	for _, j := range c.Jobs {
 		if j.Array != nil || len(j.Groups) > 1 || len(j.Dependencies) > 0 || len(j.Groups[0].Tasks) > 1 || j.Begin != "" || j.Deadline != "" {

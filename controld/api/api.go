@@ -157,6 +157,30 @@ type ControlRequest struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// UpdateRequest is the body of POST /v1/jobs/{id}/update. What is left out stays as it is.
+type UpdateRequest struct {
+	TimeLimit *jobspec.Seconds `json:"time_limit,omitempty"` // of each attempt, the present one included
+	AddTime   *jobspec.Seconds `json:"add_time,omitempty"`   // to the time limit; negative takes away
+	Priority  *int             `json:"priority,omitempty"`
+	Name      *string          `json:"name,omitempty"`
+}
+
+// PruneRequest is the body of POST /v1/jobs/{id}/prune: the best elements of an array by a metric go on, the others are cancelled.
+type PruneRequest struct {
+	Metric string `json:"metric"`
+	Goal   string `json:"goal,omitempty"`    // min (default) or max
+	Keep   string `json:"keep"`              // "top 25%" or "top 4"
+	AtStep int64  `json:"at_step,omitempty"` // elements that have not come so far are left alone
+	DryRun bool   `json:"dry_run,omitempty"` // only say what would be done
+}
+
+// PruneResponse lists elements by their index.
+type PruneResponse struct {
+	Kept      []int `json:"kept"`
+	Cancelled []int `json:"cancelled"`
+	Silent    []int `json:"silent"` // running, but without that metric: left alone
+}
+
 // CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is set. An empty filter is refused.
 type CancelRequest struct {
 	IDs     []cluster.JobID `json:"ids,omitempty"`
@@ -202,10 +226,13 @@ type PlanRequest struct {
 
 // PlanResponse is the answer: what would happen if the job were submitted now.
 type PlanResponse struct {
-	Starts bool       `json:"starts"` // now
-	Places []PlanNode `json:"places"` // of its workers, in order; empty when it would wait
-	Reason Reason     `json:"reason"` // why it would wait
-	Ahead  int        `json:"ahead"`  // jobs that go first
+	Starts bool         `json:"starts"`           // now; of an array or a job with groups, some of it
+	Begins int          `json:"begins,omitempty"` // how many elements or groups would start now, 1 for any other job
+	Places []PlanNode   `json:"places"`           // of its workers, in order, or those of the first element; empty when it would wait
+	Reason Reason       `json:"reason"`           // why it would wait
+	Ahead  int          `json:"ahead"`            // jobs that go first
+	Funnel []FunnelStep `json:"funnel"`           // the nodes that are left after each obstacle, when it would wait
+	Advice string       `json:"advice,omitempty"`
 }
 
 // PlanNode is one worker's place.

@@ -154,6 +154,38 @@ func (c *Client) Job(ctx context.Context, id cluster.JobID, read Read) (*Job, An
 	return &job, a, nil
 }
 
+// JobBy is Job for a job by name as well: 123_4 or 123.train.
+func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer, error) {
+	var job Job
+	a, err := c.get(ctx, refPath(ref, ""), nil, read, &job)
+	if err != nil {
+		return nil, a, err
+	}
+	return &job, a, nil
+}
+
+// refPath is the path of a job by name.
+func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
+
+// Control applies a verb to a job by name, or to several elements of an array: 123_[4-9].
+func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) error {
+	return c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason}, nil)
+}
+
+// Update changes the time limit, priority or name of a job that has not ended. Adding time is not repeated when its outcome is unknown.
+func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
+	var resp ControlResponse
+	err := c.post(ctx, call{path: refPath(ref, "/update"), repeat: change.AddTime == nil}, change, &resp)
+	return &resp, err
+}
+
+// Prune cancels all elements of an array but the best by a metric.
+func (c *Client) Prune(ctx context.Context, ref string, req PruneRequest) (*PruneResponse, error) {
+	var resp PruneResponse
+	err := c.post(ctx, call{path: refPath(ref, "/prune")}, req, &resp)
+	return &resp, err
+}
+
 // Jobs returns one page of the jobs that match.
 func (c *Client) Jobs(ctx context.Context, f JobFilter, read Read) (*List[Job], Answer, error) {
 	var list List[Job]

@@ -1,0 +1,49 @@
+package controld
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// update answers POST /v1/jobs/{id}/update: another time limit, priority or name for a job that has not ended.
+func update(x *exchange) (any, error) {
+	r, err := x.jobRef()
+	if err != nil {
+		return nil, err
+	}
+	var req api.UpdateRequest
+	if err := x.decode(&req); err != nil {
+		return nil, err
+	}
+	if x.view.Config().Version < 2 {
+		return nil, tooOld("updates of jobs")
+	}
+	c := cluster.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime, Priority: req.Priority, Name: req.Name}
+	for _, id := range r.targets() {
+		c.IDs = append(c.IDs, id)
+	}
+	if len(c.IDs) > cluster.MaxJobsPerCall {
+		return nil, invalid("%q names %d jobs, at most %d are allowed", r.text, len(c.IDs), cluster.MaxJobsPerCall)
+	}
+	result, err := x.propose(c)
+	if err != nil {
+		return nil, err
+	}
+	each, ok := result.([]cluster.ControlResult)
+	if !ok || len(each) != len(c.IDs) {
+		return nil, fmt.Errorf("update: the state answered with a %T", result)
+	}
+	resp := &api.ControlResponse{Items: make([]api.ControlItem, len(each))}
+	for i, e := range each {
+		resp.Items[i].ID = e.ID
+		if e.Err == nil {
+			continue
+		}
+		if resp.Items[i].Error = filled(problemOf(e.Err)); len(each) == 1 {
+			return nil, x.explainRefusal(resp.Items[i].Error, r)
+		}
+	}
+	return resp, nil
+}
