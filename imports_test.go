@@ -38,6 +38,7 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
 		why: "it turns HCL into a job and needs nothing else",
 	},
+	"jobspec/explain":      {ours: []string{"jobspec/jobfile"}, why: "it says what the language and its messages mean"},
 	"jobspec/script":       {ours: []string{"jobspec", "jobspec/hclfile"}, why: "it turns a script into a job and needs nothing else"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},

@@ -36,16 +36,24 @@ func attributeTables() string {
 				if a.Required {
 					def = "required"
 				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", a.Name, a.Type, cell(def), cell(a.Doc))
+				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", a.Name, a.Type+mark(a.Deferred), cell(def), cell(a.Doc))
 			}
 		}
 		for _, n := range s.block.Blocks {
 			if n.Refused == "" {
-				fmt.Fprintf(&b, "| `%s { }` | block | – | %s |\n", n.Name, cell(n.Doc))
+				fmt.Fprintf(&b, "| `%s { }` | block%s | – | %s |\n", n.Name, mark(holdsReferences(n)), cell(n.Doc))
 			}
 		}
 	}
 	return b.String()
+}
+
+// mark tells what may hold references.
+func mark(deferred bool) string {
+	if deferred {
+		return ", references"
+	}
+	return ""
 }
 
 func bracket(text string) string {

@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
 // inJSON rewrites a file from HCL to JSON: every expression becomes a template with the same parts.
@@ -85,5 +87,28 @@ func TestJSONSaysTheSame(t *testing.T) {
 				t.Errorf("HCL says\n%s\nJSON says\n%s", a, b)
 			}
 		})
+	}
+}
+
+// TestFormatSaysTheSame formats every good file and wants the same job.
+func TestFormatSaysTheSame(t *testing.T) {
+	for _, name := range files(t, "testdata/ok/*.hcl") {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := hclfile.Format(name, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, diags := Parse(name, src, optionsOf(src))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		got, diags := Parse(name, text, optionsOf(src))
+		a, _ := json.Marshal(want)
+		if b, _ := json.Marshal(got); diags.HasErrors() || string(a) != string(b) {
+			t.Errorf("%s says (%v)\n%s\nand formatted\n%s", name, diags, a, b)
+		}
 	}
 }

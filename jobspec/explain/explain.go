@@ -1,0 +1,178 @@
+// Package explain is what `rota explain` says: a paragraph for every code of a diagnostic, every state and reason of a job, and every
+// attribute and block of a job file. It works without a cluster.
+package explain
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/jobfile"
+)
+
+// Kind says what an entry is about.
+type Kind string
+
+// Kinds of entries.
+const (
+	Code      Kind = "code"
+	State     Kind = "state"
+	Reason    Kind = "reason"
+	Attribute Kind = "attribute"
+	Block     Kind = "block"
+)
+
+// Entry explains one thing.
+type Entry struct {
+	Kind  Kind   `json:"kind"`
+	Name  string `json:"name"`            // JS-112, PD, Priority, time_limit
+	Where string `json:"where,omitempty"` // of an attribute or block: the block it stands in
+	Title string `json:"title"`           // a few words
+	Text  string `json:"text"`            // a paragraph
+}
+
+// All returns every entry: codes, states, reasons, then blocks and attributes in the order of the documentation.
+func All() []Entry { return slices.Concat(codes(), states(), reasons(), language()) }
+
+// Find returns what a word means, most of it once: a code with or without its hyphen, a state, a reason, or an attribute or block, alone
+// or with the block it stands in (group.time_limit). Small and capital letters are the same. The word may mean several things.
+func Find(word string) []Entry {
+	word = strings.ToLower(strings.TrimSpace(word))
+	where, name, qualified := strings.Cut(word, ".")
+	var found []Entry
+	for _, e := range All() {
+		plain := strings.ToLower(e.Name)
+		switch {
+		case plain == word, e.Kind == Code && strings.ReplaceAll(plain, "-", "") == word:
+		case qualified && plain == name && strings.ToLower(e.Where) == where:
+		default:
+			continue
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
+// Nearest returns the words that are most like one that means nothing, at most three.
+func Nearest(word string) []string {
+	word = strings.ToLower(word)
+	type near struct {
+		name     string
+		distance int
+	}
+	var list []near
+	for _, e := range All() {
+		if d := distance(word, strings.ToLower(e.Name)); d <= 1+len(word)/3 {
+			list = append(list, near{e.Name, d})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b near) int { return a.distance - b.distance })
+	var names []string
+	for _, n := range list {
+		if !slices.Contains(names, n.name) && len(names) < 3 {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// distance counts the insertions, deletions and replacements that turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			next := min(row[j], row[j+1], corner) + 1
+			if a[i] == b[j] {
+				next = corner
+			}
+			corner, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(b)]
+}
+
+// Write writes entries for people.
+func Write(w io.Writer, entries []Entry) error {
+	for i, e := range entries {
+		gap := ""
+		if i > 0 {
+			gap = "\n"
+		}
+		head := e.Name
+		if e.Where != "" {
+			head = e.Where + "." + e.Name
+		}
+		if _, err := fmt.Fprintf(w, "%s%s (%s): %s\n\n%s\n", gap, head, e.Kind, e.Title, wrapped(e.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const width = 100
+
+// wrapped breaks a paragraph into lines, indented.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case column == 0:
+			b.WriteString("  ")
+			column = 2
+		case column+1+n > width:
+			b.WriteString("\n  ")
+			column = 2
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// language turns the tables of the job file into entries.
+func language() []Entry {
+	var list []Entry
+	for _, a := range jobfile.Attributes() {
+		e := Entry{Kind: Attribute, Name: a.Name, Where: a.Block, Title: a.Type}
+		if a.IsBlock {
+			e.Kind, e.Title = Block, "a block"
+		}
+		if a.Refused != "" {
+			e.Title = strings.TrimPrefix(e.Title+", not supported yet", ", ")
+		}
+		e.Text = meaning(a)
+		list = append(list, e)
+	}
+	return list
+}
+
+func meaning(a jobfile.Attribute) string {
+	if a.Refused != "" {
+		return fmt.Sprintf("Known and not supported yet, so a file with it is refused with JS-050. Instead: %s.", a.Refused)
+	}
+	text := strings.ToUpper(a.Doc[:1]) + a.Doc[1:] + "."
+	switch {
+	case a.Required:
+		text += " It must be written."
+	case a.Default != "":
+		text += " Default: " + a.Default + "."
+	}
+	if a.Deferred {
+		text += " It may hold references that get their value when the worker starts, such as ${array.index}."
+	}
+	if a.IsBlock && len(a.Content) > 0 {
+		text += " It may hold " + strings.Join(a.Content, ", ") + "."
+	}
+	return strings.ReplaceAll(text, "`", "")
+}
