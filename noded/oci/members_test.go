@@ -223,3 +223,14 @@ func TestTasksOfAWorker(t *testing.T) {
 		t.Errorf("limits of the worker: %+v %+v", l.Memory, l.CPU)
 	}
 }
+
+func TestPortOfTheTask(t *testing.T) {
+	in := gang()
+	in.Spec.Groups[1].Tasks = slices.Clone(in.Spec.Groups[1].Tasks)
+	in.Spec.Groups[1].Tasks[0].Launch = &jobspec.Launch{Type: "torchrun", Nproc: 2, Port: 4711}
+	wantEnv(t, environ(t, in), map[string]string{"MASTER_PORT": "4711", "ROTA_MASTER_PORT": "4711", "PET_MASTER_PORT": "4711", "MASTER_ADDR": "10.0.0.1"})
+	plan, err := Plan(in)
+	if err != nil || !slices.Contains(plan.Ranks[0].Args, "--master-port=4711") {
+		t.Errorf("got %v, %v", plan, err)
+	}
+}

@@ -72,12 +72,17 @@ func (in Input) devicesOf(task *jobspec.Task) []int {
 // sideBySide reports whether a task runs as long as the worker's main tasks do.
 func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle.Sidecar }
 
-// meeting is where the workers of the group find each other: at its first worker, which has rank 0.
+// meeting is where the workers of the group find each other: at its first worker, which has rank 0, and at the port that the task names, if it
+// names one.
 func (in Input) meeting() (addr string, port int) {
+	addr, port = in.MasterAddr, in.MasterPort
 	if h := in.hosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
-		return h.Addrs[0], h.Ports[0]
+		addr, port = h.Addrs[0], h.Ports[0]
 	}
-	return in.MasterAddr, in.MasterPort
+	if t, err := in.task(); err == nil && t.Launch != nil && t.Launch.Port != 0 {
+		port = t.Launch.Port
+	}
+	return addr, port
 }
 
 // hosts is where the workers of the own group are, nil if the job has one group.
