@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be arrays that follow arrays.
+func (c *chaos) depend(cmd SubmitJobs) Command {
+	next := SubmitJobs2{SubmitJobs: cmd, Admin: c.one(2)}
+	for _, spec := range cmd.Jobs {
+		spec.Name = fmt.Sprint("j", c.IntN(4))
+		if c.one(4) {
+			spec.Array = &jobspec.Array{Indices: []string{"0-3", "1-7:2", "0-8:2"}[c.IntN(3)], MaxParallel: c.IntN(3)}
+			spec.Groups[0].Count, spec.Groups[0].Tasks[0].Resources.GPUs = 1, c.IntN(2)
+		}
+		c.divide(spec)
+		for range c.IntN(3) {
+			spec.Dependencies = append(spec.Dependencies, c.dependency(spec))
+		}
+		if c.one(6) {
+			spec.OnDependencyFailure = "hold"
+		}
+		if now := int64(c.at) / 1000; c.one(5) {
+			spec.Begin = jobspec.FormatTime(now + c.Int64N(100))
+		} else if c.one(4) {
+			spec.Deadline = jobspec.FormatTime(now + c.Int64N(400))
+		}
+	}
+	for range c.IntN(3) {
+		f := Fact{ID: c.job(), Ended: []JobState{Completed, Failed, Cancelled}[c.IntN(3)], UID: uint32(c.IntN(3)), Missing: c.one(5)}
+		next.Facts = append(next.Facts, f)
+	}
+	return next
+}
+
+func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
+	types := []string{needAfter, needAfterOK, needAfterOK, needAfterAny, needAfterNotOK, needCorr, needSingleton, "x"}
+	d := jobspec.Dependency{Type: types[c.IntN(len(types)-1+c.IntN(20)/19)]}
+	if d.Type == needSingleton {
+		return d
+	}
+	if c.one(3) {
+		d.Delay = jobspec.Seconds(c.IntN(20))
+	}
+	if d.Type == needCorr {
+		d.Jobs = []string{fmt.Sprint(c.array(spec))}
+		return d
+	}
+	if c.one(3) {
+		d.Match = "any"
+	}
+	for range 1 + c.IntN(3) {
+		switch c.IntN(8) {
+		case 0:
+			d.Jobs = append(d.Jobs, fmt.Sprint("j", c.IntN(5)))
+		case 1:
+			d.Jobs = append(d.Jobs, fmt.Sprintf("%d_%d", c.array(spec), c.IntN(5)))
+		default:
+			d.Jobs = append(d.Jobs, fmt.Sprint(c.recent()))
+		}
+	}
+	return d
+}
+
+// recent picks an id, more often a late one: most of those have not ended yet.
+func (c *chaos) recent() JobID {
+	if c.one(4) {
+		return c.job()
+	}
+	return c.s.v.lastJob - JobID(c.Int64N(min(40, int64(c.s.v.lastJob)+1)))
+}
+
+// array picks an array that can be followed, if there is one, and makes spec one that can follow it.
+func (c *chaos) array(spec *jobspec.Job) JobID {
+	var arrays []*Job
+	for j := range c.s.v.Jobs() {
+		if j.Family != nil && j.Spec.Array != nil && (!j.State.Final() || c.one(4)) {
+			arrays = append(arrays, j)
+		}
+	}
+	if len(arrays) == 0 {
+		return c.job()
+	}
+	a := arrays[c.IntN(len(arrays))]
+	spec.Array, spec.OnDependencyFailure = &jobspec.Array{Indices: a.Spec.Array.Indices}, ""
+	return a.ID
+}
+
+func (c *chaos) updateSome() Command {
+	cmd := UpdateJobs{By: uint32(c.IntN(3)), Admin: c.one(2)}
+	for range c.IntN(4) {
+		cmd.IDs = append(cmd.IDs, c.job())
+	}
+	limit, priority, name := jobspec.Seconds(c.IntN(1000)-10), c.IntN(102), fmt.Sprint("j", c.IntN(4))
+	switch c.IntN(4) {
+	case 0:
+		cmd.TimeLimit = &limit
+	case 1:
+		cmd.AddTime = &limit
+	case 2:
+		cmd.Priority = &priority
+	default:
+		cmd.Name = &name
+	}
+	return cmd
+}
+
+// giveUpSome acts on a job with a deadline, or settles.
+func (c *chaos) giveUpSome() Action {
+	for j := range c.s.v.Dated() {
+		if c.one(3) {
+			return Action{GiveUp: &j.ID}
+		}
+	}
+	return Action{Settle: true}
+}
+
+// notice remembers which ends that come of dependencies and times have been seen.
+func (c *chaos) notice() {
+	for j := range c.s.v.Jobs() {
+		switch {
+		case j.Reason.Code == ReasonNeverMet && j.State == Cancelled:
+			c.seen["cancelled because it could never be met"]++
+		case j.Hold == HeldNever:
+			c.seen["held because it could never be met"]++
+		case j.State == PastDue:
+			c.seen["past due"]++
+		case j.Family != nil && len(j.Family.Ready) > 0:
+			c.seen["ready elements"]++
+		case j.Family != nil && len(j.Needs) > 0 && len(j.Family.Dropped) > 0:
+			c.seen["dropped elements"]++
+		case len(j.Spec.Dependencies) > 0 && j.Live() != nil:
+			c.seen["running after others"]++
+		case j.Parent != 0 && j.State == Completed:
+			c.seen["members that ended well"]++
+		}
+	}
+}
+
+// checkNoticed makes sure that all histories together reached what they are meant to test.
+func checkNoticed(t *testing.T, seen map[string]int) {
+	wanted := []string{
+		"cancelled because it could never be met", "held because it could never be met", "past due", "ready elements", "dropped elements",
+		"running after others", "members that ended well",
+	}
+	for _, cause := range []Cause{CauseCompleted, CauseFailed, CauseLaunch, CauseNodeLost, CauseCancelled, CauseLease} {
+		wanted = append(wanted, string("an attempt that ended with cause "+cause))
+	}
+	for _, what := range wanted {
+		if seen[what] == 0 && *seedFlag == 0 {
+			t.Errorf("there was nothing %s: %v", what, seen)
+		}
+	}
+}
