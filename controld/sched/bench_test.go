@@ -158,3 +158,51 @@ func BenchmarkFill(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkArray is an array on 1,000 empty nodes of 8 GPUs: submitting it, a cycle that starts 8,000 elements, and its commit; and then
+// one element that ends, for which the next one starts.
+func BenchmarkArray(b *testing.B) {
+	for _, order := range []string{"index", "random"} {
+		for _, size := range []int{10_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", order, size), func(b *testing.B) {
+				var submit, decide, commit, next time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					c := newCrowd(b, 1000)
+					b.StartTimer()
+					spec, _ := makeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
+					begin := time.Now()
+					c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}}})
+					submit += time.Since(begin)
+					begin = time.Now()
+					plan, _ := Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
+					decide += time.Since(begin)
+					if len(plan.Actions) != 8000 {
+						b.Fatalf("%d starts", len(plan.Actions))
+					}
+					begin = time.Now()
+					c.apply(b, plan)
+					commit += time.Since(begin)
+					begin = time.Now()
+					c.replaceOne(b, plan.Actions[0].Start)
+					next += time.Since(begin)
+				}
+				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next} {
+					b.ReportMetric(float64(d.Microseconds())/float64(b.N), name+"-us")
+				}
+			})
+		}
+	}
+}
+
+// replaceOne ends a member and starts another in its place.
+func (c *crowd) replaceOne(b *testing.B, start *cluster.StartJob) {
+	j := c.state.View().Member(start.Job, start.Member)
+	n, _ := c.state.View().Node(start.Places[0].Node)
+	c.apply(b, cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
+		{Job: j.ID, Attempt: 1, State: cluster.WorkerRunning}, {Job: j.ID, Attempt: 1, State: cluster.WorkerExited},
+	}})
+	if c.cycle(b) != 1 {
+		b.Fatal("no other element starts")
+	}
+}
