@@ -248,3 +248,46 @@ func TestProgressFileOfTheUser(t *testing.T) {
 		t.Errorf("a file that the user may not read was read: %+v", line)
 	}
 }
+
+// TestLogsOfTasks: each task has logs of its own, also once the worker is gone.
+func TestLogsOfTasks(t *testing.T) {
+	d, shared := testDisk(t)
+	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
+	a := testAlloc(shared)
+	a.Spec.Groups[1].Tasks[1].Log = nil
+	dir, err := d.Build(t.Context(), id, a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{"setup", "main"} {
+		write(t, filepath.Join(container.LogDir(dir), task, "stdout"), "of "+task+"\n")
+	}
+	server := &logServer{disk: d, live: func(container.ID) bool { return false }}
+	read := func(task string) string {
+		r, err := server.find(id, logQuery{task: task, stream: "stdout", tail: -1})
+		if err != nil {
+			return err.Error()
+		}
+		defer r.close()
+		var out strings.Builder
+		if err := r.copy(t.Context(), &out, false, func() bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	for _, retired := range []bool{false, true} {
+		if retired {
+			if err := d.Retire(id); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n", "other": `it has no task "other"`} {
+			if got := read(task); got != want {
+				t.Errorf("task %q, retired %v: %q", task, retired, got)
+			}
+		}
+	}
+}
