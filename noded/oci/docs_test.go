@@ -1,0 +1,59 @@
+package oci
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestEnvironmentIsDocumented holds docs/environment.md to what is set: every variable has its place there, and nothing is there that no job
+// gets.
+func TestEnvironmentIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/environment.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := strings.Cut(string(page), "## Several tasks")
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([A-Z][A-Z_0-9]+)`").FindAllStringSubmatch(text, -1) {
+		documented[m[1]] = true
+	}
+	set := map[string]bool{}
+	all := gang()
+	all.Array, all.Spec.Array = element().Array, element().Spec.Array
+	for _, in := range []Input{
+		all, example(&jobspec.Launch{Type: "torchrun", Nproc: 4, Rdzv: "c10d", MaxRestarts: 2}), example(&jobspec.Launch{Type: "torchrun", Nproc: 4}),
+	} {
+		in.Spec.ExportEnv, in.Spec.Groups[in.Group].Tasks[0].Env = nil, nil
+		for name := range environ(t, in) {
+			set[placeholder(name)] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if !documented[name] {
+			t.Errorf("docs/environment.md does not have %s", name)
+		}
+		delete(documented, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(documented)) {
+		t.Errorf("docs/environment.md has %s, which no job gets", name)
+	}
+}
+
+// placeholder is the name under which a family of variables is documented.
+func placeholder(name string) string {
+	for prefix, whole := range map[string]string{"ROTA_PARAM_": "ROTA_PARAM_NAME", "ROTA_META_": "ROTA_META_NAME", "ROTA_HOSTS_": "ROTA_HOSTS_GROUP"} {
+		if strings.HasPrefix(name, prefix) {
+			return whole
+		}
+	}
+	if i := strings.Index(name, "_HET_GROUP_"); i >= 0 {
+		return name[:i] + "_HET_GROUP_N"
+	}
+	return name
+}
