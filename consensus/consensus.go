@@ -57,7 +57,7 @@ type Config struct {
 	Commit      time.Duration // after which an idle leader tells followers what has been committed
 
 	SnapshotEvery int   // entries between snapshots
-	SnapshotBytes int64 // or bytes of entries, whichever comes first
+	SnapshotBytes int64 // or bytes of entries, whichever comes first; for a large state at least as many bytes as that has
 
 	Dial     Dialer       // nil: plain TCP
 	Listener net.Listener // nil: TCP on Bind or Addr; closed by the node

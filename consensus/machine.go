@@ -27,6 +27,7 @@ type adapter struct {
 	mu          sync.Mutex
 	entries     int   // since the last snapshot
 	entriesSize int64 // bytes
+	stateSize   int64 // bytes that the last snapshot had before it was compressed
 	restoreErr  error // of the last Restore
 }
 
@@ -64,12 +65,51 @@ func (a *adapter) count(entries int, size int64) {
 	defer a.mu.Unlock()
 	a.entries += entries
 	a.entriesSize += size
-	if a.entries >= a.every || a.entriesSize >= a.bytes {
+	if a.isDue() {
 		select {
 		case a.due <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// isDue reports whether the log has grown enough since the last snapshot. A large state is written less often, once the log has as many
+// bytes: however large it grows, an entry's share of writing it stays the same, and a start reads at most about twice the state. It is
+// called with mu held.
+func (a *adapter) isDue() bool {
+	if a.entries < a.every && a.entriesSize < a.bytes {
+		return false
+	}
+	return a.stateSize < smallState || a.entriesSize >= a.stateSize
+}
+
+// smallState is the size in bytes below which writing the state is not worth a thought.
+const smallState = 1 << 20
+
+// wrote notes the size of a snapshot.
+func (a *adapter) wrote(size int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stateSize = size
+}
+
+// counter counts the bytes that pass through it.
+type counter struct {
+	io.Writer
+	io.Reader
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // meanSize is the mean size of the entries since the last snapshot.
@@ -88,12 +128,12 @@ func (a *adapter) Snapshot() (raft.FSMSnapshot, error) {
 	a.mu.Lock()
 	a.entries, a.entriesSize = 0, 0
 	a.mu.Unlock()
-	return &snapshot{write: write, applied: a.applied.Load()}, nil
+	return &snapshot{write: write, wrote: a.wrote, applied: a.applied.Load()}, nil
 }
 
 // Restore implements raft.FSM.
 func (a *adapter) Restore(r io.ReadCloser) error {
-	applied, err := restore(r, a.machine)
+	applied, size, err := restore(r, a.machine)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.restoreErr = err
@@ -101,7 +141,7 @@ func (a *adapter) Restore(r io.ReadCloser) error {
 		return err
 	}
 	a.applied.Store(applied)
-	a.entries, a.entriesSize = 0, 0
+	a.entries, a.entriesSize, a.stateSize = 0, 0, size
 	return nil
 }
 
@@ -128,6 +168,7 @@ type snapshotHeader struct {
 // snapshot is a state waiting to be written.
 type snapshot struct {
 	write   func(io.Writer) error
+	wrote   func(size int64) // told how many bytes the state has
 	applied uint64
 }
 
@@ -157,24 +198,30 @@ func (s *snapshot) writeTo(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.write(z), z.Close())
+	state := &counter{Writer: z}
+	if err := errors.Join(s.write(state), z.Close()); err != nil {
+		return err
+	}
+	s.wrote(state.n)
+	return nil
 }
 
-// restore reads a snapshot into m and returns the index of the last entry in it.
-func restore(r io.Reader, m Machine) (uint64, error) {
+// restore reads a snapshot into m and returns the index of the last entry in it, and how many bytes the state has.
+func restore(r io.Reader, m Machine) (applied uint64, size int64, err error) {
 	h, err := readHeader(r)
 	if err != nil {
-		return 0, fmt.Errorf("snapshot header: %w", err)
+		return 0, 0, fmt.Errorf("snapshot header: %w", err)
 	}
 	z, err := zstd.NewReader(r)
 	if err != nil {
-		return 0, fmt.Errorf("snapshot: %w", err)
+		return 0, 0, fmt.Errorf("snapshot: %w", err)
 	}
 	defer z.Close()
-	if err := m.Restore(z); err != nil {
-		return 0, fmt.Errorf("restore the snapshot at entry %d: %w", h.Applied, err)
+	state := &counter{Reader: z}
+	if err := m.Restore(state); err != nil {
+		return 0, 0, fmt.Errorf("restore the snapshot at entry %d: %w", h.Applied, err)
 	}
-	return h.Applied, nil
+	return h.Applied, state.n, nil
 }
 
 // readHeader reads the first frame.
