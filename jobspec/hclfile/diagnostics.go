@@ -132,18 +132,26 @@ func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 // maxDiagnostics bounds how many are kept for one file: behind that, nobody reads.
 const maxDiagnostics = 50
 
+// add notes a diagnostic, once also when a dynamic block repeats it.
 func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
-	if len(r.diags) < maxDiagnostics {
-		r.diags = append(r.diags, r.diagnostic(at, code, hint, fmt.Sprintf(format, args...)))
+	if len(r.diags) >= maxDiagnostics {
+		return
 	}
+	one := told{at: at, text: fmt.Sprintf(format, args...)}
+	if r.told[one] {
+		return
+	}
+	if r.told == nil {
+		r.told = map[told]bool{}
+	}
+	r.told[one] = true
+	r.diags = append(r.diags, r.diagnostic(at, code, hint, one.text))
 }
 
-// once adds a diagnostic unless there is the same already.
-func (r *reader) once(at hcl.Range, code, hint, format string, args ...any) {
-	one := r.diagnostic(at, code, hint, fmt.Sprintf(format, args...))
-	if len(r.diags) < maxDiagnostics && !slices.Contains(r.diags, one) {
-		r.diags = append(r.diags, one)
-	}
+// told is what was said about a place.
+type told struct {
+	at   hcl.Range
+	text string
 }
 
 func (r *reader) diagnostic(at hcl.Range, code, hint, text string) Diagnostic {

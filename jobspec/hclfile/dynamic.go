@@ -73,7 +73,7 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 			return
 		}
 		if r.made++; r.made > maxDynamic {
-			r.once(b.DefRange(), CodeLimit, "make fewer", "dynamic blocks make more than %d blocks", maxDynamic)
+			r.add(b.DefRange(), CodeLimit, "make fewer", "dynamic blocks make more than %d blocks", maxDynamic)
 			return
 		}
 		r.iterators = append(r.iterators, iterator{name, element})
@@ -174,7 +174,7 @@ func (r *reader) dynamicLabels(b *hclsyntax.Block) ([]string, []hcl.Range, bool)
 	var labels []string
 	err := store(&labels, r.reveal(value), false)
 	if r.now.secret {
-		r.once(a.Expr.Range(), CodeValue, "name it by a key that is not sensitive", "labels: a sensitive value cannot be a label, which is shown everywhere")
+		r.add(a.Expr.Range(), CodeValue, "name it by a key that is not sensitive", "labels: a sensitive value cannot be a label, which is shown everywhere")
 		return nil, nil, false
 	}
 	if err != nil {

@@ -233,6 +233,25 @@ func TestTemplateIsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// TestRepeatedMistake wants a mistake in a dynamic block to be told once, and what follows as well.
+func TestRepeatedMistake(t *testing.T) {
+	_, _, diags := load("f.hcl", []byte(`job "a" {
+  dynamic "task" {
+    for_each = range(500)
+    labels   = ["t${task.value}"]
+    content {
+      cores = "many"
+      wrong = 1
+    }
+  }
+  task "t" { cores = "few" }
+}
+`), options())
+	if len(diags) != 3 || diags[2].Start.Line != 10 {
+		t.Errorf("got %v", diags)
+	}
+}
+
 // TestReport keeps the JSON for editors apart from the list for people, and counts UTF-16 units.
 func TestReport(t *testing.T) {
 	if text := toJSON(t, hclfile.Diagnostics(nil).Report()); text != "{\n  \"files\": []\n}\n" {

@@ -53,6 +53,7 @@ type reader struct {
 	sources map[string][]byte
 	opts    Options
 	diags   Diagnostics
+	told    map[told]bool
 	places  map[string]hcl.Range
 
 	vars      map[string]cty.Value
