@@ -119,6 +119,7 @@ func TestRules(t *testing.T) {
 		"longer than the job": {pipeline, func(j *jobspec.Job) { j.TimeLimit, j.Groups[1].TimeLimit = 60, 61 }, jobspec.CodeConflict, "groups[1].time_limit"},
 		"success":             {pipeline, func(j *jobspec.Job) { j.Groups[1].Success = "most" }, jobspec.CodeChoice, "groups[1].success"},
 		"on worker failure":   {pipeline, func(j *jobspec.Job) { j.Groups[1].OnWorkerFailure = "retry" }, jobspec.CodeChoice, "groups[1].on_worker_failure"},
+		"restart worker":      {pipeline, func(j *jobspec.Job) { j.Groups[1].OnWorkerFailure = "restart_worker" }, jobspec.CodeUnsupported, "groups[1].on_worker_failure"},
 		"group restart":       {pipeline, func(j *jobspec.Job) { j.Groups[1].Restart = &jobspec.Restart{Attempts: -1} }, jobspec.CodeRange, "groups[1].restart.attempts"},
 		"two tasks":           {pipeline, func(j *jobspec.Job) { j.Groups[0].Tasks[1].Name = "t" }, jobspec.CodeDuplicate, "groups[0].tasks[1].name"},
 		"no main task":        {pipeline, func(j *jobspec.Job) { j.Groups[1].Tasks[0].Lifecycle = &jobspec.Lifecycle{Hook: "prestart"} }, jobspec.CodeLifecycle, "groups[1].tasks"},

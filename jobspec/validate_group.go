@@ -83,7 +83,12 @@ func (c *checker) group(where string, g *Group, j *Job) {
 		c.add(CodeConflict, where+".time_limit", "make it shorter, or the job's longer", "the group's time_limit (%v) is longer than the job's (%v)", g.TimeLimit, j.TimeLimit)
 	}
 	c.choice(where+".success", g.Success, "all", "leader", "any")
-	c.choice(where+".on_worker_failure", g.OnWorkerFailure, "restart_group", "restart_worker", "ignore")
+	if g.OnWorkerFailure == "restart_worker" {
+		c.add(CodeUnsupported, where+".on_worker_failure", "leave it out: all workers are stopped and started again, as restart says",
+			"starting one worker of a group again is not supported yet")
+	} else {
+		c.choice(where+".on_worker_failure", g.OnWorkerFailure, "restart_group", "ignore")
+	}
 	c.restart(where+".restart", g.Restart)
 	c.constraints(where+".constraints", g.Constraints)
 	c.affinities(where+".affinities", g.Affinities)

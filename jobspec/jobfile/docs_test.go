@@ -119,7 +119,7 @@ func TestReferenceExamples(t *testing.T) {
 			}
 		}
 	}
-	if total < 2 {
+	if total < 8 {
 		t.Errorf("%d examples in all pages", total)
 	}
 }

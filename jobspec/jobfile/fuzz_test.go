@@ -2,6 +2,7 @@ package jobfile
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,10 +59,38 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		again.Default()
+		writtenAgain(t, job)
 		if second, _ := json.Marshal(again); string(second) != string(text) {
 			t.Errorf("the canonical form changes when it is read again:\n%s\n%s", text, second)
 		}
 	})
+}
+
+// writtenAgain wants a job that was read to survive being written, unless no file can say it.
+func writtenAgain(t *testing.T, job *jobspec.Job) {
+	t.Helper()
+	src, err := Write(job)
+	if errors.Is(err, ErrNotWritable) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{}
+	if job.Array != nil {
+		opts.ReadFile = func(string) ([]byte, error) { return WriteParams(job.Array) }
+	}
+	back, diags := Parse("job.hcl", src, opts)
+	if diags.HasErrors() {
+		t.Fatalf("%v\n%s", diags, src)
+	}
+	want, err := job.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := back.Canonical(); string(got) != string(want) {
+		t.Errorf("written:\n%s\ngot:\n%s\nwant:\n%s", src, got, want)
+	}
 }
 
 // BenchmarkParse is the time that a submission spends on a typical file.

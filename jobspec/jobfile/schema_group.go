@@ -38,7 +38,7 @@ var groupSchema = &hclfile.Block{
 		field("success", func(g *jobspec.Group) *string { return &g.Success }).
 			With("all", "whose success is the group's: `all` workers', the `leader`'s (the first worker's), or `any` one's"),
 		field("on_worker_failure", func(g *jobspec.Group) *string { return &g.OnWorkerFailure }).
-			With("restart_group", "when one worker fails: `restart_group` (stop all, then restart says whether again), `restart_worker` or `ignore`"),
+			With("restart_group", "when one worker fails: `restart_group` (stop all, then restart says whether again) or `ignore`"),
 		hclfile.Later("class", "set class in the job"),
 		hclfile.Later("priority", "set priority in the job"),
 		hclfile.Later("queue", "set queue in the job"),

@@ -43,7 +43,7 @@ job "nightly" {
     time_limit        = "8h"
     exclusive         = true
     success           = "all"
-    on_worker_failure = "restart_worker"
+    on_worker_failure = "ignore"
 
     restart {
       attempts = 2

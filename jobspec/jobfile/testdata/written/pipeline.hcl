@@ -45,7 +45,7 @@ EOT
     depends_on        = ["prep"]
     time_limit        = "8h"
     exclusive         = true
-    on_worker_failure = "restart_worker"
+    on_worker_failure = "ignore"
 
     restart {
       attempts = 2
