@@ -1,8 +1,5 @@
 package controld
 
-// NOTE to whoever had this file in work at 07:08:32 UTC: about 21 changed lines of yours that were not committed were overwritten here by mistake.
-// Please make them again (the committed text has since got wire.For) and delete this note.
-
 import (
 	"context"
 	"crypto/sha256"

@@ -1,8 +1,5 @@
 package cluster
 
-// NOTE to whoever had this file in work at 07:08:32 UTC: about 12 changed lines of yours that were not committed were overwritten here by mistake.
-// Please make them again (the committed text has since got wire.For) and delete this note.
-
 import (
 	"bufio"
 	"encoding/json"
