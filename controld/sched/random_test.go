@@ -40,7 +40,7 @@ func TestHistories(t *testing.T) {
 		t.Errorf("only %d starts in all: the histories prove too little", starts)
 	}
 	for _, kind := range []string{"where", "prefer", "exclusive", "parts"} {
-		if *seedFlag == 0 && kinds[kind] < int(*seedsFlag)/4 {
+		if *seedFlag == 0 && kinds[kind] < int(*seedsFlag)/8 {
 			t.Errorf("only %d starts of jobs with %s: the histories prove too little", kinds[kind], kind)
 		}
 	}
@@ -146,7 +146,7 @@ func (h *history) wishes(parts bool) string {
 		" model=h100", " model=a100", " constraint=label.rack:=:a", " constraint=cores:>=:8;label.rack:in:a,b", " nodes=n[0-2]", " exclude-nodes=n1",
 		" prefer=10:label.rack:=:b;-5:cores:>:9", " exclusive=yes", " parts=ps:1x0,worker:2x1", " parts=a:1x2,b:2x2,c:1x0",
 	} {
-		if h.random.IntN(16) == 0 && !(strings.HasPrefix(wish, " parts") && (!parts || strings.Contains(all, "parts"))) {
+		if h.random.IntN(10) == 0 && !(strings.HasPrefix(wish, " parts") && (!parts || strings.Contains(all, "parts"))) {
 			all += wish
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -34,15 +35,18 @@ type small struct {
 	index  uint64
 }
 
+var models = [...]string{"A100", "H100"}
+
 func newSmall(seed uint64, ports int) *small {
 	s := &small{random: rand.New(rand.NewPCG(seed, 1)), state: cluster.New(cluster.DefaultConfig())}
 	for n := range 1 + s.random.IntN(4) {
 		node := cluster.Node{
 			Name: fmt.Sprintf("n%d", n), Addr: "127.0.0.1:1", BootID: "boot", Version: "test", Cores: int64(1 + s.random.IntN(8)),
+			Labels: map[string]string{"rack": fmt.Sprint(s.random.IntN(2))},
 			Memory: jobspec.Bytes(1+s.random.IntN(8)) * jobspec.GiB, PortMin: 29000, PortMax: 28999 + max(1, s.random.IntN(ports+1)),
 		}
 		for i := range s.random.IntN(6) {
-			node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-%d-%d", n, i), Model: "Simulated", Minor: -1, Healthy: s.random.IntN(8) > 0})
+			node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-%d-%d", n, i), Model: models[s.random.IntN(2)], Minor: -1, Healthy: s.random.IntN(8) > 0})
 		}
 		s.apply(cluster.RegisterNode{Node: node})
 	}
@@ -62,10 +66,20 @@ func (s *small) apply(c cluster.Command) any {
 }
 
 func (s *small) submit(workers, perNode int, r jobspec.Resources) *cluster.Job {
-	spec := &jobspec.Job{Name: "j", Workdir: "/", Groups: []jobspec.Group{{
-		Name: "main", Count: workers, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: r}},
-	}}}
-	ids := s.apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)
+	return s.submitGroups(&jobspec.Job{}, group(workers, perNode, r))
+}
+
+func group(workers, perNode int, r jobspec.Resources) jobspec.Group {
+	return jobspec.Group{Count: workers, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: r}}}
+}
+
+func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *cluster.Job {
+	spec.Name, spec.Workdir, spec.Groups = "j", "/", groups
+	for i := range groups {
+		groups[i].Name = fmt.Sprint("g", i)
+	}
+	c := cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}}
+	ids := s.apply(cluster.SubmitJobs2{SubmitJobs: c}).([]cluster.JobID)
 	return s.state.View().Job(ids[0])
 }
 
@@ -86,10 +100,19 @@ func (s *small) occupy() {
 }
 
 func (s *small) gang() Gang {
-	j := s.submit(1+s.random.IntN(5), 1+s.random.IntN(3), jobspec.Resources{
-		Cores: 1 + s.random.IntN(2), Memory: jobspec.GiB, GPUs: s.random.IntN(4),
-	})
-	g := NewGang(s.state.View(), j)
+	r := jobspec.Resources{Cores: 1 + s.random.IntN(2), Memory: jobspec.GiB, GPUs: s.random.IntN(4)}
+	if s.random.IntN(4) == 0 {
+		r.GPU = &jobspec.GPU{Model: models[s.random.IntN(2)]}
+	}
+	one, spec := group(1+s.random.IntN(5), 1+s.random.IntN(3), r), &jobspec.Job{}
+	one.Exclusive = s.random.IntN(6) == 0
+	if s.random.IntN(4) == 0 {
+		spec.Constraints = []jobspec.Constraint{{Attribute: "node.label.rack", Value: "1"}}
+	}
+	if s.random.IntN(4) == 0 {
+		spec.Affinities = []jobspec.Affinity{{Constraint: jobspec.Constraint{Attribute: "node.cores", Operator: ">", Value: "4"}, Weight: s.random.IntN(21) - 10}}
+	}
+	g := NewGang(s.state.View(), s.submitGroups(spec, one))
 	if s.random.IntN(3) == 0 {
 		g.Exclude = []int{s.random.IntN(len(s.state.View().Nodes()))}
 	}
@@ -109,7 +132,7 @@ func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
 		return 0
 	}
 	best := fewest(v, g, node+1, left, met)
-	if slices.Contains(g.Exclude, node) {
+	if slices.Contains(g.Exclude, node) || !wanted(v.Nodes()[node], g.Where) {
 		return best
 	}
 	_, port := v.FreePort(v.Nodes()[node].Name)
@@ -122,6 +145,17 @@ func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
 		}
 	}
 	return best
+}
+
+// wanted says of a node whether it meets what gang demands, by looking for the words of it.
+func wanted(n *cluster.Node, where string) bool {
+	for _, model := range models {
+		if strings.Contains(where, model) && (len(n.GPUs) == 0 || slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Healthy && g.Model != model }) ||
+			!slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Model == model })) {
+			return false
+		}
+	}
+	return !strings.Contains(where, "rack") || n.Labels["rack"] == "1"
 }
 
 // The search agrees with the one that tries everything, also where ports are short, and the state takes what it finds.
@@ -162,7 +196,7 @@ func TestPlaceAgainstReference(t *testing.T) {
 func (s *small) commit(room *Room, g Gang, spots []Spot) error {
 	start := &cluster.StartJob{Job: g.For, Port: room.Take(&g, spots)}
 	for _, spot := range spots {
-		start.Places = append(start.Places, cluster.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs})
+		start.Places = append(start.Places, cluster.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
 	}
 	errs := s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Start: start}}}).([]error)
 	if errs[0] != nil {
@@ -171,7 +205,7 @@ func (s *small) commit(room *Room, g Gang, spots []Spot) error {
 	return s.state.Check()
 }
 
-// A single worker gets the node with the fewest free GPUs that will do, and of those the first by name.
+// A single worker gets, of the nodes that it likes best, the one with the fewest free GPUs that will do, and of those the first by name.
 func TestPlaceBestFit(t *testing.T) {
 	eachSeed(t, 1000, func(seed uint64) error {
 		s := newSmall(seed, 50)
@@ -179,11 +213,17 @@ func TestPlaceBestFit(t *testing.T) {
 		g.Workers, g.PerNode = 1, 1
 		v := s.state.View()
 		best := -1
-		for i := range v.Nodes() {
-			if slices.Contains(g.Exclude, i) || cluster.Fits(v.Grid(), i, g.Request, nil) != nil {
+		better := func(a, b int) bool {
+			if x, y := score(g, v.Nodes()[a]), score(g, v.Nodes()[b]); x != y {
+				return x > y
+			}
+			return v.Grid().Free(a).GPUs < v.Grid().Free(b).GPUs
+		}
+		for i, n := range v.Nodes() {
+			if slices.Contains(g.Exclude, i) || !wanted(n, g.Where) || cluster.Fits(v.Grid(), i, g.Request, nil) != nil {
 				continue
 			}
-			if best < 0 || v.Grid().Free(i).GPUs < v.Grid().Free(best).GPUs {
+			if best < 0 || better(i, best) {
 				best = i
 			}
 		}
@@ -193,6 +233,15 @@ func TestPlaceBestFit(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// score reads the only preference that a gang can have.
+func score(g Gang, n *cluster.Node) int {
+	weight := 0
+	if _, err := fmt.Sscanf(g.Prefer, "%d node.cores", &weight); err != nil || n.Cores <= 4 {
+		return 0
+	}
+	return weight
 }
 
 func TestPick(t *testing.T) {

@@ -93,10 +93,26 @@ func (r *Room) Reach(g *Gang) int {
 	return n
 }
 
-// placeParts places the parts that are hardest to place first, each with the room of those before it taken, and gives all back. It returns
-// the spots of each part that it came to, and whether these are all.
+// placeParts places the parts, those first that are hardest to place, and changes nothing. A part that finds no room behind others goes
+// before them the next time, so that what only it can use is not given away. It returns the spots of each part that it came to, and
+// whether these are all.
 func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
-	found := make([][]Spot, g.Parts())
+	order := g.Hardest()
+	for tries := g.Parts(); ; tries-- {
+		found, failed := r.placeInOrder(g, order)
+		if failed <= 0 || tries == 0 {
+			return found, failed < 0
+		}
+		part := order[failed]
+		copy(order[1:failed+1], order[:failed])
+		order[0] = part
+	}
+}
+
+// placeInOrder places each part with the room of those before it taken, and gives all back. It returns which in the order found no room, -1
+// if all did.
+func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
+	found = make([][]Spot, g.Parts())
 	r.asked = map[int]int{}
 	defer func() {
 		for i, spots := range found {
@@ -106,10 +122,10 @@ func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
 		}
 		r.asked = nil
 	}()
-	for _, i := range g.Hardest() {
+	for k, i := range order {
 		p := g.At(i)
 		if !r.search(p, g.Exclude, i == 0) {
-			return found, false
+			return found, k
 		}
 		found[i] = r.spots(p)
 		if i == 0 {
@@ -120,7 +136,7 @@ func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
 			r.ask(s.Node)
 		}
 	}
-	return found, true
+	return found, -1
 }
 
 func (r *Room) ask(node int) {
