@@ -50,7 +50,7 @@ func (r Reason) plain() string {
 	case ReasonNodeDown:
 		return "it would need a node that is down" + onNode(r.Node)
 	case ReasonNotAvail:
-		return "the nodes it could use are drained or avoided after failures there" + onNode(r.Node)
+		return "the nodes it could use are down, drained or avoided after failures there" + onNode(r.Node)
 	case ReasonBadConstraint:
 		if r.Fit > 0 {
 			return fmt.Sprintf("the whole cluster could hold only %d of its %d workers", r.Fit, r.Want)

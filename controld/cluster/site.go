@@ -135,14 +135,15 @@ func (s *State) keepSites(shape Shape) {
 	}
 }
 
-// admitSites refuses a shape with which waiting jobs would say too many different things of nodes.
-func (s *State) admitSites(shape Shape) error {
-	for part := range shape.Each {
-		for _, text := range []string{part.Where, part.Prefer} {
-			if text == "" || s.v.sites[text] != nil || len(s.v.sites) < MaxPlacings {
+// admitSites refuses a job with which waiting jobs would say too many different things of nodes. All replicas agree although some remember
+// what nobody says any more: what counts is what is left after a sweep.
+func (s *State) admitSites(spec *jobspec.Job) error {
+	for i := range spec.Groups {
+		for _, text := range []string{whereOf(spec, &spec.Groups[i]), preferOf(spec, &spec.Groups[i])} {
+			if text == "" || len(s.v.sites) < MaxPlacings {
 				continue
 			}
-			if s.sweepSites(); len(s.v.sites) >= MaxPlacings {
+			if s.sweepSites(); s.v.sites[text] == nil && len(s.v.sites) >= MaxPlacings {
 				return limit("the number of different conditions on nodes in the cluster", int64(len(s.v.sites)+1), MaxPlacings, "")
 			}
 		}

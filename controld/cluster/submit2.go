@@ -72,6 +72,9 @@ func (s *State) draft2(owner Identity, spec *jobspec.Job, id JobID, r *resolver)
 	case n > 1 && !oneGang(spec):
 		j.Family = &Family{Size: n, Live: n}
 	}
+	if err := s.admitSites(spec); err != nil {
+		return nil, err
+	}
 	if err := s.checkMembers(j); err != nil {
 		return nil, err
 	}

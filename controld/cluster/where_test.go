@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -274,6 +275,64 @@ func TestUnmet(t *testing.T) {
 	} {
 		if got := ask(test.edit); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// There is room for so many different conditions and no more; what nobody says any more makes room again, and replicas that remember
+// different things agree.
+func TestTooManyConditions(t *testing.T) {
+	s := New(DefaultConfig())
+	index := uint64(0)
+	apply := func(c Command) (any, error) {
+		index++
+		return s.Apply(index, Entry{Stamp: Stamp{At: 1, Wall: 1}, Command: c})
+	}
+	submit := func(first, n int) ([]JobID, error) {
+		c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice}}
+		for i := range n {
+			spec := testSpec(1, 0)
+			spec.Nodes = []string{fmt.Sprint("n", first+i)}
+			c.Jobs = append(c.Jobs, spec)
+		}
+		ids, err := apply(c)
+		if err != nil {
+			return nil, err
+		}
+		return ids.([]JobID), nil
+	}
+	first, err := submit(0, 8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := submit(8192, 8192); err != nil {
+		t.Fatal(err)
+	}
+	var full *LimitError
+	if _, err := submit(16384, 1); !errors.As(err, &full) {
+		t.Fatalf("one more: %v", err)
+	}
+	if _, err := submit(5, 1); err != nil {
+		t.Fatalf("one that is known: %v", err)
+	}
+	if _, err := apply(ControlJobs{Verb: VerbCancel, IDs: first[:1], By: alice.UID}); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := s.View().WriteSnapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := ReadSnapshot(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, state := range map[string]*State{"itself": s, "a copy": copied} {
+		s, index = state, 100
+		if _, err := submit(16384, 1); err != nil {
+			t.Fatalf("%s: one more after one has gone: %v", name, err)
+		}
+		if _, err := submit(0, 1); !errors.As(err, &full) {
+			t.Fatalf("%s: what has gone, when it is full again: %v", name, err)
 		}
 	}
 }
