@@ -19,7 +19,7 @@ func allocOf(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
 		Group: j.GroupOf(w.Worker), GroupWorker: number, Record: j.Parent, Port: a.Workers[w.Worker].Port,
 	}
 	if j.Spec.Array != nil && j.Parent != 0 {
-		place := elementPlace(j.Spec.Array, j)
+		place := elementPlace(j)
 		out.Array = &place
 	}
 	for i := range j.Parts {

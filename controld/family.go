@@ -13,7 +13,7 @@ import (
 func presentFamily(out *api.Job, j *cluster.Job, v *cluster.View) {
 	switch a := j.Spec.Array; {
 	case a != nil && j.Parent != 0:
-		out.Array = elementPlace(a, j)
+		out.Array = elementPlace(j)
 	case a != nil && j.Family != nil:
 		out.Array = recordPlace(a, j.Family)
 	case j.Parent != 0:
@@ -44,11 +44,10 @@ func wallOf(v *cluster.View, at cluster.Instant) *api.Time {
 	return api.At(v.Wall() + cluster.UnixMS(at-v.At()))
 }
 
-func elementPlace(a *jobspec.Array, j *cluster.Job) api.ArrayPlace {
-	e := a.Elements()
-	index := e.Index(j.Member - 1)
+func elementPlace(j *cluster.Job) api.ArrayPlace {
+	index, params := j.Element()
 	place := api.ArrayPlace{Job: j.Parent, Index: &index}
-	for _, p := range e.Params(j.Member - 1) {
+	for _, p := range params {
 		if place.Params == nil {
 			place.Params = map[string]string{}
 		}

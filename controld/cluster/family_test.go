@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -541,4 +542,40 @@ func TestPlanCopiesRecordOnce(t *testing.T) {
 		w.ok(err)
 	}
 	w.family(id, "waiting  dropped : 200 live 0 completed 0 failed 0 cancelled")
+}
+
+// What is kept of a member without its record says the same of it, and does not grow with the array.
+func TestMemberApart(t *testing.T) {
+	rows := &jobspec.Array{Columns: []string{"lr", "seed"}}
+	for i := range 1000 {
+		rows.Rows = append(rows.Rows, []string{fmt.Sprint("0.", i), fmt.Sprint(i)})
+	}
+	for name, a := range map[string]*jobspec.Array{
+		"indices": {Indices: "10-100:10,500"},
+		"one":     {Indices: "7"},
+		"matrix":  {Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2"}}, {Name: "seed", Values: []string{"a", "b", "c"}}}},
+		"rows":    rows,
+	} {
+		for _, n := range []int{1, 5, a.Len()} {
+			j := &Job{ID: JobID(100 + n), Parent: 100, Member: n, Spec: &jobspec.Job{Name: "sweep", Array: a}}
+			if n > a.Len() {
+				continue
+			}
+			data, err := json.Marshal(j.Apart())
+			if err != nil || len(data) > 1000 {
+				t.Fatalf("%s: %d bytes, error %v", name, len(data), err)
+			}
+			back := new(Job)
+			if err := json.Unmarshal(data, back); err != nil {
+				t.Fatal(err)
+			}
+			index, params := j.Element()
+			if gotIndex, got := back.Element(); gotIndex != index || !slices.Equal(got, params) || index != a.Index(n-1) {
+				t.Errorf("%s: member %d is element %d %v, kept apart %d %v", name, n, index, params, gotIndex, got)
+			}
+			if again := back.Apart(); again != back {
+				t.Errorf("%s: kept apart twice", name)
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"iter"
+	"strconv"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -103,4 +104,40 @@ func (s *State) startMember(j *Job, c *StartJob) error {
 	changed.made[c.Member] = true
 	changed.live++
 	return nil
+}
+
+// Apart returns a member as it is kept without its record: of the array there is only its own element, as one of indices, or as one row of
+// parameters. An array has up to 100,000 members, and each would keep all rows. Any other job is returned as it is.
+func (j *Job) Apart() *Job {
+	if j.Parent == 0 || j.Spec == nil || j.Spec.Array == nil || j.Spec.Array.Len() == 1 {
+		return j
+	}
+	all := j.Spec.Array.Elements()
+	array := *j.Spec.Array
+	array.Indices, array.Matrix, array.Columns, array.Rows = "", nil, nil, nil
+	if params := all.Params(j.Member - 1); params == nil {
+		array.Indices = strconv.Itoa(all.Index(j.Member - 1))
+	} else {
+		row := make([]string, len(params))
+		for i, p := range params {
+			array.Columns, row[i] = append(array.Columns, p.Name), p.Value
+		}
+		array.Rows = [][]string{row}
+	}
+	apart, spec := *j, *j.Spec
+	spec.Array = &array
+	apart.Spec = &spec
+	return &apart
+}
+
+// Element returns the index of an array's member and its parameters, also of one that is kept apart from its record.
+func (j *Job) Element() (index int, params []jobspec.Param) {
+	all := j.Spec.Array.Elements()
+	switch {
+	case all.Len() != 1:
+		return all.Index(j.Member - 1), all.Params(j.Member - 1)
+	case all.Params(0) == nil:
+		return all.Index(0), nil
+	}
+	return j.Member - 1, all.Params(0)
 }

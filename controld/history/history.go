@@ -167,7 +167,7 @@ func insertJob(ctx context.Context, insert *sql.Stmt, j *cluster.Job) error {
 	if j.Seq < 1 || !j.State.Final() {
 		return ErrNotFinal
 	}
-	body, err := json.Marshal(j)
+	body, err := json.Marshal(j.Apart())
 	if err != nil {
 		return err
 	}
