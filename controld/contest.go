@@ -146,9 +146,17 @@ func (d *daemon) judge(ctx context.Context) error {
 	}
 }
 
-// compete notes what a sample means for the contest that its job is in.
+// compete notes what a sample means for the contest that its job is in. A node that has seen the step itself says what came with it in every
+// sample from then on: so nothing is lost with a sample, or with a leader.
 func (d *daemon) compete(j *cluster.Job, s *api.Sample) {
-	if j.Parent == 0 || j.Spec.Array == nil || j.Spec.Array.Stop == nil || s.Step < j.Spec.Array.Stop.AtStep {
+	if j.Parent == 0 || j.Spec.Array == nil || j.Spec.Array.Stop == nil {
+		return
+	}
+	if s.Reached != nil {
+		d.contests.note(j.Parent, j.Member, s.Reached.Value)
+		return
+	}
+	if s.Step < j.Spec.Array.Stop.AtStep {
 		return
 	}
 	if value, ok := s.Metrics[j.Spec.Array.Stop.Metric]; ok {

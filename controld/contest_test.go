@@ -182,3 +182,18 @@ func TestTheRuleOfAnArrayCancelsTheRest(t *testing.T) {
 		t.Errorf("the array: %+v, %v", j, err)
 	}
 }
+
+// TestWhatIsReachedCounts whatever has been reported since.
+func TestWhatIsReachedCounts(t *testing.T) {
+	d := &daemon{}
+	d.contests.clear()
+	j := &cluster.Job{Parent: 1, Member: 2, Spec: &jobspec.Job{Array: &jobspec.Array{Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 10}}}}
+	d.compete(j, &api.Sample{Step: 9, Metrics: map[string]float64{"loss": 1}})
+	if len(d.contests.value) != 0 {
+		t.Error("a step too early counts")
+	}
+	d.compete(j, &api.Sample{Step: 40, Metrics: map[string]float64{"loss": 0.1}, Reached: &api.Reached{Step: 11, Value: 0.5}})
+	if got := d.contests.value[1][2]; got != 0.5 {
+		t.Errorf("it counts as %v", got)
+	}
+}
