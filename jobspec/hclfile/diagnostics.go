@@ -134,6 +134,7 @@ const maxDiagnostics = 50
 
 // add notes a diagnostic, once also when a dynamic block repeats it.
 func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
+	r.mistakes++
 	if len(r.diags) >= maxDiagnostics {
 		return
 	}

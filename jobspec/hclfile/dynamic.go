@@ -90,7 +90,7 @@ func (r *reader) expand(b *hclsyntax.Block, schema *Block, do func(*hclsyntax.Bl
 
 // checkDynamic checks how a dynamic block is written and returns the name of its iterator.
 func (r *reader) checkDynamic(b *hclsyntax.Block, known *Nested) (string, bool) {
-	before := len(r.diags)
+	before := r.mistakes
 	r.checkNames(b.Body, dynamicSchema, b.DefRange())
 	contents := 0
 	for _, inner := range b.Body.Blocks {
@@ -109,7 +109,7 @@ func (r *reader) checkDynamic(b *hclsyntax.Block, known *Nested) (string, bool) 
 		r.add(b.DefRange(), CodeLabels, "write labels = [...]", "%s needs a label: %s", known.Name, known.Label)
 	}
 	name := r.iteratorName(b)
-	return name, len(r.diags) == before
+	return name, r.mistakes == before
 }
 
 var dynamicSchema = &Block{

@@ -252,6 +252,14 @@ func TestRepeatedMistake(t *testing.T) {
 	}
 }
 
+// TestManyMistakes wants a dynamic block that cannot be expanded to be left alone also when no more mistakes are told.
+func TestManyMistakes(t *testing.T) {
+	src := "job \"a\" {\n" + repeat(100, "wrong%d = 1\n") + "dynamic \"task\" {\n labels = [1]\n content {}\n}\ndynamic \"task\" {\n for_each = [1]\n}\n}\n"
+	if w, _, diags := load("f.hcl", []byte(src), options()); len(diags) == 0 || len(w.Tasks) != 0 {
+		t.Errorf("%d tasks and %d diagnostics", len(w.Tasks), len(diags))
+	}
+}
+
 // TestReport keeps the JSON for editors apart from the list for people, and counts UTF-16 units.
 func TestReport(t *testing.T) {
 	if text := toJSON(t, hclfile.Diagnostics(nil).Report()); text != "{\n  \"files\": []\n}\n" {

@@ -54,7 +54,9 @@ type reader struct {
 	opts    Options
 	diags   Diagnostics
 	told    map[told]bool
-	places  map[string]hcl.Range
+	// mistakes counts what was found, told or not.
+	mistakes int
+	places   map[string]hcl.Range
 
 	vars      map[string]cty.Value
 	locals    map[string]cty.Value
