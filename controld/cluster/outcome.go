@@ -129,7 +129,11 @@ func (s *State) settle(j *Job, a *Attempt, o outcome) {
 	case CauseCancelled:
 		s.finish(j, Cancelled, Reason{Text: a.Stop.Reason})
 	case CauseTimeout:
-		s.finish(j, TimedOut, Reason{Code: ReasonTimeLimit})
+		why := Reason{Code: ReasonTimeLimit}
+		if j.Deadline != 0 && s.v.at >= j.Deadline {
+			why = Reason{Code: ReasonDeadline, Until: j.Deadline}
+		}
+		s.finish(j, TimedOut, why)
 	case CauseFailed, CauseOOM:
 		s.settleFailure(j, o)
 	case CauseLaunch:

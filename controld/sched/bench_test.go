@@ -37,7 +37,7 @@ func (c *crowd) submit(b *testing.B, n, shapes int) {
 	var batch []*jobspec.Job
 	for i := range n {
 		s := i % shapes
-		spec, _ := makeJob("j", nil)
+		spec, _ := newWorld().makeJob("j", nil)
 		spec.Account = fmt.Sprintf("a%d", i/shapes%8)
 		if i/shapes/8%2 == 0 {
 			spec.Class = jobspec.TE
@@ -170,7 +170,7 @@ func BenchmarkArray(b *testing.B) {
 					b.StopTimer()
 					c := newCrowd(b, 1000)
 					b.StartTimer()
-					spec, _ := makeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
+					spec, _ := newWorld().makeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
 					begin := time.Now()
 					c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}}})
 					submit += time.Since(begin)

@@ -5,7 +5,8 @@ import (
 )
 
 // expire ends what has run out of time: attempts at their limit or their job's deadline, attempts on nodes that have been silent for so
-// long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations. What it stops still holds its room: that is freed by reports, not by hope.
+// long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations. What it stops
+// still holds its room: that is freed by reports, not by hope.
 func expire(t *trial) {
 	lost := lostNodes(t)
 	for j := range t.view.Live() {
@@ -20,6 +21,10 @@ func expire(t *trial) {
 		if r.Until > t.now && t.waits(r.Job) {
 			t.wakeAt(r.Until)
 			t.holders[r.Job] = r
+			continue
+		}
+		if t.late[r.Job] { // it ends with the job
+			t.room.Unclaim(r.Job)
 			continue
 		}
 		t.unreserve(r)

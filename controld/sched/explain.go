@@ -192,6 +192,9 @@ func count(sieves []sieve, nodes int, of string) []Step {
 func (t *trial) ahead(j *cluster.Job) int {
 	n := 0
 	for g := range t.view.Groups() {
+		if g.Key.Held {
+			continue
+		}
 		for _, o := range g.Jobs {
 			switch {
 			case o.Hold != cluster.NotHeld || o.Eligible > t.now || compare(o, j) >= 0:

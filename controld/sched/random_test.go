@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,7 +135,7 @@ func (h *history) submitSome() {
 		case 2:
 			verb, more = fmt.Sprintf("pipeline j%d a b<a c<a:any d<b:failed<c:started", h.jobs), h.wishes(false)
 		}
-		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+more,
+		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+more+h.conditions(),
 			[...]string{"te", "be", "be"}[h.random.IntN(3)], 50+h.random.IntN(2), h.random.IntN(3), 1+h.random.IntN(3), h.random.IntN(4),
 			1+h.random.IntN(2), 1+h.random.IntN(4), 1+h.random.IntN(4), 1+h.random.IntN(30))
 	}
@@ -353,7 +355,8 @@ func excluded(j *cluster.Job, node string) bool {
 // removeObstacle takes every waiting job's obstacle away in turn and returns how many there were.
 func (h *history) removeObstacle() (int, error) {
 	removed := 0
-	for name, id := range h.ids {
+	for _, id := range slices.Sorted(maps.Keys(h.names)) {
+		name := h.names[id]
 		j := h.state.View().Job(id)
 		if j == nil || !j.Waits() {
 			continue
@@ -384,10 +387,16 @@ func (h *history) removeObstacle() (int, error) {
 // remove takes away what a reason names, and reports whether there is a way to.
 func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
 	switch why.Code {
-	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure:
+	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure, cluster.ReasonNeverMet:
 		h.must("release %s", name)
-	case cluster.ReasonBackoff:
+	case cluster.ReasonBackoff, cluster.ReasonBegin:
 		h.must("advance %dms", int64(why.Until-h.now))
+	case cluster.ReasonDependency:
+		if why.Until != 0 {
+			h.must("advance %dms", int64(why.Until-h.now))
+			return true
+		}
+		return h.satisfy(j)
 	case cluster.ReasonNodeDown:
 		h.must("up %s", why.Node)
 	default:

@@ -68,6 +68,8 @@ func (w *world) run(line string) error {
 		return w.advance(names[0])
 	case "cycle":
 		return w.cycle()
+	case "update":
+		return w.update(names, options)
 	case "plan":
 		return w.plan()
 	case "why":
@@ -184,7 +186,7 @@ func (w *world) setNode(verb string, names []string) error {
 // retries, hold.
 func (w *world) submit(names []string, options map[string]string) error {
 	for _, name := range names {
-		spec, err := makeJob(name, options)
+		spec, err := w.makeJob(name, options)
 		if err != nil {
 			return err
 		}
@@ -227,7 +229,7 @@ func (w *world) memberName(record cluster.JobID, n int) string {
 
 // pipeline submits a job whose groups run one by one, each like a job of submit: NAME, or NAME<OTHER:ok<ANOTHER:any where it depends.
 func (w *world) pipeline(name string, groups []string, options map[string]string) error {
-	spec, err := makeJob(name, options)
+	spec, err := w.makeJob(name, options)
 	if err != nil {
 		return err
 	}
@@ -242,11 +244,17 @@ func (w *world) pipeline(name string, groups []string, options map[string]string
 	return w.add(name, spec)
 }
 
-func makeJob(name string, options map[string]string) (*jobspec.Job, error) {
+func (w *world) makeJob(name string, options map[string]string) (*jobspec.Job, error) {
 	r := jobspec.Resources{Cores: 1, Memory: jobspec.GiB}
 	spec := &jobspec.Job{Name: name, Class: jobspec.BE, Queue: "default", Account: "default", Workdir: "/home/ada"}
 	group := jobspec.Group{Name: "main", Count: 1}
+	if err := w.setWhen(spec, options); err != nil {
+		return nil, err
+	}
 	for k, v := range options {
+		if slices.Contains(whenOptions, k) {
+			continue
+		}
 		if err := setOption(spec, &group, &r, k, v); err != nil {
 			return nil, err
 		}
@@ -467,6 +475,12 @@ func (w *world) action(a cluster.Action) string {
 		}
 		return s + " for " + duration(int64(a.Reserve.Until-w.now))
 	}
+	switch {
+	case a.GiveUp != nil:
+		return "give up " + w.names[*a.GiveUp]
+	case a.Settle:
+		return "settle"
+	}
 	return "unreserve " + w.names[*a.Unreserve]
 }
 
@@ -500,6 +514,10 @@ func (w *world) why(id cluster.JobID) {
 	v := w.state.View()
 	j := v.Job(id)
 	if j != nil && !j.Waits() && j.State != cluster.Pending {
+		if j.State.Final() && j.Reason.Code != "" {
+			w.say("%s has ended as %s (%s): %s", w.names[id], j.State, j.Reason.Code, w.named(j.Reason))
+			return
+		}
 		w.say("%s does not wait", w.names[id])
 		return
 	}
@@ -520,11 +538,7 @@ func (w *world) why(id cluster.JobID) {
 
 // named is the sentence of a reason with the job's name in place of its number.
 func (w *world) named(r cluster.Reason) string {
-	s := r.Sentence()
-	if r.For != 0 {
-		s = strings.ReplaceAll(s, fmt.Sprintf("job %d", r.For), w.names[r.For])
-	}
-	return s
+	return w.called(r.Sentence())
 }
 
 // waiting prints a reason for every pending job, by the function that listings use.
