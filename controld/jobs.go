@@ -162,10 +162,34 @@ func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
 	return &s
 }
 
+// jobReady reports whether a long poll for one job has news. What it looks at is found out once, by whoever asks first: the lookout, which
+// asks later, must be quick.
 func jobReady(x *exchange, v *cluster.View) bool {
+	if x.polled == nil {
+		x.polled = x.polledJobs()
+	}
+	for _, id := range x.polled {
+		if v.JobModified(id) > x.after {
+			return true
+		}
+	}
+	return len(x.polled) == 0
+}
+
+// polledJobs returns the job that is asked for, and its record if it is an element that has not been made; nothing if the state has neither.
+func (x *exchange) polledJobs() []cluster.JobID {
+	none := []cluster.JobID{}
 	id, err := x.jobID()
-	j := v.Job(id)
-	return err != nil || j == nil || v.JobModified(id) > x.after
+	if err != nil {
+		return none
+	}
+	if x.view.Job(id) != nil {
+		return []cluster.JobID{id}
+	}
+	if j := x.notMade(id); j != nil {
+		return []cluster.JobID{id, j.Parent}
+	}
+	return none
 }
 
 func (x *exchange) findJob() (*cluster.Job, error) {

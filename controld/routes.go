@@ -67,8 +67,9 @@ type exchange struct {
 	caller identity.Caller
 	query  url.Values
 	after  uint64
-	view   *cluster.View // what the answer is made from
-	sent   bool          // the handler has written the answer
+	view   *cluster.View   // what the answer is made from
+	sent   bool            // the handler has written the answer
+	polled []cluster.JobID // what a long poll for a job waits for; nil until it is known
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }

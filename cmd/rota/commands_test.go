@@ -188,8 +188,20 @@ func TestWait(t *testing.T) {
 	if got := s.run("wait", "1", "2"); got.code != 4 || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
-	if second := a.asked()[1].what; !strings.Contains(second, "after=42") || !strings.Contains(second, "wait=") {
-		t.Errorf("the second look is no long poll: %s", second)
+	polls := 0
+	for _, r := range a.asked() {
+		if strings.HasPrefix(r.what, "GET /v1/jobs/1?") && strings.Contains(r.what, "after=42") && strings.Contains(r.what, "wait=") {
+			polls++
+		}
+	}
+	if polls != 1 {
+		t.Errorf("the second look at job 1 is no long poll: %v", a.asked())
+	}
+	if got := s.run("wait", "--any", "3", "2", "-o", "name"); got.code != ownUsage {
+		t.Errorf("%+v", got)
+	}
+	if got := s.run("wait", "--any", "3", "2"); got.code != 0 || got.stderr != "" {
+		t.Errorf("%+v", got)
 	}
 	if got := s.run("wait", "3", "--timeout", "50ms"); got.code != ownTimeout {
 		t.Errorf("%+v", got)
@@ -210,7 +222,7 @@ func whenAsked(n int, first, then any) func(http.ResponseWriter, *http.Request) 
 
 func TestCancel(t *testing.T) {
 	a := newAnswers(t)
-	a.give("POST /v1/jobs/1/cancel", nil)
+	a.give("POST /v1/jobs/1/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 1}}})
 	a.refuse("POST /v1/jobs/2/cancel", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 2"})
 	a.give("POST /v1/jobs/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 5}, {ID: 6}}})
 	s := session{t: t, addr: a.URL}
@@ -267,5 +279,80 @@ func TestStaleAnswersAreMarked(t *testing.T) {
 	})
 	if got := (session{t: t, addr: a.URL}).run("queue"); got.code != 0 || !strings.Contains(got.stderr, "12s") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	a := newAnswers(t)
+	a.give("POST /v1/jobs/4/update", api.ControlResponse{Items: []api.ControlItem{{ID: 4}}})
+	a.give("POST /v1/jobs/5_[1-2]/update", api.ControlResponse{Items: []api.ControlItem{{ID: 7}, {ID: 8}}})
+	s := session{t: t, addr: a.URL}
+	for _, c := range []struct{ args, body string }{
+		{"update 4 --time +2h", `{"add_time":7200}`},
+		{"update 4 --time -30m --priority 0", `{"add_time":-1800,"priority":0}`},
+		{"update 4 --time 1-00:00:00 --name other", `{"time_limit":86400,"name":"other"}`},
+	} {
+		got := s.run(strings.Fields(c.args)...)
+		asked := a.asked()
+		if body := asked[len(asked)-1].body; got.code != 0 || got.stdout != "1 updated\n" || body != c.body {
+			t.Errorf("rota %s: %+v sent %s", c.args, got, body)
+		}
+	}
+	if got := s.run("update", "5_[1-2]", "--priority", "70"); got.code != 0 || got.stdout != "2 updated\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range []string{"update 4", "update --time 2h", "update 4 --time soon", "update 4 --priority high"} {
+		if got := s.run(strings.Fields(args)...); got.code != exitUsage {
+			t.Errorf("rota %s: %+v", args, got)
+		}
+	}
+}
+
+func TestResubmit(t *testing.T) {
+	a := newAnswers(t)
+	record := api.Job{ID: 9, Name: "sweep", Code: cluster.Failed, State: "FAILED", Array: api.ArrayPlace{Size: 4}}
+	record.Spec = &jobspec.Job{Name: "sweep", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2", "3", "4"}}}},
+		Dependencies: []jobspec.Dependency{{Type: "afterok", Jobs: []string{"3"}}}}
+	element := func(index int, code cluster.JobState) api.Job {
+		return api.Job{ID: cluster.JobID(10 + index), Code: code, Array: api.ArrayPlace{Job: 9, Index: &index}}
+	}
+	a.give("GET /v1/jobs/9", record)
+	a.on("GET /v1/jobs", streamOf([]api.Job{element(2, cluster.OutOfMemory)}))
+	a.give("GET /v1/history", list("JobList", element(1, cluster.Failed), element(0, cluster.Completed)))
+	a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{20}})
+	s := session{t: t, addr: a.URL}
+	for args, want := range map[string]string{
+		"resubmit 9 --failed":             `{"columns":["lr"],"rows":[["2"],["3"]]}`,
+		"resubmit 9 --cancelled":          `{"columns":["lr"],"rows":[["4"]]}`,
+		"resubmit 9 --failed --cancelled": `{"columns":["lr"],"rows":[["2"],["3"],["4"]]}`,
+	} {
+		got := s.run(strings.Fields(args)...)
+		asked := a.asked()
+		var sent api.SubmitRequest
+		if err := json.Unmarshal([]byte(asked[len(asked)-1].body), &sent); err != nil {
+			t.Fatal(err)
+		}
+		array, _ := json.Marshal(sent.Jobs[0].Array)
+		if got.code != 0 || got.stdout != "Submitted batch job 20\n" || string(array) != want || len(sent.Jobs[0].Dependencies) != 0 {
+			t.Errorf("rota %s: %+v sent %s", args, got, array)
+		}
+	}
+	if got := s.run("resubmit", "9"); got.code != exitUsage {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestArrayPrune(t *testing.T) {
+	a := newAnswers(t)
+	a.give("POST /v1/jobs/9/prune", api.PruneResponse{Kept: []int{3}, Cancelled: []int{2, 0, 1}, Silent: []int{7}})
+	s := session{t: t, addr: a.URL}
+	got := s.run("array", "prune", "9", "--metric", "loss", "--keep", "top 25%", "--dry-run")
+	if got.code != 0 || got.stdout != "kept: 3\nwould be cancelled: 0-2\nleft alone, without loss yet: 7\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range []string{"array 9", "array prune 9 --metric loss", "array plant 9 --metric loss --keep 1"} {
+		if got := s.run(strings.Fields(args)...); got.code != exitUsage {
+			t.Errorf("rota %s: %+v", args, got)
+		}
 	}
 }

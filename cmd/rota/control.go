@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,22 +32,47 @@ func (w *world) controlCommands() []*cli.Command {
 				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES`, such as PD"},
 			}, reason())},
 		{Name: "hold", Usage: "keep waiting jobs from starting", ArgsUsage: "JOB...", Flags: reason(),
-			Action: w.control("held", (*api.Client).Hold)},
+			Action: w.control("held", cluster.VerbHold)},
 		{Name: "release", Usage: "let held jobs start", ArgsUsage: "JOB...", Flags: reason(),
-			Action: w.control("released", (*api.Client).Release)},
+			Action: w.control("released", cluster.VerbRelease)},
 		{Name: "requeue", Usage: "stop running jobs and let them wait again", ArgsUsage: "JOB...", Flags: reason(),
-			Action: w.control("requeued", (*api.Client).Requeue)},
+			Action: w.control("requeued", cluster.VerbRequeue)},
+		{Name: "update", Usage: "change the time limit, priority or name of jobs", ArgsUsage: "JOB... --time T | --priority N | --name NAME",
+			Description: "--time +2h and --time -30m add to the limit and take away from it; --time 4h sets it. A running job's own attempt counts.\n" +
+				"Of an array it counts for what has not begun.",
+			Action: w.update, Flags: with([]cli.Flag{
+				&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "set the time limit to `T`, or add +T or -T to it"},
+				&cli.IntFlag{Name: "priority", Usage: "set the priority to `N`, 0 to 100"},
+				&cli.StringFlag{Name: "name", Aliases: []string{"J"}, Usage: "call it `NAME`, while nothing of it has begun"},
+			}, commonFlags())},
+		{Name: "resubmit", Usage: "submit again what failed or was cancelled", ArgsUsage: "JOB --failed | --cancelled", Action: w.resubmit,
+			Description: "Of an array only those elements are submitted, as a new array with the same parameters.",
+			Flags: with([]cli.Flag{
+				&cli.BoolFlag{Name: "failed", Usage: "what ended in any way but well or cancelled"},
+				&cli.BoolFlag{Name: "cancelled", Usage: "what was cancelled"},
+				&cli.BoolFlag{Name: "parsable", Usage: "print the id alone"},
+			}, commonFlags())},
+		{Name: "array", Usage: "keep the best elements of an array and cancel the others", ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
+			Description: "Elements are compared by the newest value of the metric that they have reported ($ROTA_PROGRESS_FILE).\n" +
+				"Those that have reported none are left alone.",
+			Action: w.array, Flags: with([]cli.Flag{
+				&cli.StringFlag{Name: "metric", Usage: "compare by `NAME`"},
+				&cli.StringFlag{Name: "keep", Usage: "how many go on: \"top 25%\" or \"top 4\""},
+				&cli.StringFlag{Name: "goal", Usage: "`min` or max: which value is the best", Value: "min"},
+				&cli.IntFlag{Name: "at-step", Usage: "leave alone what has not come to step `N`"},
+				&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be cancelled"},
+			}, commonFlags())},
 	})
 }
 
 // control is the action of a command that does one thing to each of its jobs.
-func (w *world) control(done string, do func(*api.Client, context.Context, cluster.JobID, string) error) cli.ActionFunc {
+func (w *world) control(done string, verb cluster.Verb) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		asJSON, err := w.plainOrJSON(c)
 		if err != nil {
 			return err
 		}
-		ids, err := someJobs(c)
+		refs, err := someJobs(c)
 		if err != nil {
 			return err
 		}
@@ -54,22 +80,35 @@ func (w *world) control(done string, do func(*api.Client, context.Context, clust
 		if err != nil {
 			return err
 		}
-		return w.forEach(ids, done, asJSON, func(id cluster.JobID) error { return do(client, c.Context, id, c.String("reason")) })
+		return w.forEach(refs, done, asJSON, func(ref string) (*api.ControlResponse, error) {
+			return client.Control(c.Context, ref, verb, c.String("reason"))
+		})
 	}
 }
 
 // forEach does something to each job, goes on after refusals, prints them, and fails with the last one's code.
-func (w *world) forEach(ids []cluster.JobID, done string, asJSON bool, do func(cluster.JobID) error) error {
-	resp := api.ControlResponse{Items: []api.ControlItem{}}
-	for _, id := range ids {
-		err := do(id)
+func (w *world) forEach(refs []string, done string, asJSON bool, do func(string) (*api.ControlResponse, error)) error {
+	all := api.ControlResponse{Items: []api.ControlItem{}}
+	var names []string
+	for _, ref := range refs {
+		resp, err := do(ref)
 		var p *api.Problem
-		if err != nil && !errors.As(err, &p) {
+		switch {
+		case err != nil && !errors.As(err, &p):
 			return err
+		case err != nil:
+			all.Items = append(all.Items, api.ControlItem{Ref: ref, Error: p})
+		default:
+			all.Items = append(all.Items, resp.Items...)
 		}
-		resp.Items = append(resp.Items, api.ControlItem{ID: id, Error: p})
+		for len(names) < len(all.Items) {
+			names = append(names, ref)
+		}
 	}
-	return w.controlled(&resp, done, asJSON)
+	for i := range all.Items {
+		all.Items[i].Ref = names[i]
+	}
+	return w.controlled(&all, done, asJSON)
 }
 
 // controlled prints what became of each job.
@@ -87,7 +126,7 @@ func (w *world) controlled(resp *api.ControlResponse, done string, asJSON bool) 
 		}
 		code = max(code, problemCode(item.Error))
 		if !asJSON {
-			w.printError(false, fmt.Errorf("job %d: %w", item.ID, item.Error))
+			w.printError(false, fmt.Errorf("job %s: %w", cmp.Or(item.Ref, idText(item.ID)), item.Error))
 		}
 	}
 	if !asJSON && (good > 0 || code == exitOK) {
@@ -112,8 +151,10 @@ func (w *world) cancel(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(request.IDs) > 0 {
-		return w.forEach(request.IDs, "cancelled", asJSON, func(id cluster.JobID) error { return client.Cancel(c.Context, id, request.Reason) })
+	if len(request.Refs) > 0 {
+		return w.forEach(request.Refs, "cancelled", asJSON, func(ref string) (*api.ControlResponse, error) {
+			return client.Control(c.Context, ref, cluster.VerbCancel, request.Reason)
+		})
 	}
 	resp, err := client.CancelMany(c.Context, request)
 	if err != nil {
@@ -123,11 +164,11 @@ func (w *world) cancel(c *cli.Context) error {
 }
 
 func (w *world) cancelRequest(c *cli.Context) (api.CancelRequest, error) {
-	ids, err := jobIDs(c.Args().Slice())
+	refs, err := jobRefs(c.Args().Slice())
 	if err != nil {
 		return api.CancelRequest{}, err
 	}
-	r := api.CancelRequest{IDs: ids, User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
+	r := api.CancelRequest{Refs: refs, User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
 		States: splitList(c.String("states")), Reason: c.String("reason")}
 	if c.Bool("me") {
 		if r.User, err = w.currentUser(); err != nil {
@@ -135,10 +176,10 @@ func (w *world) cancelRequest(c *cli.Context) (api.CancelRequest, error) {
 		}
 	}
 	filtered := strings.Join(append(r.States, r.User, r.Account, r.Name), "") != ""
-	if len(ids) > 0 && filtered {
+	if len(refs) > 0 && filtered {
 		return r, usagef("give job ids or a filter, not both: rota cancel %s", c.Command.ArgsUsage)
 	}
-	if len(ids) == 0 && !filtered {
+	if len(refs) == 0 && !filtered {
 		return r, usagef("which jobs? rota cancel %s", c.Command.ArgsUsage)
 	}
 	return r, nil

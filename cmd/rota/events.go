@@ -40,14 +40,18 @@ func (w *world) events(c *cli.Context) error {
 		return err
 	}
 	filter := eventFilter{node: c.String("node"), kind: c.String("type")}
-	if text := c.String("job"); text != "" {
-		if filter.job, err = jobID(text); err != nil {
-			return err
-		}
-	}
 	client, err := w.dial(c)
 	if err != nil {
 		return err
+	}
+	if text := c.String("job"); text != "" {
+		refs, err := jobRefs([]string{text})
+		if err != nil {
+			return err
+		}
+		if filter.job, err = idOf(c.Context, client, refs[0]); err != nil {
+			return err
+		}
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()

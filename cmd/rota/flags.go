@@ -97,43 +97,39 @@ func splitOutside(text string) []string {
 	return append(parts, text[begin:])
 }
 
-// jobIDs reads the arguments as job ids; commas may stand between them.
-func jobIDs(args []string) ([]cluster.JobID, error) {
-	var ids []cluster.JobID
-	for _, arg := range args {
-		for _, text := range strings.Split(arg, ",") {
-			id, err := jobID(text)
-			if err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
-}
-
-func jobID(text string) (cluster.JobID, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, &usageError{text: fmt.Sprintf("%q is not a job id", text), hint: "ids are numbers: \"rota queue\" shows them"}
-	}
-	return cluster.JobID(n), nil
-}
-
-// oneJob reads the one job id that a command wants.
-func oneJob(c *cli.Context) (cluster.JobID, error) {
+// oneJob reads the one job that a command wants.
+func oneJob(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
-		return 0, usagef("rota %s takes one job id: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+		return "", usagef("rota %s takes one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
-	return jobID(c.Args().First())
+	refs, err := jobRefs([]string{c.Args().First()})
+	if err != nil {
+		return "", err
+	}
+	if len(refs) > 1 {
+		return "", usagef("rota %s takes one job, not %d", c.Command.Name, len(refs))
+	}
+	return refs[0], nil
 }
 
-// someJobs reads one or more job ids.
-func someJobs(c *cli.Context) ([]cluster.JobID, error) {
+// someJobs reads one or more jobs.
+func someJobs(c *cli.Context) ([]string, error) {
 	if c.Args().Len() == 0 {
 		return nil, usagef("which job? rota %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}
-	return jobIDs(c.Args().Slice())
+	return jobRefs(c.Args().Slice())
+}
+
+// idOf asks which id a job has that may be named as 123_4 or 123.train.
+func idOf(ctx context.Context, client *api.Client, ref string) (cluster.JobID, error) {
+	if n, err := strconv.ParseInt(ref, 10, 64); err == nil && n > 0 {
+		return cluster.JobID(n), nil
+	}
+	job, _, err := client.JobBy(ctx, ref, api.Read{})
+	if err != nil {
+		return 0, err
+	}
+	return job.ID, nil
 }
 
 func noArguments(c *cli.Context) error {

@@ -257,7 +257,7 @@ func (w *world) logs(c *cli.Context) error {
 	if c.Args().Len() != 1 {
 		return usagef("rota logs takes one job: rota logs %s", c.Command.ArgsUsage)
 	}
-	id, o, err := logOptions(c)
+	ref, o, err := logOptions(c)
 	if err != nil {
 		return err
 	}
@@ -267,6 +267,10 @@ func (w *world) logs(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
+	id, err := idOf(ctx, client, ref)
+	if err != nil {
+		return err
+	}
 	if o.Worker >= 0 {
 		return w.endOfLogs(ctx, stream(ctx, client, id, o, w.stdout))
 	}
@@ -285,28 +289,29 @@ func (w *world) endOfLogs(ctx context.Context, err error) error {
 	return err
 }
 
-// logOptions reads JOB[.WORKER] and the options.
-func logOptions(c *cli.Context) (cluster.JobID, api.LogOptions, error) {
+// logOptions reads JOB[.WORKER] and the options. What follows the last dot is a worker if it is a number, else a group of the job.
+func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"), Follow: c.Bool("follow"), Tail: c.Int("tail")}
 	if c.Bool("stderr") {
 		o.Stream = "stderr"
 	}
 	if o.Tail < 0 || o.Attempt < 0 {
-		return 0, o, usagef("--tail and --attempt take numbers from 1")
+		return "", o, usagef("--tail and --attempt take numbers from 1")
 	}
-	text, worker, dotted := cutLast(c.Args().First())
-	id, err := jobID(text)
-	if err != nil {
-		return 0, o, err
-	}
-	if dotted {
-		n, rest, ok := leadingInt(worker)
-		if !ok || rest != "" {
-			return 0, o, usagef("%q is not a worker: rota logs %d.0 shows the first", worker, id)
+	text := c.Args().First()
+	if ref, worker, dotted := cutLast(text); dotted {
+		if n, rest, ok := leadingInt(worker); ok && rest == "" {
+			text, o.Worker = ref, int(n)
 		}
-		o.Worker = int(n)
 	}
-	return id, o, nil
+	refs, err := jobRefs([]string{text})
+	if err != nil {
+		return "", o, err
+	}
+	if len(refs) != 1 {
+		return "", o, usagef("rota logs takes one job: rota logs %s", c.Command.ArgsUsage)
+	}
+	return refs[0], o, nil
 }
 
 // cutLast splits 7.1 into 7 and 1.

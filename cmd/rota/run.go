@@ -238,13 +238,13 @@ func jobCode(j *api.Job) (code int, note string) {
 	return own, ""
 }
 
-// wait waits for every job and ends with the highest code.
+// wait waits for every job, or with --any for the first, and ends with the highest code.
 func (w *world) wait(c *cli.Context) error {
 	asJSON, err := w.plainOrJSON(c)
 	if err != nil {
 		return err
 	}
-	ids, err := someJobs(c)
+	refs, err := someJobs(c)
 	if err != nil {
 		return err
 	}
@@ -259,25 +259,68 @@ func (w *world) wait(c *cli.Context) error {
 	defer cancel()
 	ctx, stop := interruptible(bounded)
 	defer stop()
-	highest := exitOK
-	for _, id := range ids {
-		job, err := awaitEnd(ctx, client, id)
-		if err != nil {
-			return fmt.Errorf("job %d: %w", id, err)
-		}
-		if asJSON {
-			if err := printJSON(w.stdout, job); err != nil {
-				return err
-			}
-		}
-		code, note := jobCode(job)
-		if note != "" {
-			fmt.Fprintf(w.stderr, "rota: job %d %s\n", id, clean(note))
-		}
-		highest = max(highest, code)
+	highest, err := w.endsOf(ctx, client, refs, c.Bool("any"), asJSON)
+	if err != nil {
+		return err
 	}
 	if highest != exitOK {
 		return &codeError{code: highest}
 	}
 	return nil
+}
+
+// end is how the wait for one job ended.
+type end struct {
+	ref string
+	job *api.Job
+	err error
+}
+
+// endsOf waits for jobs in parallel, tells of each in the order in which they were named, or only of the first that ends, and returns the
+// highest code.
+func (w *world) endsOf(ctx context.Context, client *api.Client, refs []string, first, asJSON bool) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ends := make([]chan end, len(refs))
+	merged := make(chan end, len(refs))
+	for i, ref := range refs {
+		ends[i] = make(chan end, 1)
+		go func() {
+			e := end{ref: ref}
+			var id cluster.JobID
+			if id, e.err = idOf(ctx, client, ref); e.err == nil {
+				e.job, e.err = awaitEnd(ctx, client, id)
+			}
+			ends[i] <- e
+			merged <- e
+		}()
+	}
+	if first {
+		return w.tellEnd(<-merged, asJSON)
+	}
+	highest := exitOK
+	for _, ch := range ends {
+		code, err := w.tellEnd(<-ch, asJSON)
+		if err != nil {
+			return 0, err
+		}
+		highest = max(highest, code)
+	}
+	return highest, nil
+}
+
+func (w *world) tellEnd(e end, asJSON bool) (int, error) {
+	if e.err != nil {
+		return 0, fmt.Errorf("job %s: %w", e.ref, e.err)
+	}
+	if asJSON {
+		if err := printJSON(w.stdout, e.job); err != nil {
+			return 0, err
+		}
+	}
+	code, note := jobCode(e.job)
+	if note != "" {
+		fmt.Fprintf(w.stderr, "rota: job %s %s\n", e.ref, clean(note))
+	}
+	return code, nil
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -18,7 +20,7 @@ func (w *world) status(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ids, err := someJobs(c)
+	refs, err := someJobs(c)
 	if err != nil {
 		return err
 	}
@@ -26,8 +28,8 @@ func (w *world) status(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	for n, id := range ids {
-		job, answer, err := client.Job(c.Context, id, api.Read{})
+	for n, ref := range refs {
+		job, answer, err := client.JobBy(c.Context, ref, api.Read{})
 		if err != nil {
 			return err
 		}
@@ -61,8 +63,9 @@ func (s sections) line(label, value string) {
 
 func printStatus(out io.Writer, j *api.Job, utc bool) error {
 	s := sections{bufio.NewWriter(out)}
-	fmt.Fprintf(s.out, "Job %d  %s\n", j.ID, clean(j.Name))
+	fmt.Fprintf(s.out, "Job %s  %s\n", calledAs(j), clean(j.Name))
 	s.state(j, utc)
+	s.family(j)
 	s.request(j)
 	s.placement(j)
 	s.attempts(j, utc)
@@ -74,7 +77,10 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.head("State")
 	s.line("state", fmt.Sprintf("%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ",")))
 	s.line("reason", clean(reasonText(j.Reason)))
+	s.line("waits for", dependsText(j))
 	s.line("submitted", stamp(j.Submitted, utc))
+	s.line("not before", stamp(j.Eligible, utc))
+	s.line("deadline", stamp(j.Deadline, utc))
 	s.line("started", stamp(j.Started, utc))
 	s.line("ended", stamp(j.Ended, utc))
 	s.line("elapsed", fmt.Sprintf("%s of %s", clockText(j.Elapsed), limitText(j.TimeLimit)))
@@ -85,6 +91,32 @@ func (s sections) state(j *api.Job, utc bool) {
 		s.line("progress", fmt.Sprintf("step %d, saved %d", j.Steps, j.SavedStep))
 	}
 	s.line("charged", hoursText(j.GPUSeconds)+" GPU hours")
+}
+
+// family says what a job has to do with others: its elements or groups, or the job that it is a part of.
+func (s sections) family(j *api.Job) {
+	switch {
+	case j.Array.Job != 0:
+		s.head("Element")
+		s.line("of array", idText(j.Array.Job))
+		s.line("id", idText(j.ID))
+		for _, name := range slices.Sorted(maps.Keys(j.Array.Params)) {
+			s.line(name, clean(j.Array.Params[name]))
+		}
+	case j.Array.Size > 0:
+		s.head("Elements")
+		s.line("in all", fmt.Sprint(j.Array.Size))
+		s.line("not begun", j.Array.Indices)
+		s.line("ended", fmt.Sprintf("%d well, %d failed, %d cancelled; %d go on", j.Array.Completed, j.Array.Failed, j.Array.Cancelled, j.Array.Live))
+	case j.Group != nil:
+		s.head("Group")
+		s.line("of job", idText(j.Group.Job))
+	case len(j.Groups) > 0:
+		s.head("Groups")
+		for _, g := range j.Groups {
+			s.line(g.Name, fmt.Sprintf("%s, %s", g.Code, count(g.Workers, "worker", "workers")))
+		}
+	}
 }
 
 func (s sections) request(j *api.Job) {
@@ -155,7 +187,7 @@ func (w *world) why(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := oneJob(c)
+	ref, err := oneJob(c)
 	if err != nil {
 		return err
 	}
@@ -163,7 +195,7 @@ func (w *world) why(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	why, answer, err := client.Why(c.Context, id)
+	why, answer, err := client.WhyBy(c.Context, ref)
 	if err != nil {
 		return err
 	}
@@ -171,26 +203,22 @@ func (w *world) why(c *cli.Context) error {
 	if asJSON {
 		return printJSON(w.stdout, why)
 	}
-	return printWhy(w.stdout, why)
+	return printWhy(w.stdout, ref, why)
 }
 
-func printWhy(out io.Writer, why *api.Why) error {
+func printWhy(out io.Writer, ref string, why *api.Why) error {
 	b := bufio.NewWriter(out)
 	text := clean(reasonText(why.Reason))
 	if text == "" {
 		text = "it does not wait"
 	}
-	fmt.Fprintf(b, "Job %d: %s\n", why.ID, text)
+	fmt.Fprintf(b, "Job %s: %s\n", ref, text)
 	if why.Ahead > 0 {
 		fmt.Fprintf(b, "%s it.\n", count(why.Ahead, "job goes before", "jobs go before"))
 	}
 	if len(why.Funnel) > 0 {
 		fmt.Fprintln(b)
-		t := &table{columns: []column{{title: "NODES", right: true}, {title: "THAT", least: 20}}}
-		for _, step := range why.Funnel {
-			t.add(fmt.Sprint(step.Nodes), step.What)
-		}
-		if err := t.print(b, formatTable, true); err != nil {
+		if err := printFunnel(b, why.Funnel); err != nil {
 			return err
 		}
 	}
@@ -198,6 +226,15 @@ func printWhy(out io.Writer, why *api.Why) error {
 		fmt.Fprintf(b, "\n%s\n", clean(why.Advice))
 	}
 	return b.Flush()
+}
+
+// printFunnel shows how many nodes are left after each obstacle.
+func printFunnel(out io.Writer, steps []api.FunnelStep) error {
+	t := &table{columns: []column{{title: "NODES", right: true}, {title: "THAT", least: 20}}}
+	for _, step := range steps {
+		t.add(fmt.Sprint(step.Nodes), step.What)
+	}
+	return t.print(out, formatTable, true)
 }
 
 // count writes a number with its noun.

@@ -48,9 +48,10 @@ func (w *world) jobCommands() []*cli.Command {
 				&cli.StringFlag{Name: "task", Usage: "of `TASK`"},
 				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
 			}, commonFlags())},
-		{Name: "wait", Usage: "wait for jobs to end and return their code", ArgsUsage: "JOB...", Action: w.wait,
+		{Name: "wait", Usage: "wait for jobs to end and return their code", ArgsUsage: "JOB... [--any]", Action: w.wait,
 			Description: "With several jobs the highest code is returned. Rota's own failures are 120 to 125, as with run.",
-			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "timeout", Usage: "give up after `DURATION` with code 124"}}, commonFlags())},
+			Flags:       with([]cli.Flag{&cli.BoolFlag{Name: "any", Usage: "wait for the first to end, and return its code"},
+				&cli.StringFlag{Name: "timeout", Usage: "give up after `DURATION` with code 124"}}, commonFlags())},
 	})
 }
 
@@ -185,9 +186,22 @@ func (w *world) printPlan(job *jobspec.Job, plan *api.PlanResponse) error {
 		if plan.Ahead > 0 {
 			fmt.Fprintf(w.stdout, "%s it\n", count(plan.Ahead, "job goes before", "jobs go before"))
 		}
+		if len(plan.Funnel) > 0 {
+			fmt.Fprintln(w.stdout)
+			if err := printFunnel(w.stdout, plan.Funnel); err != nil {
+				return err
+			}
+		}
+		if plan.Advice != "" {
+			fmt.Fprintf(w.stdout, "\n%s\n", clean(plan.Advice))
+		}
 		return nil
 	}
-	fmt.Fprintf(w.stdout, "%s would start now\n", job.Name)
+	if plan.Begins > 1 {
+		fmt.Fprintf(w.stdout, "%d parts of %s would start now, the first of them here\n", plan.Begins, job.Name)
+	} else {
+		fmt.Fprintf(w.stdout, "%s would start now\n", job.Name)
+	}
 	t := &table{columns: []column{{title: "WORKER", right: true}, {title: "NODE", least: 8}, {title: "GPUS", least: 8}}}
 	for i, place := range plan.Places {
 		gpus := make([]string, len(place.GPUs))

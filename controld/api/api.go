@@ -201,6 +201,7 @@ type ControlResponse struct {
 type ControlItem struct {
 	ID      cluster.JobID `json:"id"`
 	Members string        `json:"members,omitempty"` // of a record, by number from 1, when only they were meant
+	Ref     string        `json:"ref,omitempty"`     // what the caller of the command named
 	Error   *Problem      `json:"error,omitempty"`
 }
 

@@ -168,8 +168,19 @@ func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer
 func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
 
 // Control applies a verb to a job by name, or to several elements of an array: 123_[4-9].
-func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) error {
-	return c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason}, nil)
+func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) (*ControlResponse, error) {
+	var resp ControlResponse
+	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason}, &resp); err != nil {
+		return nil, err
+	}
+	return &resp, nil
+}
+
+// WhyBy is Why for a job by name as well.
+func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
+	var why Why
+	a, err := c.get(ctx, refPath(ref, "/why"), nil, Read{}, &why)
+	return &why, a, err
 }
 
 // Update changes the time limit, priority or name of a job that has not ended. Adding time is not repeated when its outcome is unknown.
