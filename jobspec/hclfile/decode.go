@@ -194,12 +194,17 @@ func (r *reader) decodeAttr(a *hclsyntax.Attribute, known *Attr, target any, pat
 	r.refuse(a, known, err)
 }
 
-// place remembers where a value and, if it is written out, each of its elements stands.
+// place remembers where a value and, if it is written out, each of its elements stands; of a map the names.
 func (r *reader) place(path string, expr hclsyntax.Expression) {
 	r.places[path] = expr.Range()
 	if list, ok := expr.(*hclsyntax.TupleConsExpr); ok {
 		for i, item := range list.Exprs {
 			r.places[fmt.Sprintf("%s[%d]", path, i)] = item.Range()
+		}
+	}
+	if object, ok := expr.(*hclsyntax.ObjectConsExpr); ok {
+		for i, item := range object.Items {
+			r.places[fmt.Sprintf("%s[%d]", path, i)] = item.KeyExpr.Range()
 		}
 	}
 }
