@@ -60,6 +60,14 @@ func FuzzDecode(f *testing.F) {
 	}
 	w := newWorld(f)
 	everything(w)
+	families(w)
+	for _, e := range w.log {
+		line, err := Encode(e)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(line)
+	}
 	start := w.snapshot()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := Decode(data)
@@ -91,12 +99,16 @@ func FuzzReadSnapshot(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	w := newWorld(f)
+	families(w)
+	f.Add(w.snapshot())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := ReadSnapshot(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
 		_ = s.Check() // may find that the contents are wrong, but must not panic
+		use(s)
 		snapshotOf(t, s.View())
 	})
 }

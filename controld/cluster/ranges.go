@@ -121,6 +121,9 @@ func (r Ranges) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (r Ranges) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
+// maxRange bounds the numbers that are read, so that adding one to them never overflows.
+const maxRange = 1<<31 - 1
+
 // UnmarshalText is the reverse of MarshalText and as strict as it: one text for each set.
 func (r *Ranges) UnmarshalText(text []byte) error {
 	var out Ranges
@@ -134,7 +137,7 @@ func (r *Ranges) UnmarshalText(text []byte) error {
 		if two {
 			last, err2 = strconv.Atoi(b)
 		}
-		if err1 != nil || err2 != nil {
+		if err1 != nil || err2 != nil || last < first || last > maxRange {
 			return fmt.Errorf("%q is not a set of numbers such as 1-4,7", text)
 		}
 		out = append(out, Range{first, last})
