@@ -20,6 +20,7 @@ type scope struct {
 func (r *reader) eval(expr hclsyntax.Expression) (cty.Value, bool) {
 	names, ok := r.checkReferences(expr)
 	ok = r.checkFunctions(expr) && ok
+	ok = r.checkKeys(expr) && ok
 	if !ok || !r.affordable(expr) {
 		return cty.DynamicVal, false
 	}
@@ -205,6 +206,27 @@ func (r *reader) rootNames() []string {
 		names = append(names, i.name)
 	}
 	return names
+}
+
+// checkKeys finds names that are written twice in one map, of which the evaluator would drop the first without a word.
+func (r *reader) checkKeys(expr hclsyntax.Expression) bool {
+	ok := true
+	_ = hclsyntax.VisitAll(expr, func(n hclsyntax.Node) hcl.Diagnostics {
+		object, isObject := n.(*hclsyntax.ObjectConsExpr)
+		if !isObject {
+			return nil
+		}
+		seen := map[string]bool{}
+		for i, name := range sourceOrder(object) {
+			if seen[name] {
+				ok = false
+				r.add(object.Items[i].KeyExpr.Range(), CodeDuplicate, "keep one of them", "%q is there twice", name)
+			}
+			seen[name] = true
+		}
+		return nil
+	})
+	return ok
 }
 
 // checkFunctions finds calls of what does not exist.

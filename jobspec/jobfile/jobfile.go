@@ -115,12 +115,12 @@ func fromNow(ahead string, now func() time.Time) (string, error) {
 		return "", errors.New("there is no clock here")
 	}
 	at := now().Unix()
-	if ahead != "" {
+	if ahead = strings.TrimSpace(ahead); ahead != "" {
 		text, plus := strings.CutPrefix(ahead, "+")
 		if !plus {
 			return "", fmt.Errorf("%q does not begin with +", ahead)
 		}
-		d, err := jobspec.ParseSeconds(text)
+		d, err := jobspec.ParseSeconds(strings.TrimSpace(text))
 		if err != nil {
 			return "", err
 		}

@@ -1,7 +1,7 @@
 # Every combination, four at a time; the weaker three quarters end at step 200.
 job "sweep" {
   time_limit = "2h"
-  begin      = "now+1h30m"
+  begin      = "now + 1h30m"
   deadline   = "2026-01-03T00:00:00+01:00"
 
   array {
