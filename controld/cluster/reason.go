@@ -12,7 +12,7 @@ var ReasonCodes = []ReasonCode{
 	ReasonNotScheduled, ReasonPriority, ReasonResources, ReasonFragmentation, ReasonGang, ReasonReservation,
 	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
 	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
-	ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
+	ReasonArrayLimit, ReasonMembers, ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
 }
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
@@ -63,6 +63,10 @@ func (r Reason) plain() string {
 // plainOfJob covers what lies with the job itself rather than with the cluster.
 func (r Reason) plainOfJob() string {
 	switch r.Code {
+	case ReasonArrayLimit:
+		return fmt.Sprintf("%d elements of its array live, and max_parallel allows %d", r.Fit, r.Want)
+	case ReasonMembers:
+		return "its members run"
 	case ReasonBackoff:
 		return "it waits a while after a failure before it is tried again"
 	case ReasonHeldUser:
