@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -50,9 +49,10 @@ func TestHistories(t *testing.T) {
 
 // TestObstacle takes away the obstacle that Explain names: the job then starts or has another.
 func TestObstacle(t *testing.T) {
-	removed := 0
+	removed, codes := 0, map[cluster.ReasonCode]int{}
 	eachSeed(t, func(seed uint64) error {
 		h := newHistory(seed)
+		h.removed = codes
 		for range 30 {
 			if err := h.step(); err != nil {
 				return err
@@ -64,6 +64,14 @@ func TestObstacle(t *testing.T) {
 	})
 	if *seedFlag == 0 && removed < int(*seedsFlag)/3 {
 		t.Errorf("only %d obstacles removed: the histories prove too little", removed)
+	}
+	for _, code := range []cluster.ReasonCode{
+		cluster.ReasonResources, cluster.ReasonGang, cluster.ReasonHeldUser, cluster.ReasonBackoff, cluster.ReasonNodeDown, cluster.ReasonReservation,
+		cluster.ReasonDependency, cluster.ReasonNeverMet, cluster.ReasonBegin, cluster.ReasonArrayLimit,
+	} {
+		if *seedFlag == 0 && codes[code] == 0 {
+			t.Errorf("no obstacle was %s: %v", code, codes)
+		}
 	}
 }
 
@@ -85,11 +93,13 @@ type history struct {
 	random *rand.Rand
 	starts int
 	kinds  map[string]int // starts of jobs that say something of nodes
-	jobs   int
+
+	removed map[cluster.ReasonCode]int // obstacles, by what they were
+	jobs    int
 }
 
 func newHistory(seed uint64) *history {
-	h := &history{kinds: map[string]int{}, world: newWorld(), random: rand.New(rand.NewPCG(seed, 2))}
+	h := &history{kinds: map[string]int{}, removed: map[cluster.ReasonCode]int{}, world: newWorld(), random: rand.New(rand.NewPCG(seed, 2))}
 	h.must("policy max-bypass=%d reserve-after=%dm reserve-hold=%dm lease=2m margin=10s", h.random.IntN(4), 1+h.random.IntN(10), 1+h.random.IntN(30))
 	for i := range 1 + h.random.IntN(5) {
 		h.must("node n%d gpus=%d cores=%d memory=%d ports=%d model=%s labels=rack:%c", i, h.random.IntN(9), 2+h.random.IntN(16), 4+h.random.IntN(32),
@@ -234,14 +244,7 @@ func (h *history) settle() error {
 // inOrder carries a plan out on a copy of the state, one action after another: whenever a job starts, no job that comes before it and is
 // still waiting could have.
 func (h *history) inOrder(plan cluster.CommitPlan) error {
-	var snapshot bytes.Buffer
-	if err := h.state.View().WriteSnapshot(&snapshot); err != nil {
-		return err
-	}
-	copied, err := cluster.ReadSnapshot(&snapshot)
-	if err != nil {
-		return err
-	}
+	copied := cluster.Fork(h.state.View())
 	for i, a := range plan.Actions {
 		if a.Start != nil {
 			h.starts++
@@ -366,11 +369,13 @@ func (h *history) removeObstacle() (int, error) {
 			continue
 		}
 		removed++
+		h.removed[before.Code]++
+		waiting := waitingMembers(j)
 		if err := h.settle(); err != nil {
 			return removed, err
 		}
 		j = h.state.View().Job(id)
-		if !j.Waits() {
+		if !j.Waits() || waitingMembers(j) < waiting {
 			continue
 		}
 		after := Explain(h.state.View(), h.now, h.state.View().Config().Policy, id).Reason
@@ -399,6 +404,10 @@ func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
 		return h.satisfy(j)
 	case cluster.ReasonNodeDown:
 		h.must("up %s", why.Node)
+	case cluster.ReasonReservation:
+		h.finish(why.For, false)
+	case cluster.ReasonArrayLimit:
+		return h.finishMember(j)
 	default:
 		if !shortage(why.Code) {
 			return false
@@ -427,6 +436,9 @@ func shortage(code cluster.ReasonCode) bool {
 func (h *history) workersWaiting() int {
 	n := 0
 	for g := range h.state.View().Groups() {
+		if g.Key.Held {
+			continue
+		}
 		for _, j := range g.Jobs {
 			if j.Family != nil {
 				n += g.Workers * j.Family.Size

@@ -215,3 +215,21 @@ func (h *history) finish(id cluster.JobID, well bool) {
 		}
 	}
 }
+
+// finishMember ends one live member of a record, and reports whether it has.
+func (h *history) finishMember(record *cluster.Job) bool {
+	for m := range h.state.View().Members(record.ID) {
+		if m.Live() != nil {
+			h.finish(m.ID, false)
+			return true
+		}
+	}
+	return false
+}
+
+func waitingMembers(j *cluster.Job) int {
+	if j.Family == nil {
+		return 0
+	}
+	return j.Family.Waiting.Len()
+}
