@@ -138,7 +138,7 @@ func resultOf(e *container.Exit, began bool) cluster.WorkerReport {
 	if e == nil {
 		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began, Message: "its exit record cannot be read"}
 	}
-	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM, Lease: e.Lease, Message: e.Why}
+	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM, Lease: e.Lease, Why: e.Why}
 }
 
 // reached is how far a container has come that has no result yet, or "" when that is not worth a report: a single worker goes from

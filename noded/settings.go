@@ -39,8 +39,8 @@ type Config struct {
 	InitPath    string            // rota-init; "": beside this program
 	NVMLHelper  []string          // command that serves NVML; empty: this program with nvml-helper
 	WarmShims   int               // shims started ahead
-	MaxMemlock  jobspec.Bytes     // the most that ulimits.memlock may be; 0: no bound
-	MaxNofile   int64             // the most that ulimits.nofile may be; 0: no bound
+	MaxMemlock  jobspec.Bytes     // the most that ulimit.memlock may be; 0: no bound
+	MaxNofile   int64             // the most that ulimit.nofile may be; 0: no bound
 
 	Logger *slog.Logger
 	// Ready, if set, is called with the address of the listener once everything runs.

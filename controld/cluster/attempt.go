@@ -70,7 +70,7 @@ func (s *State) workerReport(node string, r *WorkerReport) {
 	}
 	if r.State.Final() {
 		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
-		w.LaunchFinal = r.Final
+		w.LaunchFinal, w.Why = r.Final, r.Why
 		s.vacate(next, a, w)
 	}
 	s.advance(next, a)

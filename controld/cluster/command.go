@@ -149,6 +149,7 @@ type WorkerReport struct {
 	// Of node-report/2. A report with a Policy says that its log policy has found Message in the output, and nothing else.
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
+	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
 }
 
 // TrimHistory drops finished jobs with Seq <= UpTo, which a majority has stored durably.

@@ -141,6 +141,7 @@ type Worker struct {
 	Message  string      `json:"message,omitempty"` // why it could not be launched
 
 	LaunchFinal bool   `json:"launch_final,omitempty"` // it could not be launched, and trying again cannot help
+	Why         string `json:"why,omitempty"`          // which of its tasks ended it, if it was no main one
 	Whole       Vector `json:"whole,omitzero"`         // all that its node had when it was assigned, if it has the node for itself
 }
 

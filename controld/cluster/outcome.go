@@ -13,7 +13,7 @@ type outcome struct {
 	code       int // exit code
 	signal     int
 	checkpoint bool   // it asked to be requeued, unasked
-	message    string // from the worker that failed to start or was lost
+	message    string // from the worker that failed to start, was lost, or ended by another task than its main one
 	nodes      []string
 	policy     string // the action of the log policy that decided it
 	final      bool   // of a failure to launch: trying again cannot help
@@ -73,6 +73,7 @@ func tally(a *Attempt) outcome {
 			o.nodes = append(o.nodes, w.Node)
 			o.message = cmp.Or(o.message, w.Message)
 		}
+		o.message = cmp.Or(o.message, w.Why)
 	}
 	return o
 }

@@ -32,7 +32,7 @@ type Finding struct {
 	Acts   bool   `json:"acts,omitempty"` // it decided what becomes of the attempt
 }
 
-var errReportField = errors.New("policy or final: node-report/1 has no such field")
+var errReportField = errors.New("policy, final or why: node-report/1 has no such field")
 
 // decodeReport1 decodes a report of version 1, which is as strict about fields that came later as programs of that version are.
 func decodeReport1(body []byte) (Command, error) {
@@ -40,7 +40,7 @@ func decodeReport1(body []byte) (Command, error) {
 	if err := decodeStrict(body, &c); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(c.Workers, func(r WorkerReport) bool { return r.Policy != "" || r.Final }) {
+	if slices.ContainsFunc(c.Workers, func(r WorkerReport) bool { return r.Policy != "" || r.Final || r.Why != "" }) {
 		return nil, errReportField
 	}
 	return c, nil
@@ -56,7 +56,7 @@ func (c NodeReport) Command(version int) Command {
 		if r.Policy != "" {
 			continue
 		}
-		r.Final = false
+		r.Final, r.Why = false, ""
 		workers = append(workers, r)
 	}
 	c.Workers = workers

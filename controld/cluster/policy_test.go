@@ -155,10 +155,10 @@ func TestFinalLaunchFailure(t *testing.T) {
 
 func TestReportsOfVersion1(t *testing.T) {
 	r := NodeReport{Node: "n1", BootID: "b1", Workers: []WorkerReport{
-		{Job: 1, Attempt: 1, State: WorkerRunning, Policy: "p", Message: "m"}, {Job: 1, Attempt: 1, State: WorkerFailed, Final: true},
+		{Job: 1, Attempt: 1, State: WorkerRunning, Policy: "p", Message: "m"}, {Job: 1, Attempt: 1, State: WorkerFailed, Final: true, Why: "w"},
 	}}
 	one, ok := r.Command(1).(NodeReport)
-	if !ok || len(one.Workers) != 1 || one.Workers[0].Final {
+	if !ok || len(one.Workers) != 1 || one.Workers[0].Final || one.Workers[0].Why != "" {
 		t.Errorf("in version 1: %+v", one)
 	}
 	if _, ok := r.Command(2).(NodeReport2); !ok || !r.Workers[1].Final {
@@ -177,5 +177,17 @@ func TestReportsOfVersion1(t *testing.T) {
 		t.Fatal(err)
 	} else if _, err := Decode(b); err == nil {
 		t.Error("a report of version 1 with fields of version 2 is taken")
+	}
+}
+
+// TestTheTaskThatFailedIsNamed when it is none of the main ones.
+func TestTheTaskThatFailedIsNamed(t *testing.T) {
+	w, id := watched(t)
+	w.must(NodeReport2{NodeReport{Node: "n1", BootID: "b1", Workers: []WorkerReport{{
+		Job: id, Attempt: 1, State: WorkerExited, ExitCode: 3, Why: "its prestart task setup ended with exit code 3",
+	}}}})
+	w.state(id, Failed)
+	if got := w.job(id).Reason.Text; got != "its prestart task setup ended with exit code 3" {
+		t.Errorf("the reason is %q", got)
 	}
 }

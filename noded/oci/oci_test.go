@@ -101,10 +101,10 @@ func TestRefused(t *testing.T) {
 		"group main has no task 1":                                 func(in *Input) { in.Task = 1 },
 		"worker 2 is not one of 2":                                 func(in *Input) { in.GroupWorker = 2 },
 		"has no devices below /dev/infiniband":                     func(in *Input) { task(in).Resources.RDMA = "all" },
-		"ulimits.memlock is more than node gpu02 allows": func(in *Input) {
+		"ulimit.memlock is more than node gpu02 allows": func(in *Input) {
 			in.Node.MaxMemlock, task(in).Ulimits = jobspec.GiB, &jobspec.Ulimits{Memlock: -1}
 		},
-		"ulimits.nofile = 70000 is more than node gpu02 allows": func(in *Input) {
+		"ulimit.nofile = 70000 is more than node gpu02 allows": func(in *Input) {
 			in.Node.MaxNofile, task(in).Ulimits = 65536, &jobspec.Ulimits{Nofile: 70000}
 		},
 	} {
