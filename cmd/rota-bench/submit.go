@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,7 @@ func held(dir string) *jobspec.Job {
 
 // measureSubmit compares the rate of submissions over HTTP with that of a handler that does nothing.
 func measureSubmit(ctx context.Context, b *bench) error {
-	empty, err := b.emptyRate(ctx)
+	empty, err := b.emptyHandler(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,10 +69,57 @@ func measureSubmit(ctx context.Context, b *bench) error {
 	return nil
 }
 
-func (b *bench) emptyRate(ctx context.Context) (float64, error) {
+// served is what a server did under load.
+type served struct {
+	rate float64       // requests per second
+	cost time.Duration // processor time of the server's processes for each request
+	lat  []time.Duration
+}
+
+// loadServer loads a server that consists of processes.
+func loadServer(ctx context.Context, addr string, body []byte, d time.Duration, pids ...int) (served, error) {
+	before, err := processorTime(pids)
+	if err != nil {
+		return served{}, err
+	}
+	rate, lat, err := load(ctx, addr, body, clients, d)
+	if err != nil {
+		return served{}, err
+	}
+	after, err := processorTime(pids)
+	return served{rate, (after - before) / time.Duration(max(len(lat), 1)), lat}, err
+}
+
+// processorTime is what processes have used, in user and kernel mode, to a hundredth of a second.
+func processorTime(pids []int) (time.Duration, error) {
+	const tick = time.Second / 100 // USER_HZ of every Linux that Rota runs on
+	var sum time.Duration
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, err
+		}
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from the state on, the third of all
+		if len(fields) < 13 {
+			return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+		}
+		for _, f := range fields[11:13] {
+			n, err := strconv.ParseInt(f, 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+			}
+			sum += time.Duration(n) * tick
+		}
+	}
+	return sum, nil
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+func (b *bench) emptyHandler(ctx context.Context) (served, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, err
+		return served{}, err
 	}
 	addr := l.Addr().String()
 	l.Close()
@@ -79,11 +127,11 @@ func (b *bench) emptyRate(ctx context.Context) (float64, error) {
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return served{}, err
 	}
 	cmd := exec.CommandContext(ctx, self, emptyServer, addr)
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return served{}, err
 	}
 	defer func() {
 		cancel()
@@ -99,13 +147,12 @@ func (b *bench) emptyRate(ctx context.Context) (float64, error) {
 	}
 	body, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held("/tmp")}})
 	if err != nil {
-		return 0, err
+		return served{}, err
 	}
-	rate, _, err := load(ctx, "http://"+addr, body, clients, b.span(10*time.Second))
-	return rate, err
+	return loadServer(ctx, "http://"+addr, body, b.span(10*time.Second), cmd.Process.Pid)
 }
 
-func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty float64, peer string) error {
+func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty served, peer string) error {
 	leader, err := c.Leader(ctx)
 	if err != nil {
 		return err
@@ -115,7 +162,11 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty float64, 
 		return err
 	}
 	d := b.span(10 * time.Second)
-	rate, lat, err := load(ctx, leader.HTTP, one, clients, d)
+	var pids []int
+	for _, controller := range c.Controllers {
+		pids = append(pids, controller.Pid())
+	}
+	got, err := loadServer(ctx, leader.HTTP, one, d, pids...)
 	if err != nil {
 		return err
 	}
@@ -124,8 +175,9 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty float64, 
 		goal, batchGoal = ">= 25", ">= 8000"
 	}
 	name := fmt.Sprintf("%d controllers", c.Options.Controllers)
-	b.add("submissions/s, 64 clients, "+name, rate, "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty, percentile(lat, 99)))
-	b.add("the same, of the empty handler's rate, "+name, 100*rate/empty, "%", goal, peer)
+	b.add("submissions/s, 64 clients, "+name, got.rate, "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate, percentile(got.lat, 99)))
+	b.add("the same, of the empty handler's rate, "+name, 100*got.rate/empty.rate, "%", goal, peer)
+	b.add("processor time for each submission, "+name, micros(got.cost), "us", "", fmt.Sprintf("empty handler %.0f us", micros(empty.cost)))
 	jobs := make([]*jobspec.Job, 1000)
 	for i := range jobs {
 		jobs[i] = held(c.Shared[0])
@@ -134,7 +186,7 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty float64, 
 	if err != nil {
 		return err
 	}
-	rate, _, err = load(ctx, leader.HTTP, many, 4, d/2)
+	rate, _, err := load(ctx, leader.HTTP, many, 4, d/2)
 	b.add("jobs/s in requests of 1000, "+name, 1000*rate, "/s", batchGoal, "Slurm has no such request")
 	return err
 }
