@@ -195,6 +195,9 @@ type GroupNeed struct{ Group, Condition string }
 
 // order checks what the groups wait for: groups that there are, and none itself in the end.
 func (c *checker) order(j *Job) {
+	if !slices.ContainsFunc(j.Groups, func(g Group) bool { return len(g.DependsOn) > 0 }) {
+		return
+	}
 	names := make([]string, len(j.Groups))
 	for i := range j.Groups {
 		names[i] = j.Groups[i].name()

@@ -27,7 +27,7 @@ var jobStates = []entry{
 	{"TO", "timed out", "The time limit came. The program got its kill_signal, and was killed after kill_timeout. Whatever exit code it gave is kept, but the " +
 		"state says that it did not end by itself. Ask for a longer time_limit, or save progress and say so with checkpoint."},
 	{"OOM", "out of memory", "The kernel killed a process because the worker went beyond its memory. What lies in /dev/shm and /tmp counts as memory too. " +
-		"Ask for more memory in resources; rota status shows the peak."},
+		"Ask for more memory in resources."},
 	{"CA", "cancelled", "Somebody cancelled the job, or what it depended on can never come (rota status says which)."},
 	{"NF", "node failed", "A node was lost with the job on it, and the job may not be started once more. Loss of a node does not count as an attempt of restart."},
 	{"BF", "boot failed", "The job could not be launched: an image, a path or a device was missing, again and again. rota status names the node and the cause."},
@@ -61,7 +61,7 @@ var reasonTable = []entry{
 		"that it does not go round for ever. rota release tries again."},
 	{"JobLaunchFailure", "could not be launched", "The containers could not be made, several times, so the job is held. rota status has the cause and the node. rota release tries again."},
 	{"NodeDown", "a node that it needs is down", "Only nodes that are down could run it. It starts when one is back."},
-	{"ReqNodeNotAvail", "a node that it needs takes no work", "The nodes that could run it are drained, or are avoided because it failed there. rota node list shows who drained them and why."},
+	{"ReqNodeNotAvail", "a node that it needs takes no work", "The nodes that could run it are drained, or are avoided because it failed there. rota nodes shows which, and why."},
 	{"BadConstraints", "no node can ever run it", "No node of the cluster has what one worker needs, even if all were empty, or the cluster could never hold all workers at once. Ask for " +
 		"less in one worker, for fewer workers, or check constraint, nodes and features."},
 	{"Dependency", "waits for other jobs", "What the job depends on has not come yet: other jobs (dependency) or other groups of the same job (depends_on). rota status lists them."},
