@@ -3,6 +3,7 @@ package controld
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -528,6 +529,43 @@ func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	eventually(t, "the node down", state("down"))
 	n.run(t.Context())
 	eventually(t, "the node up", state("idle"))
+}
+
+func TestOperatorsDrainNodes(t *testing.T) {
+	s := startOne(t)
+	n := newNode(t, s.addrs.HTTP, "n1", 0)
+	n.run(t.Context())
+	root, somebody := s.client(user(0)), s.client(user(1000))
+	wantProblem(t, somebody.SetNode(t.Context(), "n1", "drain", "mine"), api.CodeDenied)
+	wantProblem(t, root.SetNode(t.Context(), "n1", "drain", ""), api.CodeInvalid)
+	wantProblem(t, root.SetNode(t.Context(), "n2", "drain", "fan"), api.CodeNotFound)
+	state := func() string {
+		list, _, err := somebody.Nodes(t.Context(), api.Read{})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatal(list, err)
+		}
+		return list.Items[0].State + " " + list.Items[0].Reason
+	}
+	if err := root.SetNode(t.Context(), "n1", "drain", "fan"); err != nil || state() != "drain fan" {
+		t.Errorf("%v, %s", err, state())
+	}
+	id, err := somebody.Submit(t.Context(), "", job("waits"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j, _, err := somebody.Job(t.Context(), id, api.Read{}); err != nil || j.Code != cluster.Pending || j.Reason.Code != "ReqNodeNotAvail" {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if err := root.SetNode(t.Context(), "n1", "resume", ""); err != nil || strings.TrimSpace(state()) == "drain fan" {
+		t.Errorf("%v, %s", err, state())
+	}
+	eventually(t, "the job's end", func() error {
+		j, _, err := somebody.Job(t.Context(), id, api.Read{})
+		if err == nil && j.Code != cluster.Completed {
+			err = errors.New(string(j.Code))
+		}
+		return err
+	})
 }
 
 func TestTheDocumentIsServed(t *testing.T) {

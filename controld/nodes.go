@@ -72,6 +72,35 @@ func (x *exchange) heard(name string) {
 	x.d.contacts.heard(name, time.Now(), n != nil && n.State == cluster.NodeDown)
 }
 
+// setNode answers POST /v1/nodes/{name}/drain and resume, for operators.
+func setNode(to cluster.NodeState) func(*exchange) (any, error) {
+	return func(x *exchange) (any, error) {
+		name := x.r.PathValue("name")
+		var req api.NodeRequest
+		if err := x.decode(&req); err != nil {
+			return nil, err
+		}
+		n, _ := x.view.Node(name)
+		switch {
+		case !x.admin():
+			return nil, denied("only operators and root may drain and resume nodes")
+		case n == nil:
+			return nil, notFound("there is no node %q", name)
+		case to == cluster.NodeDrained && req.Reason == "":
+			return nil, invalid("reason is missing: whoever finds the node unused wants to know why")
+		case len(req.Reason) > maxReason:
+			return nil, invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
+		case to == cluster.NodeUp && n.State == cluster.NodeDown:
+			return nil, wrongState("node %s is down: %s. It is up again once its daemon is heard of", name, n.Reason)
+		}
+		if _, err := x.propose(cluster.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
+			return nil, err
+		}
+		n, at := x.view.Node(name)
+		return presentNode(x.view, n, at), nil
+	}
+}
+
 // nodeOf returns the node that speaks, and refuses one that has to register first.
 func (x *exchange) nodeOf(bootID string) (*cluster.Node, error) {
 	name := x.r.PathValue("name")

@@ -80,6 +80,10 @@ func (d *daemon) jobRoutes() []route {
 func (d *daemon) nodeRoutes() []route {
 	return []route{
 		{method: "GET", path: "/v1/nodes", summary: "List nodes", poll: true, out: typeOf[api.List[api.Node]](), handle: listNodes},
+		{method: "POST", path: "/v1/nodes/{name}/drain", summary: "Give a node nothing new", place: onLeader, params: pathNode,
+			in: typeOf[api.NodeRequest](), out: typeOf[api.Node](), handle: setNode(cluster.NodeDrained)},
+		{method: "POST", path: "/v1/nodes/{name}/resume", summary: "Take a drained node back", place: onLeader, params: pathNode,
+			in: typeOf[api.NodeRequest](), out: typeOf[api.Node](), handle: setNode(cluster.NodeUp)},
 		{method: "POST", path: "/v1/nodes/{name}/register", summary: "A node tells its inventory", access: machines, place: onLeader,
 			params: pathNode, in: typeOf[api.RegisterRequest](), out: typeOf[api.RegisterResponse](), handle: register},
 		{method: "GET", path: "/v1/nodes/{name}/allocs", summary: "A node asks what should exist on it", access: machines, place: onLeader,

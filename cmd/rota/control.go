@@ -80,14 +80,14 @@ func (w *world) control(done string, verb cluster.Verb) cli.ActionFunc {
 		if err != nil {
 			return err
 		}
-		return w.forEach(refs, done, asJSON, func(ref string) (*api.ControlResponse, error) {
+		return w.forEach(refs, "job", done, asJSON, func(ref string) (*api.ControlResponse, error) {
 			return client.Control(c.Context, ref, verb, c.String("reason"))
 		})
 	}
 }
 
-// forEach does something to each job, goes on after refusals, prints them, and fails with the last one's code.
-func (w *world) forEach(refs []string, done string, asJSON bool, do func(string) (*api.ControlResponse, error)) error {
+// forEach does something to each job, or whatever noun says, goes on after refusals, prints them, and fails with the last one's code.
+func (w *world) forEach(refs []string, noun, done string, asJSON bool, do func(string) (*api.ControlResponse, error)) error {
 	all := api.ControlResponse{Items: []api.ControlItem{}}
 	var names []string
 	for _, ref := range refs {
@@ -108,11 +108,11 @@ func (w *world) forEach(refs []string, done string, asJSON bool, do func(string)
 	for i := range all.Items {
 		all.Items[i].Ref = names[i]
 	}
-	return w.controlled(&all, done, asJSON)
+	return w.controlled(&all, noun, done, asJSON)
 }
 
-// controlled prints what became of each job.
-func (w *world) controlled(resp *api.ControlResponse, done string, asJSON bool) error {
+// controlled prints what became of each.
+func (w *world) controlled(resp *api.ControlResponse, noun, done string, asJSON bool) error {
 	if asJSON {
 		if err := printJSON(w.stdout, resp); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (w *world) controlled(resp *api.ControlResponse, done string, asJSON bool) 
 		}
 		code = max(code, problemCode(item.Error))
 		if !asJSON {
-			w.printError(false, fmt.Errorf("job %s: %w", cmp.Or(item.Ref, idText(item.ID)), item.Error))
+			w.printError(false, fmt.Errorf("%s %s: %w", noun, cmp.Or(item.Ref, idText(item.ID)), item.Error))
 		}
 	}
 	if !asJSON && (good > 0 || code == exitOK) {
@@ -152,7 +152,7 @@ func (w *world) cancel(c *cli.Context) error {
 		return err
 	}
 	if len(request.Refs) > 0 {
-		return w.forEach(request.Refs, "cancelled", asJSON, func(ref string) (*api.ControlResponse, error) {
+		return w.forEach(request.Refs, "job", "cancelled", asJSON, func(ref string) (*api.ControlResponse, error) {
 			return client.Control(c.Context, ref, cluster.VerbCancel, request.Reason)
 		})
 	}
@@ -160,7 +160,7 @@ func (w *world) cancel(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.controlled(resp, "cancelled", asJSON)
+	return w.controlled(resp, "job", "cancelled", asJSON)
 }
 
 func (w *world) cancelRequest(c *cli.Context) (api.CancelRequest, error) {

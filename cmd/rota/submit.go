@@ -50,7 +50,7 @@ func (w *world) jobCommands() []*cli.Command {
 			}, commonFlags())},
 		{Name: "wait", Usage: "wait for jobs to end and return their code", ArgsUsage: "JOB... [--any]", Action: w.wait,
 			Description: "With several jobs the highest code is returned. Rota's own failures are 120 to 125, as with run.",
-			Flags:       with([]cli.Flag{&cli.BoolFlag{Name: "any", Usage: "wait for the first to end, and return its code"},
+			Flags: with([]cli.Flag{&cli.BoolFlag{Name: "any", Usage: "wait for the first to end, and return its code"},
 				&cli.StringFlag{Name: "timeout", Usage: "give up after `DURATION` with code 124"}}, commonFlags())},
 	})
 }

@@ -30,7 +30,7 @@ func (w *world) update(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.forEach(refs, "updated", asJSON, func(ref string) (*api.ControlResponse, error) { return client.Update(c.Context, ref, change) })
+	return w.forEach(refs, "job", "updated", asJSON, func(ref string) (*api.ControlResponse, error) { return client.Update(c.Context, ref, change) })
 }
 
 // changeOf reads what is to be changed.

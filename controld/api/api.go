@@ -260,6 +260,11 @@ type Node struct {
 	SharedPaths []string          `json:"shared_paths"`
 }
 
+// NodeRequest is the body of POST /v1/nodes/{name}/drain and resume.
+type NodeRequest struct {
+	Reason string `json:"reason,omitempty"` // drain needs one
+}
+
 // NodeGPU is one GPU of a node.
 type NodeGPU struct {
 	UUID    string        `json:"uuid"`

@@ -271,6 +271,12 @@ func (c *Client) Logs(ctx context.Context, id cluster.JobID, o LogOptions) (io.R
 	return resp.Body, nil
 }
 
+// SetNode drains a node or resumes it; verb is drain or resume.
+func (c *Client) SetNode(ctx context.Context, name, verb, reason string) error {
+	path := "/v1/nodes/" + url.PathEscape(name) + "/" + verb
+	return c.post(ctx, call{path: path, repeat: true}, NodeRequest{Reason: reason}, nil)
+}
+
 // Nodes lists the nodes.
 func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, error) {
 	var list List[Node]

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// nodeCommands are those of operators for single nodes.
+func (w *world) nodeCommands() []*cli.Command {
+	return inCategory("Operators", []*cli.Command{
+		{Name: "node", Usage: "take a node out of use, or back", ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: w.node,
+			Description: "A drained node gets nothing new, and what runs there goes on to its end.",
+			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`; drain needs it"}}, commonFlags())},
+	})
+}
+
+func (w *world) node(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	verb, done := c.Args().First(), map[string]string{"drain": "drained", "resume": "resumed"}
+	if done[verb] == "" || c.Args().Len() < 2 {
+		return usagef("rota node %s", c.Command.ArgsUsage)
+	}
+	if verb == "drain" && c.String("reason") == "" {
+		return usagef("why? rota node drain NODE --reason TEXT: whoever finds the node unused wants to know")
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	return w.forEach(c.Args().Slice()[1:], "node", done[verb], asJSON, func(name string) (*api.ControlResponse, error) {
+		if err := client.SetNode(c.Context, name, verb, c.String("reason")); err != nil {
+			return nil, err
+		}
+		return &api.ControlResponse{Items: []api.ControlItem{{Ref: name}}}, nil
+	})
+}
