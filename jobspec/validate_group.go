@@ -114,6 +114,7 @@ func (c *checker) tasks(where string, g *Group, j *Job) {
 	if len(g.Tasks) > 1 {
 		c.leader(where, g)
 		c.meeting(where, g)
+		c.reporter(where, g)
 	}
 	c.mains(where, g)
 	c.sum(where, g)
@@ -170,6 +171,21 @@ func (c *checker) meeting(where string, g *Group) {
 			c.add(CodeConflict, at(where, i)+".launch", "put one of them into a group of its own", "tasks %q and %q would both meet at MASTER_PORT", first, t.Name)
 		default:
 			first = t.Name
+		}
+	}
+}
+
+// reporter refuses a second task that says how the progress is read: a worker has one.
+func (c *checker) reporter(where string, g *Group) {
+	first := ""
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		switch {
+		case t.Progress == nil:
+		case first == "":
+			first = t.Name
+		default:
+			c.add(CodeProgress, at(where, i)+".progress", "keep one of them", "tasks %q and %q both say how the progress of their worker is read", first, t.Name)
 		}
 	}
 }

@@ -26,6 +26,9 @@ func (r *reader) decodeBody(body *hclsyntax.Body, schema *Block, target any, pat
 			if body.Attributes[known.Excludes] != nil {
 				r.add(b.DefRange(), CodeDuplicate, "keep one of them", "%s and %s say the same twice", known.Excludes, b.Type)
 			}
+			if seen[known.Excludes] {
+				r.add(b.DefRange(), CodeDuplicate, orElse(known.Instead, "keep one of them"), "%s and %s cannot stand beside each other", known.Excludes, b.Type)
+			}
 			r.decodeBlock(b, known, target, path, seen)
 		}
 	})
@@ -44,6 +47,13 @@ func (r *reader) checkNames(body *hclsyntax.Body, schema *Block, _ hcl.Range) {
 		}
 	}
 	r.missing(body, schema, seen)
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
 }
 
 func join(path, name string) string {
@@ -106,7 +116,7 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path string, seen map[string]bool) {
 	label, ok := r.label(b, known)
 	if seen[b.Type] && !known.Many {
-		r.add(b.DefRange(), CodeDuplicate, "put everything into one", "%s is written twice", b.Type)
+		r.add(b.DefRange(), CodeDuplicate, orElse(known.Instead, "put everything into one"), "%s is written twice", b.Type)
 		return
 	}
 	seen[b.Type] = true

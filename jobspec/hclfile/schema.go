@@ -39,7 +39,8 @@ type Nested struct {
 	Label    string // what its label is; "": none
 	Many     bool
 	Required bool
-	Excludes string // an attribute that says the same
+	Excludes string // an attribute that says the same, or a block that cannot stand beside it
+	Instead  string // what to do when it is written twice, or beside a block that it excludes
 	Doc      string
 	Refused  string
 	Body     *Block

@@ -56,8 +56,10 @@ var jobSchema = &hclfile.Block{
 		hclfile.Later("count", "write group \"main\" { count = ... } around the task"),
 	},
 	Blocks: []hclfile.Nested{
-		{Name: "group", Label: "its name", Many: true, Body: groupSchema, Doc: "workers that start together", Enter: enterGroup},
-		{Name: "task", Label: "its name", Many: true, Body: taskSchema, Doc: "the program, when one worker is enough", Enter: enterJobTask, Template: taskTemplate},
+		{Name: "group", Label: "its name", Many: true, Body: groupSchema, Doc: "workers that start together", Enter: enterGroup,
+			Excludes: "task", Instead: "put the task into a group"},
+		{Name: "task", Label: "its name", Body: taskSchema, Doc: "the program, when one worker is enough", Enter: enterJobTask, Template: taskTemplate,
+			Excludes: "group", Instead: "put tasks into a group; those of one group run on the same node"},
 		{Name: "array", Body: arraySchema, Doc: "makes many jobs of one", Enter: enterArray},
 		{Name: "dependency", Many: true, Body: dependencySchema, Doc: "other jobs to wait for; several are all waited for", Enter: enterDependency},
 		constraintBlock(func(j *jobspec.Job) *[]jobspec.Constraint { return &j.Constraints }),

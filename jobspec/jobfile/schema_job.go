@@ -151,11 +151,15 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 			With("", "what is asked of the node: "+nodeAttributes()),
 		field("operator", func(t *T) *string { return &of(t).Operator }).
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
-		hclfile.Text("value", "string, number or bool", func(t *T, text string, _ hclfile.Source) error {
-			of(t).Value = text
-			return nil
-		}).With("", "what it is compared with; a memory has its unit, as in `80GiB`"),
-		field("values", func(t *T) *[]string { return &of(t).Values }).With("", "what it is compared with by `in` and `not_in`"),
+		hclfile.Any("value", "string, number, bool or list", func(t *T, value hclfile.Value, _ hclfile.Source) (err error) {
+			if value.IsList() {
+				of(t).Values, err = value.Texts()
+			} else {
+				of(t).Value, err = value.Text()
+			}
+			return err
+		}).With("", "what it is compared with; a memory has its unit, as in `80GiB`; `in` and `not_in` take a list"),
+		field("values", func(t *T) *[]string { return &of(t).Values }).With("", "another spelling of a list in `value`"),
 	}
 }
 

@@ -11,7 +11,7 @@ job "where" {
   constraint {
     attribute = "node.label.rack"
     operator  = "in"
-    values    = ["r2", "r1"]
+    value     = ["r2", "r1"]
   }
   affinity {
     attribute = "node.cores"

@@ -1,0 +1,6 @@
+job "a" {
+  group "one" {
+    task "t" { command = ["true"] }
+  }
+  task "u" { command = ["true"] }
+}

@@ -1,0 +1,4 @@
+job "a" {
+  task "t" { command = ["true"] }
+  task "u" { command = ["true"] }
+}
