@@ -29,6 +29,7 @@ func (s *State) Check() error {
 	s.checkIndexes(note)
 	s.checkReservations(note)
 	s.checkSites(note)
+	note(s.shapes.check(&s.v.groups))
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	return errors.Join(errs...)

@@ -12,6 +12,8 @@ func Fork(v *View) *State {
 	for slot, g := range s.v.groups.from(0) {
 		s.slots[g.Key] = slot
 		s.nextSlot = slot + 1
+		s.shapes.adopt(g)
 	}
+	s.shapes.fill()
 	return s
 }

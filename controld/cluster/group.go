@@ -48,7 +48,7 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	switch {
 	case g == nil:
 		s.keepSites(k.Shape)
-		g = &Group{Key: k, Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch}
+		g = &Group{Key: k, Number: s.shapes.use(k.Shape), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch}
 	case g.epoch != s.epoch:
 		next := *g
 		next.epoch = s.epoch
@@ -85,5 +85,6 @@ func (s *State) dropGroup(k GroupKey) {
 	slot := s.slots[k]
 	s.v.groups.drop(slot)
 	delete(s.slots, k)
+	s.shapes.leave(k.Shape)
 	s.freeSlots = append(s.freeSlots, slot)
 }

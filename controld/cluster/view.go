@@ -66,6 +66,7 @@ type GroupKey struct {
 // Group is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
 type Group struct {
 	Key     GroupKey
+	Number  int // of Key.Shape: small, and the same in all groups of a view with this shape
 	Req     Request
 	Workers int
 	Jobs    []*Job // oldest first, that is by id

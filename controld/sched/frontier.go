@@ -1,37 +1,49 @@
 package sched
 
-import (
-	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/sched/fit"
-)
+import "github.com/rota-hpc/rota/controld/sched/fit"
 
 // frontier remembers which gangs failed, so that nothing that asks for as much or more is searched for again in the same cycle.
 // That is sound as long as a cycle only takes room and frees none: whoever adds a phase that frees room must start a new one.
 // Gangs that avoid nodes, or whose own claims make room, have a view of their own and are never added.
 type frontier struct {
 	failed  []fit.Gang // none asks for as much as another
-	verdict map[cluster.Shape]bool
+	verdict []verdict  // by the number of the shape
 }
 
-// fails reports whether a gang does not fit now, by what is known or by one search.
-func (f *frontier) fails(room *fit.Room, g *fit.Gang) bool {
-	if len(g.Exclude) > 0 {
-		return f.covers(g) || !room.Fits(g)
+// verdict is whether a shape has been found to fail.
+type verdict uint8
+
+const (
+	unknown verdict = iota
+	fits
+	fails
+)
+
+// fails reports whether the first job of a group does not fit now, by what is known or by one search.
+func (f *frontier) fails(t *trial, c *contender) bool {
+	if len(c.job.Exclude) > 0 {
+		g := c.asks(t)
+		return f.covers(g) || !t.room.Fits(g)
 	}
-	s := g.Shape
-	if failed, known := f.verdict[s]; known {
-		return failed
+	for c.group.Number >= len(f.verdict) {
+		f.verdict = append(f.verdict, make([]verdict, max(64, c.group.Number))...)
 	}
-	if f.verdict == nil {
-		f.verdict = make(map[cluster.Shape]bool)
+	known := &f.verdict[c.group.Number]
+	if *known == unknown {
+		*known = f.search(t, c.asks(t))
 	}
-	failed := f.covers(g)
-	if !failed && !room.Fits(g) {
-		failed = true
+	return *known == fails
+}
+
+func (f *frontier) search(t *trial, g *fit.Gang) verdict {
+	if f.covers(g) {
+		return fails
+	}
+	if !t.room.Fits(g) {
 		f.add(g)
+		return fails
 	}
-	f.verdict[s] = failed
-	return failed
+	return fits
 }
 
 // covers reports whether g asks for at least as much as a gang that failed.

@@ -28,7 +28,7 @@ func classRank(c jobspec.Class) int {
 // that holds a reservation stands alone, because it sees more room than its like.
 type contender struct {
 	job   *cluster.Job
-	gang  fit.Gang
+	gang  fit.Gang       // see asks; of nobody until it is asked for
 	group *cluster.Group // nil for a job alone
 	next  int            // index in group.Jobs of the first one behind job
 	turns *cluster.Turns // of a record, once one of its members has started
@@ -82,15 +82,15 @@ func order(t *trial) *line {
 // standAlone lines up the holder of a reservation. It is never screened: its own claim makes the difference.
 func (l *line) standAlone(t *trial, j *cluster.Job) {
 	if t.startable(j) {
-		l.open = append(l.open, &contender{job: j, gang: t.gang(j)})
+		l.open = append(l.open, &contender{job: j})
 	}
 }
 
 // screen reports whether a group's first job fits. One that avoids nodes speaks for itself alone: behind it the next is asked.
 func (l *line) screen(t *trial, c *contender) bool {
-	for l.seen.fails(t.room, &c.gang) {
+	for l.seen.fails(t, c) {
 		l.block(c)
-		if len(c.gang.Exclude) == 0 || !c.advance(t) {
+		if len(c.job.Exclude) == 0 || !c.advance(t) {
 			return false
 		}
 	}
@@ -110,22 +110,23 @@ func (c *contender) advance(t *trial) bool {
 		j := c.group.Jobs[c.next]
 		c.next++
 		if t.holders[j.ID] == nil && t.startable(j) {
-			c.ask(t, j)
-			c.turns = nil
+			c.job, c.turns = j, nil
 			return true
 		}
 	}
 	return false
 }
 
-// ask makes a job the contender. All of a group ask for the same, but for the nodes that they avoid.
-func (c *contender) ask(t *trial, j *cluster.Job) {
-	if c.job == nil {
-		c.gang = t.gang(j)
-	} else {
-		c.gang = c.gang.Of(t.view, j)
+// asks returns what the job asks of a placement. All of a group ask for the same, but for the nodes that they avoid.
+func (c *contender) asks(t *trial) *fit.Gang {
+	switch c.gang.For {
+	case c.job.ID:
+	case 0:
+		c.gang = t.gang(c.job)
+	default:
+		c.gang = c.gang.Of(t.view, c.job)
 	}
-	c.job = j
+	return &c.gang
 }
 
 // block notes a job that does not fit. Only the first of its account can become a head.
@@ -135,7 +136,7 @@ func (l *line) block(c *contender) bool {
 		return false
 	}
 	l.first[c.job.Account] = c.job
-	l.heads = append(l.heads, &contender{job: c.job, gang: c.gang, turns: c.turns})
+	l.heads = append(l.heads, &contender{job: c.job, turns: c.turns})
 	return true
 }
 
@@ -144,7 +145,7 @@ func (l *line) block(c *contender) bool {
 // for itself alone, so the next of its group takes its place.
 func (l *line) fail(t *trial) {
 	c := l.open[0]
-	if len(c.gang.Exclude) > 0 || c.group == nil {
+	if len(c.job.Exclude) > 0 || c.group == nil {
 		l.drop(c)
 		if c.advance(t) {
 			heap.Fix(&l.open, 0)
@@ -153,10 +154,10 @@ func (l *line) fail(t *trial) {
 		heap.Pop(&l.open)
 		return
 	}
-	l.seen.add(&c.gang)
+	l.seen.add(c.asks(t))
 	kept := l.open[:0]
 	for _, o := range l.open {
-		if o.group != nil && l.seen.covers(&o.gang) {
+		if o.group != nil && l.seen.covers(o.asks(t)) {
 			l.drop(o)
 			continue
 		}

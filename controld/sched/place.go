@@ -21,7 +21,7 @@ func place(t *trial, l *line) {
 			return
 		}
 		c := l.open[0]
-		spots, ok := t.room.Place(&c.gang)
+		spots, ok := t.room.Place(c.asks(t))
 		if !ok {
 			l.fail(t)
 			continue
@@ -38,7 +38,7 @@ func place(t *trial, l *line) {
 
 // start plans a job's next attempt and takes its room on the trial. The first place gets the port at which the gang meets.
 func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
-	port := t.room.Take(&c.gang, spots)
+	port := t.room.Take(c.asks(t), spots)
 	places := make([]cluster.Place, 0, len(spots))
 	for i, s := range spots {
 		t.willEnd(s.Node, c.job, i)
@@ -131,7 +131,7 @@ func (b *bypass) reserve(t *trial, h *contender) {
 		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS),
 	})
 	// Of reservations made at one instant the older job's binds the younger: it may just have opened the door.
-	if spots, ok := t.room.Place(&h.gang); ok {
+	if spots, ok := t.room.Place(h.asks(t)); ok {
 		t.start(h, spots, 0)
 	}
 }

@@ -35,16 +35,17 @@ type booking struct {
 // claimed by others do not count. At equal times the node that comes first by name is taken. The part that is hardest to place chooses first.
 // Nil: no set of nodes could hold the gang.
 func soonest(t *trial, h *contender) []cluster.Claim {
-	if !t.everHolds(&h.gang) {
+	g := h.asks(t)
+	if !t.everHolds(g) {
 		return nil
 	}
 	releases := t.releases()
 	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
-	for _, i := range h.gang.Hardest() {
-		p := h.gang.At(i)
+	for _, i := range g.Hardest() {
+		p := g.At(i)
 		var slots []slot
 		for node := range t.view.Nodes() {
-			if t.room.Usable(node, p, h.gang.Exclude) {
+			if t.room.Usable(node, p, g.Exclude) {
 				slots = t.slotsOn(slots, node, p, &b, releases[node])
 			}
 		}
