@@ -155,14 +155,22 @@ var rules = map[string]rule{
 	"no GPU to choose":    {minimal, func(j *jobspec.Job) { task(j).Resources.GPU = &jobspec.GPU{Model: "H100*"} }, jobspec.CodeNoGPUs, first + ".resources.gpu"},
 	"vendor":              {minimal, func(j *jobspec.Job) { task(j).Resources.GPUs, task(j).Resources.GPU = 1, &jobspec.GPU{Vendor: "3dfx"} }, jobspec.CodeChoice, first + ".resources.gpu.vendor"},
 	"rdma":                {minimal, func(j *jobspec.Job) { task(j).Resources.RDMA = "some" }, jobspec.CodeChoice, first + ".resources.rdma"},
-	"rdma by number":      {minimal, func(j *jobspec.Job) { task(j).Resources.RDMA = "2" }, jobspec.CodeUnsupported, first + ".resources.rdma"},
-	"no elements":         {sweep, func(j *jobspec.Job) { j.Array.Matrix, task(j).Template = nil, false }, jobspec.CodeArray, "array"},
-	"elements twice":      {sweep, func(j *jobspec.Job) { j.Array.Indices = "0-3" }, jobspec.CodeArray, "array"},
-	"indices":             {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "a-b"} }, jobspec.CodeIndices, "array.indices"},
-	"overflow":            {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0,9223372036854775808"} }, jobspec.CodeIndices, "array.indices"},
-	"descending":          {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "9-0"} }, jobspec.CodeIndexOrder, "array.indices"},
-	"repeated":            {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-9,4"} }, jobspec.CodeIndexOrder, "array.indices"},
-	"too many":            {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "1-100001"} }, jobspec.CodeElements, "array.indices"},
+	"two reporters": {minimal, func(j *jobspec.Job) {
+		second := j.Groups[0].Tasks[0]
+		second.Name = "second"
+		j.Groups[0].Tasks = append(j.Groups[0].Tasks, second)
+		for i := range j.Groups[0].Tasks {
+			j.Groups[0].Tasks[i].Progress = &jobspec.Progress{Metric: "loss"}
+		}
+	}, jobspec.CodeProgress, "groups[0].tasks[1].progress"},
+	"rdma by number": {minimal, func(j *jobspec.Job) { task(j).Resources.RDMA = "2" }, jobspec.CodeUnsupported, first + ".resources.rdma"},
+	"no elements":    {sweep, func(j *jobspec.Job) { j.Array.Matrix, task(j).Template = nil, false }, jobspec.CodeArray, "array"},
+	"elements twice": {sweep, func(j *jobspec.Job) { j.Array.Indices = "0-3" }, jobspec.CodeArray, "array"},
+	"indices":        {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "a-b"} }, jobspec.CodeIndices, "array.indices"},
+	"overflow":       {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0,9223372036854775808"} }, jobspec.CodeIndices, "array.indices"},
+	"descending":     {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "9-0"} }, jobspec.CodeIndexOrder, "array.indices"},
+	"repeated":       {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-9,4"} }, jobspec.CodeIndexOrder, "array.indices"},
+	"too many":       {minimal, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "1-100001"} }, jobspec.CodeElements, "array.indices"},
 	"too many together": {sweep, func(j *jobspec.Job) {
 		for range 11 {
 			j.Array.Matrix = append(j.Array.Matrix, jobspec.Axis{Name: many[len(j.Array.Matrix)], Values: many})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -40,6 +41,7 @@ func (n *node) crew(id container.ID, success string, parts ...part) string {
 	dir := n.shims.Path(id)
 	in := n.input(id, "")
 	in.Request.Active = cluster.Vector{Cores: 2, Memory: 256 * jobspec.MiB}
+	in.Node.Cores = n.cores
 	only := in.Spec.Groups[0].Tasks[0]
 	in.Spec.Groups[0].Tasks = nil
 	b := container.Bundle{Settings: container.Settings{
@@ -60,7 +62,7 @@ func (n *node) crew(id container.ID, success string, parts ...part) string {
 		plan, err := oci.Plan(at)
 		check(n.t, err)
 		b.Tasks = append(b.Tasks, container.TaskBundle{Config: spec, Plan: plan, Script: p.script})
-		p.KillSignal, p.Log.Join = int(unix.SIGTERM), true
+		p.KillSignal, p.Log.Join = cmp.Or(p.KillSignal, int(unix.SIGTERM)), true
 		b.Settings.Tasks = append(b.Settings.Tasks, p.Task)
 	}
 	limits := oci.Limits(in)
@@ -188,6 +190,16 @@ func TestCrewStops(t *testing.T) {
 	if got := strings.Join(n.order(), " "); got != "saved side clean" {
 		t.Errorf("order %q", got)
 	}
+	three := container.ID{Job: 3, Attempt: 1}
+	check(t, os.Remove(filepath.Join(n.shared, "up")))
+	polite := mainTask("b", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done")
+	polite.KillSignal = int(unix.SIGINT)
+	n.begin(three, n.crew(three, "", mainTask("a", "trap 'exit 5' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done"), polite))
+	eventually(t, "both run", func() bool { return n.said(three, "a") != "" && n.said(three, "b") != "" })
+	check(t, n.shims.Signal(t.Context(), three, int(unix.SIGTERM)))
+	if e := n.exit(three); e.Tasks[0].Code != 6 || e.Tasks[1].Code != 7 {
+		t.Errorf("each with its own signal: %+v", e)
+	}
 	two := container.ID{Job: 2, Attempt: 1}
 	n.begin(two, n.crew(two, "", hook("setup", "prestart", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
 	eventually(t, "it is being set up", func() bool { return strings.Contains(n.said(two, "setup"), "ready") })
@@ -284,6 +296,13 @@ func TestCrewLimit(t *testing.T) {
 		t.Skip("needs cgroup version 1 controllers")
 	}
 	n := newNode(t, 0)
+	n.cores = []int{1}
+	two := container.ID{Job: 2, Attempt: 1}
+	n.begin(two, n.crew(two, "", mainTask("a", "nproc"), mainTask("b", "nproc")))
+	n.exit(two)
+	if got := n.said(two, "a") + n.said(two, "b"); got != "1\n1\n" {
+		t.Errorf("with one core the tasks see %q", got)
+	}
 	dir := n.crew(one, "", mainTask("hungry", `exec python3 -c "x = b'x' * (400 << 20)"`), mainTask("modest", "sleep 1000"))
 	n.begin(one, dir)
 	if e := n.exit(one); !e.OOM || e.Signal != 9 || e.PeakMem > 256<<20 || e.PeakMem < 200<<20 {

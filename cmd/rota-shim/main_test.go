@@ -79,6 +79,7 @@ type node struct {
 	mutate func(*oci.Input)
 	log    container.LogFiles
 	guards []container.Guard
+	cores  []int // of the workers of several tasks
 
 	secrets  []container.Secret
 	policies []container.Policy

@@ -65,17 +65,21 @@ func (in Input) shm(task *jobspec.Task) specs.Mount {
 	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir, Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
 }
 
-// ShmSize is how large /dev/shm is for all tasks of a worker together.
+// ShmSize is how large /dev/shm is for all tasks of a worker together: what those that run side by side ask for, or any other alone.
 func ShmSize(in Input) jobspec.Bytes {
 	g, err := in.group()
 	if err != nil {
 		return 0
 	}
-	var most jobspec.Bytes
+	var together, most jobspec.Bytes
 	for i := range g.Tasks {
-		most = max(most, g.Tasks[i].Resources.Shm)
+		if t := &g.Tasks[i]; sideBySide(t) {
+			together += t.Resources.Shm
+		} else {
+			most = max(most, t.Resources.Shm)
+		}
 	}
-	return most
+	return max(together, most)
 }
 
 // secretsMount is where secrets are put once the container exists: a private directory in memory, so that none is ever on a disk.

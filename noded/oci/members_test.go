@@ -219,6 +219,9 @@ func TestTasksOfAWorker(t *testing.T) {
 			t.Errorf("task %d sees GPUs %q, want %q", i, env["SLURM_JOB_GPUS"], want)
 		}
 	}
+	if got := ShmSize(in); got != 3*16*jobspec.GiB {
+		t.Errorf("/dev/shm has %v", got)
+	}
 	if l := Limits(in); *l.Memory.Limit != 40<<30 || l.CPU.Cpus != "4-7,12-15" || *l.Pids.Limit != 4096+5120 {
 		t.Errorf("limits of the worker: %+v %+v", l.Memory, l.CPU)
 	}

@@ -254,7 +254,7 @@ func (k *keeper) carryOut(o container.Order) error {
 		k.killAll()
 		return nil
 	case container.OpSignal:
-		return k.signal(func(*task) unix.Signal { return unix.Signal(o.Signal) })
+		return k.signal(func(t *task) unix.Signal { return k.ask(t, unix.Signal(o.Signal)) })
 	case container.OpRenew:
 		if k.settings.NoLease {
 			return nil
@@ -262,6 +262,22 @@ func (k *keeper) carryOut(o container.Order) error {
 		return k.lease.set(o.Lease)
 	}
 	return fmt.Errorf("order %q is not known to this shim", o.Op)
+}
+
+// ask is the signal that asks one task to stop when the worker gets s. A signal that means something to the main tasks, such as one to save
+// what they have, means nothing to others; and where it is the one that ends the leader, each main task has its own.
+func (k *keeper) ask(t *task, s unix.Signal) unix.Signal {
+	if k.parent == nil {
+		return s
+	}
+	list := make([]member, len(k.tasks))
+	for i, t := range k.tasks {
+		list[i] = t.member
+	}
+	if leader := leaderOf(list); !t.main() || leader >= 0 && s == k.tasks[leader].killSignal() {
+		return t.killSignal()
+	}
+	return s
 }
 
 // signal asks the worker to stop: those of its tasks that the others are there for. The rest follow when these have ended.
