@@ -100,21 +100,22 @@ func flags(j *cluster.Job) []string {
 	return f
 }
 
-// elapsed is for how long the last attempt has run, or ran.
+// elapsed is for how long the last attempt has run, or ran; of a record, all of its members together.
 func elapsed(j *cluster.Job, now cluster.UnixMS) jobspec.Seconds {
-	n := len(j.Attempts)
-	if n == 0 || j.State == cluster.Pending {
+	begin, end := j.Started.Wall, j.Ended.Wall
+	if n := len(j.Attempts); j.Family == nil {
+		if n == 0 || j.State == cluster.Pending {
+			return 0
+		}
+		begin, end = j.Attempts[n-1].Started.Wall, j.Attempts[n-1].Ended.Wall
+	}
+	if begin == 0 {
 		return 0
 	}
-	a := &j.Attempts[n-1]
-	if a.Started.Wall == 0 {
-		return 0
+	if end == 0 {
+		end = now
 	}
-	end := now
-	if a.Ended.Wall != 0 {
-		end = a.Ended.Wall
-	}
-	return jobspec.Seconds(max(0, end-a.Started.Wall) / 1000)
+	return jobspec.Seconds(max(0, end-begin) / 1000)
 }
 
 // gpuSeconds is what the job was charged, and what its live attempt holds as far as clocks tell.
