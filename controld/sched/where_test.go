@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
@@ -109,4 +110,53 @@ func describe(n *cluster.Node, k, v string) bool {
 		return false
 	}
 	return true
+}
+
+// BenchmarkFillConstrained is one cycle over 10,000 pending GPU jobs of 200 shapes on 1,000 nodes of 8 GPUs in ten racks and of two models: three
+// shapes of four say where they may run, some prefer a rack, some want whole nodes, some are gangs of two groups.
+func BenchmarkFillConstrained(b *testing.B) {
+	c := &crowd{state: cluster.New(cluster.DefaultConfig()), now: 1000}
+	for i := range 1000 {
+		n := makeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)
+		describe(&n, "model", [...]string{"A100", "H100"}[i%2])
+		describe(&n, "labels", fmt.Sprintf("rack:%d", i/100))
+		c.apply(b, cluster.RegisterNode{Node: n})
+	}
+	var batch []*jobspec.Job
+	for i := range 10_000 {
+		s := i % 200
+		options := map[string]string{"gpus": fmt.Sprint(1 + s%8), "cores": fmt.Sprint(1 + s/8%5), "memory": fmt.Sprint(1 + s/40), "account": fmt.Sprint("a", i/200%8)}
+		switch s % 8 {
+		case 1, 3:
+			options["model"] = "h100"
+		case 2, 5:
+			options["constraint"] = fmt.Sprintf("label.rack:in:%d,%d", s%10, s/10%10)
+		case 4:
+			options["prefer"] = fmt.Sprintf("50:label.rack:=:%d", s%10)
+		case 6:
+			options["exclusive"] = "yes"
+		case 7:
+			options["parts"] = fmt.Sprintf("ps:1x0,worker:2x%d", 1+s%8)
+		}
+		spec, err := newWorld().makeJob("j", options)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if batch = append(batch, spec); len(batch) == 1000 {
+			c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: batch}})
+			batch = nil
+		}
+	}
+	cycles := func(b *testing.B) {
+		v, starts := c.state.View(), 0
+		for b.Loop() {
+			plan, _ := Cycle(v, c.now, v.Config().Policy)
+			starts = len(plan.Actions)
+		}
+		b.ReportMetric(float64(starts), "starts")
+	}
+	b.Run("empty", cycles)
+	for c.cycle(b) > 0 {
+	}
+	b.Run("full", cycles)
 }
