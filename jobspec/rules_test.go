@@ -125,6 +125,7 @@ var rules = map[string]rule{
 	"waits twice":         {pipeline, func(j *jobspec.Job) { j.Groups[1].DependsOn = []string{"prep:ok", "prep:failed"} }, jobspec.CodeDuplicate, "groups[1].depends_on[1]"},
 	"mixed scopes":        {pipeline, func(j *jobspec.Job) { j.GangScope, j.Groups[2].DependsOn = "job", nil }, jobspec.CodeUnsupported, "groups[1].depends_on"},
 	"array of pipelines":  {pipeline, func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-3"} }, jobspec.CodeUnsupported, "array"},
+	"no gang":             {pipeline, func(j *jobspec.Job) { j.Groups[1].Gang, j.Groups[1].Count = &no, 2 }, jobspec.CodeUnsupported, "groups[1].gang"},
 	"own limit":           {together, func(j *jobspec.Job) { j.Groups[1].TimeLimit = 5 }, jobspec.CodeScope, "groups[1].time_limit"},
 	"own restart":         {together, func(j *jobspec.Job) { j.Groups[1].Restart = &jobspec.Restart{} }, jobspec.CodeScope, "groups[1].restart"},
 	"one by one":          {together, func(j *jobspec.Job) { j.Groups[1].Gang = &no }, jobspec.CodeScope, "groups[1].gang"},

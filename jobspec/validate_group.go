@@ -77,6 +77,10 @@ func (c *checker) group(where string, g *Group, j *Job) {
 	if g.MaxWorkersPerNode != 0 {
 		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, MaxWorkers)
 	}
+	if g.Gang != nil && !*g.Gang && g.Count > 1 {
+		c.add(CodeUnsupported, where+".gang", "leave gang out, or make an array: its elements start one by one",
+			"a group of several workers without gang is not supported yet")
+	}
 	c.meta(where+".meta", g.Meta)
 	c.duration(where+".time_limit", g.TimeLimit)
 	if j.TimeLimit > 0 && g.TimeLimit > j.TimeLimit {

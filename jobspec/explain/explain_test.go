@@ -142,7 +142,7 @@ func TestWrite(t *testing.T) {
 
 group.gang (attribute): bool
 
-  Start all workers in one decision, or none; false: each as soon as there is room. Default: true.
+  Start all workers in one decision, or none; false for one worker only. Default: true.
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", &b, want)

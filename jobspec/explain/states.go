@@ -50,8 +50,8 @@ var reasonTable = []entry{
 		"much less would fit at once."},
 	{"Fragmentation", "enough in total, not together", "Enough is free in the cluster, but scattered over nodes, and a worker needs it on one. Fewer GPUs in each worker, " +
 		"and more workers, may fit at once."},
-	{"GangIncomplete", "only some workers fit", "Some of the job's workers would fit now, and a gang starts whole or not at all. Fewer workers may start at once; with gang = false " +
-		"each starts as soon as there is room."},
+	{"GangIncomplete", "only some workers fit", "Some of the job's workers would fit now, and a gang starts whole or not at all. Fewer workers may start at once, and the elements of " +
+		"an array start one by one."},
 	{"Reservation", "the room is kept for another job", "What the job would need is reserved for one that has waited long or was passed often. A job that is sure to end before " +
 		"the reservation begins may still use it, so a shorter time_limit can help."},
 	{"Backoff", "a pause after a failure", "The last attempt failed and the job waits before the next, twice as long each time, as restart says."},

@@ -105,7 +105,6 @@ job "nightly" {
 
   group "eval" {
     depends_on            = ["train:ok", "prep:started"]
-    gang                  = false
     count                 = 4
     max_workers_per_node  = 2
     task "eval" {

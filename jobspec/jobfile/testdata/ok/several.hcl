@@ -1,7 +1,7 @@
 job "a" {
   group "one" {
     gang  = false
-    count = 2
+    count = 1
     task "t" { command = ["true"] }
     task "u" { command = ["true"] }
   }

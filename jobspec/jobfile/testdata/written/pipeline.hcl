@@ -116,7 +116,6 @@ EOT
 
   group "eval" {
     count                = 4
-    gang                 = false
     depends_on           = ["train:ok", "prep:started"]
     max_workers_per_node = 2
 

@@ -1,7 +1,6 @@
 job "a" {
   group "one" {
-    count = 2
-    gang  = false
+    gang = false
 
     task "t" {
       command = ["true"]
