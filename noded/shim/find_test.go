@@ -1,0 +1,116 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+func finderOf(t *testing.T, s container.Settings) (*finder, string) {
+	t.Helper()
+	dir := t.TempDir()
+	f, err := newFinder(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, dir
+}
+
+func linesOf(t *testing.T, path string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// TestStepsAreThinned to one a second, the newest, but for the one that an array waits for.
+func TestStepsAreThinned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, dir := finderOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`, AtStep: 17, Metric: "loss"}})
+		l := f.task("").stream("stdout")
+		for i := range 40 { // ten a second
+			l.write(fmt.Appendf(nil, "s%d 0.5\n", i))
+			time.Sleep(100 * time.Millisecond) // the bubble's time
+		}
+		l.end()
+		var steps []string
+		for _, line := range linesOf(t, container.StepsPath(dir)) {
+			_, rest, _ := strings.Cut(line, `"step":`)
+			step, _, _ := strings.Cut(rest, ",")
+			steps = append(steps, step)
+		}
+		if got := strings.Join(steps, " "); got != "0 10 17 27 37 39" {
+			t.Errorf("kept steps %s", got)
+		}
+	})
+}
+
+func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, dir := finderOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( (?P<loss>\S+))?`, AtStep: 2, Metric: "loss"}})
+		l := f.task("").stream("stdout")
+		l.write([]byte("s1\ns2\ns3 nan\ns4 0.25\ns5 0.1\n"))
+		if got := linesOf(t, container.StepsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"step":4`) {
+			t.Errorf("kept %q", got)
+		}
+		l.end()
+	})
+}
+
+// TestLinesAreBounded in length and number.
+func TestLinesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, dir := finderOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"}, {Name: "start", Pattern: "^xxx"}}})
+		l := f.task("").stream("stderr")
+		long := strings.Repeat("x", lineMost)
+		for range 3 { // in parts, as pipes give it
+			l.write([]byte(long))
+		}
+		l.write([]byte("needle\n"))
+		l.write([]byte(strings.Repeat("line\n", linesMost) + "needle of a second with too many lines\n"))
+		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"policy":"start"`) || len(got[0]) > findingLine+100 {
+			t.Errorf("found %.200q", got)
+		}
+		time.Sleep(time.Second) // the bubble's time
+		l.write([]byte("needle\nneedle again\n"))
+		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"line":"needle"`) {
+			t.Errorf("found %.200q", got)
+		}
+	})
+}
+
+func TestStepsFileBeginsAnew(t *testing.T) {
+	path := t.TempDir() + "/steps"
+	if err := os.WriteFile(path, make([]byte, stepsFileMax+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendTo(path, []byte("new\n"), stepsFileMax); err != nil {
+		t.Fatal(err)
+	}
+	if got := linesOf(t, path); len(got) != 1 || got[0] != "new" {
+		t.Errorf("holds %d lines", len(got))
+	}
+}
+
+func TestNothingToFindCostsNothing(t *testing.T) {
+	f, _ := finderOf(t, container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "x", Stream: "stderr"}}})
+	if l := f.task("").stream("stdout"); l != nil {
+		t.Error("a stream that nobody asks for is looked at")
+	}
+	if !f.task("").tellsApart() {
+		t.Error("the streams are not told apart")
+	}
+	if _, err := newFinder("", container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "("}}}); !container.IsFinal(err) {
+		t.Errorf("a broken pattern: %v", err)
+	}
+}
