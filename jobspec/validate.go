@@ -50,6 +50,14 @@ type checker struct {
 	unplaced bool
 }
 
+// part is the place of a part that has parts itself.
+func (c *checker) part(path, name string) string {
+	if c.unplaced {
+		return ""
+	}
+	return path + name
+}
+
 // at is the place of an element.
 func (c *checker) at(path string, i int) string {
 	if c.unplaced {

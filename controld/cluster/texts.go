@@ -129,6 +129,9 @@ func packMap(b *strings.Builder, m map[string]string) {
 	var n [binary.MaxVarintLen64]byte
 	length := func(l int) { b.Write(binary.AppendUvarint(n[:0], uint64(l))) } //nolint:gosec // lengths are not negative
 	length(len(m))
+	if len(m) == 0 { // most of the time
+		return
+	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		length(len(k))
 		b.WriteString(k)
