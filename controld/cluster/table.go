@@ -17,13 +17,24 @@ type page[T any] struct {
 	vals  [pageSize]T
 }
 
-// table maps numbers to values and is copied on write a page at a time, so that a view of it costs nothing to make. It suits
-// numbers that are dense between the least and the greatest in use, as ids given in order are.
+// shelfSize is the number of pages on a shelf.
+const shelfSize = 256
+
+// shelf is a run of pages. It is owned as a page is.
+type shelf[T any] struct {
+	epoch uint64
+	count int // pages that are not nil
+	pages [shelfSize]*page[T]
+}
+
+// table maps numbers to values and is copied on write a page at a time, so that a view of it costs nothing to make. It suits numbers that
+// are given in order, as ids are: what is empty between the least and the greatest in use takes a pointer for every 65,536 numbers, since
+// arrays use up ids by the hundred thousand and one old job may keep its own for ever.
 type table[T any] struct {
-	base   int64 // number of pages[0], counted in pages
-	pages  []*page[T]
+	base   int64 // number of shelves[0]
+	shelf  []*shelf[T]
 	epoch  uint64
-	shared bool // pages is also a view's
+	shared bool // shelf is also a view's
 }
 
 // view returns a copy that no later write to t changes. The copy must not be written.
@@ -34,11 +45,12 @@ func (t *table[T]) view() table[T] {
 }
 
 func (t *table[T]) find(i int64) *page[T] {
-	p := i/pageSize - t.base
-	if i < 0 || p < 0 || p >= int64(len(t.pages)) {
+	n := i / pageSize
+	at := n/shelfSize - t.base
+	if i < 0 || at < 0 || at >= int64(len(t.shelf)) || t.shelf[at] == nil {
 		return nil
 	}
-	return t.pages[p]
+	return t.shelf[at].pages[n%shelfSize]
 }
 
 // get returns value i, or the zero value if it is not set.
@@ -61,74 +73,94 @@ func (t *table[T]) set(i int64, v T) {
 	p.vals[i%pageSize] = v
 }
 
-// drop forgets value i, and the pages that this leaves empty.
+// drop forgets value i, and the pages and shelves that this leaves empty.
 func (t *table[T]) drop(i int64) {
 	if _, ok := t.get(i); !ok {
 		return
 	}
-	p := t.own(i / pageSize)
+	n := i / pageSize
+	p := t.own(n)
 	var zero T
 	p.vals[i%pageSize] = zero
 	p.used[i%pageSize/64] &^= 1 << (i % 64)
-	p.count--
-	if p.count > 0 {
+	if p.count--; p.count > 0 {
 		return
 	}
-	t.pages[i/pageSize-t.base] = nil
-	t.trim()
+	s := t.shelf[n/shelfSize-t.base] // owned with its page
+	s.pages[n%shelfSize] = nil
+	if s.count--; s.count == 0 {
+		t.shelf[n/shelfSize-t.base] = nil
+		t.trim()
+	}
 }
 
-// trim drops empty pages at both ends, so that a table whose numbers only grow does not.
+// trim drops empty shelves at both ends, so that a table whose numbers only grow does not.
 func (t *table[T]) trim() {
-	for len(t.pages) > 0 && t.pages[0] == nil {
-		t.pages = t.pages[1:]
+	for len(t.shelf) > 0 && t.shelf[0] == nil {
+		t.shelf = t.shelf[1:]
 		t.base++
 	}
-	for n := len(t.pages); n > 0 && t.pages[n-1] == nil; n-- {
-		t.pages = t.pages[:n-1]
+	for n := len(t.shelf); n > 0 && t.shelf[n-1] == nil; n-- {
+		t.shelf = t.shelf[:n-1]
 	}
 }
 
 // own returns page n ready to be written.
 func (t *table[T]) own(n int64) *page[T] {
-	if t.shared {
-		t.pages = slices.Clone(t.pages)
-		t.shared = false
-	}
-	t.reach(n)
-	p := t.pages[n-t.base]
+	s := t.ownShelf(n / shelfSize)
+	p := s.pages[n%shelfSize]
 	switch {
 	case p == nil:
 		p = &page[T]{epoch: t.epoch}
+		s.count++
 	case p.epoch != t.epoch:
 		next := *p
 		next.epoch = t.epoch
 		p = &next
 	}
-	t.pages[n-t.base] = p
+	s.pages[n%shelfSize] = p
 	return p
 }
 
-// reach extends the list of pages to include page n.
+// ownShelf returns shelf n ready to be written.
+func (t *table[T]) ownShelf(n int64) *shelf[T] {
+	if t.shared {
+		t.shelf = slices.Clone(t.shelf)
+		t.shared = false
+	}
+	t.reach(n)
+	s := t.shelf[n-t.base]
+	switch {
+	case s == nil:
+		s = &shelf[T]{epoch: t.epoch}
+	case s.epoch != t.epoch:
+		next := *s
+		next.epoch = t.epoch
+		s = &next
+	}
+	t.shelf[n-t.base] = s
+	return s
+}
+
+// reach extends the list of shelves to include shelf n.
 func (t *table[T]) reach(n int64) {
-	if len(t.pages) == 0 {
+	if len(t.shelf) == 0 {
 		t.base = n
 	}
 	if n < t.base {
-		t.pages = append(make([]*page[T], t.base-n), t.pages...)
+		t.shelf = append(make([]*shelf[T], t.base-n), t.shelf...)
 		t.base = n
 	}
-	for int64(len(t.pages)) <= n-t.base {
-		t.pages = append(t.pages, nil)
+	for int64(len(t.shelf)) <= n-t.base {
+		t.shelf = append(t.shelf, nil)
 	}
 }
 
 // from yields the values numbered first and above, in order.
 func (t *table[T]) from(first int64) iter.Seq2[int64, T] {
 	return func(yield func(int64, T) bool) {
-		for p, pg := range t.pages {
-			start := (t.base + int64(p)) * pageSize
-			if pg == nil || start+pageSize <= first {
+		for start, pg := range t.allPages {
+			if start+pageSize <= first {
 				continue
 			}
 			for w, word := range pg.used {
@@ -143,25 +175,46 @@ func (t *table[T]) from(first int64) iter.Seq2[int64, T] {
 	}
 }
 
-// before returns the value with the greatest number that is not above i.
-func (t *table[T]) before(i int64) (v T, ok bool) {
-	for p := min(i/pageSize-t.base, int64(len(t.pages))-1); i >= 0 && p >= 0; p-- {
-		pg := t.pages[p]
-		if pg == nil {
+// allPages yields every page with the number of its first value.
+func (t *table[T]) allPages(yield func(int64, *page[T]) bool) {
+	for at, s := range t.shelf {
+		if s == nil {
 			continue
 		}
-		start := (t.base + p) * pageSize
-		for n := min(i-start, pageSize-1); n >= 0; n-- {
-			if pg.used[n/64]&(1<<(n%64)) != 0 {
-				return pg.vals[n], true
+		for n, p := range s.pages {
+			if p != nil && !yield(((t.base+int64(at))*shelfSize+int64(n))*pageSize, p) {
+				return
 			}
 		}
 	}
-	return v, false
 }
 
-// empty reports whether no value is set.
-func (t *table[T]) empty() bool { return len(t.pages) == 0 }
+// before returns the value with the greatest number that is not above i.
+func (t *table[T]) before(i int64) (v T, ok bool) {
+	for i >= 0 && len(t.shelf) > 0 {
+		n := i / pageSize
+		at := n/shelfSize - t.base
+		switch {
+		case at < 0:
+			return v, false
+		case at >= int64(len(t.shelf)):
+			i = (t.base+int64(len(t.shelf)))*shelfSize*pageSize - 1
+			continue
+		case t.shelf[at] == nil:
+			i = n/shelfSize*shelfSize*pageSize - 1
+			continue
+		}
+		if p := t.shelf[at].pages[n%shelfSize]; p != nil {
+			for k := i % pageSize; k >= 0; k-- {
+				if p.used[k/64]&(1<<(k%64)) != 0 {
+					return p.vals[k], true
+				}
+			}
+		}
+		i = n*pageSize - 1
+	}
+	return v, false
+}
 
 // values yields all values in the order of their numbers.
 func (t *table[T]) values() iter.Seq[T] {
@@ -177,10 +230,11 @@ func (t *table[T]) values() iter.Seq[T] {
 // size counts the values.
 func (t *table[T]) size() int {
 	n := 0
-	for _, p := range t.pages {
-		if p != nil {
-			n += p.count
-		}
+	for _, p := range t.allPages {
+		n += p.count
 	}
 	return n
 }
+
+// empty reports whether there are no values.
+func (t *table[T]) empty() bool { return len(t.shelf) == 0 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -60,7 +61,46 @@ func TestTableForgetsPages(t *testing.T) {
 		tab.set(i, 1)
 		tab.drop(i - 10)
 	}
-	if n := len(tab.pages); n > 2 {
-		t.Fatalf("%d pages for 10 values", n)
+	pages := 0
+	for range tab.allPages {
+		pages++
+	}
+	if pages > 2 || len(tab.shelf) > 2 {
+		t.Fatalf("%d pages on %d shelves for 10 values", pages, len(tab.shelf))
+	}
+}
+
+// A few numbers far apart take little, and are found from either side.
+func TestTableOfFewNumbersFarApart(t *testing.T) {
+	var tab table[int]
+	numbers := []int64{1, 300, 65_536*3 - 1, 65_536 * 3, 400_000_000}
+	for i, n := range numbers {
+		tab.set(n, i)
+	}
+	if len(tab.shelf) > 10_000 {
+		t.Errorf("%d shelves", len(tab.shelf))
+	}
+	for i, n := range numbers {
+		for _, above := range []int64{n, n + 1, n + 100_000} {
+			want := i
+			for k, m := range numbers {
+				if m <= above {
+					want = k
+				}
+			}
+			if got, ok := tab.before(above); !ok || got != want {
+				t.Errorf("before(%d) is %d, %t, want %d", above, got, ok, want)
+			}
+		}
+	}
+	if _, ok := tab.before(0); ok {
+		t.Error("there is something before the first")
+	}
+	var got []int64
+	for n := range tab.from(300) {
+		got = append(got, n)
+	}
+	if !slices.Equal(got, numbers[1:]) {
+		t.Errorf("from 300: %v", got)
 	}
 }
