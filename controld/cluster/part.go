@@ -107,15 +107,6 @@ func (j *Job) GroupOf(worker int) int {
 	return j.Parts[part].Group
 }
 
-// perNode returns how many workers of a worker's part may share a node.
-func (j *Job) perNode(worker int) int {
-	if len(j.Parts) == 0 {
-		return PerNode(j)
-	}
-	part, _ := j.PartOf(worker)
-	return j.Parts[part].PerNode
-}
-
 // Total returns what all workers of a job ask for together.
 func (j *Job) Total() Vector {
 	if len(j.Parts) == 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // MaxConditions bounds what one group may say of its nodes.
-const MaxConditions = 64
+const MaxConditions = 320
 
 // The two lines of a Where that are about many names at once; all others are constraints.
 const (
