@@ -32,9 +32,6 @@ func (s *State) submitJobs2(c SubmitJobs2) (any, error) {
 		jobs[i] = j
 		members += j.weight() - 1
 	}
-	if err := s.admit(len(jobs)); err != nil {
-		return nil, err
-	}
 	if err := limit("the number of jobs and elements in the cluster", int64(s.v.njobs+len(jobs)+members), MaxJobs, ""); err != nil {
 		return nil, err
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 // advice suggests what would let a job start sooner, or says nothing when waiting is all there is.
-func advice(t *trial, j *cluster.Job, why cluster.Reason) string {
+func advice(t *trial, j *cluster.Job, name string, why cluster.Reason) string {
 	switch why.Code {
 	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure, cluster.ReasonNeverMet:
-		return fmt.Sprintf("rota release %d lets it start", j.ID)
+		return fmt.Sprintf("rota release %s lets it start", name)
 	case cluster.ReasonHeldAdmin:
-		return fmt.Sprintf("ask an operator to release job %d", j.ID)
+		return fmt.Sprintf("ask an operator to release job %s", name)
 	case cluster.ReasonBadConstraint:
 		if why.Need == (cluster.Vector{}) {
 			return "change what it says of nodes; rota nodes shows what they have"

@@ -165,7 +165,7 @@ func BenchmarkArray(b *testing.B) {
 	for _, order := range []string{"index", "random"} {
 		for _, size := range []int{10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", order, size), func(b *testing.B) {
-				var submit, decide, commit, next time.Duration
+				var submit, decide, commit, next, cancel time.Duration
 				for b.Loop() {
 					b.StopTimer()
 					c := newCrowd(b, 1000)
@@ -186,8 +186,11 @@ func BenchmarkArray(b *testing.B) {
 					begin = time.Now()
 					c.replaceOne(b, plan.Actions[0].Start)
 					next += time.Since(begin)
+					begin = time.Now()
+					c.apply(b, cluster.ControlJobs2{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
+					cancel += time.Since(begin)
 				}
-				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next} {
+				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next, "cancel": cancel} {
 					b.ReportMetric(float64(d.Microseconds())/float64(b.N), name+"-us")
 				}
 			})

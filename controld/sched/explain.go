@@ -38,7 +38,7 @@ func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.
 	e.Ahead = t.ahead(j)
 	g := t.gang(j)
 	e.Funnel = funnel(t, j, &g)
-	e.Advice = advice(t, j, e.Reason)
+	e.Advice = advice(t, j, v.NameOf(id), e.Reason)
 	return e
 }
 
