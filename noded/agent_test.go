@@ -1,6 +1,7 @@
 package noded
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -379,6 +380,24 @@ func TestFindingsAreReported(t *testing.T) {
 			t.Errorf("got %+v, then %+v", w.found, a.result)
 		}
 	})
+}
+
+// TestFinalFailures are told from those that another try may help.
+func TestFinalFailures(t *testing.T) {
+	for _, final := range []bool{false, true} {
+		scene(t, func(t *testing.T, w *world) {
+			w.unbuildable = errors.New("image /x cannot be read")
+			if final {
+				w.unbuildable = fmt.Errorf("task t: %w", container.Final(w.unbuildable))
+			}
+			a := w.assign(wid(1), true)
+			settle(time.Second)
+			r := w.result(a)
+			if r == nil || r.State != cluster.WorkerFailed || r.Final != final || r.Began || !strings.Contains(r.Message, "image /x cannot be read") {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
 }
 
 // TestReachedIsNotLost while no controller answers: an array decides by it.

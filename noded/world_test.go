@@ -32,23 +32,24 @@ type world struct {
 	crashed chan struct{}
 	down    bool // no controller answers
 
-	index    uint64
-	wake     chan struct{} // closed when index grows
-	allocs   map[container.ID]*assigned
-	boxes    map[container.ID]*box
-	changes  chan container.ID
-	notices  map[container.ID]container.Notice
-	retired  map[container.ID]bool
-	samples  []api.Sample
-	progress string // file that every container reports to
-	stop10   bool   // the job is of an array that stops elements at step 10
-	findings map[container.ID][]container.Finding
-	found    []cluster.WorkerReport // of log policies, as reported
-	boots    int
-	life     *life // that runs
-	gpus     []gpu.Device
-	onGPU    map[string][]int
-	nodes    []cluster.Node // as registered
+	index       uint64
+	wake        chan struct{} // closed when index grows
+	allocs      map[container.ID]*assigned
+	boxes       map[container.ID]*box
+	changes     chan container.ID
+	notices     map[container.ID]container.Notice
+	retired     map[container.ID]bool
+	samples     []api.Sample
+	progress    string // file that every container reports to
+	unbuildable error  // why no bundle can be made
+	stop10      bool   // the job is of an array that stops elements at step 10
+	findings    map[container.ID][]container.Finding
+	found       []cluster.WorkerReport // of log policies, as reported
+	boots       int
+	life        *life // that runs
+	gpus        []gpu.Device
+	onGPU       map[string][]int
+	nodes       []cluster.Node // as registered
 }
 
 // assigned is what the controllers know of one worker.
@@ -479,6 +480,9 @@ func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, c
 	return "dir", l.call(ctx, func() error {
 		if b := l.boxes[id]; b == nil {
 			l.boxes[id] = &box{removed: true}
+		}
+		if l.unbuildable != nil {
+			return l.unbuildable
 		}
 		l.boxes[id].cores = cores
 		return nil

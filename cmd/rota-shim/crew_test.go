@@ -282,7 +282,7 @@ func TestCrewEndsWithItsShim(t *testing.T) {
 func TestCrewThatCannotBeMade(t *testing.T) {
 	n := newNode(t, 0)
 	broken := mainTask("broken", "true")
-	broken.Guards = []container.Guard{{Source: "/nowhere/at/all", Target: "/x"}}
+	broken.Guards = []container.Guard{{Source: "/nowhere", Target: "/x"}}
 	err := n.shims.Create(t.Context(), one, n.crew(one, "", mainTask("good", "true"), broken), time.Now().Add(time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "task broken") || !container.IsFinal(err) {
 		t.Errorf("got %v", err)

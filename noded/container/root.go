@@ -53,7 +53,7 @@ func PrepareHostRoot(dir string, shared []string) (Root, error) {
 func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	entries, err := os.ReadDir(image)
 	if err != nil {
-		return Root{}, Final(fmt.Errorf("image %s cannot be read: %w", image, err))
+		return Root{}, FinalAt(image, fmt.Errorf("image %s cannot be read: %w", image, err))
 	}
 	var names []string
 	for _, e := range entries {

@@ -51,7 +51,7 @@ func openGuard(g container.Guard) (int, error) {
 	}
 	fd, err := unix.Open(g.Source, flags, 0)
 	if err != nil {
-		return 0, container.Final(fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err))
+		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err))
 	}
 	if err := within(g, fd); err != nil {
 		_ = unix.Close(fd) // it was only looked at

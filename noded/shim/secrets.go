@@ -33,7 +33,8 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 		var err error
 		as.wait(func() { value, err = readSecret(s.Source) })
 		if err != nil {
-			return nil, container.Final(fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source, err))
+			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source, err)
+			return nil, container.FinalAt(s.Source, err)
 		}
 		values = append(values, value)
 	}
@@ -52,16 +53,16 @@ func readSecret(path string) ([]byte, error) {
 	case err != nil:
 		return nil, reason(err)
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
+		return nil, container.Final(errors.New("it is not a regular file"))
 	}
 	value, err := io.ReadAll(io.LimitReader(f, secretMost+1))
 	switch {
 	case err != nil:
 		return nil, reason(err)
 	case len(value) > secretMost:
-		return nil, fmt.Errorf("it is larger than %d bytes", secretMost)
+		return nil, container.Final(fmt.Errorf("it is larger than %d bytes", secretMost))
 	case bytes.IndexByte(value, 0) >= 0:
-		return nil, errors.New("it holds a NUL byte, which no text has")
+		return nil, container.Final(errors.New("it holds a NUL byte, which no text has"))
 	}
 	return value, nil
 }
