@@ -247,15 +247,3 @@ func (h *idHeap) Pop() any {
 	*h = (*h)[:len(*h)-1]
 	return last
 }
-
-// recordOf returns the record that an id is a member's of, made or not, or nil.
-func (v *View) recordOf(id JobID) *Job {
-	r, ok := v.jobs.before(int64(id))
-	if ok && r.Parent != 0 {
-		r = v.Job(r.Parent)
-	}
-	if r == nil || r.Family == nil || id <= r.ID || id > r.ID+JobID(r.Family.Size) {
-		return nil
-	}
-	return r
-}
