@@ -39,7 +39,7 @@ var rules = map[string]rule{
 		why: "it turns HCL into a job and needs nothing else",
 	},
 	"jobspec/explain":      {ours: []string{"jobspec/jobfile"}, why: "it says what the language and its messages mean"},
-	"jobspec/script":       {ours: []string{"jobspec", "jobspec/hclfile"}, why: "it turns a script into a job and needs nothing else"},
+	"jobspec/script":       {ours: []string{"jobspec"}, pure: true, why: "it turns a script into a job and needs nothing else"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {ours: []string{"controld/cluster"}, pure: true, why: "shares are arithmetic over a view"},

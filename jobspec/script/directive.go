@@ -1,0 +1,259 @@
+package script
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// text is a script, taken apart.
+type text struct {
+	src     string // with the line ends of Unix
+	lines   []string
+	body    int         // index of the first line behind the directives: the first command, or the number of lines
+	shebang string      // the first line without #!
+	flags   []directive // in their order
+}
+
+// directive is one line of flags.
+type directive struct {
+	line  int
+	words []string
+	own   bool // #ROTA
+}
+
+// reader takes a script apart.
+type reader struct {
+	*notes
+	text *text
+}
+
+// prefixes of lines that carry flags.
+var prefixes = [...]string{"#SBATCH", "#ROTA"}
+
+// readText checks that src is a script and finds its directives. It returns nil when it is none.
+func readText(src []byte, n *notes) *text {
+	if !isText(src, n) {
+		return nil
+	}
+	unix := strings.ReplaceAll(string(src), "\r\n", "\n")
+	t := &text{src: unix, lines: strings.Split(unix, "\n")}
+	n.lines = t.lines
+	first := t.lines[0]
+	line, found := strings.CutPrefix(first, "#!")
+	if t.shebang = strings.TrimSpace(line); !found || t.shebang == "" {
+		n.at(Mistake, CodeNoScript, 1, "write the program that runs the script there, such as #!/bin/bash",
+			"this is not a batch script: its first line does not begin with #! and a program")
+		return nil
+	}
+	if len(unix) != len(src) {
+		n.at(Warning, CodeChanged, 0, "", "the line ends of DOS are taken out")
+	}
+	r := &reader{n, t}
+	r.head()
+	r.late()
+	return t
+}
+
+// isText refuses what no shell could read.
+func isText(src []byte, n *notes) bool {
+	line := 1 + strings.Count(string(src[:max(0, firstBad(src))]), "\n")
+	switch bad := firstBad(src); {
+	case len(src) == 0:
+		n.at(Mistake, CodeNoScript, 0, "write the commands to run, below a first line #!/bin/bash", "the script is empty")
+	case len(src) > jobspec.MaxScriptBytes:
+		n.at(Mistake, CodeNoScript, 0, "keep data in files of their own", "the script has %d bytes; at most %d are taken", len(src), jobspec.MaxScriptBytes)
+	case bad >= 0 && src[bad] == 0:
+		n.add(Problem{Kind: Mistake, Code: CodeNoScript, Line: line, Text: "the script has a NUL byte, so it is no text", Hint: "is this the program itself? Submit a script that starts it"})
+	case bad >= 0:
+		n.add(Problem{Kind: Mistake, Code: CodeNoScript, Line: line, Text: "the script is not in UTF-8", Hint: "convert it: iconv -f ISO-8859-1 -t UTF-8"})
+	default:
+		return true
+	}
+	return false
+}
+
+// firstBad is the place of the first NUL byte or of what is not UTF-8, -1 when there is none.
+func firstBad(src []byte) int {
+	for i := 0; i < len(src); {
+		r, size := utf8.DecodeRune(src[i:])
+		if src[i] == 0 || r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// head reads the lines in front of the first command.
+func (r *reader) head() {
+	for i, line := range r.text.lines {
+		r.text.body = i
+		switch trimmed := strings.TrimSpace(line); {
+		case i == 0:
+		case trimmed == "":
+		case trimmed[0] != '#':
+			return
+		default:
+			r.comment(i+1, line)
+		}
+	}
+	r.text.body = len(r.text.lines)
+}
+
+// comment reads a line that begins with #, which may be a directive.
+func (r *reader) comment(number int, line string) {
+	for _, prefix := range prefixes {
+		rest, found := strings.CutPrefix(line, prefix)
+		if !found {
+			continue
+		}
+		if rest != "" && rest[0] != ' ' && rest[0] != '\t' {
+			if rest[0] == '-' {
+				r.at(Mistake, CodeWords, number, "write "+prefix+" "+excerpt(rest), "a space is missing behind %s", prefix)
+			}
+			return
+		}
+		r.directive(number, rest, prefix == "#ROTA")
+		return
+	}
+	r.almost(number, line)
+}
+
+// almost warns of comments that somebody may have meant as directives.
+func (r *reader) almost(number int, line string) {
+	bare := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
+	word, rest, _ := strings.Cut(bare, " ")
+	if rest = strings.TrimSpace(rest); !strings.HasPrefix(rest, "-") {
+		return
+	}
+	switch {
+	case strings.HasPrefix(strings.TrimSpace(line), "##"):
+	case strings.EqualFold(word, "SBATCH"), strings.EqualFold(word, "ROTA"):
+		r.at(Warning, CodeLooksLike, number, fmt.Sprintf("write #%s at the start of the line to mean it", strings.ToUpper(word)), "this is a comment, and says nothing about the job")
+	case word == "PBS" || word == "BSUB" || word == "OAR" || word == "$" || word == "FLUX:":
+		r.at(Warning, CodeLooksLike, number, "write #SBATCH, with Slurm's flags", "directives of other systems are comments here")
+	}
+}
+
+func (r *reader) directive(number int, rest string, own bool) {
+	words, err := split(rest)
+	if err != nil {
+		r.at(Mistake, CodeWords, number, "", "%v", err)
+		return
+	}
+	if len(words) == 1 && (words[0] == "hetjob" || words[0] == "packjob") {
+		r.at(Refused, CodeHetJob, number, "write a job file: one group for each component, and gang_scope = \"job\"",
+			"%s: the components of a heterogeneous job cannot be said in a script", words[0])
+		return
+	}
+	if len(words) > 0 {
+		r.text.flags = append(r.text.flags, directive{number, words, own})
+	}
+}
+
+// split takes a directive apart as sbatch does: words stand apart by blanks, quotes keep blanks within a word, a backslash takes the
+// next character as it is, and # begins a comment.
+func split(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	open, quote := false, byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quote == '\'' && c != '\'', quote == '"' && c != '"' && c != '\\':
+			word.WriteByte(c)
+		case quote != 0 && c == quote:
+			quote = 0
+		case c == '\\' && i+1 < len(line):
+			i++
+			word.WriteByte(line[i])
+			open = true
+		case c == '\\':
+			return nil, fmt.Errorf("a directive ends with its line: \\ does not join the next line to it")
+		case c == '\'' || c == '"':
+			quote, open = c, true
+		case c == ' ' || c == '\t':
+			if open {
+				words, open = append(words, word.String()), false
+				word.Reset()
+			}
+		case c == '#' && !open:
+			return words, nil
+		default:
+			word.WriteByte(c)
+			open = true
+		}
+	}
+	if quote != 0 {
+		return nil, fmt.Errorf("a quote %c is not closed", quote)
+	}
+	if open {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// late refuses directives behind the first command. They would say nothing, and whoever wrote them believes that they do.
+func (r *reader) late() {
+	end := ""
+	var ends []string
+	for i := r.text.body; i < len(r.text.lines); i++ {
+		line := r.text.lines[i]
+		if end != "" {
+			if strings.TrimLeft(line, "\t") == end {
+				ends = ends[1:]
+				end = ""
+			}
+		} else {
+			r.lateLine(i+1, line)
+			ends = heredocs(line)
+		}
+		if len(ends) > 0 {
+			end = ends[0]
+		}
+	}
+}
+
+func (r *reader) lateLine(number int, line string) {
+	for _, prefix := range prefixes {
+		rest, found := strings.CutPrefix(line, prefix)
+		if !found || rest == "" || rest[0] != ' ' && rest[0] != '\t' || !strings.HasPrefix(strings.TrimSpace(rest), "-") {
+			continue
+		}
+		r.at(Mistake, CodeLate, number, fmt.Sprintf("move it above line %d, or write ##%s to switch it off", r.text.body+1, prefix[1:]),
+			"a directive behind the first command (line %d) has no effect", r.text.body+1)
+	}
+}
+
+// heredocs returns the words that end the here-documents which begin in a line.
+func heredocs(line string) []string {
+	var ends []string
+	for rest := line; ; {
+		at := strings.Index(rest, "<<")
+		if at < 0 {
+			return ends
+		}
+		before := rest[:at]
+		rest = rest[at+2:]
+		if strings.HasPrefix(rest, "<") || strings.Contains(before, "((") && !strings.Contains(before, "))") {
+			rest = strings.TrimLeft(rest, "<")
+			continue
+		}
+		if strings.TrimSpace(before) != "" && strings.HasPrefix(strings.TrimSpace(before), "#") {
+			return ends
+		}
+		word := strings.TrimLeft(strings.TrimPrefix(rest, "-"), " \t")
+		word = word[:len(word)-len(strings.TrimLeft(word, "'\"\\_-.ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"))]
+		if word = strings.Map(func(r rune) rune {
+			if r == '\'' || r == '"' || r == '\\' {
+				return -1
+			}
+			return r
+		}, word); word != "" {
+			ends = append(ends, word)
+		}
+	}
+}

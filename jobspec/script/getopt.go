@@ -1,0 +1,195 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Takes says whether a value follows a flag.
+type Takes int
+
+// What may follow a flag.
+const (
+	Nothing Takes = iota
+	Value         // --flag VALUE, --flag=VALUE, -fVALUE or -f VALUE
+	Perhaps       // --flag or --flag=VALUE, -f or -fVALUE
+)
+
+// setting is one flag as somebody wrote it.
+type setting struct {
+	spec  *Spec
+	given string // as written: --part, -p
+	value string
+	has   bool   // a value was written
+	line  int    // of the script
+	where string // a variable's name, or the command line, when it is not in the script
+	layer int    // a higher one wins
+}
+
+// shown is the flag in messages: as written, with its whole name when that was cut short.
+func (s setting) shown() string {
+	if s.spec == nil || len(s.given) <= 2 || s.given == "--"+s.spec.Name || slices.Contains(s.spec.Also, strings.TrimPrefix(s.given, "--")) {
+		return s.given
+	}
+	return "--" + s.spec.Name
+}
+
+// getopt reads words as getopt_long(3) does: glued short flags, short flags in a row, values behind = or in the next word, whole names
+// or beginnings of them that fit one flag only. It stops at the first word that is no flag, and returns the rest.
+type getopt struct {
+	specs []Spec
+	each  func(given string, spec *Spec, value string, has bool)
+	bad   func(code, given, hint, text string)
+}
+
+// read takes the flags at the front of words.
+func (g *getopt) read(words []string) (rest []string) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w == "--":
+			return words[i+1:]
+		case strings.HasPrefix(w, "--"):
+			i += g.long(w, words[i+1:])
+		case len(w) > 1 && w[0] == '-':
+			i += g.short(w, words[i+1:])
+		default:
+			return words[i:]
+		}
+	}
+	return nil
+}
+
+// long takes --flag, --flag=value or --flag value, and returns how many of next it used.
+func (g *getopt) long(word string, next []string) int {
+	name, value, has := strings.Cut(word[2:], "=")
+	given := "--" + name
+	spec, others := g.lookUp(name)
+	switch {
+	case len(others) > 0:
+		g.bad(CodeAmbiguous, given, "write more of its name", "may stand for "+strings.Join(others, ", "))
+	case spec == nil:
+		g.bad(CodeUnknown, given, g.near(name), "is not a flag that is known here")
+	case spec.Takes == Nothing && has:
+		g.bad(CodeNoValue, given, "write "+given, "takes no value")
+	case spec.Takes == Value && !has && len(next) == 0:
+		g.bad(CodeNoValue, given, spec.example(), "needs a value")
+	case spec.Takes == Value && !has:
+		g.each(given, spec, next[0], true)
+		return 1
+	default:
+		g.each(given, spec, value, has)
+	}
+	return 0
+}
+
+// short takes -f, -fVALUE, -f VALUE, or several short flags in a row.
+func (g *getopt) short(word string, next []string) int {
+	for rest := word[1:]; rest != ""; {
+		given := "-" + rest[:1]
+		spec := findShort(g.specs, rest[0])
+		if spec == nil && len(rest) == len(word)-1 {
+			if whole, _ := g.lookUp(strings.SplitN(rest, "=", 2)[0]); whole != nil {
+				g.bad(CodeUnknown, word, "write -"+word, "is not a flag: long names begin with two hyphens")
+				return 0
+			}
+		}
+		if spec == nil {
+			g.bad(CodeUnknown, given, "flags of one letter are written as in sbatch: -N 2, -t 1:00:00", "is not a flag that is known here")
+			return 0
+		}
+		rest = rest[1:]
+		switch {
+		case spec.Takes == Nothing:
+			g.each(given, spec, "", false)
+			continue
+		case rest != "":
+			g.each(given, spec, rest, true)
+		case spec.Takes == Perhaps:
+			g.each(given, spec, "", false)
+		case len(next) == 0:
+			g.bad(CodeNoValue, given, spec.example(), "needs a value")
+		default:
+			g.each(given, spec, next[0], true)
+			return 1
+		}
+		return 0
+	}
+	return 0
+}
+
+// lookUp finds a flag by its name, or by a beginning that fits one flag only; others are those that it fits else.
+func (g *getopt) lookUp(name string) (spec *Spec, others []string) {
+	for i := range g.specs {
+		for _, known := range g.specs[i].names() {
+			switch {
+			case known == name:
+				return &g.specs[i], nil
+			case name != "" && strings.HasPrefix(known, name):
+				if spec != nil && spec != &g.specs[i] {
+					others = append(others, "--"+known)
+				} else if spec == nil {
+					spec = &g.specs[i]
+					others = append(others, "--"+known)
+				}
+			}
+		}
+	}
+	if len(others) < 2 {
+		return spec, nil
+	}
+	return nil, others
+}
+
+func findShort(specs []Spec, letter byte) *Spec {
+	for i := range specs {
+		if specs[i].Short != 0 && specs[i].Short == letter {
+			return &specs[i]
+		}
+	}
+	return nil
+}
+
+// near is a hint that names the flag which is nearest to what was written.
+func (g *getopt) near(written string) string {
+	best, distance := "", max(2, len(written)/3)+1
+	for i := range g.specs {
+		for _, name := range g.specs[i].names() {
+			if d := edits(written, name); d < distance {
+				best, distance = name, d
+			}
+		}
+	}
+	if best == "" {
+		return "\"rota help submit\" lists the flags"
+	}
+	return fmt.Sprintf("did you mean --%s?", best)
+}
+
+// edits counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
+func edits(a, b string) int {
+	const long = 40
+	if len(a) > long || len(b) > long {
+		return long
+	}
+	var before, row [long + 1]int
+	for j := range len(b) + 1 {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := [long + 1]int{i + 1}
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,225 @@
+package script
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// mistakes are scripts and flags with what is wrong in them; testdata/mistakes.txt has every message.
+var mistakes = []struct {
+	name, src string
+	flags     []Flag
+	args      []string
+}{
+	{name: "empty"},
+	{name: "no shebang", src: "#SBATCH -N 1\npython train.py\n"},
+	{name: "shebang without a program", src: "#!\necho\n"},
+	{name: "nul byte", src: "#!/bin/sh\necho a\x00b\n"},
+	{name: "an executable", src: "\x7fELF\x02\x01\x01\x00"},
+	{name: "latin-1", src: "#!/bin/sh\n# caf\xe9\necho\n"},
+	{name: "too large", src: "#!/bin/sh\n" + strings.Repeat("#", 1<<20)},
+	{name: "late", src: "#!/bin/bash\n#SBATCH -N 1\nmodule load cuda\n#SBATCH --gpus=8\ncat <<EOF\n#SBATCH --text\nEOF\n##SBATCH --off\n#ROTA --class=te\n"},
+	{name: "no space", src: "#!/bin/bash\n#SBATCH--gpus=8\n"},
+	{name: "open quote", src: "#!/bin/bash\n#SBATCH --comment=\"half\n#SBATCH --job-name='a\n"},
+	{name: "continued", src: "#!/bin/bash\n#SBATCH --gpus=8 \\\n#SBATCH --mem=1G\n"},
+	{name: "word", src: "#!/bin/bash\n#SBATCH -N 1 gpu\n"},
+	{name: "unknown long", src: "#!/bin/bash\n#SBATCH --gpu=1 --gppus=1 --mem-per-node=1G --frobnicate\n"},
+	{name: "unknown short", src: "#!/bin/bash\n#SBATCH -Z 1\n#SBATCH -time=1\n"},
+	{name: "ambiguous", src: "#!/bin/bash\n#SBATCH --no=1 --gpus-p=2 --ex\n"},
+	{name: "prefix", src: "#!/bin/bash\n#SBATCH --part=gpu --ntasks-per-n=2 --tim=10\n"},
+	{name: "no value", src: "#!/bin/bash\n#SBATCH --time\n#SBATCH -N\n#SBATCH --job-name=\n"},
+	{name: "value of a switch", src: "#!/bin/bash\n#SBATCH --hold=yes\n"},
+	{name: "numbers", src: "#!/bin/bash\n#SBATCH -N two -n 0 -c -3 --ntasks-per-node=99999999999\n"},
+	{name: "times", src: "#!/bin/bash\n#SBATCH --time=1:2:3:4\n"},
+	{name: "time too long", src: "#!/bin/bash\n#SBATCH --time=99999-0\n"},
+	{name: "memory", src: "#!/bin/bash\n#SBATCH --mem=64X\n#SBATCH --mem-per-cpu=0\n"},
+	{name: "all memory", src: "#!/bin/bash\n#SBATCH --mem=0\n"},
+	{name: "two memories", src: "#!/bin/bash\n#SBATCH --mem=1G --mem-per-cpu=1G\n"},
+	{name: "memory for no gpu", src: "#!/bin/bash\n#SBATCH --mem-per-gpu=1G --cpus-per-gpu=4\n"},
+	{name: "two cores", src: "#!/bin/bash\n#SBATCH -c 2 --cpus-per-gpu=4 -G 1\n"},
+	{name: "gres", src: "#!/bin/bash\n#SBATCH --gres=gpu:a100:x\n"},
+	{name: "gres nothing", src: "#!/bin/bash\n#SBATCH --gres=,\n"},
+	{name: "gres models", src: "#!/bin/bash\n#SBATCH --gres=gpu:a100:1,gpu:v100:1 --gpus=a:1,b:2\n"},
+	{name: "gpu models", src: "#!/bin/bash\n#SBATCH --gpus-per-node=a100:2 --gpus=v100:2\n"},
+	{name: "gpu sums", src: "#!/bin/bash\n#SBATCH -N 2 --gpus-per-node=2 --gpus=8\nsrun x\n"},
+	{name: "gpu per task", src: "#!/bin/bash\n#SBATCH -n 4 --gpus-per-node=2 --gpus-per-task=1\n"},
+	{name: "uneven gpus", src: "#!/bin/bash\n#SBATCH -N 2 -G 3\nsrun x\n"},
+	{name: "uneven tasks", src: "#!/bin/bash\n#SBATCH -N 3 -n 10\nsrun x\n"},
+	{name: "tasks per node", src: "#!/bin/bash\n#SBATCH -N 2 -n 10 --ntasks-per-node=2\nsrun x\n"},
+	{name: "fewer tasks than nodes", src: "#!/bin/bash\n#SBATCH -N 4 -n 1\n./x\n"},
+	{name: "nodes", src: "#!/bin/bash\n#SBATCH -N 4-2\n"},
+	{name: "nodes open", src: "#!/bin/bash\n#SBATCH -N 1-4\n#SBATCH --nodes=1,3\n"},
+	{name: "array", src: "#!/bin/bash\n#SBATCH --array=0-99%x\n"},
+	{name: "array overflow", src: "#!/bin/bash\n#SBATCH --array=0-99999999999999999999\n"},
+	{name: "array too many", src: "#!/bin/bash\n#SBATCH --array=0-1000000\n"},
+	{name: "array down", src: "#!/bin/bash\n#SBATCH --array=9-1\n"},
+	{name: "dependency by number", src: "#!/bin/bash\n#SBATCH --dependency=123\n"},
+	{name: "dependency kinds", src: "#!/bin/bash\n#SBATCH --dependency=aftrok:1\n"},
+	{name: "dependency mixed marks", src: "#!/bin/bash\n#SBATCH --dependency=afterok:1,afterok:2?afterok:3\n"},
+	{name: "dependency any of types", src: "#!/bin/bash\n#SBATCH --dependency=afterok:1?afterany:3\n"},
+	{name: "dependency any of pairs", src: "#!/bin/bash\n#SBATCH --dependency=afterok:1:2?afterok:3\n"},
+	{name: "dependency target", src: "#!/bin/bash\n#SBATCH --dependency=afterok:train\n"},
+	{name: "dependency delay", src: "#!/bin/bash\n#SBATCH --dependency=afterok:1+5\n"},
+	{name: "dependency without", src: "#!/bin/bash\n#SBATCH --dependency=afterok:\n"},
+	{name: "dependency singleton", src: "#!/bin/bash\n#SBATCH --dependency=singleton:4\n"},
+	{name: "dependency expand", src: "#!/bin/bash\n#SBATCH --dependency=expand:4\n"},
+	{name: "aftercorr without array", src: "#!/bin/bash\n#SBATCH --dependency=aftercorr:4\n"},
+	{name: "invalid dependency", src: "#!/bin/bash\n#SBATCH --kill-on-invalid-dep=maybe\n"},
+	{name: "begin", src: "#!/bin/bash\n#SBATCH --begin=someday\n"},
+	{name: "begin far", src: "#!/bin/bash\n#SBATCH --begin=now+99999999999weeks\n"},
+	{name: "begin no date", src: "#!/bin/bash\n#SBATCH --begin=2026-02-30\n"},
+	{name: "deadline passed", src: "#!/bin/bash\n#SBATCH --deadline=2020-01-01\n"},
+	{name: "deadline too near", src: "#!/bin/bash\n#SBATCH --deadline=now+30minutes --time=60\n"},
+	{name: "signal", src: "#!/bin/bash\n#SBATCH --signal=B:FOO@10\n"},
+	{name: "signal seconds", src: "#!/bin/bash\n#SBATCH --signal=USR1@soon\n"},
+	{name: "signal to", src: "#!/bin/bash\n#SBATCH --signal=X:USR1\n"},
+	{name: "export", src: "#!/bin/bash\n#SBATCH --export=NONE,A=1\n"},
+	{name: "export name", src: "#!/bin/bash\n#SBATCH --export=1A,ROTA_X=2\n"},
+	{name: "constraint", src: "#!/bin/bash\n#SBATCH -C a&&b\n"},
+	{name: "constraint or", src: "#!/bin/bash\n#SBATCH -C [rack1|rack2]\n"},
+	{name: "nodelist", src: "#!/bin/bash\n#SBATCH -w gpu[01 -x /etc/hosts\n"},
+	{name: "nodelist count", src: "#!/bin/bash\n#SBATCH -w gpu[01-04]\n./x\n"},
+	{name: "exclusive", src: "#!/bin/bash\n#SBATCH --exclusive=user\n"},
+	{name: "exclusive else", src: "#!/bin/bash\n#SBATCH --exclusive=always\n"},
+	{name: "open mode", src: "#!/bin/bash\n#SBATCH --open-mode=w\n"},
+	{name: "output letter", src: "#!/bin/bash\n#SBATCH -o %q.out\n"},
+	{name: "input", src: "#!/bin/bash\n#SBATCH -i data.txt\n"},
+	{name: "queues", src: "#!/bin/bash\n#SBATCH -p gpu,cpu\n"},
+	{name: "class", src: "#!/bin/bash\n#ROTA --class=long\n"},
+	{name: "qos", src: "#!/bin/bash\n#SBATCH --qos=long\n"},
+	{name: "priority", src: "#!/bin/bash\n#SBATCH --priority=TOP\n"},
+	{name: "kill on bad exit", src: "#!/bin/bash\n#SBATCH -K2\n"},
+	{name: "image", src: "#!/bin/bash\n#SBATCH --container-image=docker://alpine\n"},
+	{name: "image file", src: "#!/bin/bash\n#SBATCH --container-image=/images/a.sqsh\n"},
+	{name: "mounts", src: "#!/bin/bash\n#SBATCH --container-mounts=/a:/b:ro:z\n"},
+	{name: "mount flags", src: "#!/bin/bash\n#SBATCH --container-mounts=/a:/b:umask=0\n"},
+	{name: "wrap", src: "#!/bin/bash\n#SBATCH --wrap=ls\n"},
+	{name: "refused", src: "#!/bin/bash\n#SBATCH --time-min=10 --nodefile=x --uid=ada --pty --container-save=/x\n"},
+	{name: "ignored", src: "#!/bin/bash\n#SBATCH -B 2:8:1 --mpi=pmix --switches=1@10 -s -O -v --mail-type=ALL\n"},
+	{name: "hetjob", src: "#!/bin/bash\n#SBATCH -n 1\n#SBATCH packjob\n#SBATCH -N 1 : -N 2\n"},
+	{name: "look-alikes", src: "#!/bin/bash\n#PBS -l nodes=1\n#BSUB -n 4\n#sbatch -N 2\n  #SBATCH -N 2\n#$ -cwd\n"},
+	{name: "variables", src: "#!/bin/bash\nL=\"srun --mpi=pmi2\"\n$L ./x\n"},
+	{name: "nothing on the others", src: "#!/bin/bash\n#SBATCH -N 2\npython train.py\n"},
+	{name: "step too large", src: "#!/bin/bash\n#SBATCH -n 2\nsrun -n 4 ./x\n"},
+	{name: "step of a part", src: "#!/bin/bash\n#SBATCH -N 4 -n 4\nsrun -N 2 -n 2 ./x\n"},
+	{name: "step in a loop", src: "#!/bin/bash\n#SBATCH -N 2\nfor i in 1 2; do\n  srun ./x $i\ndone\n"},
+	{name: "step in a pipe", src: "#!/bin/bash\n#SBATCH -N 2\ncat in | srun ./x\n"},
+	{name: "step in a function", src: "#!/bin/bash\n#SBATCH -N 2\nrun() {\n  srun ./x\n}\nrun\n"},
+	{name: "step and mpirun", src: "#!/bin/bash\n#SBATCH -n 4\nmpirun ./a\nsrun ./x\n"},
+	{name: "step flags", src: "#!/bin/bash\n#SBATCH -N 2\nsrun --multi-prog conf --frob --pty\n"},
+	{name: "step values", src: "#!/bin/bash\n#SBATCH -N 2 --ntasks-per-node=2\nsrun -n $RANKS -o step.out --export=NONE ./x\n"},
+	{name: "step without command", src: "#!/bin/bash\n#SBATCH -N 2\nsrun -N 2\n"},
+	{name: "step image of a variable", src: "#!/bin/bash\nsrun --container-image=$IMAGE ./x\n"},
+	{name: "two images", src: "#!/bin/bash\n#SBATCH --container-image=/a\nsrun --container-image=/b ./x\n"},
+	{name: "gpus of tasks", src: "#!/bin/bash\n#SBATCH -n 4 --gpus-per-task=1\nsrun ./x\n"},
+	{name: "before and after", src: "#!/bin/bash\n#SBATCH -N 2\nrsync -a /data /tmp/\nsrun ./x\npython plot.py\n"},
+	{name: "scontrol", src: "#!/bin/bash\nscontrol show job $SLURM_JOB_ID\n"},
+	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},
+	{name: "python with arguments", src: "#!/usr/bin/env python3\nprint(1)\n", args: []string{"a"}},
+	{name: "python once", src: "#!/usr/bin/env python3\n#SBATCH --no-requeue\nprint(1)\n"},
+	{name: "csh", src: "#!/bin/csh\n#SBATCH -N 2\nsrun ./x\n"},
+	{name: "command line", src: "#!/bin/bash\necho\n", flags: []Flag{{"mem", "x", true}, {"nonsense", "", false}, {"time-min", "3", true}}},
+	{name: "te for long", src: "#!/bin/bash\n#SBATCH -q te -t 5-0 -G 32\n./x\n"},
+	{name: "many flags", src: "#!/bin/bash\n#SBATCH " + strings.Repeat("-H ", 2000) + "\n"},
+	{name: "control characters", src: "#!/bin/bash\n#SBATCH --\x1b[31mred=1\n"},
+}
+
+func TestMistakes(t *testing.T) {
+	var all strings.Builder
+	for _, m := range mistakes {
+		r := Read([]byte(m.src), Options{Name: "x.sh", Dir: "/home/ada", Flags: m.flags, Args: m.args, Clock: clock()})
+		if len(r.Problems) == 0 && m.name != "prefix" {
+			t.Errorf("%s: nothing is wrong with it", m.name)
+		}
+		if (r.Job == nil) != r.Problems.Has(Mistake) {
+			t.Errorf("%s: there is a job: %v, and a mistake: %v", m.name, r.Job != nil, r.Problems.Has(Mistake))
+		}
+		fmt.Fprintf(&all, "=== %s\n%s", m.name, r.Problems.Format("x.sh"))
+		if r.Job != nil {
+			if bad := r.Job.Validate(); len(bad) > 0 {
+				t.Errorf("%s: the job breaks rules: %v", m.name, bad)
+			}
+		}
+	}
+	golden(t, "testdata/mistakes.txt", all.String())
+}
+
+// TestEveryCodeIsShown fails when there is a code that no golden file shows.
+func TestEveryCodeIsShown(t *testing.T) {
+	src, err := os.ReadFile("problem.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := os.ReadFile("testdata/mistakes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := regexp.MustCompile(`= "(SB-\d+)"`).FindAllStringSubmatch(string(src), -1)
+	if len(codes) < 15 {
+		t.Fatalf("%d codes found", len(codes))
+	}
+	for _, code := range codes {
+		if !strings.Contains(string(shown), "("+code[1]+")") {
+			t.Errorf("no golden file shows %s", code[1])
+		}
+	}
+}
+
+// TestEveryFlagIsToldOf gives each flag alone: it changes the job, or there is something to say about it.
+func TestEveryFlagIsToldOf(t *testing.T) {
+	values := map[string]string{
+		"job-name": "x", "partition": "q", "account": "a", "qos": "te", "priority": "7", "time": "10", "begin": "now+1hour", "deadline": "tomorrow", "dependency": "afterok:1",
+		"kill-on-invalid-dep": "no", "array": "1-3", "chdir": "sub", "output": "a.out", "error": "a.err", "input": "f", "open-mode": "truncate", "export": "A", "constraint": "f",
+		"nodelist": "n1", "exclude": "n2", "signal": "USR1", "comment": "c", "container-image": "/i", "container-mounts": "/a:/b", "container-workdir": "/w", "nodes": "1-2",
+		"ntasks": "2", "ntasks-per-node": "2", "ntasks-per-gpu": "2", "cpus-per-task": "2", "cpus-per-gpu": "2", "mincpus": "2", "mem": "1G", "mem-per-cpu": "1G", "mem-per-gpu": "1G",
+		"gpus": "2", "gpus-per-node": "2", "gpus-per-task": "2", "gres": "gpu:2", "kill-on-bad-exit": "0",
+	}
+	src := []byte("#!/bin/bash\n./x\n")
+	job := func(flags ...Flag) (string, Result) {
+		r := Read(src, Options{Name: "x.sh", Dir: "/home/ada", Clock: clock(), Flags: flags})
+		if r.Job == nil {
+			return "", r
+		}
+		b, err := r.Job.Canonical()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b) + fmt.Sprint(r.Wait, r.Parsable, r.TestOnly), r
+	}
+	bare, _ := job()
+	for _, spec := range Flags() {
+		if spec.Name == "requeue" || spec.Name == "wrap" {
+			continue // what is so anyway; what stands for the script itself
+		}
+		got, r := job(Flag{spec.Name, values[spec.Name], spec.Takes != Nothing})
+		if got == bare && len(r.Problems) == 0 {
+			t.Errorf("--%s changes nothing, and nothing is said about it", spec.Name)
+		}
+		if spec.Honoured() && spec.Usage == "" || !spec.Honoured() && spec.instead == "" && spec.Name != "verbose" && spec.Name != "quiet" {
+			t.Errorf("--%s: nothing is written about it", spec.Name)
+		}
+	}
+}
+
+func TestFlagsAreDistinct(t *testing.T) {
+	names, letters, variables := map[string]bool{}, map[byte]bool{}, map[string]bool{}
+	for _, s := range Flags() {
+		for _, name := range s.names() {
+			if names[name] {
+				t.Errorf("--%s is there twice", name)
+			}
+			names[name] = true
+		}
+		if s.Short != 0 && letters[s.Short] {
+			t.Errorf("-%c is there twice", s.Short)
+		}
+		letters[s.Short] = true
+		if s.Env != "" && variables[s.Env] {
+			t.Errorf("%s is there twice", s.Env)
+		}
+		variables[s.Env] = true
+	}
+}

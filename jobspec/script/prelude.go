@@ -1,0 +1,116 @@
+package script
+
+import (
+	"slices"
+	"strings"
+)
+
+// The lines that may be put in front of a script's first command. They are plain sh.
+const (
+	// A job that may run only once ends at once when it is started again.
+	onceOnly = `if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then echo "rota: this job is not run a second time (--no-requeue)" >&2; exit 1; fi`
+
+	// All ranks draw the same numbers, as they do in Slurm where the script runs once.
+	sameNumbers = `RANDOM=$((SLURM_JOB_ID + SLURM_RESTART_COUNT))`
+
+	// What scripts use of scontrol: the names of their nodes, one a line, and to be started again.
+	scontrolBegin = `scontrol() { # what batch scripts use of it
+  case "$1 $2" in`
+	scontrolHosts = `    "show hostname"|"show hostnames")
+      printf '%s\n' "${3:-$SLURM_JOB_NODELIST}" | awk '
+        function names(before, rest,  open, close_, n, part, i, ends, k, width) {
+          open = index(rest, "["); if (!open) { print before rest; return }
+          close_ = index(rest, "]"); n = split(substr(rest, open + 1, close_ - open - 1), part, ",")
+          for (i = 1; i <= n; i++) {
+            if (split(part[i], ends, "-") < 2) ends[2] = ends[1]
+            width = length(ends[1])
+            for (k = ends[1] + 0; k <= ends[2] + 0; k++)
+              names(before substr(rest, 1, open - 1) sprintf("%0" width "d", k), substr(rest, close_ + 1))
+          }
+        }
+        { depth = 0; item = ""
+          for (c = 1; c <= length($0); c++) {
+            letter = substr($0, c, 1)
+            if (letter == "[") depth++
+            if (letter == "]") depth--
+            if (letter == "," && !depth) { names("", item); item = "" } else item = item letter
+          }
+          if (item != "") names("", item) }' ;;`
+	scontrolRequeue = `    requeue*) exit 85 ;; # start this job again`
+	scontrolEnd     = `    *) echo "scontrol: only show hostnames and requeue are known here" >&2; return 1 ;;
+  esac
+}`
+)
+
+// rewritten is the script that the job runs.
+func (a *asked) rewritten(t *text, p plan) string {
+	src := edited(t.src, p.edits)
+	front := a.front(t, p)
+	if len(front) == 0 {
+		return src
+	}
+	lines := strings.SplitAfter(src, "\n")
+	at := min(t.body, len(lines))
+	head := strings.Join(lines[:at], "")
+	if !strings.HasSuffix(head, "\n") {
+		head += "\n"
+	}
+	return head + strings.Join(front, "\n") + "\n" + strings.Join(lines[at:], "")
+}
+
+// edited replaces parts of a text. Of two that overlap, the one that begins first is replaced.
+func edited(src string, edits []edit) string {
+	slices.SortFunc(edits, func(x, y edit) int { return x.begin - y.begin })
+	var b strings.Builder
+	at := 0
+	for _, e := range edits {
+		if e.begin >= at {
+			b.WriteString(src[at:e.begin] + e.text)
+			at = e.end
+		}
+	}
+	return b.String() + src[at:]
+}
+
+// front are the lines in front of the script's first command.
+func (a *asked) front(t *text, p plan) []string {
+	var lines []string
+	isShell := shellScript(t.shebang)
+	if len(a.opts.Args) > 0 {
+		if isShell {
+			words := make([]string, len(a.opts.Args))
+			for i, arg := range a.opts.Args {
+				words[i] = shellQuoted(arg)
+			}
+			lines = append(lines, "set -- "+strings.Join(words, " "))
+		} else {
+			a.at(Mistake, CodeArguments, 1, "write them into the script, or start the program from a shell script", "arguments can be given to shell scripts only, and this one is run by %s", excerpt(t.shebang))
+		}
+	}
+	if a.noRequeue.spec != nil {
+		if isShell {
+			lines = append(lines, onceOnly)
+			a.warn(a.noRequeue, "is kept to by the script itself: a job that must give way is started again, and ends at once")
+		} else {
+			a.refuse(a.noRequeue, "leave it out, or start the program from a shell script", "cannot be kept to: a job that must give way is started again")
+		}
+	}
+	if p.mode == eachRank && strings.Contains(t.src, "RANDOM") && strings.Contains(t.shebang, "bash") {
+		lines = append(lines, sameNumbers)
+		a.at(Warning, CodeChanged, 0, "", "$RANDOM is the same on every rank: it begins with the job's id")
+	}
+	if p.hosts || p.repeat {
+		lines = append(lines, scontrolBegin)
+		if p.hosts {
+			lines = append(lines, scontrolHosts)
+		}
+		if p.repeat {
+			lines = append(lines, scontrolRequeue)
+		}
+		lines = append(lines, scontrolEnd)
+	}
+	return lines
+}
+
+// shellQuoted writes text as one word of a shell.
+func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -1,0 +1,179 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind says what a problem means for the job.
+type Kind string
+
+// The kinds of a problem.
+const (
+	Mistake Kind = "mistake" // it cannot be understood: there is no job
+	Refused Kind = "refused" // it is understood, and the job would not do what it says
+	Warning Kind = "warning" // it is left out or done in another way, and the job does its work all the same
+)
+
+// Codes of what can be wrong with a script or its flags. Each keeps its meaning for ever; those of the job that comes out are jobspec's.
+const (
+	CodeNoScript   = "SB-001" // not a script
+	CodeLate       = "SB-002" // a directive behind the first command
+	CodeWords      = "SB-003" // a directive that cannot be split into words
+	CodeUnknown    = "SB-004" // no such flag
+	CodeAmbiguous  = "SB-005" // a short form of several flags
+	CodeNoValue    = "SB-006" // a value too few, or too many
+	CodeValue      = "SB-007" // a value that the flag does not take
+	CodeConflict   = "SB-008" // flags that exclude or need each other
+	CodeNotHere    = "SB-009" // a flag that is known, and not honoured
+	CodeStep       = "SB-010" // a step of the script that cannot be started as it is written
+	CodeHetJob     = "SB-011" // components of a heterogeneous job
+	CodeArguments  = "SB-012" // arguments that the script cannot be given
+	CodeIgnored    = "SB-090" // a flag without effect
+	CodeChanged    = "SB-091" // something that is done in another way
+	CodeLooksLike  = "SB-092" // a comment that looks like a directive
+	CodeEachRank   = "SB-093" // a line that every rank runs for itself
+	CodeNotWritten = "SB-094" // something that could not be followed, and may be right
+)
+
+// Problem is one thing that there is to say about a script.
+type Problem struct {
+	Kind  Kind   `json:"kind"`
+	Code  string `json:"code"`
+	Line  int    `json:"line,omitempty"`  // of the script; 0: not there
+	Where string `json:"where,omitempty"` // what says it, when it is not the script: a variable, or "the command line"
+	Flag  string `json:"flag,omitempty"`  // --mem
+	Text  string `json:"text"`
+	Hint  string `json:"hint,omitempty"`   // what to do about it
+	Quote string `json:"source,omitempty"` // the line
+}
+
+// Format writes the problem for people; name is the script's.
+func (p Problem) Format(name string) string {
+	var b strings.Builder
+	switch {
+	case p.Line > 0:
+		fmt.Fprintf(&b, "%s:%d: ", name, p.Line)
+	case p.Where != "":
+		b.WriteString(p.Where + ": ")
+	default:
+		b.WriteString(name + ": ")
+	}
+	if p.Kind == Warning {
+		b.WriteString("warning: ")
+	}
+	if p.Flag != "" {
+		b.WriteString(p.Flag + " ")
+	}
+	fmt.Fprintf(&b, "%s (%s)\n", p.Text, p.Code)
+	if p.Quote != "" {
+		fmt.Fprintf(&b, "%4d | %s\n", p.Line, p.Quote)
+	}
+	if p.Hint != "" {
+		b.WriteString("       " + p.Hint + "\n")
+	}
+	return b.String()
+}
+
+// Error implements error.
+func (p Problem) Error() string { return strings.TrimSuffix(p.Format("script"), "\n") }
+
+// Problems are all that there is to say about a script, in its order.
+type Problems []Problem
+
+// Of returns the problems of the given kinds.
+func (ps Problems) Of(kinds ...Kind) Problems {
+	var out Problems
+	for _, p := range ps {
+		if slices.Contains(kinds, p.Kind) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Has reports whether there is a problem of a kind.
+func (ps Problems) Has(kind Kind) bool { return len(ps.Of(kind)) > 0 }
+
+// Format writes all problems for people.
+func (ps Problems) Format(name string) string {
+	var b strings.Builder
+	for _, p := range ps {
+		b.WriteString(p.Format(name))
+	}
+	return b.String()
+}
+
+// maxProblems bounds how many are kept: behind that, nobody reads.
+const maxProblems = 100
+
+// notes collects problems.
+type notes struct {
+	list  Problems
+	lines []string // of the script, for quotes
+}
+
+func (n *notes) add(p Problem) {
+	p.Quote, p.Flag, p.Text, p.Hint = "", excerpt(p.Flag), visible(p.Text), visible(p.Hint)
+	if len(n.list) >= maxProblems || slices.ContainsFunc(n.list, p.same) {
+		return
+	}
+	if p.Line > 0 && p.Line <= len(n.lines) {
+		p.Quote = excerpt(n.lines[p.Line-1])
+	}
+	n.list = append(n.list, p)
+}
+
+// same reports whether another problem says the same.
+func (p Problem) same(q Problem) bool {
+	p.Quote = q.Quote
+	return p == q
+}
+
+// excerpt is a line as it can be shown: without control characters, and not longer than people read.
+func excerpt(line string) string {
+	const most = 160
+	line = visible(strings.TrimRight(line, " \t\r\n"))
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return line
+}
+
+// visible is text that no terminal takes for a command.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD':
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// at adds a problem with a line of the script.
+func (n *notes) at(kind Kind, code string, line int, hint, format string, args ...any) {
+	n.add(Problem{Kind: kind, Code: code, Line: line, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// about adds a problem with a flag, where it was written.
+func (n *notes) about(kind Kind, code string, s setting, hint, format string, args ...any) {
+	n.add(Problem{Kind: kind, Code: code, Line: s.line, Where: s.where, Flag: s.shown(), Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// sorted puts what concerns the script's lines in their order, and the rest behind it.
+func (n *notes) sorted() Problems {
+	slices.SortStableFunc(n.list, func(a, b Problem) int {
+		switch {
+		case (a.Line == 0) != (b.Line == 0):
+			return b.Line - a.Line
+		case a.Line != b.Line:
+			return a.Line - b.Line
+		}
+		return 0
+	})
+	return n.list
+}

@@ -1,0 +1,250 @@
+package script
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// read reads a script of which nothing may be wrong but warnings.
+func read(t *testing.T, src string, opts Options) *jobspec.Job {
+	t.Helper()
+	opts.Name, opts.Dir, opts.Clock = "x.sh", "/home/ada", clock()
+	r := Read([]byte(src), opts)
+	if r.Job == nil || r.Problems.Has(Refused) {
+		t.Fatalf("%q:\n%s", src, r.Problems.Format("x.sh"))
+	}
+	return r.Job
+}
+
+func task(j *jobspec.Job) *jobspec.Task { return &j.Groups[0].Tasks[0] }
+
+func TestPrecedence(t *testing.T) {
+	src := "#!/bin/sh\n#SBATCH -p script -t 10\n#SBATCH --partition=later --mem=1G\n#SBATCH --gres=gpu:a100:4\n./x\n"
+	env := map[string]string{"SBATCH_PARTITION": "env", "SBATCH_MEM_PER_CPU": "2G", "SBATCH_REQUEUE": "1"}
+	getenv := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	for _, test := range []struct {
+		name   string
+		opts   Options
+		queue  string
+		memory jobspec.Bytes
+		gpus   int
+		model  string
+	}{
+		{"directives", Options{}, "later", jobspec.GiB, 4, "*a100*"},
+		{"environment", Options{Getenv: getenv}, "env", 2 * jobspec.GiB, 4, "*a100*"},
+		{"command line", Options{Getenv: getenv, Flags: []Flag{{"queue", "cli", true}, {"mem", "3G", true}, {"gpus", "2", true}}}, "cli", 3 * jobspec.GiB, 2, ""},
+	} {
+		j := read(t, src, test.opts)
+		r := task(j).Resources
+		model := ""
+		if r.GPU != nil {
+			model = r.GPU.Model
+		}
+		if j.Queue != test.queue || r.Memory != test.memory || r.GPUs != test.gpus || model != test.model || j.TimeLimit != 600 {
+			t.Errorf("%s: %s, %v, %d %q, %v", test.name, j.Queue, r.Memory, r.GPUs, model, j.TimeLimit)
+		}
+	}
+	own := read(t, "#!/bin/sh\n#ROTA -p mine\n#SBATCH -p theirs\n./x\n", Options{})
+	if own.Queue != "mine" {
+		t.Errorf("#ROTA does not win over #SBATCH: %s", own.Queue)
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for text, want := range map[string]jobspec.Seconds{
+		"30": 1800, "10:30": 630, "1:00:00": 3600, "100:00:00": 360000, "2-12": 216000, "2-12:30": 217800, "2-12:30:15": 217815, "1-0": 86400, "0-00:05": 300,
+		"30m": 1800, "2d12h": 216000, "90s": 90, "0:90": 90, "1:75:00": 8100,
+	} {
+		if j := read(t, "#!/bin/sh\n#SBATCH -t"+text+"\n./x\n", Options{}); j.TimeLimit != want {
+			t.Errorf("%s: got %d, want %d", text, j.TimeLimit, want)
+		}
+	}
+}
+
+func TestMemory(t *testing.T) {
+	for text, want := range map[string]jobspec.Bytes{
+		"1000": 1000 * jobspec.MiB, "64G": 64 * jobspec.GiB, "64g": 64 * jobspec.GiB, "64GB": 64 * jobspec.GiB, "64GiB": 64 * jobspec.GiB, "2T": 2 * jobspec.TiB,
+		"512M": 512 * jobspec.MiB, "8192K": 8 * jobspec.MiB, "1.5G": 1536 * jobspec.MiB, "64gb": 64 * jobspec.GiB,
+	} {
+		got, err := memory(text)
+		if err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "G", "-1", "1X", "1GG", "B", "IB", "1 G"} {
+		if got, err := memory(text); err == nil {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+func TestMoments(t *testing.T) { // it is 2026-11-21T10:00:00+02:00
+	for text, want := range map[string]string{
+		"now": "2026-11-21T08:00:00Z", "now+90": "2026-11-21T08:01:30Z", "now+1hour": "2026-11-21T09:00:00Z", "now+30minutes": "2026-11-21T08:30:00Z", "now+2days": "2026-11-23T08:00:00Z",
+		"now+1week": "2026-11-28T08:00:00Z", "16:00": "2026-11-21T14:00:00Z", "09:30": "2026-11-22T07:30:00Z", "4:00PM": "2026-11-21T14:00:00Z", "12:15 AM": "2026-11-21T22:15:00Z",
+		"midnight": "2026-11-21T22:00:00Z", "noon": "2026-11-21T10:00:00Z", "teatime": "2026-11-21T14:00:00Z", "tomorrow": "2026-11-21T22:00:00Z", "today": "2026-11-21T08:00:00Z",
+		"2027-01-15": "2027-01-14T22:00:00Z", "2027-01-15T08:30": "2027-01-15T06:30:00Z", "2027-01-15T08:30:20": "2027-01-15T06:30:20Z", "01/15/27": "2027-01-14T22:00:00Z",
+		"011527": "2027-01-14T22:00:00Z", "12/24": "2026-12-23T22:00:00Z", "12/24-20:00": "2026-12-24T18:00:00Z", "2027-01-15T08:30:00Z": "2027-01-15T08:30:00Z",
+		"2027-01-15T08:30:00+01:00": "2027-01-15T07:30:00Z",
+	} {
+		if j := read(t, "#!/bin/sh\n#SBATCH --begin='"+text+"'\n./x\n", Options{}); j.Begin != want {
+			t.Errorf("%s: got %s, want %s", text, j.Begin, want)
+		}
+	}
+	r := Read([]byte("#!/bin/sh\n#SBATCH -b now+1hour --deadline=now+2days\n./x\n"), Options{Name: "x", Clock: clock()})
+	if r.BeginsAhead != 3600 || r.DeadlineAhead != 2*86400 {
+		t.Errorf("got %v and %v", r.BeginsAhead, r.DeadlineAhead)
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	for text, want := range map[string][]jobspec.Dependency{
+		"afterok:1:2,afterany:3": {{Type: "afterok", Jobs: []string{"1", "2"}}, {Type: "afterany", Jobs: []string{"3"}}},
+		"afterok:1,afterok:2":    {{Type: "afterok", Jobs: []string{"1", "2"}}},
+		"after:1+5:2":            {{Type: "after", Jobs: []string{"1"}, Delay: 300}, {Type: "after", Jobs: []string{"2"}}},
+		"afterok:1_4:7_*":        {{Type: "afterok", Jobs: []string{"1_4", "7"}}},
+		"afterany:1?afterany:2":  {{Type: "afterany", Jobs: []string{"1", "2"}, Match: "any"}},
+		"singleton":              {{Type: "singleton"}},
+		"afternotok:9,singleton": {{Type: "afternotok", Jobs: []string{"9"}}, {Type: "singleton"}},
+	} {
+		j := read(t, "#!/bin/sh\n#SBATCH -d "+text+"\n./x\n", Options{})
+		for i := range want {
+			if want[i].Match == "" {
+				want[i].Match = "all"
+			}
+		}
+		if !reflect.DeepEqual(j.Dependencies, want) {
+			t.Errorf("%s: got %+v", text, j.Dependencies)
+		}
+	}
+}
+
+func TestShapes(t *testing.T) {
+	for flags, want := range map[string]struct{ nodes, procs, cores, gpus int }{
+		"-N2":                                  {2, 1, 1, 0},
+		"-N2 -n8":                              {2, 4, 4, 0},
+		"-N2 -n8 -c3":                          {2, 4, 12, 0},
+		"-n8 --ntasks-per-node=4":              {2, 4, 4, 0},
+		"-n9 --ntasks-per-node=3 -c 2":         {3, 3, 6, 0},
+		"-n8":                                  {1, 8, 8, 0},
+		"-N2 --ntasks-per-node=8 -G16":         {2, 8, 8, 8},
+		"-N2 -n4 --gpus-per-task=2":            {2, 2, 2, 4},
+		"-G8 --gpus-per-task=1":                {1, 8, 8, 8},
+		"-G8 --gpus-per-task=1 -N2":            {2, 4, 4, 4},
+		"-G4 --ntasks-per-gpu=2":               {1, 8, 8, 4},
+		"--gpus-per-node=4 --ntasks-per-gpu=1": {1, 4, 4, 4},
+		"-N2 --gres=gpu:4 --cpus-per-gpu=6":    {2, 1, 24, 4},
+		"-N2 --gres=gpu":                       {2, 1, 1, 1},
+		"-n4 --mincpus=16":                     {1, 4, 16, 0},
+		"-N4 -n2":                              {2, 1, 1, 0},
+		"-N2-2 -n2":                            {2, 1, 1, 0},
+	} {
+		j := read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})
+		k := task(j)
+		if g := j.Groups[0]; g.Count != want.nodes || k.Launch.Nproc != want.procs || k.Resources.Cores != want.cores || k.Resources.GPUs != want.gpus {
+			t.Errorf("%s: %d workers of %+v with %+v", flags, g.Count, *k.Launch, k.Resources)
+		}
+		if strings.Contains(k.Script, "srun") {
+			t.Errorf("%s: the step is still there: %s", flags, k.Script)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	j := read(t, "#!/bin/bash\n#SBATCH -c 2\necho $1\n", Options{Args: []string{"a b", "it's", "", "-x"}})
+	want := "#!/bin/bash\n#SBATCH -c 2\nset -- 'a b' 'it'\\''s' '' '-x'\necho $1\n"
+	if got := task(j).Script; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	j = read(t, "#!/bin/sh", Options{Args: []string{"a"}})
+	if got, want := task(j).Script, "#!/bin/sh\nset -- 'a'\n"; got != want {
+		t.Errorf("a script of one line: got %q, want %q", got, want)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	r := Read(Wrap("srun hostname; date"), Options{Name: "wrap", Clock: clock(), Flags: []Flag{{"wrap", "srun hostname; date", true}}})
+	if r.Job == nil || r.Job.Name != "wrap" || task(r.Job).Script != "#!/bin/sh\nhostname; date\n" {
+		t.Errorf("got %+v, %v", r.Job, r.Problems)
+	}
+}
+
+// TestStepsInPlace shows what becomes of steps in a job of one task, where a step is just a command.
+func TestStepsInPlace(t *testing.T) {
+	for in, want := range map[string]string{
+		"srun ./x":                            "./x",
+		"srun -u -n1 ./x -n 2":                "./x -n 2",
+		"A=1 srun --mpi=pmix ./x | tee o":     "A=1 ./x | tee o",
+		"x=$(srun hostname)":                  "x=$(hostname)",
+		"x=`srun hostname`; srun a":           "x=`hostname`; a",
+		"if srun ./x; then srun ./y; fi":      "if ./x; then ./y; fi",
+		"time srun ./x && srun ./y || srun z": "time ./x && ./y || z",
+		"timeout 1h srun ./x":                 "timeout 1h ./x",
+		"(cd /a && srun ./x) 2>&1 >o":         "(cd /a && ./x) 2>&1 >o",
+		"echo srun ./x # srun y":              "echo srun ./x # srun y",
+		"echo 'a; srun x' \"b; srun y\"":      "echo 'a; srun x' \"b; srun y\"",
+		"echo \"$(srun date)\"":               "echo \"$(date)\"",
+		"cat <<A\nsrun x\nA\nsrun y":          "cat <<A\nsrun x\nA\ny",
+		"cat <<-'A' | srun z\n\tsrun x\n\tA":  "cat <<-'A' | z\n\tsrun x\n\tA",
+		"f() { srun ./x; }; f":                "f() { ./x; }; f",
+		"for i in 1 2; do srun ./x $i & done": "for i in 1 2; do ./x $i & done",
+		"a=(1 2); ((i < 2)) && srun ./x":      "a=(1 2); ((i < 2)) && ./x",
+		"srun bash -c 'srun nested'":          "bash -c 'srun nested'",
+		"case $1 in a) srun x;; esac":         "case $1 in a) x;; esac",
+		"/usr/bin/srun ./x":                   "./x",
+		"srun \"$PROG\" 1":                    "\"$PROG\" 1",
+		"srun -J 'a b' ./x":                   "./x",
+	} {
+		j := read(t, "#!/bin/bash\n"+in+"\n", Options{})
+		if got := strings.TrimSuffix(strings.TrimPrefix(task(j).Script, "#!/bin/bash\n"), "\n"); got != want {
+			t.Errorf("%s: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestHostileScripts reads large scripts whose cost must not grow with the square of their size.
+func TestHostileScripts(t *testing.T) {
+	for _, unit := range []string{"`", "$(", "((", "srun ./x\n", "srun -N2 ./x &\n", "A=1 ", "a<<A\n", "\"", "${", "srun $A x\nA=1\n", "(", "{ ", "if ", "x;", "\\\n", "#SBATCH -H\n", "#SBATCH --frobnicate=1\n", "rm x\n"} {
+		for _, head := range []string{"#!/bin/bash\n", "#!/bin/bash\n#SBATCH -N 2\n"} {
+			src := head + strings.Repeat(unit, 1_000_000/len(unit))
+			r := Read([]byte(src), Options{Name: "x.sh", Clock: clock()})
+			if (r.Job == nil) != r.Problems.Has(Mistake) || len(r.Problems) > maxProblems {
+				t.Errorf("%q: %d problems", unit, len(r.Problems))
+			}
+		}
+	}
+	for _, flag := range []string{"--export=" + strings.Repeat("A,", 400_000), "-C " + strings.Repeat("a&", 400_000), "-d afterok" + strings.Repeat(":1", 400_000), "--gres=" + strings.Repeat("gpu:1,", 150_000),
+		"--container-mounts=" + strings.Repeat("/a:/b,", 150_000), "-w " + strings.Repeat("n,", 400_000), "--array=" + strings.Repeat("1,", 400_000), "-" + strings.Repeat("H", 900_000)} {
+		r := Read([]byte("#!/bin/sh\n#SBATCH "+flag+"\n./x\n"), Options{Name: "x.sh", Clock: clock()})
+		if (r.Job == nil) != r.Problems.Has(Mistake) {
+			t.Errorf("%.20s: %v", flag, r.Problems)
+		}
+	}
+}
+
+func TestOverride(t *testing.T) {
+	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{Cores: 2}}}}}}
+	job.Default()
+	r := Override(job, Options{Clock: clock(), Dir: "/d", Flags: []Flag{
+		{"nodes", "2", true}, {"cpus-per-task", "4", true}, {"gpus", "8", true}, {"array", "0-3%2", true}, {"dependency", "afterok:5", true}, {"output", "%x.out", true},
+		{"signal", "USR2@10", true}, {"exclusive", "", false}, {"begin", "now+1hour", true}, {"chdir", "sub", true}, {"hold", "", false}, {"class", "te", true}, {"time", "10", true},
+	}})
+	if r.Job == nil || r.Problems.Has(Refused) {
+		t.Fatal(r.Problems.Format("x"))
+	}
+	k := task(job)
+	if job.Groups[0].Count != 2 || k.Resources.Cores != 4 || k.Resources.Memory != 16*jobspec.GiB || k.Resources.GPUs != 4 || job.Array.MaxParallel != 2 || k.Log.Stdout != "%x-%n.out" ||
+		k.KillSignal != "SIGUSR2" || !job.Groups[0].Exclusive || job.Workdir != "/d/sub" || !job.Hold || job.Class != jobspec.TE || job.TimeLimit != 600 || k.Resources.Shm != 8*jobspec.GiB {
+		t.Errorf("got %+v of %+v", job, k)
+	}
+	two := &jobspec.Job{Name: "a", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1"}}}}, GangScope: jobspec.ScopeJob, Groups: []jobspec.Group{
+		{Name: "g", Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}, {Name: "h", Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
+	r = Override(two, Options{Clock: clock(), Flags: []Flag{{"mem", "1G", true}, {"array", "1-2", true}, {"ntasks", "4", true}, {"time", "5", true}}})
+	golden(t, "testdata/override.txt", r.Problems.Format("job.hcl"))
+	if two.TimeLimit != 300 || two.Array.Indices != "" {
+		t.Errorf("got %+v", two)
+	}
+}

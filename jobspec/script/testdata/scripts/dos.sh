@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --time=30
+#SBATCH --job-name="from windows"
+echo hi

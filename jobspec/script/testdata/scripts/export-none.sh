@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --export=NONE
+#SBATCH --get-user-env
+#SBATCH --chdir=/scratch/ada/run7
+./run.sh

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --no-requeue
+#SBATCH -t 10:30
+./submit-once.sh
