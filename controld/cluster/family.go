@@ -166,7 +166,7 @@ func recordEnd(j *Job) (JobState, Reason) {
 	case f.Fate != "":
 		return f.Fate, j.Reason
 	case f.Failed > 0:
-		return Failed, Reason{Code: ReasonNonZeroExit}
+		return Failed, Reason{Code: ReasonNonZeroExit, Fit: f.Failed, Want: f.Size}
 	case f.Completed == 0:
 		return Cancelled, Reason{Text: j.Reason.Text}
 	}

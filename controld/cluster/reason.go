@@ -78,6 +78,9 @@ func (r Reason) plainOfJob() string {
 	case ReasonLaunchFailure:
 		return "it could not be launched" + onNode(r.Node)
 	case ReasonNonZeroExit:
+		if r.Want > 0 {
+			return fmt.Sprintf("%d of its %d members failed", r.Fit, r.Want)
+		}
 		return "its command failed"
 	case ReasonOOM:
 		return "it used more memory than it had asked for"

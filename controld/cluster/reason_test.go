@@ -27,6 +27,8 @@ func TestReasonSentence(t *testing.T) {
 		},
 		{Reason{Code: ReasonBadConstraint, Need: Vector{Cores: 9}}, "no node of the cluster could ever run it: 0 of 9 cores"},
 		{Reason{Code: ReasonLaunchFailure, Node: "n1", Text: "no such image"}, "it could not be launched (n1): no such image"},
+		{Reason{Code: ReasonNonZeroExit, Fit: 2, Want: 9}, "2 of its 9 members failed"},
+		{Reason{Code: ReasonArrayLimit, Fit: 4, Want: 4}, "4 elements of its array live, and max_parallel allows 4"},
 		{Reason{Text: "only words"}, "only words"},
 		{Reason{Code: ReasonResources, Need: Vector{GPUs: 500}, Have: Vector{GPUs: 250}}, "no node has enough free for one worker: 0.250 of 0.500 GPUs"},
 	}
