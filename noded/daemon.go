@@ -153,6 +153,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	}
 	disk.node = oci.Node{
 		Name: d.cfg.Name, Hostname: d.machine.hostname, SharedPaths: disk.shared, Root: rootOf(root), InitPath: d.cfg.InitPath,
+		NoSwapLimit: !container.SwapLimited(),
 	}
 	disk.node.Nvidia, disk.node.NvidiaMajor = nvidiaNodes()
 	disk.node.RDMA = rdmaNodes("/dev/infiniband")
