@@ -370,6 +370,13 @@ func TestWhatNoNodeCouldRunIsRefused(t *testing.T) {
 	if !strings.Contains(p.Detail, "n1") {
 		t.Errorf("the nearest node is not named: %s", p.Detail)
 	}
+	choosy := job("choosy")
+	choosy.Groups[0].Tasks[0].Resources.GPUs = 1
+	choosy.Groups[0].Tasks[0].Resources.GPU = &jobspec.GPU{Model: "H900*"}
+	_, err = c.Submit(t.Context(), "", choosy)
+	if p = wantProblem(t, err, api.CodeImpossible); !strings.Contains(p.Detail, "no node has gpu.model H900*; there are ") {
+		t.Errorf("what there is instead is not said: %s", p.Detail)
+	}
 	elsewhere := job("elsewhere")
 	elsewhere.Workdir = "/nowhere/shared"
 	_, err = c.Submit(t.Context(), "", elsewhere)

@@ -459,7 +459,7 @@ func listShares(x *exchange) (any, error) {
 		}
 		s.Jobs++
 		if j.Live() != nil {
-			gpus := int(demand(j).GPUs) / milli
+			gpus := int(j.Total().GPUs) / milli
 			s.Running++
 			s.GPUs += gpus
 			total += gpus

@@ -20,7 +20,7 @@ const milli = 1000
 
 // presentJob is a job as users see it, with the reason why it waits. The view is the one that it is of, nil for a job of the history.
 func presentJob(v *cluster.View, j *cluster.Job, why cluster.Reason, p progress, now cluster.UnixMS) api.Job {
-	all := demand(j)
+	all := j.Total()
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
 		State: stateNames[j.State], Code: j.State, Flags: flags(j), Reason: presentReason(why), Priority: j.Priority, Attempt: j.Attempt,
@@ -39,22 +39,6 @@ func presentJob(v *cluster.View, j *cluster.Job, why cluster.Reason, p progress,
 	}
 	presentFamily(&out, j, v)
 	return out
-}
-
-// demand is what all workers of a job ask for together.
-func demand(j *cluster.Job) cluster.Vector {
-	parts := j.Parts
-	if len(parts) == 0 {
-		parts = []cluster.Part{{Workers: j.Workers, Request: j.Request}}
-	}
-	var sum cluster.Vector
-	for _, p := range parts {
-		n := int64(p.Workers)
-		sum.Cores += n * p.Request.Active.Cores
-		sum.Memory += jobspec.Bytes(n) * p.Request.Active.Memory
-		sum.GPUs += n * p.Request.Active.GPUs
-	}
-	return sum
 }
 
 func presentAttempt(a *cluster.Attempt) api.Attempt {

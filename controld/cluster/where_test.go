@@ -336,3 +336,24 @@ func TestTooManyConditions(t *testing.T) {
 		}
 	}
 }
+
+// The limits of trial-and-error jobs hold for all parts of a gang together.
+func TestTrialOfParts(t *testing.T) {
+	w := newWorld(t)
+	spec := testSpec(2, 4)
+	spec.Class, spec.GangScope = jobspec.TE, gangScopeJob
+	spec.Groups[0].Name = "a"
+	b := spec.Groups[0]
+	b.Name = "b"
+	spec.Groups = append(spec.Groups, b)
+	submit := func() error {
+		_, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}})
+		return err
+	}
+	w.ok(submit())
+	spec.Groups[1].Count = 3
+	var limit *LimitError
+	if err := submit(); !errors.As(err, &limit) || limit.Asked != 20 {
+		t.Errorf("20 GPUs in two groups: %v", err)
+	}
+}
