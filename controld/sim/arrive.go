@@ -1,0 +1,295 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// feed brings the jobs of a simulation.
+type feed interface {
+	// next returns when the next job arrives; false if none will, or none before something else has happened.
+	next(*engine) (cluster.Instant, bool)
+	// arrive submits the jobs that arrive now.
+	arrive(*engine) error
+	// count returns how many jobs there are in all, 0 if that is not known.
+	count() int
+}
+
+// list is a feed of jobs with submit times, in their order.
+type list struct {
+	jobs []*trace.Job
+	at   int
+}
+
+func (l *list) count() int { return len(l.jobs) }
+
+func (l *list) next(*engine) (cluster.Instant, bool) {
+	if l.at == len(l.jobs) {
+		return 0, false
+	}
+	return epoch + cluster.Instant(l.jobs[l.at].Submit), true
+}
+
+func (l *list) arrive(e *engine) error {
+	from := l.at
+	for l.at < len(l.jobs) && epoch+cluster.Instant(l.jobs[l.at].Submit) <= e.now {
+		l.at++
+	}
+	return e.submit(l.jobs[from:l.at])
+}
+
+// loop is a feed that submits the next job whenever the demand of those that wait or run is below a load.
+type loop struct {
+	source   trace.Source
+	fits     *fitting
+	load     int64 // thousandths
+	capacity cluster.Vector
+	demand   cluster.Vector // of the jobs that have arrived and not ended
+	trace    *trace.Trace   // of the jobs with the submit times that they got
+	seen     int            // finished jobs whose demand has been taken off
+	over     bool
+}
+
+func (l *loop) count() int { return 0 }
+
+func (l *loop) next(e *engine) (cluster.Instant, bool) {
+	if len(e.runs) == 0 && !l.over {
+		return e.now, true
+	}
+	return 0, false
+}
+
+func (l *loop) arrive(e *engine) error {
+	if e.tick(e.now) != e.now {
+		return nil // the paper's jobs come at ticks
+	}
+	for _, v := range e.books.gone[l.seen:] {
+		l.demand = minus(l.demand, v)
+	}
+	l.seen = len(e.books.gone)
+	var jobs []*trace.Job
+	for !l.over && trace.Load(l.demand, l.capacity) < l.load {
+		job, ok := l.source.Next()
+		if !ok {
+			l.over = true
+			break
+		}
+		if l.fits.why(&job) != "" {
+			continue
+		}
+		job.Submit = int64(e.now - epoch)
+		l.demand = plus(l.demand, job.Demand(job.Workers))
+		l.trace.Jobs = append(l.trace.Jobs, job)
+		jobs = append(jobs, &job)
+	}
+	return e.submit(jobs)
+}
+
+// submit hands jobs to the state, those of one owner that follow each other in one command.
+func (e *engine) submit(jobs []*trace.Job) error {
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && n < maxPerSubmit && jobs[n].User == jobs[0].User {
+			n++
+		}
+		if err := e.submitAll(jobs[:n]); err != nil {
+			return err
+		}
+		jobs = jobs[n:]
+	}
+	return nil
+}
+
+func (e *engine) submitAll(jobs []*trace.Job) error {
+	specs := make([]*jobspec.Job, len(jobs))
+	first := len(e.runs)
+	for k, j := range jobs {
+		r := run{job: j, alone: j.Alone(), left: j.Work * trace.FullRate, arrived: true, queued: e.now}
+		specs[k] = e.spec(&r)
+		e.books.arrived(e, &r)
+		e.runs = append(e.runs, r)
+		e.pending++
+	}
+	uid := uint32(1000 + e.runs[first].user)
+	owner := cluster.Identity{UID: uid, GID: uid, User: jobs[0].User}
+	result, err := e.apply(cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}})
+	if err != nil {
+		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
+	}
+	for k, id := range result.([]cluster.JobID) {
+		if int(id) != first+k+1 {
+			return fmt.Errorf("job %s got id %d, not %d", jobs[k].ID, id, first+k+1)
+		}
+	}
+	e.changed = true
+	return nil
+}
+
+// spec is a job as its user would have submitted it.
+func (e *engine) spec(r *run) *jobspec.Job {
+	j := r.job
+	spec := &jobspec.Job{
+		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority,
+		Groups: []jobspec.Group{group("workers", j.Workers, j.PerNode, j.Request, j.Models)},
+	}
+	if spec.Name == "" {
+		spec.Name = "job"
+	}
+	r.declare = defaultGrace
+	if j.Grace != trace.Unknown {
+		r.declare = max(1000, (j.Grace+999)/1000*1000) // a specification has whole seconds, and 0 stands for the default
+		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(r.declare / 1000)}
+	}
+	if j.Saves != trace.SavesNone {
+		spec.Checkpoint = &jobspec.Checkpoint{Interval: jobspec.Seconds(j.Every / 1000)}
+	}
+	if j.Servers > 0 {
+		spec.Groups = append(spec.Groups, group("servers", j.Servers, 0, j.Server, nil))
+		spec.GangScope = jobspec.ScopeJob
+	}
+	limit, guess := e.setup.Policy.limit(j, r.alone)
+	spec.TimeLimit = jobspec.Seconds(limit / 1000)
+	if guess {
+		r.limit = limit
+	}
+	return spec
+}
+
+// defaultGrace is the state's, in ms.
+const defaultGrace = 30_000
+
+func group(name string, count, perNode int, v cluster.Vector, models []string) jobspec.Group {
+	g := jobspec.Group{Name: name, Count: count, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Resources: jobspec.Resources{
+		Cores: int(v.Cores), Memory: v.Memory, GPUs: int(wholeGPUs(v.GPUs) / 1000),
+	}}}}
+	if perNode == 0 && count > 1 {
+		g.MaxWorkersPerNode = count
+	}
+	if len(models) > 0 && v.GPUs > 0 {
+		g.Constraints = []jobspec.Constraint{{Attribute: "node.gpu.model", Operator: "in", Values: models}}
+	}
+	return g
+}
+
+// wholeGPUs rounds up to what a worker can be given: parts of a GPU are not shared.
+func wholeGPUs(gpus int64) int64 { return (gpus + 999) / 1000 * 1000 }
+
+func plus(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
+}
+
+func minus(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
+}
+
+// fitting says which jobs no node of a cluster could ever run.
+type fitting struct {
+	nodes  []cluster.Node
+	known  map[demand]string
+	models []string // of each node
+}
+
+// demand is what decides it.
+type demand struct {
+	worker, server   cluster.Vector
+	workers, servers int
+	perNode          int
+	models           string
+}
+
+func newFitting(nodes []cluster.Node) *fitting {
+	f := &fitting{nodes: nodes, known: map[demand]string{}, models: make([]string, len(nodes))}
+	for i := range nodes {
+		if len(nodes[i].GPUs) > 0 {
+			f.models[i] = nodes[i].GPUs[0].Model
+		}
+	}
+	return f
+}
+
+// why returns why a job fits no set of nodes, "" if one could hold it.
+func (f *fitting) why(j *trace.Job) string {
+	d := demand{j.Request, j.Server, j.Workers, j.Servers, j.PerNode, strings.Join(j.Models, "|")}
+	if why, known := f.known[d]; known {
+		return why
+	}
+	why := f.judge(j)
+	f.known[d] = why
+	return why
+}
+
+func (f *fitting) judge(j *trace.Job) string {
+	per := j.PerNode
+	if per == 0 {
+		per = j.Workers
+	}
+	worker := j.Request
+	worker.GPUs = wholeGPUs(worker.GPUs)
+	room, matching := 0, 0
+	for i := range f.nodes {
+		if len(j.Models) > 0 && worker.GPUs > 0 && !contains(j.Models, f.models[i]) {
+			continue
+		}
+		matching++
+		if room += min(per, into(worker, &f.nodes[i])); room >= j.Workers {
+			return f.judgeServers(j)
+		}
+	}
+	switch {
+	case matching == 0:
+		return "no node has a GPU of model " + strings.Join(j.Models, " or ")
+	case j.Workers == 1:
+		return "no node has " + words(worker)
+	}
+	return fmt.Sprintf("%d workers of %s each: the nodes hold %d of them", j.Workers, words(worker), room)
+}
+
+func (f *fitting) judgeServers(j *trace.Job) string {
+	if j.Servers == 0 {
+		return ""
+	}
+	room, total := 0, cluster.Vector{}
+	for i := range f.nodes {
+		room += into(j.Server, &f.nodes[i])
+		total = plus(total, capacity(&f.nodes[i]))
+	}
+	if need := j.Demand(j.Workers); room < j.Servers || need.Cores > total.Cores || need.Memory > total.Memory || need.GPUs > total.GPUs {
+		return fmt.Sprintf("%d servers of %s each beside the workers: the nodes hold %d of them", j.Servers, words(j.Server), room)
+	}
+	return ""
+}
+
+// into returns how many workers an empty node holds.
+func into(v cluster.Vector, n *cluster.Node) int {
+	have := capacity(n)
+	fit := int64(trace.MaxWorkers)
+	for _, p := range [][2]int64{{v.Cores, have.Cores}, {int64(v.Memory), int64(have.Memory)}, {v.GPUs, have.GPUs}} {
+		if p[0] > 0 {
+			fit = min(fit, p[1]/p[0])
+		}
+	}
+	return int(fit)
+}
+
+func capacity(n *cluster.Node) cluster.Vector { return trace.Capacity([]cluster.Node{*n}) }
+
+func words(v cluster.Vector) string {
+	text := fmt.Sprintf("%d cores, %s", v.Cores, v.Memory)
+	if v.GPUs > 0 {
+		text += fmt.Sprintf(", %g GPUs", float64(v.GPUs)/1000)
+	}
+	return text
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if strings.EqualFold(x, s) {
+			return true
+		}
+	}
+	return false
+}

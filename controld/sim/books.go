@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// books are the running totals of a simulation: integrals over time, and counts.
+type books struct {
+	accounts []account
+	byName   map[string]int32
+	users    []string
+	userOf   map[string]int32
+
+	held       cluster.Vector // by all live attempts
+	window     window         // what utilisation is measured over
+	lost       int64          // thousandths of a GPU, ms
+	preempts   int
+	migrations int
+	resizes    int
+	gaps       []int64          // ms between the end of a grace and the next start
+	gone       []cluster.Vector // demands of the jobs that have ended, if a loop wants to know
+	closed     bool             // a loop does
+	atLast     *snapshot        // of the cluster when everybody had arrived
+	last       cluster.Instant  // arrival of the last job, if known
+	story      *Story
+}
+
+// account is one account's running totals.
+type account struct {
+	name     string
+	jobs     int
+	held     int64 // thousandths of a GPU
+	waiting  int
+	since    cluster.Instant // the totals below are of before
+	gpuMS    int64           // thousandths of a GPU, ms
+	backlog  int64           // ms with jobs waiting
+	backHeld int64           // thousandths of a GPU, ms, held meanwhile
+}
+
+// window integrates what is held over a stretch of time.
+type window struct {
+	since                    cluster.Instant
+	cores, memory, gpus, all float64 // amount times ms; all: ms
+}
+
+// pass brings the integral of the cluster up to the present, as far as it counts.
+func (b *books) pass(e *engine) {
+	until := e.now
+	if b.last > 0 {
+		until = min(until, b.last)
+	}
+	if b.window.since == 0 {
+		return
+	}
+	if d := float64(until - b.window.since); d > 0 {
+		w := &b.window
+		w.cores += d * float64(b.held.Cores)
+		w.memory += d * float64(b.held.Memory)
+		w.gpus += d * float64(b.held.GPUs)
+		w.all += d
+		w.since = until
+	}
+}
+
+// settle brings the integrals of an account up to the present. It is called before anything about it changes.
+func (a *account) settle(now cluster.Instant) {
+	if d := int64(now - a.since); d > 0 {
+		a.gpuMS += d * a.held
+		if a.waiting > 0 {
+			a.backlog += d
+			a.backHeld += d * a.held
+		}
+	}
+	a.since = now
+}
+
+// arrived takes a new job in.
+func (b *books) arrived(e *engine, r *run) {
+	if b.byName == nil {
+		b.byName, b.userOf = map[string]int32{}, map[string]int32{}
+	}
+	if b.window.since == 0 {
+		b.window.since = e.now
+	}
+	i, known := b.byName[r.job.Account]
+	if !known {
+		i = int32(len(b.accounts))
+		b.byName[r.job.Account] = i
+		b.accounts = append(b.accounts, account{name: r.job.Account, since: e.now})
+	}
+	u, known := b.userOf[r.job.User]
+	if !known {
+		u = int32(len(b.users))
+		b.userOf[r.job.User] = u
+		b.users = append(b.users, r.job.User)
+	}
+	r.account, r.user, r.gpus = i, u, r.job.Demand(r.job.Workers).GPUs
+	a := &b.accounts[i]
+	a.settle(e.now)
+	a.waiting++
+	a.jobs++
+}
+
+// started notes that a job holds room.
+func (b *books) started(e *engine, r *run) {
+	a := &b.accounts[r.account]
+	a.settle(e.now)
+	a.waiting--
+	a.held += r.held.GPUs
+	b.held = plus(b.held, r.held)
+	if r.displaced > 0 {
+		b.gaps = append(b.gaps, int64(e.now-r.displaced))
+		r.displaced = 0
+	}
+}
+
+// exited notes that an attempt has given its room back. What it held before it made progress is lost.
+func (b *books) exited(e *engine, r *run) {
+	a := &b.accounts[r.account]
+	a.settle(e.now)
+	a.held -= r.held.GPUs
+	b.held = minus(b.held, r.held)
+	working := e.now
+	if r.stopped > 0 {
+		working = r.stopped
+	}
+	b.lose(r, int64(min(r.from, working)-r.assigned))
+	b.story.span(e, r)
+}
+
+// lose notes time for which an attempt has held its room in vain.
+func (b *books) lose(r *run, ms int64) { b.lost += ms * r.held.GPUs }
+
+// displaced notes that a stopped job waits again.
+func (b *books) displaced(e *engine, r *run) {
+	b.accounts[r.account].waiting++ // settled by exited just now
+	switch r.cause {
+	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder:
+		b.preempts++
+		r.preempted++
+	case cluster.CauseMigrate, cluster.CauseDrain:
+		b.migrations++
+	case cluster.CauseShrink, cluster.CauseGrow:
+		b.resizes++
+	}
+}
+
+// finished notes that a job has ended for good.
+func (b *books) finished(_ *engine, r *run) {
+	if b.closed {
+		b.gone = append(b.gone, r.job.Demand(r.job.Workers))
+	}
+}
+
+// snapshot is what is free on each node at one instant.
+type snapshot struct {
+	free []cluster.Vector
+	gpus int64 // thousandths of a GPU that are free
+}
+
+// photograph notes what is free once the last job has arrived and its cycles are over.
+func (b *books) photograph(e *engine) {
+	if b.atLast != nil || b.last == 0 || e.now < b.last {
+		return
+	}
+	s := &snapshot{}
+	g := e.state.View().Grid()
+	for i := range g.Len() {
+		free := g.Free(i)
+		s.free = append(s.free, free)
+		s.gpus += free.GPUs
+	}
+	b.atLast = s
+}
+
+// Story is what plots are made of.
+type Story struct {
+	Capacity cluster.Vector
+	Accounts []string
+	Samples  []Sample // by time
+	Spans    []Span   // attempts, in order of their end
+	step     int      // instants between samples
+	skipped  int
+}
+
+// Sample is the state of the cluster after an instant.
+type Sample struct {
+	At      int64 // ms of the trace's time
+	Held    cluster.Vector
+	Waiting int
+	Running int
+	GPUs    []int64 // thousandths held by each of Accounts that had come by then
+}
+
+// Span is one attempt of a job.
+type Span struct {
+	Job        *trace.Job
+	Start, End int64 // ms of the trace's time
+	GPUs       int64 // thousandths
+	Node       int   // of its first worker, by position
+	Stopped    bool
+}
+
+// maxSamples bounds the samples: beyond it every second one is dropped.
+const maxSamples = 4096
+
+// sample notes the state of the cluster, often enough for a curve.
+func (s *Story) sample(e *engine) {
+	if s == nil {
+		return
+	}
+	if s.skipped++; s.skipped < s.step {
+		return
+	}
+	s.skipped = 0
+	if len(s.Samples) >= maxSamples {
+		kept := s.Samples[:0]
+		for i := 0; i < len(s.Samples); i += 2 {
+			kept = append(kept, s.Samples[i])
+		}
+		s.Samples, s.step = kept, s.step*2
+	}
+	at := Sample{At: int64(e.now - epoch), Held: e.books.held, Waiting: e.pending, Running: e.running}
+	for i := range e.books.accounts {
+		at.GPUs = append(at.GPUs, e.books.accounts[i].held)
+	}
+	s.Samples = append(s.Samples, at)
+}
+
+func (s *Story) span(e *engine, r *run) {
+	if s == nil || len(r.workers) == 0 {
+		return
+	}
+	s.Spans = append(s.Spans, Span{
+		Job: r.job, Start: int64(r.assigned - epoch), End: int64(e.now - epoch), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
+	})
+}

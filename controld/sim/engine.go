@@ -1,0 +1,306 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// epoch is the log's instant of the trace's time 0. It is not 0 because that means "never" in the state.
+const epoch cluster.Instant = 3_600_000
+
+// Bounds of one run.
+const (
+	checkEvery   = 1000    // commands between whole checks of the state
+	trimAt       = 128     // finished jobs in the state before they are trimmed: views stay small
+	maxCycles    = 100_000 // at one instant; a policy that needs more goes in circles
+	reportEvery  = 256     // instants between calls of Setup.Progress and Setup.Stopped
+	maxRefusals  = 10      // refused actions that are named
+	maxWoken     = 10_000  // cycles for jobs that nothing but time stands in the way of
+	maxPerSubmit = 1000    // jobs in one command
+)
+
+// Errors of a run. They mean a mistake in the core or in a policy, not in a workload.
+var (
+	ErrCircles = errors.New("the policy keeps changing its mind at one instant")
+	ErrRefused = errors.New("the state refuses what the policy has just planned")
+)
+
+// engine drives one simulation.
+type engine struct {
+	setup   *Setup
+	state   *cluster.State
+	index   uint64
+	now     cluster.Instant
+	runs    []run // in order of submission: the job with id n is at n-1
+	feed    feed
+	agenda  agenda
+	wake    cluster.Instant // the policy wants a cycle then; 0: no
+	changed bool            // something has happened since the last cycle
+
+	nodes    []cluster.Node // sorted as in the state
+	position map[string]int32
+	rack     []int32
+	reports  [][]cluster.WorkerReport // by node, for the command at hand
+	dirty    []int32                  // nodes with reports
+	pending  int
+	running  int
+	ended    int // jobs that have ended for good
+	untrim   int // of them, still in the state
+
+	books     books
+	instants  int
+	woken     int // instants in a row at which only the policy had wanted to be woken
+	commands  int
+	refusals  []string
+	refused   int
+	stopped   bool // by Setup.Stopped
+	durations []int64
+}
+
+func newEngine(s *Setup, f feed) (*engine, error) {
+	e := &engine{setup: s, now: epoch, feed: f}
+	cfg, err := s.Policy.config()
+	if err != nil {
+		return nil, err
+	}
+	e.state = cluster.New(cfg)
+	for i := range s.Nodes {
+		if _, err := e.apply(cluster.RegisterNode{Node: s.Nodes[i]}); err != nil {
+			return nil, fmt.Errorf("node %s: %w", s.Nodes[i].Name, err)
+		}
+	}
+	e.survey()
+	return e, nil
+}
+
+// survey notes the positions and racks of the nodes.
+func (e *engine) survey() {
+	e.position = map[string]int32{}
+	racks := map[string]int32{}
+	for i, n := range e.state.View().Nodes() {
+		e.nodes = append(e.nodes, *n)
+		e.position[n.Name] = int32(i)
+		rack := n.Labels[trace.RackLabel]
+		if _, known := racks[rack]; !known {
+			racks[rack] = int32(len(racks))
+		}
+		e.rack = append(e.rack, racks[rack])
+	}
+	e.reports = make([][]cluster.WorkerReport, len(e.nodes))
+}
+
+// apply carries out a command at the present instant.
+func (e *engine) apply(c cluster.Command) (any, error) {
+	e.index++
+	e.commands++
+	result, err := e.state.Apply(e.index, cluster.Entry{Stamp: cluster.Stamp{At: e.now, Wall: cluster.UnixMS(e.now)}, Command: c})
+	if err == nil && e.setup.Check && e.commands%checkEvery == 0 {
+		err = e.verify()
+	}
+	return result, err
+}
+
+// verify checks every invariant of the state.
+func (e *engine) verify() error {
+	if err := e.state.Check(); err != nil {
+		return fmt.Errorf("after %d commands, at %d ms: %w", e.commands, e.now-epoch, err)
+	}
+	return nil
+}
+
+// drive runs until all jobs have ended, Until has come, or somebody stops it.
+func (e *engine) drive() error {
+	for {
+		at, any := e.next()
+		if !any || e.setup.Until > 0 && at-epoch > cluster.Instant(e.setup.Until) {
+			break
+		}
+		if e.idle(at) {
+			break
+		}
+		e.now = at
+		e.books.pass(e)
+		if err := e.step(); err != nil {
+			return fmt.Errorf("at %d ms: %w", e.now-epoch, err)
+		}
+		e.books.photograph(e)
+		e.books.story.sample(e)
+		if e.instants++; e.instants%reportEvery == 0 && e.report() {
+			e.stopped = true
+			break
+		}
+	}
+	if e.setup.Until > 0 && !e.stopped {
+		e.now = max(e.now, epoch+cluster.Instant(e.setup.Until))
+		e.books.pass(e)
+	}
+	if e.setup.Check {
+		return e.verify()
+	}
+	return nil
+}
+
+// report tells how far the run has come, and reports whether it is to end here.
+func (e *engine) report() bool {
+	if e.setup.Progress != nil {
+		e.setup.Progress(Progress{At: int64(e.now - epoch), Arrived: len(e.runs), Finished: e.ended, Jobs: e.feed.count()})
+	}
+	return e.setup.Stopped != nil && e.setup.Stopped()
+}
+
+// next returns the next instant at which something happens, and false if nothing will.
+func (e *engine) next() (cluster.Instant, bool) {
+	var at cluster.Instant
+	sooner := func(t cluster.Instant) {
+		if t > 0 && (at == 0 || t < at) {
+			at = t
+		}
+	}
+	if len(e.agenda) > 0 {
+		sooner(e.agenda[0].at)
+	}
+	if t, ok := e.feed.next(e); ok {
+		sooner(t)
+	}
+	if e.wake > 0 {
+		sooner(e.tick(max(e.wake, e.now+1)))
+	}
+	if e.changed {
+		sooner(e.tick(e.now + 1))
+	}
+	return max(at, e.now), at > 0
+}
+
+// idle reports whether nothing can follow from an instant but more cycles like those before: nothing runs and nobody arrives. Jobs that
+// wait then are given some time, because a reservation or a back-off may be in their way.
+func (e *engine) idle(at cluster.Instant) bool {
+	if len(e.agenda) > 0 {
+		e.woken = 0
+		return false
+	}
+	if _, more := e.feed.next(e); more || e.changed {
+		return false
+	}
+	e.woken++
+	return e.pending == 0 || e.woken > maxWoken
+}
+
+// tick returns the first instant from t on at which cycles may run.
+func (e *engine) tick(t cluster.Instant) cluster.Instant {
+	tick := cluster.Instant(e.setup.Tick)
+	if tick == 0 {
+		return t
+	}
+	return epoch + (t-epoch+tick-1)/tick*tick
+}
+
+// step does everything that happens at one instant.
+func (e *engine) step() error {
+	if err := e.happen(); err != nil {
+		return err
+	}
+	if err := e.feed.arrive(e); err != nil {
+		return err
+	}
+	if e.tick(e.now) != e.now {
+		return nil
+	}
+	if !e.changed && (e.wake == 0 || e.wake > e.now) {
+		return nil
+	}
+	for range maxCycles {
+		more, err := e.cycle()
+		if err != nil {
+			return err
+		}
+		if !more {
+			return e.trim()
+		}
+		if err := e.happen(); err != nil { // what was stopped without grace
+			return err
+		}
+	}
+	return fmt.Errorf("policy %s, %d cycles: %w", e.setup.Policy.Name, maxCycles, ErrCircles)
+}
+
+// happen handles the events of this instant, and reports to the state what nodes would.
+func (e *engine) happen() error {
+	for len(e.agenda) > 0 && e.agenda[0].at <= e.now {
+		v := e.agenda.pop()
+		r := &e.runs[v.job]
+		if !r.live || r.attempt != v.attempt {
+			continue
+		}
+		switch v.kind {
+		case jobEnds:
+			if r.stopped == 0 {
+				e.end(v.job)
+			}
+		case graceEnds:
+			e.yield(v.job)
+		case guessEnds:
+			if err := e.raise(v.job); err != nil {
+				return err
+			}
+		}
+	}
+	return e.flush()
+}
+
+// cycle runs one cycle and carries out its plan. It reports whether another one could decide more.
+func (e *engine) cycle() (bool, error) {
+	e.changed = false
+	v := e.state.View()
+	var began int64
+	if e.setup.Clock != nil {
+		began = e.setup.Clock()
+	}
+	plan, wake := sched.Cycle(v, e.now, v.Config().Policy)
+	if e.setup.Clock != nil {
+		e.durations = append(e.durations, e.setup.Clock()-began)
+	} else {
+		e.durations = append(e.durations, 0)
+	}
+	e.wake = wake
+	if len(plan.Actions) == 0 {
+		return false, nil
+	}
+	result, err := e.apply(plan.Command(v.Config().Version))
+	if err != nil {
+		return false, fmt.Errorf("commit a plan: %w", err)
+	}
+	refused := 0
+	for i, err := range result.([]error) {
+		if err != nil {
+			refused++
+			e.refuse(err)
+			continue
+		}
+		e.carryOut(&plan.Actions[i])
+	}
+	if refused > 0 && (e.setup.Check || refused == len(plan.Actions)) {
+		return false, fmt.Errorf("%s: %w", e.refusals[len(e.refusals)-1], ErrRefused)
+	}
+	return true, e.flush()
+}
+
+func (e *engine) refuse(err error) {
+	e.refused++
+	if len(e.refusals) < maxRefusals {
+		e.refusals = append(e.refusals, err.Error())
+	}
+}
+
+// trim drops finished jobs from the state from time to time.
+func (e *engine) trim() error {
+	if e.untrim < trimAt {
+		return nil
+	}
+	e.untrim = 0
+	_, err := e.apply(cluster.TrimHistory{UpTo: int64(e.ended)})
+	return err
+}

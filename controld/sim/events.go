@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// kind is what an event is. At one instant lesser kinds come first.
+type kind uint8
+
+const (
+	jobEnds   kind = iota // its work is done
+	graceEnds             // it has been stopped and gives its room back
+	guessEnds             // its time limit was a guess, and runs out
+)
+
+// event is something that will happen to a job unless its attempt is over by then.
+type event struct {
+	at      cluster.Instant
+	kind    kind
+	job     int32 // index in engine.runs
+	attempt int32
+}
+
+func (e *event) compare(o *event) int {
+	return cmp.Or(cmp.Compare(e.at, o.at), cmp.Compare(e.kind, o.kind), cmp.Compare(e.job, o.job), cmp.Compare(e.attempt, o.attempt))
+}
+
+// agenda is a heap of events, the next one first. It is written out because container/heap boxes every element.
+type agenda []event
+
+func (a *agenda) push(e event) {
+	h := append(*a, e)
+	for i := len(h) - 1; i > 0; {
+		up := (i - 1) / 2
+		if h[i].compare(&h[up]) >= 0 {
+			break
+		}
+		h[i], h[up] = h[up], h[i]
+		i = up
+	}
+	*a = h
+}
+
+func (a *agenda) pop() event {
+	h := *a
+	first, last := h[0], len(h)-1
+	h[0] = h[last]
+	h = h[:last]
+	for i := 0; ; {
+		least := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < last && h[child].compare(&h[least]) < 0 {
+				least = child
+			}
+		}
+		if least == i {
+			break
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+	*a = h
+	return first
+}

@@ -1,0 +1,204 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// carryOut does what an action of a plan means on the nodes.
+func (e *engine) carryOut(a *cluster.Action) {
+	switch {
+	case a.Start != nil:
+		e.begin(int32(a.Start.Job-1), a.Start.Places)
+	case a.Stop != nil:
+		e.notify(int32(a.Stop.Job-1), a.Stop.Cause)
+	}
+}
+
+// begin starts an attempt at places.
+func (e *engine) begin(i int32, places []cluster.Place) {
+	r := &e.runs[i]
+	r.live, r.attempt, r.stopped, r.cause = true, r.attempt+1, 0, ""
+	r.assigned, r.from = e.now, e.now
+	r.workers = r.workers[:0]
+	for w := range places {
+		node := e.position[places[w].Node]
+		r.workers = append(r.workers, place{node, int32(w)})
+		e.tell(node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: w, State: cluster.WorkerRunning})
+	}
+	r.held = r.job.Demand(len(places) - r.job.Servers)
+	r.rate = r.job.Rate(e.layout(r))
+	if r.attempt > 1 {
+		r.from += cluster.Instant(e.overhead(r))
+	}
+	r.waited += int64(e.now - r.queued)
+	if r.first == 0 {
+		r.first = e.now
+	}
+	e.pending--
+	e.running++
+	e.books.started(e, r)
+	e.plan(i)
+}
+
+// plan puts the end of an attempt on the agenda, and that of its limit if it is a guess that will be too short.
+func (e *engine) plan(i int32) {
+	r := &e.runs[i]
+	finish := r.finish()
+	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt})
+	if over := r.assigned + cluster.Instant(r.limit); r.limit > 0 && over < finish {
+		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
+	}
+}
+
+// overhead is how long a restart holds its room without progress.
+func (e *engine) overhead(r *run) int64 {
+	if r.job.Restart != trace.Unknown {
+		return r.job.Restart
+	}
+	return e.setup.Overhead
+}
+
+// layout is where the workers of the live attempt are, its servers left out: they move no data of their own.
+func (e *engine) layout(r *run) trace.Layout {
+	workers := r.workers[:len(r.workers)-r.job.Servers]
+	if len(workers) == 1 {
+		return trace.Layout{PerNode: one}
+	}
+	nodes := make([]int32, 0, len(workers))
+	for _, w := range workers {
+		nodes = append(nodes, w.node)
+	}
+	slices.Sort(nodes)
+	l := trace.Layout{}
+	for k, n := range nodes {
+		if k > 0 && nodes[k-1] == n {
+			l.PerNode[len(l.PerNode)-1]++
+			continue
+		}
+		l.PerNode = append(l.PerNode, 1)
+		if k > 0 {
+			l.Spread = max(l.Spread, trace.OneRack)
+		}
+		if e.rack[n] != e.rack[nodes[0]] {
+			l.Spread = trace.Across
+		}
+	}
+	return l
+}
+
+var one = []int{1}
+
+// notify gives a job notice of its stop. A second one for another cause changes neither its clock nor what it does.
+func (e *engine) notify(i int32, cause cluster.Cause) {
+	r := &e.runs[i]
+	r.cause = cause
+	if r.stopped != 0 {
+		return
+	}
+	r.stopped = e.now
+	grace := max(0, r.job.Grace)
+	if r.job.Grace == trace.Unknown {
+		grace = r.declare
+	}
+	if cause == cluster.CauseTimeout {
+		grace = 0
+	}
+	e.agenda.push(event{at: e.now + cluster.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt})
+}
+
+// end is the end of a job whose work is done.
+func (e *engine) end(i int32) {
+	e.exit(i, 0, 0)
+	e.settle(&e.runs[i])
+}
+
+// settle notes that a job has ended for good.
+func (e *engine) settle(r *run) {
+	r.ended, r.left = e.now, 0
+	r.workers = nil
+	e.ended++
+	e.untrim++
+	e.books.finished(e, r)
+}
+
+// yield gives back the room of a stopped job, whose grace is over.
+func (e *engine) yield(i int32) {
+	r := &e.runs[i]
+	code, signal := 85, 0
+	if r.job.Saves == trace.SavesNone {
+		code, signal = 0, 9
+	}
+	lost := r.keep(r.stopped)
+	e.books.lose(r, lost+int64(e.now-r.stopped))
+	e.exit(i, code, signal)
+	if r.cause == cluster.CauseTimeout {
+		r.timedOut = true
+		e.settle(r)
+		return
+	}
+	r.queued, r.displaced = e.now, e.now
+	e.pending++
+	e.books.displaced(e, r)
+}
+
+// exit ends all workers of an attempt.
+func (e *engine) exit(i int32, code, signal int) {
+	r := &e.runs[i]
+	for _, w := range r.workers {
+		e.tell(w.node, cluster.WorkerReport{
+			Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: cluster.WorkerExited, ExitCode: code, Signal: signal,
+		})
+	}
+	r.live = false
+	e.running--
+	e.books.exited(e, r)
+}
+
+// tell puts a line into the report of a node.
+func (e *engine) tell(node int32, w cluster.WorkerReport) {
+	if len(e.reports[node]) == 0 {
+		e.dirty = append(e.dirty, node)
+	}
+	e.reports[node] = append(e.reports[node], w)
+}
+
+// flush sends the reports, one for each node that has something to say.
+func (e *engine) flush() error {
+	slices.Sort(e.dirty)
+	for _, n := range e.dirty {
+		if _, err := e.apply(cluster.NodeReport{Node: e.nodes[n].Name, BootID: e.nodes[n].BootID, Workers: e.reports[n]}); err != nil {
+			return fmt.Errorf("report of node %s: %w", e.nodes[n].Name, err)
+		}
+		e.reports[n] = e.reports[n][:0]
+		e.changed = true
+	}
+	e.dirty = e.dirty[:0]
+	return nil
+}
+
+// raise doubles a time limit that was a guess and has run out.
+func (e *engine) raise(i int32) error {
+	r := &e.runs[i]
+	if r.stopped != 0 {
+		return nil
+	}
+	more := jobspec.Seconds(min(r.limit, trace.MaxTime) / 1000)
+	r.limit += int64(more) * 1000
+	results, err := e.apply(cluster.UpdateJobs{IDs: []cluster.JobID{cluster.JobID(i + 1)}, Admin: true, AddTime: &more})
+	if err != nil {
+		return fmt.Errorf("raise a time limit: %w", err)
+	}
+	if err := results.([]cluster.ControlResult)[0].Err; err != nil {
+		return fmt.Errorf("raise a time limit: %w", err)
+	}
+	e.changed = true
+	if over := r.assigned + cluster.Instant(r.limit); over < r.finish() {
+		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Errors of [ParsePolicy]. What they wrap lists what is known.
+var (
+	ErrPolicy = errors.New("no such policy")
+	ErrKey    = errors.New("the policy has no such parameter")
+	ErrValue  = errors.New("the value of a policy's parameter cannot be used")
+)
+
+// Policy is a policy with its parameters, as `--policy NAME:key=value,...` has it.
+type Policy struct {
+	Name   string
+	Params map[string]string // those that were given
+	row    *policyRow
+}
+
+// knowledge is what a policy is told of how long jobs run.
+type knowledge int
+
+const (
+	knowsNothing knowledge = iota
+	knowsLimits            // the estimate of the trace, without one the exact length
+	knowsAll               // the exact length
+)
+
+// policyRow is one policy that can be simulated.
+type policyRow struct {
+	name  string
+	knows knowledge
+	keys  []policyKey
+}
+
+// policyKey is one parameter. set puts it into the policy block of the configuration.
+type policyKey struct {
+	name string
+	what string
+	set  func(p *cluster.Policy, value string) error
+}
+
+// policyRows has a row for every policy that sched offers, in the order in which users see them.
+var policyRows = []policyRow{
+	{name: "rota", keys: reserving},
+	{name: "fifo"},
+	{name: "backfill"},
+	{name: "easy", knows: knowsLimits},
+	{name: "sjf", knows: knowsAll},
+}
+
+// reserving are the parameters of policies that keep room for a blocked head.
+var reserving = []policyKey{
+	{"reserve_after", "how long a head waits before its room is kept, such as 10m", duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
+	{"reserve_hold", "how long its room is kept", duration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
+	{"max_bypass", "starts past a head before its room is kept", number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
+}
+
+func duration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, value string) error {
+		s, err := jobspec.ParseSeconds(value)
+		if err != nil {
+			return err
+		}
+		*field(p) = int64(s) * 1000
+		return nil
+	}
+}
+
+func number(field func(*cluster.Policy) *int) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n > 1_000_000_000 {
+			return fmt.Errorf("%q is not a whole number from 0 to 1000000000", value)
+		}
+		*field(p) = n
+		return nil
+	}
+}
+
+// PolicyNames are the policies that can be simulated.
+func PolicyNames() []string {
+	names := make([]string, len(policyRows))
+	for i := range policyRows {
+		names[i] = policyRows[i].name
+	}
+	return names
+}
+
+// ParsePolicy reads NAME or NAME:key=value,key=value. Its error wraps [ErrPolicy], [ErrKey] or [ErrValue] and lists what is known.
+func ParsePolicy(text string) (Policy, error) {
+	name, rest, given := strings.Cut(strings.TrimSpace(text), ":")
+	i := slices.IndexFunc(policyRows, func(r policyRow) bool { return r.name == name })
+	if i < 0 {
+		return Policy{}, fmt.Errorf("policy %q: %w; there are %s", name, ErrPolicy, strings.Join(PolicyNames(), ", "))
+	}
+	p := Policy{Name: name, row: &policyRows[i], Params: map[string]string{}}
+	if !given {
+		return p, nil
+	}
+	for part := range strings.SplitSeq(rest, ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return Policy{}, fmt.Errorf("policy %s: %q is not KEY=VALUE: %w", name, part, ErrValue)
+		}
+		if _, twice := p.Params[key]; twice {
+			return Policy{}, fmt.Errorf("policy %s: %s is given twice: %w", name, key, ErrValue)
+		}
+		p.Params[key] = value
+	}
+	_, err := p.config()
+	return p, err
+}
+
+// String is the policy as it can be parsed again, its parameters in order.
+func (p *Policy) String() string {
+	if len(p.Params) == 0 {
+		return p.Name
+	}
+	var parts []string
+	for _, k := range p.keys() {
+		parts = append(parts, k+"="+p.Params[k])
+	}
+	return p.Name + ":" + strings.Join(parts, ",")
+}
+
+func (p *Policy) keys() []string {
+	keys := make([]string, 0, len(p.Params))
+	for k := range p.Params {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// config is the configuration of a cluster with this policy. Its queue sets no limits: traces have jobs of any length.
+func (p *Policy) config() (cluster.Config, error) {
+	cfg := cluster.DefaultConfig()
+	cfg.ClusterName, cfg.Version = "simulation", cluster.LatestVersion
+	cfg.Queues = map[string]cluster.Queue{"default": {DefaultClass: jobspec.BE}}
+	cfg.Policy.Name = p.Name
+	for _, key := range p.keys() {
+		i := slices.IndexFunc(p.row.keys, func(k policyKey) bool { return k.name == key })
+		if i < 0 {
+			return cfg, fmt.Errorf("policy %s: %q: %w; %s", p.Name, key, ErrKey, p.row.known())
+		}
+		if err := p.row.keys[i].set(&cfg.Policy, p.Params[key]); err != nil {
+			return cfg, fmt.Errorf("policy %s: %s: %w: %w", p.Name, key, ErrValue, err)
+		}
+	}
+	return cfg, nil
+}
+
+// known lists the parameters of a policy.
+func (r *policyRow) known() string {
+	if len(r.keys) == 0 {
+		return "it has none"
+	}
+	var list []string
+	for _, k := range r.keys {
+		list = append(list, k.name+" ("+k.what+")")
+	}
+	return "there are " + strings.Join(list, ", ")
+}
+
+// limit returns the time limit with which a job is submitted, in ms and whole seconds, 0 for none, and whether it is only a guess of
+// how long the job runs.
+func (p *Policy) limit(j *trace.Job, alone int64) (ms int64, guess bool) {
+	seconds := func(ms int64) int64 { return max(1000, (ms+999)/1000*1000) }
+	switch {
+	case p.row.knows == knowsAll, p.row.knows == knowsLimits && j.Estimate == 0 && j.Limit == 0:
+		return seconds(alone), true
+	case p.row.knows == knowsLimits && j.Limit == 0:
+		return seconds(j.Estimate), true
+	case j.Limit > 0:
+		return seconds(j.Limit), false
+	}
+	return 0, false
+}

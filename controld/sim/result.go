@@ -1,0 +1,367 @@
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Schema is the version of [Result]'s JSON.
+const Schema = 1
+
+// Result is what one run came to. Durations are in seconds, utilisation and fragmentation are parts of one, percentages are of 100.
+// Statistics are over jobs that have ended; percentiles are nearest-rank.
+type Result struct {
+	Schema   int               `json:"schema"`
+	Policy   string            `json:"policy"`
+	Params   map[string]string `json:"params"`
+	Trace    string            `json:"trace"`
+	Seed     uint64            `json:"seed"`
+	Jobs     int               `json:"jobs"`     // of the trace, excluded ones included
+	Excluded []string          `json:"excluded"` // id: why
+	Placed   int               `json:"placed"`   // started at least once
+	Unplaced int               `json:"unplaced"`
+
+	Classes  map[string]*Class   `json:"classes"` // te, be, all
+	Wide     Wide                `json:"wide"`
+	Accounts map[string]*Account `json:"accounts"`
+
+	MakespanS        float64     `json:"makespan_s"`  // first submit to last end
+	Utilisation      Utilisation `json:"utilisation"` // held of what there is, from the first submit to the last arrival
+	GPUFragmentation float64     `json:"gpu_fragmentation"`
+	UnallocatedGPUs  float64     `json:"unallocated_gpus"` // when the last job had arrived
+
+	PreemptedJobsPct    float64            `json:"preempted_jobs_pct"`
+	PreemptedTimesPct   map[string]float64 `json:"preempted_times_pct"` // of all jobs: once, twice, more often
+	Preemptions         int                `json:"preemptions"`
+	PreemptionsMaxJob   int                `json:"preemptions_max_job"`
+	RescheduleIntervalS Stats              `json:"reschedule_interval_s"` // end of grace to the next start
+	LostGPUS            float64            `json:"lost_gpu_s"`            // held without progress that lasted: work lost, grace, restarts
+	Migrations          int                `json:"migrations"`
+	Resizes             int                `json:"resizes"`
+	Fairness            Fairness           `json:"fairness"`
+	Decisions           Decisions          `json:"decisions"`
+	WallS               float64            `json:"wall_s"`
+
+	GPUS     float64  `json:"gpu_s"`                 // held by all jobs
+	TimedOut int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
+	Unended  int      `json:"unended,omitempty"`     // arrived jobs that have not ended
+	Refused  int      `json:"refused,omitempty"`     // actions of plans that the state refused
+	Stopped  bool     `json:"interrupted,omitempty"` // by whoever watched
+	SkippedN int      `json:"skipped_lines,omitempty"`
+	Notes    []string `json:"notes,omitempty"`
+	Story    *Story   `json:"-"` // for plots, if asked for
+}
+
+// Class is what the jobs of one class got.
+type Class struct {
+	Count           int   `json:"count"`
+	Slowdown        Stats `json:"slowdown"`
+	BoundedSlowdown Stats `json:"bounded_slowdown"`
+	WaitS           Stats `json:"wait_s"`
+	FirstWaitS      Stats `json:"first_wait_s"`
+	JCTS            Stats `json:"jct_s"`
+}
+
+// Wide is about jobs of many GPUs.
+type Wide struct {
+	MinGPUs int64 `json:"min_gpus"`
+	Count   int   `json:"count"`
+	WaitS   Stats `json:"wait_s"`
+}
+
+// Account is what the jobs of one account got.
+type Account struct {
+	Count int     `json:"count"`
+	JCTS  Stats   `json:"jct_s"`
+	GPUS  float64 `json:"gpu_s"`
+	// Rho is its mean JCT over that of the same jobs alone on the account's deserved share, served first come first; 0 if unknown.
+	Rho float64 `json:"rho"`
+}
+
+// Utilisation is the part of each resource that was held.
+type Utilisation struct {
+	GPU    float64 `json:"gpu"`
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+}
+
+// Fairness compares accounts.
+type Fairness struct {
+	Jain     float64 `json:"jain"`      // over accounts: GPU seconds by deserved while backlogged
+	WorstRho float64 `json:"worst_rho"` // 0 if unknown
+	// JainUsers is over users: their mean slowdown, of best-effort jobs if there are any.
+	JainUsers float64 `json:"jain_users"`
+}
+
+// Decisions are how long cycles took.
+type Decisions struct {
+	Count int     `json:"count"`
+	P50   float64 `json:"p50_us"`
+	P99   float64 `json:"p99_us"`
+	Max   float64 `json:"max_us"`
+}
+
+// Stats are a mean and nearest-rank percentiles.
+type Stats struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P75  float64 `json:"p75"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// statsOf sorts the values and sums them up. Without values all is 0.
+func statsOf(values []float64) Stats {
+	if len(values) == 0 {
+		return Stats{}
+	}
+	slices.Sort(values)
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	at := func(thousandths int) float64 { return values[rank(len(values), thousandths)] }
+	return Stats{
+		Mean: sum / float64(len(values)), P50: at(500), P75: at(750), P95: at(950), P99: at(990), P999: at(999), Max: values[len(values)-1],
+	}
+}
+
+// rank is the index of a percentile among n sorted values: the least of which at least so many thousandths are not greater.
+func rank(n, thousandths int) int { return max(0, (n*thousandths+999)/1000-1) }
+
+func jain(values []float64) float64 {
+	sum, squares := 0.0, 0.0
+	for _, v := range values {
+		sum += v
+		squares += v * v
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(values)) * squares)
+}
+
+// result draws up the account of a run.
+func (e *engine) result(t *trace.Trace, excluded []string) *Result {
+	p := &e.setup.Policy
+	r := &Result{
+		Schema: Schema, Policy: p.Name, Params: p.Params, Trace: t.Name, Seed: e.setup.Seed, Jobs: len(t.Jobs), Excluded: excluded,
+		Refused: e.refused, Stopped: e.stopped, SkippedN: t.Bad, Story: e.books.story,
+		Migrations: e.books.migrations, Resizes: e.books.resizes, Preemptions: e.books.preempts, LostGPUS: float64(e.books.lost) / 1e6,
+	}
+	if r.Params == nil {
+		r.Params = map[string]string{}
+	}
+	if r.Excluded == nil {
+		r.Excluded = []string{}
+	}
+	e.count(r)
+	e.classes(r)
+	e.accountsOf(r)
+	e.utilisation(r)
+	e.preemptions(r)
+	e.decisions(r)
+	r.Notes = e.notes(t)
+	return r
+}
+
+func (e *engine) count(r *Result) {
+	first, last := cluster.Instant(math.MaxInt64), cluster.Instant(0)
+	for i := range e.runs {
+		v := &e.runs[i]
+		first = min(first, epoch+cluster.Instant(v.job.Submit))
+		last = max(last, v.ended)
+		if v.first > 0 {
+			r.Placed++
+		}
+		if v.ended == 0 {
+			r.Unended++
+		}
+		if v.timedOut {
+			r.TimedOut++
+		}
+	}
+	r.Unplaced = len(e.runs) - r.Placed
+	if last > first {
+		r.MakespanS = seconds(int64(last - first))
+	}
+}
+
+func seconds(ms int64) float64 { return float64(ms) / 1000 }
+
+// collector gathers one value of each kind for every job that has ended.
+type collector struct{ slowdown, bounded, wait, first, jct []float64 }
+
+func (c *collector) add(e *engine, v *run) {
+	jct := int64(v.ended - epoch - cluster.Instant(v.job.Submit))
+	c.slowdown = append(c.slowdown, max(1, float64(jct)/float64(v.alone)))
+	c.bounded = append(c.bounded, max(1, float64(jct)/float64(max(v.alone, e.setup.Bound))))
+	c.wait = append(c.wait, seconds(v.waited))
+	c.first = append(c.first, seconds(int64(v.first-epoch)-v.job.Submit))
+	c.jct = append(c.jct, seconds(jct))
+}
+
+func (c *collector) class() *Class {
+	return &Class{
+		Count: len(c.jct), Slowdown: statsOf(c.slowdown), BoundedSlowdown: statsOf(c.bounded), WaitS: statsOf(c.wait),
+		FirstWaitS: statsOf(c.first), JCTS: statsOf(c.jct),
+	}
+}
+
+func (e *engine) classes(r *Result) {
+	var te, be, all collector
+	var wide []float64
+	for i := range e.runs {
+		v := &e.runs[i]
+		if v.ended == 0 {
+			continue
+		}
+		all.add(e, v)
+		if v.job.Class == jobspec.TE {
+			te.add(e, v)
+		} else {
+			be.add(e, v)
+		}
+		if v.gpus >= e.setup.WideGPUs*1000 {
+			wide = append(wide, seconds(v.waited))
+		}
+	}
+	r.Classes = map[string]*Class{"te": te.class(), "be": be.class(), "all": all.class()}
+	r.Wide = Wide{MinGPUs: e.setup.WideGPUs, Count: len(wide), WaitS: statsOf(wide)}
+}
+
+// accountsOf fills in what is told of each account, and how fair it was.
+func (e *engine) accountsOf(r *Result) {
+	jct := make([][]float64, len(e.books.accounts))
+	for i := range e.runs {
+		if v := &e.runs[i]; v.ended > 0 {
+			jct[v.account] = append(jct[v.account], seconds(int64(v.ended-epoch)-v.job.Submit))
+		}
+	}
+	r.Accounts = map[string]*Account{}
+	capacity := trace.Capacity(e.nodes).GPUs
+	var got []float64
+	for i := range e.books.accounts {
+		a := &e.books.accounts[i]
+		a.settle(e.now)
+		r.Accounts[a.name] = &Account{Count: len(jct[i]), JCTS: statsOf(jct[i]), GPUS: float64(a.gpuMS) / 1e6}
+		r.GPUS += float64(a.gpuMS) / 1e6
+		deserved := int64(1)
+		if e.setup.Deserved.Any() {
+			deserved = e.setup.Deserved.of(a.name, len(e.books.accounts), capacity)
+		}
+		if a.backlog > 0 && deserved > 0 {
+			got = append(got, float64(a.backHeld)/float64(a.backlog)/float64(deserved))
+		}
+	}
+	r.Fairness.Jain = jain(got)
+	r.Fairness.JainUsers = e.fairUsers()
+}
+
+// fairUsers is Jain's index of the users' mean slowdowns, of best-effort jobs where there are any.
+func (e *engine) fairUsers() float64 {
+	sums, counts := make([]float64, len(e.books.users)), make([]float64, len(e.books.users))
+	for _, class := range []jobspec.Class{jobspec.BE, jobspec.TE} {
+		var means []float64
+		for i := range e.runs {
+			if v := &e.runs[i]; v.ended > 0 && v.job.Class == class {
+				sums[v.user] += max(1, float64(int64(v.ended-epoch)-v.job.Submit)/float64(v.alone))
+				counts[v.user]++
+			}
+		}
+		for u := range sums {
+			if counts[u] > 0 {
+				means = append(means, sums[u]/counts[u])
+			}
+		}
+		if len(means) > 0 {
+			return jain(means)
+		}
+	}
+	return 0
+}
+
+func (e *engine) utilisation(r *Result) {
+	c, w := trace.Capacity(e.nodes), &e.books.window
+	part := func(held, have float64) float64 {
+		if w.all == 0 || have == 0 {
+			return 0
+		}
+		return held / w.all / have
+	}
+	r.Utilisation = Utilisation{GPU: part(w.gpus, float64(c.GPUs)), CPU: part(w.cores, float64(c.Cores)), Memory: part(w.memory, float64(c.Memory))}
+	if s := e.books.atLast; s != nil {
+		r.UnallocatedGPUs = float64(s.gpus) / 1000
+		r.GPUFragmentation = e.fragmentation(s)
+	}
+}
+
+func (e *engine) preemptions(r *Result) {
+	times := [4]int{}
+	for i := range e.runs {
+		n := int(e.runs[i].preempted)
+		times[min(n, 3)]++
+		r.PreemptionsMaxJob = max(r.PreemptionsMaxJob, n)
+	}
+	pct := func(n int) float64 { return 100 * float64(n) / float64(max(1, len(e.runs))) }
+	r.PreemptedJobsPct = pct(times[1] + times[2] + times[3])
+	r.PreemptedTimesPct = map[string]float64{"1": pct(times[1]), "2": pct(times[2]), "3+": pct(times[3])}
+	gaps := make([]float64, len(e.books.gaps))
+	for i, g := range e.books.gaps {
+		gaps[i] = seconds(g)
+	}
+	r.RescheduleIntervalS = statsOf(gaps)
+}
+
+func (e *engine) decisions(r *Result) {
+	d := e.durations
+	r.Decisions.Count = len(d)
+	if len(d) == 0 || e.setup.Clock == nil {
+		return
+	}
+	slices.Sort(d)
+	us := func(ns int64) float64 { return float64(ns) / 1000 }
+	r.Decisions.P50, r.Decisions.P99, r.Decisions.Max = us(d[rank(len(d), 500)]), us(d[rank(len(d), 990)]), us(d[len(d)-1])
+}
+
+// shape is what decides whether a job fits a node.
+type shape struct{ worker cluster.Vector }
+
+// fragmentation is the expected share of the free GPUs that a job like those of the trace cannot use: on each node all of them if not
+// one worker of it fits there, else none, since GPUs are given whole (FGD, weighted by how often jobs like that come).
+func (e *engine) fragmentation(s *snapshot) float64 {
+	if s.gpus == 0 {
+		return 0
+	}
+	weight := map[shape]int{}
+	for i := range e.runs {
+		v := e.runs[i].job.Request
+		v.GPUs = wholeGPUs(v.GPUs)
+		weight[shape{v}]++
+	}
+	shapes := make([]shape, 0, len(weight))
+	for k := range weight {
+		shapes = append(shapes, k)
+	}
+	slices.SortFunc(shapes, func(a, b shape) int {
+		return cmp.Or(cmp.Compare(a.worker.GPUs, b.worker.GPUs), cmp.Compare(a.worker.Cores, b.worker.Cores), cmp.Compare(a.worker.Memory, b.worker.Memory))
+	})
+	unusable := 0.0
+	for _, free := range s.free {
+		bad := 0
+		for _, k := range shapes {
+			if k.worker.GPUs == 0 || k.worker.GPUs > free.GPUs || k.worker.Cores > free.Cores || k.worker.Memory > free.Memory {
+				bad += weight[k]
+			}
+		}
+		unusable += float64(free.GPUs) * float64(bad) / float64(len(e.runs))
+	}
+	return unusable / float64(s.gpus)
+}

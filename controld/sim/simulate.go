@@ -1,0 +1,219 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Run replays a trace. Jobs that no set of nodes could hold are left out and named in the result. The error means that the simulation
+// itself failed: a setup that makes no sense, an invariant that does not hold, or a policy that plans what the state refuses.
+func Run(t *trace.Trace, s Setup) (*Result, error) {
+	if err := s.check(t); err != nil {
+		return nil, err
+	}
+	s.fill()
+	began := s.clock()
+	e, excluded, err := simulate(t, &s)
+	if err != nil {
+		return nil, fmt.Errorf("simulate %s with policy %s: %w", t.Name, s.Policy.Name, err)
+	}
+	r := e.result(t, excluded)
+	if s.Deserved.Any() && !e.stopped {
+		if err := e.rho(r); err != nil {
+			return nil, err
+		}
+	}
+	r.WallS = float64(s.clock()-began) / 1e9
+	return r, nil
+}
+
+func (s *Setup) clock() int64 {
+	if s.Clock == nil {
+		return 0
+	}
+	return s.Clock()
+}
+
+func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
+	jobs, excluded := admit(t, s.Nodes)
+	if len(jobs) == 0 {
+		return nil, nil, fmt.Errorf("no job fits the nodes, for example %s: %w", excluded[0], errSetup)
+	}
+	e, err := newEngine(s, &list{jobs: jobs})
+	if err != nil {
+		return nil, nil, err
+	}
+	e.runs = make([]run, 0, len(jobs))
+	e.books.last = epoch + cluster.Instant(jobs[len(jobs)-1].Submit)
+	if s.Spans {
+		e.books.story = &Story{Capacity: trace.Capacity(s.Nodes), step: 1}
+	}
+	if err := e.drive(); err != nil {
+		return nil, nil, err
+	}
+	if st := e.books.story; st != nil {
+		for i := range e.books.accounts {
+			st.Accounts = append(st.Accounts, e.books.accounts[i].name)
+		}
+	}
+	return e, excluded, nil
+}
+
+// admit returns the jobs that the nodes could hold, and why the others are left out.
+func admit(t *trace.Trace, nodes []cluster.Node) (jobs []*trace.Job, excluded []string) {
+	f := newFitting(nodes)
+	jobs = make([]*trace.Job, 0, len(t.Jobs))
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		if why := f.why(j); why != "" {
+			excluded = append(excluded, j.ID+": "+why)
+			continue
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, excluded
+}
+
+// CloseLoop submits the jobs of a source, each as soon as what waits and runs asks for less than load thousandths of the cluster under the
+// policy of the setup, and returns them as a trace with the submit times that they got: the same arrivals for every policy.
+func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Trace, error) {
+	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: s.Seed}
+	l := &loop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}
+	if load < 1 {
+		return nil, fmt.Errorf("a load of %d thousandths: %w", load, errSetup)
+	}
+	s.fill()
+	s.Spans, s.Until = false, 0
+	e, err := newEngine(&s, l)
+	if err != nil {
+		return nil, err
+	}
+	e.books.closed = true
+	if err := e.drive(); err != nil {
+		return nil, fmt.Errorf("close the loop of %s with policy %s: %w", name, s.Policy.Name, err)
+	}
+	if len(t.Jobs) == 0 {
+		return nil, fmt.Errorf("close the loop of %s: no job fits the nodes: %w", name, errSetup)
+	}
+	return t, nil
+}
+
+// Replay is a source of the jobs of a trace, in order, for [CloseLoop].
+func Replay(t *trace.Trace) trace.Source { return &replay{jobs: t.Jobs} }
+
+type replay struct{ jobs []trace.Job }
+
+// Next implements trace.Source.
+func (r *replay) Next() (trace.Job, bool) {
+	if len(r.jobs) == 0 {
+		return trace.Job{}, false
+	}
+	j := r.jobs[0]
+	r.jobs = r.jobs[1:]
+	return j, true
+}
+
+// rho runs every account's jobs alone on its deserved share and compares.
+func (e *engine) rho(r *Result) error {
+	fifo, err := ParsePolicy("fifo")
+	if err != nil {
+		return err
+	}
+	for i := range e.books.accounts {
+		name := e.books.accounts[i].name
+		gpus := e.setup.Deserved.of(name, len(e.books.accounts), trace.Capacity(e.setup.Nodes).GPUs)
+		nodes := portion(e.setup.Nodes, gpus)
+		own := &trace.Trace{Name: name}
+		for k := range e.runs {
+			if v := &e.runs[k]; int(v.account) == i && v.ended > 0 {
+				own.Jobs = append(own.Jobs, *v.job)
+			}
+		}
+		if len(nodes) == 0 || len(own.Jobs) == 0 {
+			continue
+		}
+		if err := e.compareAlone(r, own, &Setup{Nodes: nodes, Policy: fifo, Tick: e.setup.Tick, Overhead: e.setup.Overhead}); err != nil {
+			return fmt.Errorf("account %s alone: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// compareAlone fills in the rho of the account whose jobs are own. Jobs that its share could not hold are left out on both sides.
+func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
+	s.fill()
+	jobs, _ := admit(own, s.Nodes)
+	if len(jobs) == 0 {
+		return nil
+	}
+	alone, _, err := simulate(own, s)
+	if err != nil {
+		return err
+	}
+	fits := map[string]bool{}
+	reference := 0.0
+	for k := range alone.runs {
+		v := &alone.runs[k]
+		fits[v.job.ID] = v.ended > 0
+		if v.ended > 0 {
+			reference += seconds(int64(v.ended-epoch) - v.job.Submit)
+		}
+	}
+	sum := 0.0
+	for k := range e.runs {
+		if v := &e.runs[k]; v.ended > 0 && v.job.Account == own.Name && fits[v.job.ID] {
+			sum += seconds(int64(v.ended-epoch) - v.job.Submit)
+		}
+	}
+	if reference > 0 {
+		rho := sum / reference
+		r.Accounts[own.Name].Rho = rho
+		r.Fairness.WorstRho = max(r.Fairness.WorstRho, rho)
+	}
+	return nil
+}
+
+// portion returns the first nodes that have so many thousandths of a GPU together, the last one cut down if it has too many.
+func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
+	var part []cluster.Node
+	for i := range nodes {
+		n := nodes[i]
+		have := int64(len(n.GPUs))
+		want := gpus / 1000
+		if want <= 0 {
+			break
+		}
+		if have == 0 {
+			continue
+		}
+		if have > want {
+			n.Cores = max(1, n.Cores*want/have)
+			n.Memory = max(1, n.Memory/jobspec.Bytes(have)*jobspec.Bytes(want))
+			n.GPUs = n.GPUs[:want]
+		}
+		part = append(part, n)
+		gpus -= int64(len(n.GPUs)) * 1000
+	}
+	return part
+}
+
+// notes are what a reader of the result should know of the workload.
+func (e *engine) notes(t *trace.Trace) []string {
+	var notes []string
+	parts := 0
+	for i := range e.runs {
+		if e.runs[i].job.Request.GPUs%1000 != 0 {
+			parts++
+		}
+	}
+	if parts > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs ask for a part of a GPU and got a whole one: parts are not shared", parts))
+	}
+	if len(t.Skipped) > 0 {
+		notes = append(notes, fmt.Sprintf("%d lines were left out, the first was %s", t.Bad, t.Skipped[0]))
+	}
+	return append(notes, e.refusals...)
+}
