@@ -41,6 +41,8 @@ var refusals = []struct {
 	{history.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
 	{cluster.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
 	{cluster.ErrWrongState, http.StatusConflict, api.CodeWrongState},
+	{cluster.ErrForgotten, http.StatusConflict, api.CodeWrongState},
+	{cluster.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
 	{cluster.ErrOtherBoot, http.StatusConflict, api.CodeWrongState},
 	{cluster.ErrKeyReused, http.StatusConflict, api.CodeKeyReused},
 	{cluster.ErrNoQueue, http.StatusUnprocessableEntity, api.CodeInvalidJob},

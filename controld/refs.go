@@ -208,6 +208,12 @@ func (x *exchange) facts(ctx context.Context, jobs []*jobspec.Job) ([]cluster.Fa
 	return facts, nil
 }
 
+// leftBefore reports whether a member has ended and left the state before its record.
+func leftBefore(v *cluster.View, record *cluster.Job, id cluster.JobID) bool {
+	f, n := record.Family, int(id-record.ID)
+	return n > 0 && f != nil && v.Job(id) == nil && !f.Waiting.Has(n) && !f.Dropped.Has(n)
+}
+
 func (x *exchange) fact(ctx context.Context, text string, rename *string) (*cluster.Fact, error) {
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		return nil, nil // a name: the state knows it
@@ -224,10 +230,13 @@ func (x *exchange) fact(ctx context.Context, text string, rename *string) (*clus
 	if !single {
 		return nil, invalid("it names %d elements: name the array, or one element", r.members.Len())
 	}
-	if x.view.Job(r.id) != nil {
+	record := x.view.Job(r.id)
+	if record == nil || strings.Contains(text, ".") { // the state reads 123_4, as long as it has 123
+		*rename = strconv.FormatInt(int64(id), 10)
+	}
+	if record != nil && !leftBefore(x.view, record, id) {
 		return nil, nil // the state knows the record, and by it the element
 	}
-	*rename = strconv.FormatInt(int64(id), 10)
 	j, err := x.d.records.Get(ctx, id)
 	if errors.Is(err, history.ErrNoJob) {
 		return nil, notFound("there is no such job")

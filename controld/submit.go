@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"path"
@@ -60,6 +61,12 @@ func submit(x *exchange) (any, error) {
 		return nil, err
 	}
 	result, err := x.propose(command)
+	if errors.Is(err, cluster.ErrForgotten) { // what it depends on has just left the state: now the history is asked
+		if command, err = x.checked(c); err != nil {
+			return nil, err
+		}
+		result, err = x.propose(command)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +87,9 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 		return nil, err
 	}
 	if x.view.Config().Version >= 2 {
+		for i := range c.Jobs {
+			c.Jobs[i] = c.Jobs[i].Loosen()
+		}
 		facts, err := x.facts(x.ctx(), c.Jobs)
 		return cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err
 	}
@@ -155,7 +165,7 @@ func readJobs(body []byte) ([]*jobspec.Job, error) {
 	return *s.Jobs, nil
 }
 
-// accept fills defaults in and refuses what cannot run: rules of the language first, then what no node has.
+// accept fills defaults in, makes arrays of workers that start one by one, and refuses what cannot run: rules of the language first, then what no node has.
 func (x *exchange) accept(jobs []*jobspec.Job) error {
 	var problems []string
 	code := api.CodeUnsupported
@@ -175,8 +185,9 @@ func (x *exchange) accept(jobs []*jobspec.Job) error {
 	}
 	v := x.d.machine.view.Load()
 	known := map[cluster.Shape]bool{}
-	for i, j := range jobs {
-		if p := possible(v, j, known); p != nil {
+	for i := range jobs {
+		jobs[i] = jobs[i].Loosen()
+		if p := possible(v, jobs[i], known); p != nil {
 			p.Detail = prefix(jobs, i) + p.Detail
 			return p
 		}
