@@ -22,10 +22,11 @@ func plan(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.accept([]*jobspec.Job{req.Job}); err != nil {
+	jobs := []*jobspec.Job{req.Job}
+	if err := x.accept(jobs); err != nil {
 		return nil, err
 	}
-	trial, id, err := x.trialSubmit(owner, req.Job)
+	trial, id, err := x.trialSubmit(owner, jobs[0])
 	if err != nil {
 		return nil, err
 	}

@@ -87,9 +87,6 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 		return nil, err
 	}
 	if x.view.Config().Version >= 2 {
-		for i := range c.Jobs {
-			c.Jobs[i] = c.Jobs[i].Loosen()
-		}
 		facts, err := x.facts(x.ctx(), c.Jobs)
 		return cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err
 	}

@@ -49,6 +49,9 @@ func (j *Job) Default() {
 func (g *Group) Default() {
 	orElse(&g.Name, DefaultGroup)
 	orElse(&g.Count, 1)
+	if g.loose() {
+		orElse(&g.MaxWorkersPerNode, g.Count)
+	}
 	orElse(&g.MaxWorkersPerNode, 1)
 	fill(&g.Gang, true)
 	drop(&g.Success, "all")

@@ -69,6 +69,24 @@ func (c *checker) together(where string, g *Group) {
 	}
 }
 
+// loose checks a group whose workers start one by one: they become the elements of an array, of which a job has one.
+func (c *checker) loose(where string, g *Group, j *Job) {
+	if !g.loose() {
+		return
+	}
+	switch {
+	case j.Array != nil:
+		c.add(CodeUnsupported, where+".gang", "leave count out: the elements of the array start one by one",
+			"several workers without gang in an array are not supported yet")
+	case len(j.Groups) > 1 && j.GangScope != ScopeJob:
+		c.add(CodeUnsupported, where+".gang", "leave gang out, or submit a job of its own for the group",
+			"several workers without gang beside other groups are not supported yet")
+	case g.MaxWorkersPerNode != 0 && g.MaxWorkersPerNode < g.Count:
+		c.add(CodeUnsupported, where+".max_workers_per_node", "leave it out, or write exclusive = true for a node each",
+			"workers that start one by one and keep to different nodes are not supported yet")
+	}
+}
+
 func (c *checker) group(where string, g *Group, j *Job) {
 	c.nameIfSet(where+".name", g.Name)
 	if g.Count != 0 {
@@ -77,10 +95,7 @@ func (c *checker) group(where string, g *Group, j *Job) {
 	if g.MaxWorkersPerNode != 0 {
 		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, MaxWorkers)
 	}
-	if g.Gang != nil && !*g.Gang && g.Count > 1 {
-		c.add(CodeUnsupported, where+".gang", "leave gang out, or make an array: its elements start one by one",
-			"a group of several workers without gang is not supported yet")
-	}
+	c.loose(where, g, j)
 	c.meta(where+".meta", g.Meta)
 	c.duration(where+".time_limit", g.TimeLimit)
 	if j.TimeLimit > 0 && g.TimeLimit > j.TimeLimit {

@@ -158,7 +158,7 @@ func (s section) refused() []string {
 var refusedValues = []struct{ where, what, instead string }{
 	{"job", "`array` with several groups that start on their own", "write gang_scope = \"job\", or submit one job for each group"},
 	{"job", "`gang_scope = \"job\"` and `depends_on` in one job", "leave one of them out"},
-	{"group", "`gang = false` with several workers", "make an array: its elements start one by one"},
+	{"group", "`gang = false` with several workers in an array or beside other groups", "leave gang out, or submit a job of its own for the group"},
 	{"group", "`on_worker_failure = \"restart_worker\"`", "leave it out"},
 	{"network", "`mode` other than `host`", "leave it out: tasks use the host's network"},
 	{"task", "`image` as a reference", "give a directory with a root file system"},

@@ -1,0 +1,24 @@
+package jobspec
+
+import "strconv"
+
+// Loose reports whether the job's workers start one by one: it has one group of several workers that says gang = false.
+func (j *Job) Loose() bool {
+	return len(j.Groups) == 1 && j.Groups[0].loose()
+}
+
+func (g *Group) loose() bool { return g.Gang != nil && !*g.Gang && g.Count > 1 }
+
+// Loosen makes of a loose job what it means: an array with an element for each worker, whose index is the worker's number. Any other job is
+// returned as it is.
+func (j *Job) Loosen() *Job {
+	if !j.Loose() {
+		return j
+	}
+	next := *j
+	next.Groups = []Group{j.Groups[0]}
+	next.Array = &Array{Indices: "0-" + strconv.Itoa(j.Groups[0].Count-1)}
+	next.Groups[0].Count = 1
+	next.Default()
+	return &next
+}
