@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // allocOf is one worker as its node needs to know it.
@@ -20,12 +21,21 @@ func allocOf(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
 	}
 	if j.Spec.Array != nil && j.Parent != 0 {
 		place := elementPlace(j)
-		out.Array = &place
+		place.Size = j.Spec.Array.Len()
+		out.Array, out.Spec = &place, withoutElements(out.Spec)
 	}
 	for i := range j.Parts {
 		out.Hosts = append(out.Hosts, hostsOf(v, j, a, i))
 	}
 	return out
+}
+
+// withoutElements leaves out of an array what only the other elements need: it may be megabytes, and each node gets it with each element.
+func withoutElements(spec *jobspec.Job) *jobspec.Job {
+	out, array := *spec, *spec.Array
+	array.Matrix, array.Columns, array.Rows = nil, nil, nil
+	out.Array = &array
+	return &out
 }
 
 // ofPart returns the workers of one part of a gang, by number in the part; all if the gang has only one.

@@ -66,3 +66,34 @@ func TestAllocOfParts(t *testing.T) {
 		t.Errorf("the first worker is told %+v", first)
 	}
 }
+
+// An element is told its own parameters and how many there are, and nothing that only the others need.
+func TestAllocOfElement(t *testing.T) {
+	s := cluster.New(cluster.DefaultConfig())
+	apply := func(index uint64, c cluster.Command) {
+		t.Helper()
+		if _, err := s.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1000}, Command: c}); err != nil {
+			t.Fatalf("%s: %v", c.Kind(), err)
+		}
+	}
+	spec := job("sweep")
+	spec.Array = &jobspec.Array{Columns: []string{"lr", "seed"}}
+	for i := range 1000 {
+		spec.Array.Rows = append(spec.Array.Rows, []string{fmt.Sprint("0.", i), fmt.Sprint(i)})
+	}
+	spec.Default()
+	apply(1, cluster.RegisterNode{Node: cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB}})
+	apply(2, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: user(1), Jobs: specs(spec)}})
+	apply(3, cluster.CommitPlan2{CommitPlan: cluster.CommitPlan{Actions: []cluster.Action{{
+		Start: &cluster.StartJob{Job: 1, Member: 8, Places: []cluster.Place{{Node: "n1"}}},
+	}}}})
+	v := s.View()
+	got := allocOf(v, cluster.DesiredWorker{Job: v.Job(9)})
+	want := map[string]string{"lr": "0.7", "seed": "7"}
+	if p := got.Array; p == nil || *p.Index != 7 || p.Size != 1000 || p.Job != 1 || !reflect.DeepEqual(p.Params, want) {
+		t.Errorf("its place is %+v", got.Array)
+	}
+	if len(got.Spec.Array.Rows) != 0 || len(v.Job(1).Spec.Array.Rows) != 1000 {
+		t.Errorf("%d rows are sent, %d are kept", len(got.Spec.Array.Rows), len(v.Job(1).Spec.Array.Rows))
+	}
+}

@@ -49,7 +49,7 @@ func (d *disk) input(id container.ID, a *api.Alloc, cores []int) oci.Input {
 		in.Hosts = append(in.Hosts, oci.Hosts(h))
 	}
 	if p := a.Array; p != nil && p.Index != nil {
-		in.Array = &oci.Element{Array: cmp.Or(p.Job, a.Record), Index: *p.Index, Params: p.Params}
+		in.Array = &oci.Element{Array: cmp.Or(p.Job, a.Record), Index: *p.Index, Count: p.Size, Params: p.Params}
 	}
 	in.Node.GPUs, in.Node.Cores = d.gpus(), cores
 	in.Node.CgroupPath = filepath.Join(d.cgroupRoot, id.String())

@@ -46,6 +46,7 @@ type Hosts struct {
 type Element struct {
 	Array  cluster.JobID // the array's record
 	Index  int
+	Count  int // elements of the array
 	Params map[string]string
 }
 

@@ -15,8 +15,11 @@ func (in Input) rotaArray() map[string]string {
 		return nil
 	}
 	env := map[string]string{"ROTA_ARRAY_JOB_ID": itoa(int(e.Array)), "ROTA_ARRAY_INDEX": itoa(e.Index)}
-	if a := in.Spec.Array; a != nil {
-		env["ROTA_ARRAY_COUNT"] = itoa(a.Len())
+	if e.Count > 0 {
+		env["ROTA_ARRAY_COUNT"] = itoa(e.Count)
+	}
+	if g, err := in.group(); err == nil && g.Gang != nil && !*g.Gang { // the elements are the workers of one group
+		env["ROTA_WORKER"], env["ROTA_WORKERS"] = itoa(e.Index), env["ROTA_ARRAY_COUNT"]
 	}
 	for name, value := range e.Params {
 		env["ROTA_PARAM_"+variable(name)] = value
@@ -31,24 +34,18 @@ func (in Input) slurmArray() map[string]string {
 		return nil
 	}
 	env := map[string]string{"SLURM_ARRAY_JOB_ID": itoa(int(e.Array)), "SLURM_ARRAY_TASK_ID": itoa(e.Index)}
-	if in.Spec.Array == nil {
+	if e.Count == 0 {
 		return env
 	}
-	all := in.Spec.Array.Elements()
-	if n := all.Len(); n > 0 {
-		env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_STEP"] = itoa(n), itoa(step(in.Spec.Array.Indices))
-		env["SLURM_ARRAY_TASK_MIN"], env["SLURM_ARRAY_TASK_MAX"] = itoa(all.Index(0)), itoa(all.Index(n-1))
+	first, last, step := 0, e.Count-1, 1 // of a matrix or a file
+	if a := in.Spec.Array; a != nil && a.Indices != "" {
+		if runs, err := jobspec.ParseIndices(a.Indices); err == nil && len(runs) > 0 {
+			first, last, step = runs[0].First, runs[len(runs)-1].Last, runs[0].Step // of several runs the first, as Slurm has it
+		}
 	}
+	env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_STEP"] = itoa(e.Count), itoa(step)
+	env["SLURM_ARRAY_TASK_MIN"], env["SLURM_ARRAY_TASK_MAX"] = itoa(first), itoa(last)
 	return env
-}
-
-// step is that of the indices' first run, as Slurm has it.
-func step(indices string) int {
-	runs, err := jobspec.ParseIndices(indices)
-	if err != nil || len(runs) == 0 {
-		return 1
-	}
-	return runs[0].Step
 }
 
 // rotaGroups tells where the workers of every group of a gang are.

@@ -16,7 +16,7 @@ import (
 func element() Input {
 	in := example(nil)
 	in.Spec.Array = &jobspec.Array{Indices: "0-8:2,20"}
-	in.Array = &Element{Array: 40, Index: 4, Params: map[string]string{"lr": "1e-3", "opt": "adam"}}
+	in.Array = &Element{Array: 40, Index: 4, Count: 6, Params: map[string]string{"lr": "1e-3", "opt": "adam"}}
 	return in
 }
 
@@ -49,6 +49,9 @@ func TestArrayEnvironment(t *testing.T) {
 		"SLURM_ARRAY_JOB_ID": "40", "SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "6", "SLURM_ARRAY_TASK_MIN": "0",
 		"SLURM_ARRAY_TASK_MAX": "20", "SLURM_ARRAY_TASK_STEP": "2", "ROTA_JOB_ID": "42",
 	})
+	in := element()
+	in.Spec.Array = &jobspec.Array{} // of a matrix, without what it is made of
+	wantEnv(t, environ(t, in), map[string]string{"SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "5", "SLURM_ARRAY_TASK_STEP": "1", "ROTA_ARRAY_COUNT": "6"})
 	if _, ok := environ(t, example(nil))["SLURM_ARRAY_TASK_ID"]; ok {
 		t.Error("a job that is no element has an index")
 	}
