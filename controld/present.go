@@ -29,7 +29,7 @@ func presentJob(v *cluster.View, j *cluster.Job, why cluster.Reason, p progress,
 		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, now), Attempts: []api.Attempt{},
 		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
 		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
-		Steps: p.step, SavedStep: p.saved,
+		Steps: p.step, SavedStep: p.saved, Metrics: p.metrics,
 	}
 	for i := range j.Attempts {
 		out.Attempts = append(out.Attempts, presentAttempt(&j.Attempts[i]))

@@ -87,10 +87,46 @@ func (s sections) state(j *api.Job, utc bool) {
 	if j.Ended != nil {
 		s.line("exit", exitText(j)+" (code:signal)")
 	}
-	if j.Steps > 0 || j.SavedStep > 0 {
-		s.line("progress", fmt.Sprintf("step %d, saved %d", j.Steps, j.SavedStep))
-	}
+	s.line("progress", progressText(j))
 	s.line("charged", hoursText(j.GPUSeconds)+" GPU hours")
+}
+
+// progressText says how far a job has come, as its progress block names things.
+func progressText(j *api.Job) string {
+	if j.Steps == 0 && j.SavedStep == 0 && len(j.Metrics) == 0 {
+		return ""
+	}
+	p := progressOf(j.Spec)
+	text := fmt.Sprintf("step %d", j.Steps)
+	if p.Total > 0 {
+		text += fmt.Sprintf(" of %d (%d%%)", p.Total, 100*min(j.Steps, p.Total)/p.Total)
+	}
+	text += fmt.Sprintf(", saved %d", j.SavedStep)
+	for _, name := range slices.Sorted(maps.Keys(j.Metrics)) {
+		if p.Metric != "" && name != p.Metric {
+			continue
+		}
+		text += fmt.Sprintf(", %s %g", clean(name), j.Metrics[name])
+		if p.Goal != "" {
+			text += " (" + p.Goal + " is best)"
+		}
+	}
+	return text
+}
+
+// progressOf returns the first progress block of a job, an empty one if there is none.
+func progressOf(spec *jobspec.Job) jobspec.Progress {
+	if spec == nil {
+		return jobspec.Progress{}
+	}
+	for _, g := range spec.Groups {
+		for _, t := range g.Tasks {
+			if t.Progress != nil {
+				return *t.Progress
+			}
+		}
+	}
+	return jobspec.Progress{}
 }
 
 // family says what a job has to do with others: its elements or groups, or the job that it is a part of.

@@ -72,8 +72,9 @@ func sampleCluster(t *testing.T) *answers {
 	one.Attempts = append([]api.Attempt{{N: 1, Start: at("2026-11-20T08:00:05Z"), End: at("2026-11-20T09:00:05Z"), Nodes: []string{"gpu09"}, Signal: 15,
 		Cause: cluster.CauseTE}}, api.Attempt{N: 2, Start: one.Started, Nodes: one.Nodes})
 	one.Preemptions.TE = 1
+	one.Metrics = map[string]float64{"loss": 0.25, "lr": 0.001}
 	one.Spec = &jobspec.Job{Name: "train", Groups: []jobspec.Group{{Name: "main", Count: 4, Tasks: []jobspec.Task{{Name: "main",
-		Script: "#!/bin/bash\necho hi\n", Launch: &jobspec.Launch{Type: "torchrun"}, Resources: jobspec.Resources{Cores: 16, Memory: 64 * jobspec.GiB, GPUs: 8}}}}}}
+		Script: "#!/bin/bash\necho hi\n", Progress: &jobspec.Progress{Metric: "loss", Goal: "min", Total: 4800}, Launch: &jobspec.Launch{Type: "torchrun"}, Resources: jobspec.Resources{Cores: 16, Memory: 64 * jobspec.GiB, GPUs: 8}}}}}}
 	a.give("GET /v1/jobs/7", one)
 	a.give("GET /v1/jobs/8/why", api.Why{ID: 8, Reason: jobs[1].Reason, Ahead: 2, Advice: "ask for fewer GPUs",
 		Funnel: []api.FunnelStep{{What: "are up", Nodes: 12}, {What: "have 1 free GPU", Nodes: 0}}})

@@ -39,41 +39,42 @@ type List[T any] struct {
 
 // Job is a job as users see it.
 type Job struct {
-	ID          cluster.JobID    `json:"id"`
-	Name        string           `json:"name"`
-	User        string           `json:"user"`
-	UID         uint32           `json:"uid"`
-	Account     string           `json:"account"`
-	Queue       string           `json:"queue"`
-	Class       jobspec.Class    `json:"class"`
-	State       string           `json:"state"` // the long name, PENDING
-	Code        cluster.JobState `json:"code"`  // the letters, PD
-	Flags       []string         `json:"flags"`
-	Reason      Reason           `json:"reason"`
-	Priority    int              `json:"priority"`
-	Attempt     int              `json:"attempt"`
-	Submitted   *Time            `json:"submitted"`
-	Started     *Time            `json:"started"`
-	Ended       *Time            `json:"ended"`
-	Elapsed     jobspec.Seconds  `json:"elapsed"`
-	TimeLimit   jobspec.Seconds  `json:"time_limit"`
-	ExitCode    int              `json:"exit_code"`
-	Signal      int              `json:"signal"`
-	Workers     int              `json:"workers"`
-	Nodes       []string         `json:"nodes"`
-	GPUs        int              `json:"gpus"`
-	Array       ArrayPlace       `json:"array"`
-	Cores       int              `json:"cores"`
-	Memory      jobspec.Bytes    `json:"memory"`
-	GPUSeconds  int64            `json:"gpu_seconds"`
-	Attempts    []Attempt        `json:"attempts"`
-	Preemptions Preemptions      `json:"preemptions"`
-	Resizes     int              `json:"resizes"`
-	Migrations  int              `json:"migrations"`
-	Steps       int64            `json:"steps"`
-	SavedStep   int64            `json:"saved_step"`
-	Workdir     string           `json:"workdir"`
-	Spec        *jobspec.Job     `json:"spec,omitempty"` // with ?spec=true, and of a single job
+	ID          cluster.JobID      `json:"id"`
+	Name        string             `json:"name"`
+	User        string             `json:"user"`
+	UID         uint32             `json:"uid"`
+	Account     string             `json:"account"`
+	Queue       string             `json:"queue"`
+	Class       jobspec.Class      `json:"class"`
+	State       string             `json:"state"` // the long name, PENDING
+	Code        cluster.JobState   `json:"code"`  // the letters, PD
+	Flags       []string           `json:"flags"`
+	Reason      Reason             `json:"reason"`
+	Priority    int                `json:"priority"`
+	Attempt     int                `json:"attempt"`
+	Submitted   *Time              `json:"submitted"`
+	Started     *Time              `json:"started"`
+	Ended       *Time              `json:"ended"`
+	Elapsed     jobspec.Seconds    `json:"elapsed"`
+	TimeLimit   jobspec.Seconds    `json:"time_limit"`
+	ExitCode    int                `json:"exit_code"`
+	Signal      int                `json:"signal"`
+	Workers     int                `json:"workers"`
+	Nodes       []string           `json:"nodes"`
+	GPUs        int                `json:"gpus"`
+	Array       ArrayPlace         `json:"array"`
+	Cores       int                `json:"cores"`
+	Memory      jobspec.Bytes      `json:"memory"`
+	GPUSeconds  int64              `json:"gpu_seconds"`
+	Attempts    []Attempt          `json:"attempts"`
+	Preemptions Preemptions        `json:"preemptions"`
+	Resizes     int                `json:"resizes"`
+	Migrations  int                `json:"migrations"`
+	Steps       int64              `json:"steps"`
+	SavedStep   int64              `json:"saved_step"`
+	Metrics     map[string]float64 `json:"metrics,omitempty"` // the newest that the job has reported while it runs
+	Workdir     string             `json:"workdir"`
+	Spec        *jobspec.Job       `json:"spec,omitempty"` // with ?spec=true, and of a single job
 
 	Group        *GroupPlace  `json:"group,omitempty"`
 	Groups       []GroupState `json:"groups,omitempty"`
