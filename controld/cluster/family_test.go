@@ -579,3 +579,19 @@ func TestMemberApart(t *testing.T) {
 		}
 	}
 }
+
+// Workers that start one by one become elements of an array before they are submitted.
+func TestLooseWorkers(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	no := false
+	id := w.record(4, 1, func(j *jobspec.Job) {
+		j.Groups[0].Gang = &no
+		*j = *j.Loosen()
+	})
+	if j := w.job(id); j.Family == nil || j.Family.Size != 4 || j.Workers != 1 {
+		t.Fatalf("four workers without gang are %+v", j)
+	}
+	w.ok(w.make(id, 3, "n1"))
+	w.state(id+3, Configuring)
+}
