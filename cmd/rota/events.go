@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,13 +19,13 @@ const pollWait = 50 * time.Second
 
 // eventFilter selects events; what is zero matches all.
 type eventFilter struct {
-	job  cluster.JobID
-	node string
-	kind string
+	job   cluster.JobID
+	nodes []string
+	kind  string
 }
 
 func (f eventFilter) matches(e *api.Event) bool {
-	return (f.job == 0 || e.Job == f.job) && (f.node == "" || e.Node == f.node) && (f.kind == "" || e.Type == f.kind)
+	return (f.job == 0 || e.Job == f.job) && (len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) && (f.kind == "" || e.Type == f.kind)
 }
 
 func (w *world) events(c *cli.Context) error {
@@ -39,7 +40,10 @@ func (w *world) events(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	filter := eventFilter{node: c.String("node"), kind: c.String("type")}
+	filter := eventFilter{kind: c.String("type")}
+	if filter.nodes, err = nodeRefs(splitOutside(c.String("node"))); err != nil {
+		return err
+	}
 	client, err := w.dial(c)
 	if err != nil {
 		return err

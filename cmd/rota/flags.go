@@ -21,6 +21,7 @@ func commonFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "addr", Usage: "controllers `ADDR`: http://host:port, unix:PATH, or several with commas (ROTA_ADDR)"},
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print in `FORMAT`, such as json"},
+		&cli.StringFlag{Name: "color", Aliases: []string{"colour"}, Usage: "colour what is shown: auto, always or never, `WHEN`", DefaultText: "auto"},
 		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
 	}
 }
@@ -170,8 +171,23 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// colour reports whether w gets escape sequences: a terminal, unless NO_COLOR is set.
+// readColor takes --color over, before a command runs.
+func (w *world) readColor(c *cli.Context) error {
+	switch text := c.String("color"); text {
+	case "", "auto":
+	case "always", "never":
+		w.color = text
+	default:
+		return usagef("--color %s: auto, always or never", text)
+	}
+	return nil
+}
+
+// colour reports whether out gets escape sequences: what --color says, else a terminal does, unless NO_COLOR is set.
 func (w *world) colour(out io.Writer) bool {
+	if w.color != "" {
+		return w.color == "always"
+	}
 	return w.getenv("NO_COLOR") == "" && w.getenv("TERM") != "dumb" && w.terminal(out)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs called `NAME` only"},
 				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES` only, such as PD,R"},
 				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "these `IDS` only"},
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "jobs on these `NODES` only, such as gpu[01-04]"},
 				&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ended jobs too, while the controllers still hold them"},
 				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
 				&cli.BoolFlag{Name: "start", Usage: "show when jobs may begin at the earliest, where that is known"},
@@ -32,7 +34,10 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "show it again every `SECONDS` until Ctrl-C"},
 			}, viewFlags())},
 		{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: w.nodes,
-			Flags: with([]cli.Flag{&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, viewFlags())},
+			Flags: with([]cli.Flag{
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "these `NODES` only, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "a line for each state and kind of node"},
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, viewFlags())},
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: w.status, Flags: commonFlags()},
 		{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: w.why, Flags: commonFlags()},
 		{Name: "hist", Usage: "show ended jobs and the GPU time they were charged", ArgsUsage: "[OPTIONS]", Action: w.hist,
@@ -43,7 +48,7 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as things happen"},
 				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only what came after `INDEX`"},
 				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of job `ID` only"},
-				&cli.StringFlag{Name: "node", Usage: "of `NODE` only"},
+				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
 				&cli.StringFlag{Name: "type", Usage: "of `TYPE` only"},
 			}, viewFlags())},
 		{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: w.check, Flags: commonFlags()},
@@ -101,11 +106,15 @@ func (w *world) queue(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	nodes, err := nodeRefs(splitOutside(c.String("nodes")))
+	if err != nil {
+		return err
+	}
 	client, err := w.dial(c)
 	if err != nil {
 		return err
 	}
-	q := &queueList{world: w, view: v, client: client, filter: filter, tree: c.Bool("tree"), elements: c.Bool("array")}
+	q := &queueList{world: w, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"), elements: c.Bool("array")}
 	if text := c.String("iterate"); text != "" {
 		return q.again(c.Context, text)
 	}
@@ -174,8 +183,26 @@ func whereOrWhy(j *api.Job, full bool) string {
 }
 
 func (w *world) nodes(c *cli.Context) error {
-	return simpleList(w, c, nodeCells, func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
-		return client.Nodes(c.Context, api.Read{})
+	wanted, err := nodeRefs(splitOutside(c.String("nodes")))
+	if err != nil {
+		return err
+	}
+	fetch := func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
+		list, answer, err := client.Nodes(c.Context, api.Read{})
+		if err == nil && len(wanted) > 0 {
+			list.Items = slices.DeleteFunc(list.Items, func(n api.Node) bool { return !slices.Contains(wanted, n.Name) })
+		}
+		return list, answer, err
+	}
+	if !c.Bool("summary") {
+		return simpleList(w, c, nodeCells, fetch)
+	}
+	return simpleList(w, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
+		list, answer, err := fetch(client)
+		if err != nil {
+			return nil, answer, err
+		}
+		return summary(list), answer, nil
 	})
 }
 

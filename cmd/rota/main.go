@@ -28,6 +28,7 @@ type world struct {
 	environ        func() []string
 	now            func() time.Time
 	terminal       func(w io.Writer) bool // whether w is shown to somebody
+	color          string                 // --color: always or never; else it depends
 }
 
 func system() *world {
@@ -73,6 +74,7 @@ func newApp(w *world) *cli.App {
 	}
 	for _, c := range app.Commands {
 		c.HideHelpCommand = true
+		c.Before = w.readColor
 		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
 			return usagef("%s", strings.TrimPrefix(err.Error(), "flag: "))
 		}

@@ -10,7 +10,7 @@ import (
 func (w *world) nodeCommands() []*cli.Command {
 	return inCategory("Operators", []*cli.Command{
 		{Name: "node", Usage: "take a node out of use, or back", ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: w.node,
-			Description: "A drained node gets nothing new, and what runs there goes on to its end.",
+			Description: "A drained node gets nothing new, and what runs there goes on to its end. NODE may be a list: gpu[01-04,07].",
 			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`; drain needs it"}}, commonFlags())},
 	})
 }
@@ -27,11 +27,15 @@ func (w *world) node(c *cli.Context) error {
 	if verb == "drain" && c.String("reason") == "" {
 		return usagef("why? rota node drain NODE --reason TEXT: whoever finds the node unused wants to know")
 	}
+	names, err := nodeRefs(c.Args().Slice()[1:])
+	if err != nil {
+		return err
+	}
 	client, err := w.dial(c)
 	if err != nil {
 		return err
 	}
-	return w.forEach(c.Args().Slice()[1:], "node", done[verb], asJSON, func(name string) (*api.ControlResponse, error) {
+	return w.forEach(names, "node", done[verb], asJSON, func(name string) (*api.ControlResponse, error) {
 		if err := client.SetNode(c.Context, name, verb, c.String("reason")); err != nil {
 			return nil, err
 		}

@@ -3,13 +3,8 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"sort"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
-
-	"github.com/rota-hpc/rota/controld/api"
 )
 
 // fileCommands are those that look at job files.
@@ -81,63 +76,4 @@ func (w *world) validateOne(name string, c *cli.Context, asJSON bool) error {
 	}
 	_, err = fmt.Fprintf(w.stdout, "%s: ok, job %s\n", name, job.Name)
 	return err
-}
-
-// completion prints a shell's completion script. Commands and options are fixed in it; job ids are asked of the cluster.
-func (w *world) completion(c *cli.Context) error {
-	scripts := map[string]string{"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion}
-	script, ok := scripts[c.Args().First()]
-	if !ok || c.Args().Len() != 1 {
-		return usagef("which shell? rota completion bash, zsh, or fish")
-	}
-	_, err := fmt.Fprint(w.stdout, strings.NewReplacer("@COMMANDS@", commandWords(c.App), "@OPTIONS@", optionCases(c.App)).Replace(script))
-	return err
-}
-
-func commandWords(app *cli.App) string {
-	var names []string
-	for _, c := range app.Commands {
-		if !c.Hidden {
-			names = append(names, c.Name)
-		}
-	}
-	return strings.Join(names, " ")
-}
-
-// optionCases is the body of a shell's case statement, from command to its long options.
-func optionCases(app *cli.App) string {
-	var b strings.Builder
-	for _, c := range app.Commands {
-		if words := optionWords(c); !c.Hidden && words != "" {
-			fmt.Fprintf(&b, "    %s) echo \"%s\" ;;\n", c.Name, words)
-		}
-	}
-	return b.String()
-}
-
-func optionWords(c *cli.Command) string {
-	var words []string
-	for _, f := range c.Flags {
-		words = append(words, dashed(f.Names()[0]))
-	}
-	sort.Strings(words)
-	return strings.Join(words, " ")
-}
-
-// complete prints job ids for the completions, and nothing when there is no cluster.
-func (w *world) complete(c *cli.Context) error {
-	client, err := w.dial(c)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := contextOf(c)
-	defer cancel()
-	list, _, err := client.Jobs(ctx, api.JobFilter{Limit: completionLimit}, api.Read{})
-	if err != nil {
-		return nil
-	}
-	for i := range list.Items {
-		fmt.Fprintln(w.stdout, strconv.FormatInt(int64(list.Items[i].ID), 10))
-	}
-	return nil
 }

@@ -21,20 +21,23 @@ type queueList struct {
 	view     *view[job]
 	client   *api.Client
 	filter   api.JobFilter
-	tree     bool // members under their records, dependents under what they wait for
-	elements bool // a line for each element that has not begun
+	nodes    []string // jobs on these only, if there are any
+	tree     bool     // members under their records, dependents under what they wait for
+	elements bool     // a line for each element that has not begun
 }
 
 // print shows the queue once.
 func (q *queueList) print(ctx context.Context) error {
-	if q.view.plain() && !q.tree && !q.elements && !q.terminal(q.stdout) {
+	if q.view.plain() && !q.tree && !q.elements && len(q.nodes) == 0 && !q.terminal(q.stdout) {
 		return q.pass(ctx)
 	}
 	f := q.filter
-	f.Fields = q.view.fields("id", "array", "group", "groups", "dependencies")
+	f.Fields = q.view.fields("id", "array", "group", "groups", "dependencies", "nodes")
 	list := &api.List[job]{APIVersion: api.Version, Kind: "JobList", Items: []job{}}
 	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *job) error {
-		list.Items = append(list.Items, *j)
+		if runsOn(j, q.nodes) {
+			list.Items = append(list.Items, *j)
+		}
 		return nil
 	})
 	if err != nil {

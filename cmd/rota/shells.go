@@ -1,77 +1,82 @@
 package main
 
 import (
-	"context"
-	"time"
+	"fmt"
 
 	"github.com/urfave/cli/v2"
 )
 
-// completionLimit bounds how many job ids a shell is offered.
-const completionLimit = 100
+// The shells' completions ask `rota complete` what may follow, so that they know the commands and options of the program that is
+// installed, and the jobs and nodes of now. It answers a word a line, with a tab and what the word means behind it where there is room
+// for that; the lines :files and :programs ask the shell for those. Words reach the shell unread: none of them is expanded.
 
-// contextOf bounds what a completion may take: whoever presses Tab does not wait.
-func contextOf(c *cli.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.Context, time.Second)
-}
-
-const bashCompletion = `_rota_options() {
-  case "$1" in
-@OPTIONS@  esac
-}
+const bashCompletion = `# bash completion for rota
 _rota() {
-  local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}
+  local line
   COMPREPLY=()
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "@COMMANDS@" -- "$word"))
-    return
-  fi
-  case "$word" in
-    -*) COMPREPLY=($(compgen -W "$(_rota_options "$command")" -- "$word")); return ;;
-  esac
-  case "$command" in
-    status|why|logs|cancel|hold|release|requeue|wait) COMPREPLY=($(compgen -W "$(rota complete 2>/dev/null)" -- "$word")) ;;
-    help) COMPREPLY=($(compgen -W "@COMMANDS@" -- "$word")) ;;
-    completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$word")) ;;
-    submit|plan|validate|run) compopt -o default 2>/dev/null ;;
-  esac
+  while IFS= read -r line; do
+    case "$line" in
+      :files)
+        compopt -o filenames 2>/dev/null
+        while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$2") ;;
+      :programs) while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -c -- "$2") ;;
+      ?*) COMPREPLY+=("${line%%$'\t'*}") ;;
+    esac
+  done < <("$1" complete bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -F _rota rota
 `
 
 const zshCompletion = `#compdef rota
-_rota_options() {
-  case "$1" in
-@OPTIONS@  esac
-}
+# zsh completion for rota
 _rota() {
-  local word=${words[CURRENT]} command=${words[2]}
-  if (( CURRENT == 2 )); then
-    compadd -- ${=:-@COMMANDS@}
-    return
-  fi
-  if [[ "$word" == -* ]]; then
-    compadd -- ${=$(_rota_options "$command")}
-    return
-  fi
-  case "$command" in
-    status|why|logs|cancel|hold|release|requeue|wait) compadd -- ${=$(rota complete 2>/dev/null)} ;;
-    help) compadd -- ${=:-@COMMANDS@} ;;
-    completion) compadd -- bash zsh fish ;;
-    *) _files ;;
-  esac
+  local line
+  local -a found
+  while IFS= read -r line; do
+    case "$line" in
+      :files) _files ;;
+      :programs) _command_names ;;
+      *$'\t'*) found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}") ;;
+      ?*) found+=("${line//:/\\:}") ;;
+    esac
+  done < <("${words[1]}" complete zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( ${#found} )); then _describe rota found; fi
 }
-compdef _rota rota
+if [ "${funcstack[1]}" = _rota ]; then _rota "$@"; else compdef _rota rota; fi
 `
 
-const fishCompletion = `function __rota_options
+const fishCompletion = `# fish completion for rota
+function __rota_complete
   set -l words (commandline -opc)
-  sh -c 'case "$1" in
-@OPTIONS@  esac' sh $words[2] | string split " "
+  set -l program $words[1]
+  set -e words[1]
+  set -l word (commandline -ct)
+  for line in ($program complete fish -- $words "$word" 2>/dev/null)
+    switch $line
+      case :files
+        __fish_complete_path "$word"
+      case :programs
+        __fish_complete_command
+      case '*'
+        echo $line
+    end
+  end
 end
-complete -c rota -f -n "not __fish_seen_subcommand_from @COMMANDS@" -a "@COMMANDS@"
-complete -c rota -f -n "string match -q -- '-*' (commandline -ct)" -a "(__rota_options)"
-complete -c rota -f -n "__fish_seen_subcommand_from status why logs cancel hold release requeue wait" -a "(rota complete 2>/dev/null)"
-complete -c rota -f -n "__fish_seen_subcommand_from completion" -a "bash zsh fish"
-complete -c rota -F -n "__fish_seen_subcommand_from submit plan validate"
+complete -c rota -f -k -a "(__rota_complete)"
 `
+
+// shells are those that completions are there for, with the file name that each looks for.
+var shells = []struct{ name, file, script string }{
+	{"bash", "rota.bash", bashCompletion}, {"zsh", "_rota", zshCompletion}, {"fish", "rota.fish", fishCompletion},
+}
+
+// completion prints a shell's completion script.
+func (w *world) completion(c *cli.Context) error {
+	for _, s := range shells {
+		if c.Args().Len() == 1 && s.name == c.Args().First() {
+			_, err := fmt.Fprint(w.stdout, s.script)
+			return err
+		}
+	}
+	return usagef("which shell? rota completion bash, zsh, or fish")
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// busy is a controller with some jobs and nodes for completions to find.
+func busy(t *testing.T) *answers {
+	t.Helper()
+	four := 4
+	a := newAnswers(t)
+	a.on("GET /v1/jobs", streamOf([]api.Job{
+		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Pending, Array: api.ArrayPlace{Size: 10, Indices: "5-9"}},
+		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Running, Array: api.ArrayPlace{Job: 12, Index: &four}},
+		{ID: 14, Name: "bad $(touch x)", User: "bob", Account: "vision", Queue: "cpu", Code: cluster.Running},
+	}))
+	a.give("GET /v1/nodes", list("NodeList", api.Node{Name: "gpu01", State: "idle"}, api.Node{Name: "gpu02", State: "drained"}))
+	a.give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
+	a.give("GET /v1/shares", list("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
+	return a
+}
+
+func TestComplete(t *testing.T) {
+	s := session{t: t, addr: busy(t).URL}
+	for _, c := range []struct{ line, want string }{
+		{"qu", "queue"},
+		{"node ", "drain resume"},
+		{"node drain ", "gpu01 gpu02"},
+		{"node drain gpu01 gpu", "gpu01 gpu02"},
+		{"array ", "prune"},
+		{"array prune 12", "12_4 12"},
+		{"cancel ", "14 12_4 12"},
+		{"cancel 12,1", "12,14 12,12_4 12,12"},
+		{"status 14 12_", "12_4"},
+		{"queue --st", "--start --states"},
+		{"queue --states R,P", "R,PD"},
+		{"queue -t R,P", "R,PD"},
+		{"queue --states=C", "--states=CG --states=CF --states=CD --states=CA"},
+		{"queue -o j", "json"},
+		{"queue -o t", "table template="},
+		{"status -o ", "table json"},
+		{"queue --columns id,re", "id,reason"},
+		{"nodes --sort c", "cpus"},
+		{"queue -p ", "cpu gpu"},
+		{"submit x.hcl --account ", "nlp vision"},
+		{"queue --name s", "sweep"},
+		{"queue -u ", "ada bob"},
+		{"submit ", ":files"},
+		{"submit --class ", "te be"},
+		{"init --template p", "pipeline"},
+		{"explain JS-112", "JS-112"},
+		{"explain Prio", "Priority"},
+		{"completion ", "bash zsh fish"},
+		{"help ca", "cancel"},
+		{"run ", ":programs"},
+		{"run -G 1 -- python ", ":files"},
+		{"events --node gpu02", "gpu02"},
+		{"events --type subm", "submitted"},
+		{"--addr http://x.invalid qu", "queue"},
+		{"--co", "--color"},
+		{"no-such-command ", ""},
+	} {
+		got := s.run(append([]string{"complete", "bash", "--"}, strings.Split(c.line, " ")...)...)
+		words := strings.Fields(got.stdout)
+		want := strings.Fields(c.want)
+		if strings.Contains(c.line, "states=") { // bash takes the word apart
+			for i := range want {
+				want[i] = strings.TrimPrefix(want[i], "--states=")
+			}
+		}
+		slices.Sort(words)
+		slices.Sort(want)
+		if got.code != 0 || got.stderr != "" || !slices.Equal(words, want) {
+			t.Errorf("%q: %q, want %q (%+v)", c.line, words, want, got)
+		}
+	}
+	if got := s.run("complete", "fish", "--", "cancel", "14"); got.stdout != "14\tR bad $(touch x)\n" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Every command and every flag is offered.
+func TestCompleteOffersEverything(t *testing.T) {
+	s := session{t: t, addr: "unix:/nowhere"}
+	app := newApp(system())
+	all := strings.Fields(s.run("complete", "bash", "--", "").stdout)
+	for _, c := range app.Commands {
+		if c.Hidden {
+			continue
+		}
+		if !slices.Contains(all, c.Name) {
+			t.Errorf("%s is not offered", c.Name)
+		}
+		offered := strings.Fields(s.run("complete", "bash", "--", c.Name, "-").stdout)
+		for _, f := range c.Flags {
+			if name := dashed(longest(f.Names())); !slices.Contains(offered, name) {
+				t.Errorf("%s: %s is not offered", c.Name, name)
+			}
+		}
+		if c.ArgsUsage != "" && c.ArgsUsage != "[OPTIONS]" && argumentSources()[c.Name] == nil {
+			t.Errorf("%s takes %s, and nothing is offered for that", c.Name, c.ArgsUsage)
+		}
+	}
+}
+
+// Without a cluster nothing is said, and what needs none is offered all the same.
+func TestCompleteWithoutCluster(t *testing.T) {
+	s := session{t: t, addr: "unix:/nowhere/rota.sock"}
+	for line, want := range map[string]string{"cancel ": "", "node drain ": "", "node dr": "drain\n"} {
+		if got := s.run(append([]string{"complete", "bash", "--"}, strings.Split(line, " ")...)...); got.stdout != want || got.stderr != "" || got.code != 0 {
+			t.Errorf("%q: %+v", line, got)
+		}
+	}
+}
+
+// shellTest runs lines in a shell that has rota's completion, and a program rota that is this test.
+func shellTest(t *testing.T, shell, script string) string {
+	t.Helper()
+	path, err := exec.LookPath(shell)
+	if err != nil {
+		t.Skipf("needs %s, which is not installed", shell)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(dir, "rota")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "train.hcl"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "-c", script)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb", "ROTA_ADDR=" + busy(t).URL, asRota + "=1"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", shell, err, out)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "x")); len(left) > 0 {
+		t.Errorf("%s ran what a job is called", shell)
+	}
+	return string(out)
+}
+
+// asRota makes this test's program be rota.
+const asRota = "ROTA_TEST_AS_ROTA"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asRota) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+var completed = []struct{ line, want string }{
+	{"node dr", "drain"},
+	{"cancel 12", "12_4 12"},
+	{"cancel 14", "14"},
+	{"submit tr", "train.hcl"},
+	{"queue --states R,P", "R,PD"},
+	{"queue --output=js", "json"},
+	{"node resume gpu02", "gpu02"},
+}
+
+func TestBashCompletion(t *testing.T) {
+	for _, c := range completed {
+		script := `eval "$(rota completion bash)"
+COMP_WORDS=(` + bashWords("rota "+c.line) + `)
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_rota rota "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+printf '%s\n' "${COMPREPLY[@]}"`
+		got := strings.Fields(shellTest(t, "bash", script))
+		want := strings.Fields(c.want)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", c.line, got, want)
+		}
+	}
+}
+
+// bashWords takes a line apart as readline does.
+func bashWords(line string) string { return strings.ReplaceAll(line, "=", " = ") }
+
+func TestFishCompletion(t *testing.T) {
+	for _, c := range completed {
+		out := shellTest(t, "fish", "rota completion fish | source; complete -C 'rota "+c.line+"'")
+		for _, want := range strings.Fields(c.want) {
+			if !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
+				word, _, _ := strings.Cut(line, "\t")
+				return word == want || word == "--output="+want
+			}) {
+				t.Errorf("%q: %s is missing in %q", c.line, want, out)
+			}
+		}
+	}
+}
+
+// zsh completes only at a prompt, so its own functions are replaced by ones that print what they are given.
+func TestZshCompletion(t *testing.T) {
+	for _, c := range completed {
+		words := strings.Fields("rota " + c.line)
+		script := `compdef() { : }
+_describe() { local name=$2; print -l -- "${(@P)name%%:*}" }
+_files() { print -l -- "${words[CURRENT]}"*(N) }
+eval "$(rota completion zsh)"
+words=(` + strings.Join(words, " ") + `)
+CURRENT=${#words}
+_rota`
+		out := strings.Fields(shellTest(t, "zsh", script))
+		for _, want := range strings.Fields(c.want) {
+			if !slices.Contains(out, want) && !slices.Contains(out, "--output="+want) {
+				t.Errorf("%q: %s is missing in %q", c.line, want, out)
+			}
+		}
+	}
+}
