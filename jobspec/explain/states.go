@@ -61,7 +61,7 @@ var reasonTable = []entry{
 		"that it does not go round for ever. rota release tries again."},
 	{"JobLaunchFailure", "could not be launched", "The containers could not be made, several times, so the job is held. rota status has the cause and the node. rota release tries again."},
 	{"NodeDown", "a node that it needs is down", "Only nodes that are down could run it. It starts when one is back."},
-	{"ReqNodeNotAvail", "a node that it needs takes no work", "The nodes that could run it are drained, or are avoided because it failed there. rota nodes shows which, and why."},
+	{"ReqNodeNotAvail", "a node that it needs takes no work", "The nodes that could run it, or that it asks for, are down or drained, or are avoided because it failed there. rota nodes shows which, and why."},
 	{"BadConstraints", "no node can ever run it", "No node of the cluster has what one worker needs, even if all were empty, or the cluster could never hold all workers at once. Ask for " +
 		"less in one worker, for fewer workers, or check constraint, nodes and features."},
 	{"Dependency", "waits for other jobs", "What the job depends on has not come yet: other jobs (dependency) or other groups of the same job (depends_on). rota status lists them."},
