@@ -273,6 +273,14 @@ func TestNeverHolds(t *testing.T) {
 	w.refused(w.start(id, "n"), ErrNotEligible) // the other one is still open
 	w.finished(other, 1)
 	w.ok(w.start(id, "n"))
+	again := w.submit(1, 1)
+	kept := w.depends(fmt.Sprint("afterok:", again), hold)
+	w.ok(w.control(VerbHold, 0, true, kept))
+	w.ok(w.control(VerbCancel, 1000, false, again))
+	if j := w.job(kept); j.Hold != HeldByAdmin || !strings.Contains(j.Reason.Sentence(), "can never come") {
+		t.Fatalf("%s %q", j.Hold, j.Reason.Sentence())
+	}
+	w.refused(w.control(VerbRelease, 1000, false, kept), ErrHeldByAdmin)
 	past, err := w.submit2(alice, nil, hold, needs(fmt.Sprint("afterok:", target)))
 	w.ok(err)
 	if j := w.job(past); j.Hold != HeldNever {

@@ -220,11 +220,14 @@ func keepsWaiting(j *Job) bool {
 	return j.Spec.OnDependencyFailure == "hold" && (j.Parent == 0 || j.Spec.Array != nil)
 }
 
-// holdForNever keeps a job from starting until somebody says that it may do so all the same. An operator's hold stays one.
+// holdForNever keeps a job from starting until somebody says that it may do so all the same. An operator's hold stays one, and says why the
+// operator might think twice.
 func holdForNever(j *Job, why Reason) {
-	if j.Hold != HeldByAdmin {
-		j.Hold, j.Reason = HeldNever, why
+	if j.Hold == HeldByAdmin {
+		j.Reason = Reason{Code: ReasonHeldAdmin, For: why.For, Text: why.Sentence()}
+		return
 	}
+	j.Hold, j.Reason = HeldNever, why
 }
 
 func neverMet(n *Need, id JobID) Reason {

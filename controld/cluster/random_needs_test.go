@@ -29,11 +29,26 @@ func (c *chaos) depend(cmd SubmitJobs) Command {
 			spec.Deadline = jobspec.FormatTime(now + c.Int64N(400))
 		}
 	}
+	if c.one(5) {
+		next.Jobs = append(next.Jobs, followed()...)
+	}
 	for range c.IntN(3) {
 		f := Fact{ID: c.job(), Ended: []JobState{Completed, Failed, Cancelled}[c.IntN(3)], UID: uint32(c.IntN(3)), Missing: c.one(5)}
 		next.Facts = append(next.Facts, f)
 	}
 	return next
+}
+
+// followed is an array whose elements run easily, and one that follows it element by element.
+func followed() []*jobspec.Job {
+	first, second := testSpec(1, 0), testSpec(1, 0)
+	for _, spec := range []*jobspec.Job{first, second} {
+		spec.Array = &jobspec.Array{Indices: "0-3"}
+		spec.Groups[0].Tasks[0].Resources.Cores = 1
+	}
+	first.Name, second.Name = "first", "second"
+	second.Dependencies = []jobspec.Dependency{{Type: needCorr, Jobs: []string{"first"}}}
+	return []*jobspec.Job{first, second}
 }
 
 func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
