@@ -402,8 +402,12 @@ func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
 			return true
 		}
 		return h.satisfy(j)
-	case cluster.ReasonNodeDown:
+	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+		if n, _ := h.state.View().Node(why.Node); n == nil || n.State == cluster.NodeUp {
+			return false // it failed there before
+		}
 		h.must("up %s", why.Node)
+		h.must("up %s", why.Node) // once more for one that was drained while it was down
 	case cluster.ReasonReservation:
 		h.finish(why.For, false)
 	case cluster.ReasonArrayLimit:
