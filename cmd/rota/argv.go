@@ -19,6 +19,7 @@ const (
 	switchFlag flagKind = iota // nothing
 	textFlag
 	numberFlag
+	maybeFlag // a value behind "=", or nothing
 )
 
 func tableOf(flags []cli.Flag) flagTable {
@@ -37,6 +38,8 @@ func kindOf(f cli.Flag) flagKind {
 		return switchFlag
 	case *cli.IntFlag, *cli.Uint64Flag:
 		return numberFlag
+	case perhapsFlag:
+		return maybeFlag
 	}
 	return textFlag
 }
@@ -59,11 +62,12 @@ type commandLine struct {
 	flags   []string
 	rest    []string
 	help    bool
+	primary map[string]string // of commands that take sbatch's options: each name's first name; nil for others
 }
 
 // reorder puts the flags of a command before its arguments, because the flag package stops at the first argument, and a user who
 // types `rota logs 3 -f` means the flag. What follows "--" stays as it is. Commands that take a command line of their own (run,
-// dev) end their flags at its first word. Unknown flags are refused here, with the nearest known one.
+// dev) end their flags at its first word, and so does a batch script, whose arguments follow it. Unknown flags are refused here, with the nearest known one.
 func reorder(args []string, app *cli.App) ([]string, error) {
 	before, name, after, err := splitCommand(args[1:])
 	if err != nil {
@@ -77,6 +81,9 @@ func reorder(args []string, app *cli.App) ([]string, error) {
 		return nil, unknownCommand(name, app)
 	}
 	l := commandLine{command: command, table: tableOf(command.Flags)}
+	if likeSbatch(command) {
+		l.primary = primaryNames(command.Flags)
+	}
 	if err := l.sort(append(before, after...), takesCommand(command)); err != nil {
 		return nil, err
 	}
@@ -137,7 +144,7 @@ func (l *commandLine) sort(args []string, ownCommand bool) error {
 		}
 		if !isFlag(a) {
 			l.rest = append(l.rest, a)
-			if ownCommand {
+			if ownCommand || l.primary != nil && len(l.rest) == 1 && namesScript(a) {
 				l.rest = append(l.rest, args[i+1:]...)
 				return nil
 			}
@@ -155,6 +162,9 @@ func (l *commandLine) sort(args []string, ownCommand bool) error {
 // flag takes one flag, and its value from next if it has one. It returns how many of next it used.
 func (l *commandLine) flag(a string, next []string) (int, error) {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+	if l.primary != nil {
+		return l.option(a, name, value, hasValue, next)
+	}
 	kind, known := l.table[name]
 	switch {
 	case !known:

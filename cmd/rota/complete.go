@@ -66,6 +66,7 @@ func flagSources() map[string]source {
 		"cancel name": fromJobs(func(j *api.Job) string { return j.Name }),
 		"jobs":        anyJobs, "job": anyJobs, "node": nodeNames, "nodes": nodeNames, "type": words(eventTypes()...),
 		"var-file": files, "image": files, "workdir": files, "dir": files, "run nodes": words(),
+		"nodelist": nodeNames, "exclude": nodeNames, "open-mode": words("append", "truncate"), "container-image": files, "kill-on-invalid-dep": words("yes", "no"),
 	}
 }
 
@@ -204,12 +205,13 @@ func (l *line) values(name string) []candidate {
 		if !slices.Contains(f.Names(), name) {
 			continue
 		}
-		first := f.Names()[0]
-		if of, ok := flagSources()[l.command.Name+" "+first]; ok {
-			return of(l)
-		}
-		if of, ok := flagSources()[first]; ok {
-			return of(l)
+		for _, known := range f.Names() {
+			if of, ok := flagSources()[l.command.Name+" "+known]; ok {
+				return of(l)
+			}
+			if of, ok := flagSources()[known]; ok && !(likeSbatch(l.command) && known == "nodes") { // a number there
+				return of(l)
+			}
 		}
 	}
 	return nil
@@ -219,6 +221,9 @@ func (l *line) values(name string) []candidate {
 func (l *line) options() []candidate {
 	var found []candidate
 	for _, f := range l.command.Flags {
+		if !visible(f) {
+			continue
+		}
 		about := ""
 		if doc, ok := f.(cli.DocGenerationFlag); ok {
 			about = strings.ReplaceAll(doc.GetUsage(), "`", "")

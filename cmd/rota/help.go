@@ -57,11 +57,17 @@ func printCommandHelp(out io.Writer, c *cli.Command) error {
 		fmt.Fprint(b, "\nOptions:\n")
 	}
 	for _, f := range c.Flags {
-		if doc, ok := f.(cli.DocGenerationFlag); ok {
+		if doc, ok := f.(cli.DocGenerationFlag); ok && visible(f) {
 			printFlagHelp(b, f, doc)
 		}
 	}
 	return b.Flush()
+}
+
+// visible reports whether an option is shown. Those of sbatch that are not honoured are known, and not shown.
+func visible(f cli.Flag) bool {
+	v, ok := f.(cli.VisibleFlag)
+	return !ok || v.IsVisible()
 }
 
 // printFlagHelp writes one option. The word in backquotes in its usage stands for its value.

@@ -13,9 +13,10 @@ func (w *world) fileCommands() []*cli.Command {
 		{Name: "validate", Usage: "check job files without a cluster", ArgsUsage: "FILE.hcl... [OPTIONS]", Action: w.validate,
 			Description: "With -o json the canonical form of each job is printed, or what is wrong with the file.",
 			Flags:       with(varFlags(), commonFlags())},
-		{Name: "plan", Usage: "say whether and where a job would start now", ArgsUsage: "FILE.hcl|- [OPTIONS]", Action: w.plan,
+		{Name: "plan", Usage: "say whether and where a job would start now", ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: w.plan,
 			Description: "Exit code 0 when it would start now, 6 when it would wait.",
-			Flags:       with(overrideFlags(), with(varFlags(), commonFlags()))},
+			Flags:       with(scriptFlags(), withOutput(varFlags()))},
+		w.convertCommand(),
 	})
 }
 

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,31 +15,43 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// fileError is what is wrong with a job file, place by place.
+// fileError is what is wrong with a job file or a script, place by place.
 type fileError struct {
-	name  string
-	diags jobfile.Diagnostics
+	name     string
+	diags    jobfile.Diagnostics
+	problems script.Problems // of a script
 }
 
 // Error implements error.
 func (e *fileError) Error() string {
-	return fmt.Sprintf("%s: %s", e.name, count(len(e.diags), "mistake", "mistakes"))
+	return fmt.Sprintf("%s: %s", e.name, count(len(e.diags)+len(e.problems), "mistake", "mistakes"))
 }
 
-// readJob reads and checks a job file, "-" for standard input.
+// readJob reads and checks a job file or a script, "-" for standard input.
 func (w *world) readJob(name string, c *cli.Context) (*jobspec.Job, error) {
-	if ext := path.Ext(name); ext == ".sh" || ext == ".sbatch" || ext == ".slurm" {
-		return nil, scriptError(name)
-	}
 	src, shown, dir, err := jobfile.ReadFile(name, w.stdin)
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	if strings.HasPrefix(string(src), "#!") {
-		return nil, scriptError(shown)
+	if !looksLikeScript(name, src) {
+		return w.parseJob(c, shown, src, dir)
 	}
+	req, err := w.scriptSubmission(c, name, src, nil, "")
+	if err != nil {
+		return nil, err
+	}
+	if refused := req.read.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
+		return nil, &fileError{name: req.shown, problems: refused}
+	}
+	w.warn(req.shown, false, req.read.Problems)
+	return req.job, nil
+}
+
+// parseJob checks the text of a job file.
+func (w *world) parseJob(c *cli.Context, shown string, src []byte, dir string) (*jobspec.Job, error) {
 	vars, err := assignments("-var", c.StringSlice("var"))
 	if err != nil {
 		return nil, err
@@ -65,14 +75,9 @@ func newUUID() string {
 func unreadable(err error) error {
 	e := &usageError{text: fmt.Sprintf("job file: %v", err)}
 	if errors.Is(err, fs.ErrNotExist) {
-		e.hint = "give the path of a job file, or - to read one from standard input"
+		e.hint = "give the path of a job file or a script, or - to read one from standard input"
 	}
 	return e
-}
-
-func scriptError(name string) error {
-	return &usageError{text: fmt.Sprintf("%s: batch scripts are not supported yet", name),
-		hint: fmt.Sprintf("write a job file whose task has script_file = %s; docs/jobfile.md shows how", strconv.Quote(filepath.Base(name)))}
 }
 
 // lookup finds a variable of the environment.
@@ -88,32 +93,19 @@ func (w *world) lookup(name string) (string, bool) {
 // print shows every mistake with its place; in JSON as a problem that has them as diagnostics too.
 func (e *fileError) print(w *world, asJSON bool) error {
 	if !asJSON {
+		fmt.Fprint(w.stderr, e.problems.Format(e.name))
 		return e.diags.WriteText(w.stderr, w.colour(w.stderr))
 	}
 	b, err := json.Marshal(struct {
 		*api.Problem
-		Diagnostics jobfile.Diagnostics `json:"diagnostics"`
-	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.diags})
+		Diagnostics jobfile.Diagnostics `json:"diagnostics,omitempty"`
+		Problems    script.Problems     `json:"problems,omitempty"`
+	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.diags, e.problems})
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w.stderr, "%s\n", b)
 	return err
-}
-
-// jobOf reads the job file of c's argument and fills in what only the submit host knows.
-func (w *world) jobOf(c *cli.Context) (*jobspec.Job, error) {
-	if c.Args().Len() != 1 {
-		return nil, usagef("rota %s takes one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
-	}
-	job, err := w.readJob(c.Args().First(), c)
-	if err != nil {
-		return nil, err
-	}
-	if err := override(job, c); err != nil {
-		return nil, err
-	}
-	return job, w.fromHere(job)
 }
 
 // override puts the options of the command line over what the file says.
@@ -184,7 +176,7 @@ func exported(globs, environ []string) map[string]string {
 	var out map[string]string
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || !exports(globs, name) {
+		if !ok || !isVariable(name) || !exports(globs, name) {
 			continue
 		}
 		if out == nil {
@@ -193,6 +185,17 @@ func exported(globs, environ []string) map[string]string {
 		out[name] = value
 	}
 	return out
+}
+
+// isVariable reports whether a shell could have set a variable of this name. Functions that a shell exports are none.
+func isVariable(name string) bool {
+	for i, c := range name {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
 }
 
 func exports(globs []string, name string) bool {

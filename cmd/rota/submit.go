@@ -17,15 +17,13 @@ import (
 // jobCommands are those that start jobs and stay with them.
 func (w *world) jobCommands() []*cli.Command {
 	return inCategory("Jobs", []*cli.Command{
-		{Name: "submit", Aliases: []string{"s"}, Usage: "submit a job file", ArgsUsage: "FILE.hcl|- [OPTIONS]", Action: w.submit,
+		{Name: "submit", Aliases: []string{"s"}, Usage: "submit a job file or a batch script", ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: w.submit,
+			Description: "A batch script has directives #SBATCH or #ROTA with the options below. What follows its name is for the script; options stand before it.\n" +
+				"The command line wins over SBATCH_* variables, and these over directives. -o is a format (json) or the file that the job writes to.",
 			Flags: with(with([]cli.Flag{
-				&cli.BoolFlag{Name: "parsable", Usage: "print the id alone"},
-				&cli.BoolFlag{Name: "hold", Aliases: []string{"H"}, Usage: "hold the job until it is released"},
-				&cli.BoolFlag{Name: "wait", Aliases: []string{"W"}, Usage: "wait for the job's end and return its code"},
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "show its output until it ends and return its code"},
-				&cli.BoolFlag{Name: "dry-run", Aliases: []string{"test-only"}, Usage: "check it, also with the cluster, without submitting"},
 				&cli.StringFlag{Name: "idempotency-key", Usage: "submit once however often this is repeated with `KEY`"},
-			}, overrideFlags()), with(varFlags(), commonFlags()))},
+			}, scriptFlags()), withOutput(varFlags()))},
 		{Name: "run", Usage: "run a command as a job and show its output", ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: w.run,
 			Description: "Ctrl-C cancels the job, twice leaves at once. The code is the command's own (128+signal when one ended it);\n" +
 				"Rota's own failures are 120 to 125: usage, not found, denied, no controller, timed out, other.",
@@ -77,11 +75,11 @@ func varFlags() []cli.Flag {
 }
 
 func (w *world) submit(c *cli.Context) error {
-	asJSON, err := w.plainOrJSON(c)
+	asJSON, file, err := w.output(c)
 	if err != nil {
 		return err
 	}
-	job, err := w.jobOf(c)
+	req, err := w.submission(c, asJSON, file)
 	if err != nil {
 		return err
 	}
@@ -89,24 +87,24 @@ func (w *world) submit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("dry-run") {
-		return w.showPlan(c.Context, client, job, asJSON, false)
+	if req.read.TestOnly {
+		return w.showPlan(c.Context, client, req.job, asJSON, false)
 	}
 	key, err := idempotencyKey(c)
 	if err != nil {
 		return err
 	}
-	id, err := client.Submit(c.Context, key, job)
+	id, err := client.Submit(c.Context, key, req.job)
 	if err != nil {
-		return fmt.Errorf("submit %s: %w", job.Name, err)
+		return fmt.Errorf("submit %s: %w", req.job.Name, err)
 	}
-	if err := w.submitted(c, id, asJSON); err != nil {
+	if err := w.submitted(id, asJSON, req.read.Parsable); err != nil {
 		return err
 	}
 	switch {
 	case c.Bool("follow"):
 		return inJob(w.followSubmitted(c.Context, client, id))
-	case c.Bool("wait"):
+	case req.read.Wait:
 		return inJob(w.awaitSubmitted(c.Context, client, id))
 	}
 	return nil
@@ -134,11 +132,11 @@ func idempotencyKey(c *cli.Context) (string, error) {
 }
 
 // submitted prints the id as sbatch does, because scripts read it.
-func (w *world) submitted(c *cli.Context, id cluster.JobID, asJSON bool) (err error) {
+func (w *world) submitted(id cluster.JobID, asJSON, parsable bool) (err error) {
 	switch {
 	case asJSON:
 		err = printJSON(w.stdout, api.SubmitResponse{IDs: []cluster.JobID{id}})
-	case c.Bool("parsable"):
+	case parsable:
 		_, err = fmt.Fprintf(w.stdout, "%d\n", id)
 	default:
 		_, err = fmt.Fprintf(w.stdout, "Submitted batch job %d\n", id)
@@ -148,11 +146,11 @@ func (w *world) submitted(c *cli.Context, id cluster.JobID, asJSON bool) (err er
 
 // plan asks whether a job would start now.
 func (w *world) plan(c *cli.Context) error {
-	asJSON, err := w.plainOrJSON(c)
+	asJSON, file, err := w.output(c)
 	if err != nil {
 		return err
 	}
-	job, err := w.jobOf(c)
+	req, err := w.submission(c, asJSON, file)
 	if err != nil {
 		return err
 	}
@@ -160,7 +158,7 @@ func (w *world) plan(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.showPlan(c.Context, client, job, asJSON, true)
+	return w.showPlan(c.Context, client, req.job, asJSON, true)
 }
 
 // showPlan prints where job would start, or why it would wait; strict makes waiting exit code 6.

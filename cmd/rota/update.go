@@ -152,7 +152,7 @@ func (w *world) resubmit(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.submitted(c, id, asJSON)
+	return w.submitted(id, asJSON, c.Bool("parsable"))
 }
 
 // again is the specification of what is wanted of a job that was. What it waited for then it waits for no more.

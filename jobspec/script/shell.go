@@ -318,11 +318,11 @@ func (sh *shell) braced() {
 // array reads the values of NAME=( ... ).
 func (sh *shell) array() {
 	for sh.i < len(sh.src) {
-		switch c := sh.src[sh.i]; {
-		case c == ')':
+		switch sh.src[sh.i] {
+		case ')':
 			sh.i++
 			return
-		case c == '#':
+		case '#':
 			for sh.i < len(sh.src) && sh.src[sh.i] != '\n' {
 				sh.i++
 			}

@@ -160,10 +160,11 @@ func (f *follower) srun(c command) {
 	good := true
 	g := &getopt{specs: srunTable, each: func(_ string, spec *Spec, value string, _ bool) {
 		st.options[spec.Name] = value
-		if spec.kind == Refused {
+		switch spec.kind {
+		case Refused:
 			good = false
 			f.at(Refused, CodeStep, c.line, spec.instead, "srun --%s cannot be followed", spec.Name)
-		} else if spec.kind == Warning {
+		case Warning:
 			f.at(Warning, CodeIgnored, c.line, "", "srun --%s is left out: %s", spec.Name, spec.instead)
 		}
 	}, bad: func(_, given, hint, text string) {
