@@ -53,6 +53,9 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "controld/cluster", "controld/sched", "controld/sim/trace"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
+	"controld/sim/plot": {
+		ours: []string{"jobspec", "controld/sim"}, third: []string{"gonum.org/v1/plot"}, why: "it draws what a simulation did and decides nothing",
+	},
 	"consensus": {
 		third: []string{"github.com/hashicorp/raft", "github.com/hashicorp/raft-boltdb", "github.com/hashicorp/go-hclog", "go.etcd.io/bbolt", "github.com/klauspost/compress"},
 		why:   "it replicates bytes and knows nothing of jobs",
@@ -140,6 +143,7 @@ var technologies = []struct {
 	{"github.com/urfave/cli", []string{"cmd/..."}, "only commands parse command lines"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "only commands parse command lines"},
 	{"modernc.org/sqlite", []string{"controld/history"}, "the database is behind history"},
+	{"gonum.org/v1/plot", []string{"controld/sim/plot"}, "plots are drawn in one place"},
 	{"github.com/danielgtaylor/huma", []string{"controld", "controld/..."}, "the OpenAPI library is too slow to load in the command"},
 }
 
@@ -280,7 +284,7 @@ func reaches(name string, deps []string) []string {
 		{"noded/...", "controld", nil, "the daemons meet in api and cluster only"},
 		{"controld", "noded", nil, "the daemons meet in api and cluster only"},
 		{"controld/...", "noded", nil, "the daemons meet in api and cluster only"},
-		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota-bench", "cmd/e2e"}, "production code does not carry the simulator"},
+		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota-plot", "cmd/rota-bench", "cmd/e2e"}, "production code does not carry the simulator"},
 	}
 	var problems []string
 	for _, a := range apart {

@@ -69,7 +69,7 @@ func newApp(w *world) *cli.App {
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {}, // run turns errors into exit codes
 	}
-	for _, group := range [][]*cli.Command{w.jobCommands(), w.lookCommands(), w.controlCommands(), w.fileCommands(), w.editCommands(), w.nodeCommands(), w.otherCommands()} {
+	for _, group := range [][]*cli.Command{w.jobCommands(), w.lookCommands(), w.controlCommands(), w.fileCommands(), w.editCommands(), w.nodeCommands(), w.simCommands(), w.otherCommands()} {
 		app.Commands = append(app.Commands, group...)
 	}
 	for _, c := range app.Commands {

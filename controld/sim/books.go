@@ -2,7 +2,7 @@ package sim
 
 import (
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // books are the running totals of a simulation: integrals over time, and counts.
@@ -176,30 +176,34 @@ func (b *books) photograph(e *engine) {
 
 // Story is what plots are made of.
 type Story struct {
-	Capacity cluster.Vector
-	Accounts []string
-	Samples  []Sample // by time
-	Spans    []Span   // attempts, in order of their end
-	step     int      // instants between samples
-	skipped  int
+	Capacity  cluster.Vector              `json:"capacity"`
+	Accounts  []string                    `json:"accounts"`
+	Samples   []Sample                    `json:"samples"`   // by time
+	Spans     []Span                      `json:"spans"`     // attempts, in order of their end
+	Slowdowns map[jobspec.Class][]float64 `json:"slowdowns"` // of all jobs that have ended
+
+	step    int // instants between samples
+	skipped int
 }
 
 // Sample is the state of the cluster after an instant.
 type Sample struct {
-	At      int64 // ms of the trace's time
-	Held    cluster.Vector
-	Waiting int
-	Running int
-	GPUs    []int64 // thousandths held by each of Accounts that had come by then
+	At      int64          `json:"at"` // ms of the trace's time
+	Held    cluster.Vector `json:"held"`
+	Waiting int            `json:"waiting"`
+	Running int            `json:"running"`
+	GPUs    []int64        `json:"gpus"` // thousandths held by each of Accounts that had come by then
 }
 
 // Span is one attempt of a job.
 type Span struct {
-	Job        *trace.Job
-	Start, End int64 // ms of the trace's time
-	GPUs       int64 // thousandths
-	Node       int   // of its first worker, by position
-	Stopped    bool
+	ID      string        `json:"id"`
+	Class   jobspec.Class `json:"class"`
+	Start   int64         `json:"start"` // ms of the trace's time
+	End     int64         `json:"end"`
+	GPUs    int64         `json:"gpus"` // thousandths
+	Node    int           `json:"node"` // of its first worker, by position
+	Stopped bool          `json:"stopped,omitempty"`
 }
 
 // maxSamples bounds the samples: beyond it every second one is dropped.
@@ -233,6 +237,6 @@ func (s *Story) span(e *engine, r *run) {
 		return
 	}
 	s.Spans = append(s.Spans, Span{
-		Job: r.job, Start: int64(r.assigned - epoch), End: int64(e.now - epoch), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
+		ID: r.job.ID, Class: r.job.Class, Start: int64(r.assigned - epoch), End: int64(e.now - epoch), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
 	})
 }

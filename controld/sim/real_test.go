@@ -1,26 +1,23 @@
 package sim
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-func monotonic() func() int64 {
-	began := time.Now()
-	return func() int64 { return int64(time.Since(began)) }
-}
-
-// load reads one of the traces that lie beside the checkout; without them the test is skipped.
-func load(tb testing.TB, name string) *trace.Trace {
+// realTrace reads a public trace from the folder that ROTA_TRACES names; without it the test is skipped.
+func realTrace(tb testing.TB, name string) *trace.Trace {
 	tb.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "traces", name))
+	dir := os.Getenv("ROTA_TRACES")
+	if dir == "" {
+		tb.Skip("ROTA_TRACES does not name a folder of traces")
+	}
+	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
-		tb.Skipf("no real trace here: %v", err)
+		tb.Fatal(err)
 	}
 	defer f.Close()
 	t, err := trace.Read(f, trace.Options{Name: name})
@@ -30,26 +27,11 @@ func load(tb testing.TB, name string) *trace.Trace {
 	return t
 }
 
-func TestScratch(t *testing.T) {
-	tr := load(t, os.Getenv("TRACE"))
-	nodes, err := trace.ParseNodes(os.Getenv("NODES"))
+func nodesOf(tb testing.TB, spec string) Setup {
+	tb.Helper()
+	nodes, err := trace.ParseNodes(spec)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	p, err := ParsePolicy(os.Getenv("POLICY"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Setup{Nodes: nodes, Policy: p, Clock: monotonic(), Check: os.Getenv("CHECK") != ""}
-	if v := os.Getenv("TICK"); v != "" {
-		s.Tick = 60000
-	}
-	r, err := Run(tr, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Printf("%+v\n", *r)
-	for k, c := range r.Classes {
-		fmt.Printf("%s %+v\n", k, *c)
-	}
+	return Setup{Nodes: nodes}
 }

@@ -200,8 +200,8 @@ func seconds(ms int64) float64 { return float64(ms) / 1000 }
 type collector struct{ slowdown, bounded, wait, first, jct []float64 }
 
 func (c *collector) add(e *engine, v *run) {
-	jct := int64(v.ended - epoch - cluster.Instant(v.job.Submit))
-	c.slowdown = append(c.slowdown, max(1, float64(jct)/float64(v.alone)))
+	jct := v.jct()
+	c.slowdown = append(c.slowdown, v.slowdown())
 	c.bounded = append(c.bounded, max(1, float64(jct)/float64(max(v.alone, e.setup.Bound))))
 	c.wait = append(c.wait, seconds(v.waited))
 	c.first = append(c.first, seconds(int64(v.first-epoch)-v.job.Submit))
@@ -242,7 +242,7 @@ func (e *engine) accountsOf(r *Result) {
 	jct := make([][]float64, len(e.books.accounts))
 	for i := range e.runs {
 		if v := &e.runs[i]; v.ended > 0 {
-			jct[v.account] = append(jct[v.account], seconds(int64(v.ended-epoch)-v.job.Submit))
+			jct[v.account] = append(jct[v.account], seconds(v.jct()))
 		}
 	}
 	r.Accounts = map[string]*Account{}
@@ -272,7 +272,7 @@ func (e *engine) fairUsers() float64 {
 		var means []float64
 		for i := range e.runs {
 			if v := &e.runs[i]; v.ended > 0 && v.job.Class == class {
-				sums[v.user] += max(1, float64(int64(v.ended-epoch)-v.job.Submit)/float64(v.alone))
+				sums[v.user] += v.slowdown()
 				counts[v.user]++
 			}
 		}

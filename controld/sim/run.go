@@ -73,3 +73,9 @@ func (r *run) keep(at cluster.Instant) (lost int64) {
 	r.left -= work
 	return 0
 }
+
+// jct returns how many ms passed from its submission to its end.
+func (r *run) jct() int64 { return int64(r.ended-epoch) - r.job.Submit }
+
+// slowdown returns how many times longer it took than undisturbed, at least 1.
+func (r *run) slowdown() float64 { return max(1, float64(r.jct())/float64(r.alone)) }

@@ -54,12 +54,25 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	if err := e.drive(); err != nil {
 		return nil, nil, err
 	}
-	if st := e.books.story; st != nil {
-		for i := range e.books.accounts {
-			st.Accounts = append(st.Accounts, e.books.accounts[i].name)
+	e.tellStory()
+	return e, excluded, nil
+}
+
+// tellStory completes what plots are made of.
+func (e *engine) tellStory() {
+	s := e.books.story
+	if s == nil {
+		return
+	}
+	for i := range e.books.accounts {
+		s.Accounts = append(s.Accounts, e.books.accounts[i].name)
+	}
+	s.Slowdowns = map[jobspec.Class][]float64{}
+	for i := range e.runs {
+		if v := &e.runs[i]; v.ended > 0 {
+			s.Slowdowns[v.job.Class] = append(s.Slowdowns[v.job.Class], v.slowdown())
 		}
 	}
-	return e, excluded, nil
 }
 
 // admit returns the jobs that the nodes could hold, and why the others are left out.
@@ -159,13 +172,13 @@ func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 		v := &alone.runs[k]
 		fits[v.job.ID] = v.ended > 0
 		if v.ended > 0 {
-			reference += seconds(int64(v.ended-epoch) - v.job.Submit)
+			reference += seconds(v.jct())
 		}
 	}
 	sum := 0.0
 	for k := range e.runs {
 		if v := &e.runs[k]; v.ended > 0 && v.job.Account == own.Name && fits[v.job.ID] {
-			sum += seconds(int64(v.ended-epoch) - v.job.Submit)
+			sum += seconds(v.jct())
 		}
 	}
 	if reference > 0 {

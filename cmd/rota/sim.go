@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+const simAbout = `Replays workloads through the code that schedules a live cluster, over a virtual clock. A trace is a file, plain or
+gzip, or a generated workload: gen:fitgpp, gen:poisson or gen:kubeflow with parameters, such as
+gen:fitgpp:jobs=8192,load=0.95. Nodes are written as 84x32c/256g/8gpu, groups with commas, @ and the name of a rack
+behind a group, or are read from a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64.`
+
+// simCommands are those that replay workloads.
+func (w *world) simCommands() []*cli.Command {
+	return inCategory("Simulation", []*cli.Command{
+		{Name: "sim", Usage: "replay a workload under a policy, without a cluster", Action: w.sim,
+			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout, Flags: with(simFlags(), commonFlags())},
+	})
+}
+
+func simFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "trace", Usage: "replay `FILE`, or a generated workload gen:NAME; several are replayed one by one"},
+		&cli.StringFlag{Name: "format", Usage: "the traces' `FORMAT`, if it cannot be told: " + formatNames()},
+		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds that sia traces need; default profiles beside the trace"},
+		&cli.StringFlag{Name: "nodes", Usage: "the cluster: `SPEC` such as 84x32c/256g/8gpu, or a file"},
+		&cli.StringFlag{Name: "policy", Usage: "`NAME` or NAME:key=value,...: " + strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
+		&cli.StringFlag{Name: "compare", Usage: "replay under these `POLICIES` as well"},
+		&cli.StringFlag{Name: "seed", Usage: "`N` for everything that is drawn", Value: "1"},
+		&cli.StringFlag{Name: "seeds", Usage: "a run for each seed `A..B`, and their means with 95 % intervals"},
+		&cli.StringFlag{Name: "tick", Usage: "decide only every `DURATION`, such as 1m"},
+		&cli.StringFlag{Name: "closed-loop", Usage: "arrivals that keep the demand at `LOAD@POLICY`, such as 2.0@fifo, instead of the trace's"},
+		&cli.StringFlag{Name: "te-below", Usage: "jobs that run for less than `DURATION` are TE, all others BE"},
+		&cli.StringFlag{Name: "te-noise", Usage: "wrong labels: `MISSED,FALSE` in percent, such as 30%,10%"},
+		&cli.StringFlag{Name: "grace", Usage: "draw grace periods of `MEAN:MAX` where the trace has none, such as 3m:20m"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "what jobs keep when stopped: `MIX` such as none:30%,signal:50%,30m:20%; default all"},
+		&cli.StringFlag{Name: "estimates", Usage: "users' estimates for policy easy, wrong by up to `FACTOR`, such as 3; 1 is exact"},
+		&cli.StringFlag{Name: "overhead", Usage: "a restart holds its room for `DURATION` without progress"},
+		&cli.StringFlag{Name: "bound", Usage: "bounded slowdowns count jobs as at least `DURATION`", Value: "60s"},
+		&cli.StringFlag{Name: "deserved", Usage: "what accounts deserve: equal, or a `FILE` with lines of account,gpus"},
+		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs like the trace's that ask for `FACTOR` times its GPUs, and see how full it gets"},
+		&cli.StringFlag{Name: "until", Usage: "end at this `DURATION` after the trace's beginning"},
+		&cli.StringFlag{Name: "plot", Usage: "draw utilisation, queue, slowdowns, shares and jobs into `FILE.svg`"},
+		&cli.BoolFlag{Name: "check", Usage: "verify the invariants of the state while simulating"},
+		&cli.BoolFlag{Name: "progress", Usage: "say on stderr how far it is"},
+	}
+}
+
+func formatNames() string {
+	names := make([]string, len(trace.Formats))
+	for i, f := range trace.Formats {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ", ")
+}
+
+// simulation is one command line of sim, read.
+type simulation struct {
+	world    *world
+	traces   []string
+	options  trace.Options
+	speeds   string // --profiles
+	policies []sim.Policy
+	seeds    []uint64
+	loop     *closedLoop
+	shape    shaping
+	setup    sim.Setup
+	inflate  int64 // thousandths; 0: do not
+	plot     string
+	several  bool // means over seeds are asked for
+}
+
+// closedLoop says how arrivals are made.
+type closedLoop struct {
+	load   int64 // thousandths
+	policy sim.Policy
+}
+
+// sim replays.
+func (w *world) sim(c *cli.Context) error {
+	form, err := w.format(c, formatTable, formatJSON, formatCSV)
+	if err != nil {
+		return err
+	}
+	s, err := w.readSimulation(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := interruptible(c.Context)
+	defer cancel()
+	results, err := s.run(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.draw(c.Context, results); err != nil {
+		return err
+	}
+	if err := s.print(results, form); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.Stopped {
+			return &codeError{code: exitInterrupted, text: "interrupted: this is what was simulated so far"}
+		}
+	}
+	return nil
+}
+
+// run prepares every workload and replays each under every policy, as many at once as there are processors.
+func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
+	workloads := make([]*trace.Trace, len(s.traces)*len(s.seeds))
+	each := func(n int, do func(i int) error) error {
+		var g errgroup.Group
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for i := range n {
+			g.Go(func() error { return do(i) })
+		}
+		return g.Wait()
+	}
+	err := each(len(workloads), func(i int) (err error) {
+		workloads[i], err = s.workload(ctx, s.traces[i/len(s.seeds)], s.seeds[i%len(s.seeds)])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*sim.Result, len(workloads)*len(s.policies))
+	err = each(len(results), func(i int) (err error) {
+		t, p := workloads[i/len(s.policies)], s.policies[i%len(s.policies)]
+		seed := s.seeds[i/len(s.policies)%len(s.seeds)]
+		results[i], err = sim.Run(t, s.setupFor(ctx, t, p, seed))
+		return err
+	})
+	return results, err
+}
+
+// setupFor completes the setup for one run.
+func (s *simulation) setupFor(ctx context.Context, t *trace.Trace, p sim.Policy, seed uint64) sim.Setup {
+	setup := s.setup
+	setup.Policy, setup.Seed = p, seed
+	if s.inflate > 0 {
+		setup.Until = t.Jobs[len(t.Jobs)-1].Submit
+	}
+	began := time.Now()
+	setup.Clock = func() int64 { return int64(time.Since(began)) }
+	setup.Stopped = func() bool { return ctx.Err() != nil }
+	if setup.Progress != nil {
+		setup.Progress = s.tell(t.Name, p.String())
+	}
+	return setup
+}
+
+// tell returns what says on stderr how far a run is, once a second.
+func (s *simulation) tell(name, policy string) func(sim.Progress) {
+	var last time.Time
+	return func(p sim.Progress) {
+		if now := time.Now(); now.Sub(last) >= time.Second {
+			last = now
+			of := ""
+			if p.Jobs > 0 {
+				of = fmt.Sprintf(" of %d", p.Jobs)
+			}
+			fmt.Fprintf(s.world.stderr, "%s, %s: %.1f h, %d%s jobs arrived, %d ended\n", name, policy, float64(p.At)/3.6e6, p.Arrived, of, p.Finished)
+		}
+	}
+}
+
+// workload returns the jobs of one trace, drawn and changed as the command line says.
+func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*trace.Trace, error) {
+	t, source, err := s.read(name, seed)
+	if err != nil {
+		return nil, err
+	}
+	if t != nil {
+		if err := s.shape.apply(t, seed); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if s.inflate > 0 && t != nil {
+		if t, err = trace.Inflate(t, trace.Capacity(s.setup.Nodes).GPUs, s.inflate, seed); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if s.loop == nil {
+		return t, nil
+	}
+	if source == nil {
+		source = sim.Replay(t)
+	}
+	setup := s.setupFor(ctx, nil, s.loop.policy, seed)
+	closed, err := sim.CloseLoop(source, name, s.loop.load, setup)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		err = s.shape.apply(closed, seed)
+	}
+	return closed, err
+}
+
+// read returns a trace, or a source of jobs where arrivals are made by a closed loop.
+func (s *simulation) read(name string, seed uint64) (*trace.Trace, trace.Source, error) {
+	if strings.HasPrefix(name, trace.GeneratorPrefix) {
+		g, err := trace.ParseGenerator(name)
+		if err != nil {
+			return nil, nil, &usageError{text: err.Error()}
+		}
+		if s.loop != nil {
+			source, err := g.Source(seed)
+			if err != nil {
+				return nil, nil, &usageError{text: err.Error()}
+			}
+			return nil, source, nil
+		}
+		t, err := g.Trace(seed, trace.Capacity(s.setup.Nodes))
+		return t, nil, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, &usageError{text: "trace: " + err.Error()}
+	}
+	defer closeQuietly(f)
+	o := s.options
+	o.Name = name
+	if o.Profiles, err = s.profiles(name); err != nil {
+		return nil, nil, err
+	}
+	t, err := trace.Read(f, o)
+	if err != nil {
+		return nil, nil, &usageError{text: fmt.Sprintf("%s: %v", name, err)}
+	}
+	for _, line := range t.Skipped {
+		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", name, line)
+	}
+	if more := t.Bad - len(t.Skipped); more > 0 {
+		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out\n", name, more)
+	}
+	return t, nil, nil
+}
+
+// draw makes the plot of every result: the first one is called as the user says, others get a number.
+func (s *simulation) draw(ctx context.Context, results []*sim.Result) error {
+	if s.plot == "" {
+		return nil
+	}
+	for i, r := range results {
+		name := s.plot
+		if len(results) > 1 {
+			name = fmt.Sprintf("%s-%d.svg", strings.TrimSuffix(s.plot, ".svg"), i+1)
+		}
+		if err := s.drawOne(ctx, name, r); err != nil {
+			return fmt.Errorf("plot %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// plotter is the program that draws: a library for plots would make every other command start more slowly.
+const plotter = "rota-plot"
+
+func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) error {
+	program, err := findPlotter()
+	if err != nil {
+		return err
+	}
+	told, err := json.Marshal(map[string]any{"result": r, "story": r.Story})
+	if err != nil {
+		return err
+	}
+	var out, complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(told), &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(complaint.String()))
+	}
+	return os.WriteFile(name, out.Bytes(), 0o644)
+}
+
+// findPlotter looks beside this program, then where programs are.
+func findPlotter() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(self), plotter); isFile(beside) {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath(plotter)
+	if err != nil {
+		return "", fmt.Errorf("%s draws, and it is neither beside rota nor in PATH: %w", plotter, err)
+	}
+	return path, nil
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}

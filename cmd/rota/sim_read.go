@@ -1,0 +1,377 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// maxSeeds bounds --seeds: each is a run of its own.
+const maxSeeds = 1000
+
+// readSimulation reads the command line of sim.
+func (w *world) readSimulation(c *cli.Context) (*simulation, error) {
+	s := &simulation{world: w, traces: append(c.StringSlice("trace"), c.Args().Slice()...), plot: c.String("plot"), speeds: c.String("profiles")}
+	if len(s.traces) == 0 {
+		return nil, usagef("which workload? rota sim --trace FILE, or --trace gen:fitgpp:jobs=8192")
+	}
+	s.setup.Check = c.Bool("check")
+	if c.Bool("progress") {
+		s.setup.Progress = func(sim.Progress) {}
+	}
+	for _, read := range []func(*cli.Context) error{
+		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping, s.readInflate, s.readPlot,
+	} {
+		if err := read(c); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *simulation) readFormat(c *cli.Context) error {
+	text := c.String("format")
+	if text != "" && !slices.Contains(trace.Formats, trace.Format(text)) {
+		return usagef("--format %q is not known: %s", text, formatNames())
+	}
+	s.options.Format = trace.Format(text)
+	return nil
+}
+
+// readNodes reads --nodes: a description, or the name of a file.
+func (s *simulation) readNodes(c *cli.Context) error {
+	text := c.String("nodes")
+	if text == "" {
+		return usagef("on which cluster? --nodes 84x32c/256g/8gpu, or a file")
+	}
+	f, err := os.Open(text)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.setup.Nodes, err = trace.ParseNodes(text)
+	case err == nil:
+		defer closeQuietly(f)
+		s.setup.Nodes, err = trace.ReadNodes(f)
+	}
+	if err != nil {
+		return &usageError{text: fmt.Sprintf("--nodes %s: %v", text, err), hint: "groups such as 84x32c/256g/8gpu with commas, or a file of nodes"}
+	}
+	for i := range s.setup.Nodes {
+		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
+	}
+	return nil
+}
+
+func (s *simulation) readPolicies(c *cli.Context) error {
+	for _, text := range append([]string{c.String("policy")}, splitPolicies(c.String("compare"))...) {
+		p, err := sim.ParsePolicy(text)
+		if err != nil {
+			return &usageError{text: err.Error()}
+		}
+		s.policies = append(s.policies, p)
+	}
+	return nil
+}
+
+// splitPolicies splits a list of policies at its commas, but for those between the parameters of one.
+func splitPolicies(text string) []string {
+	var list []string
+	for part := range strings.SplitSeq(text, ",") {
+		switch part = strings.TrimSpace(part); {
+		case part == "":
+		case len(list) > 0 && strings.Contains(part, "=") && !strings.Contains(part, ":"):
+			list[len(list)-1] += "," + part
+		default:
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+// readSeeds reads --seed and --seeds.
+func (s *simulation) readSeeds(c *cli.Context) error {
+	text := c.String("seeds")
+	if text == "" {
+		n, err := strconv.ParseUint(c.String("seed"), 10, 64)
+		if err != nil {
+			return usagef("--seed %s is not a whole number", c.String("seed"))
+		}
+		s.seeds = []uint64{n}
+		return nil
+	}
+	if c.IsSet("seed") {
+		return usagef("give --seed or --seeds, not both")
+	}
+	first, last, ok := strings.Cut(text, "..")
+	a, err := strconv.ParseUint(first, 10, 32)
+	b, errB := strconv.ParseUint(last, 10, 32)
+	if !ok || err != nil || errB != nil || b < a || b-a >= maxSeeds {
+		return usagef("--seeds %s: write 1..8, at most %d of them", text, maxSeeds)
+	}
+	for n := a; n <= b; n++ {
+		s.seeds = append(s.seeds, n)
+	}
+	s.several = true
+	return nil
+}
+
+// readLoop reads --closed-loop LOAD@POLICY.
+func (s *simulation) readLoop(c *cli.Context) error {
+	text := c.String("closed-loop")
+	if text == "" {
+		return nil
+	}
+	load, policy, ok := strings.Cut(text, "@")
+	if !ok {
+		return usagef("--closed-loop %s: write LOAD@POLICY, such as 2.0@fifo", text)
+	}
+	thousandths, err := factor("--closed-loop", load, 100)
+	if err != nil {
+		return err
+	}
+	p, err := sim.ParsePolicy(policy)
+	if err != nil {
+		return &usageError{text: "--closed-loop: " + err.Error()}
+	}
+	s.loop = &closedLoop{thousandths, p}
+	return nil
+}
+
+// factor reads a positive number as thousandths.
+func factor(flag, text string, most float64) (int64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f >= 0.001 && f <= most) {
+		return 0, usagef("%s %s is not a number from 0.001 to %g", flag, text, most)
+	}
+	return int64(f*1000 + 0.5), nil
+}
+
+// milliseconds reads a duration flag; 0 if it is not given.
+func milliseconds(c *cli.Context, flag string) (int64, error) {
+	text := c.String(flag)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := jobspec.ParseSeconds(text)
+	if err != nil {
+		return 0, usagef("--%s %v", flag, err)
+	}
+	if d < 0 || d > jobspec.MaxDuration {
+		return 0, usagef("--%s %s is out of bounds: up to 3650d", flag, text)
+	}
+	return int64(d) * 1000, nil
+}
+
+func (s *simulation) readTimes(c *cli.Context) error {
+	for flag, field := range map[string]*int64{
+		"tick": &s.setup.Tick, "overhead": &s.setup.Overhead, "bound": &s.setup.Bound, "until": &s.setup.Until,
+	} {
+		ms, err := milliseconds(c, flag)
+		if err != nil {
+			return err
+		}
+		if ms == 0 && c.IsSet(flag) && flag != "overhead" {
+			return usagef("--%s is zero", flag)
+		}
+		*field = ms
+	}
+	return nil
+}
+
+// readDeserved reads --deserved.
+func (s *simulation) readDeserved(c *cli.Context) error {
+	name := c.String("deserved")
+	switch name {
+	case "":
+		return nil
+	case "equal":
+		s.setup.Deserved.Equal = true
+		return nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return &usageError{text: "--deserved: " + err.Error()}
+	}
+	defer closeQuietly(f)
+	s.setup.Deserved.GPUs = map[string]int64{}
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		account, gpus, ok := strings.Cut(line, ",")
+		thousandths, err := factor("the number of GPUs", strings.TrimSpace(gpus), cluster.MaxNodes*cluster.MaxGPUsPerNode)
+		account = strings.TrimSpace(account)
+		_, twice := s.setup.Deserved.GPUs[account]
+		switch {
+		case !ok || account == "":
+			return usagef("%s, line %d: %q is not account,gpus", name, n, line)
+		case err != nil:
+			return usagef("%s, line %d: %v", name, n, err)
+		case twice:
+			return usagef("%s, line %d: account %s is there already", name, n, account)
+		}
+		s.setup.Deserved.GPUs[account] = thousandths
+	}
+	return lines.Err()
+}
+
+// shaping is how a workload is changed before it is replayed.
+type shaping struct {
+	teBelow       int64
+	missed, extra int64 // thousandths
+	noisy         bool
+	graceMean     int64
+	graceMost     int64
+	grace         bool
+	saves         []trace.MixPart
+	estimates     int64 // thousandths; 0: none
+}
+
+// apply changes a workload. Drawn numbers depend on the seed and the job alone.
+func (h *shaping) apply(t *trace.Trace, seed uint64) error {
+	if h.teBelow > 0 {
+		if err := trace.LabelTE(t, h.teBelow); err != nil {
+			return err
+		}
+	}
+	if h.noisy {
+		if err := trace.NoiseTE(t, h.missed, h.extra, seed); err != nil {
+			return err
+		}
+	}
+	if h.grace {
+		if err := trace.DrawGrace(t, h.graceMean, h.graceMost, seed); err != nil {
+			return err
+		}
+	}
+	if h.saves != nil {
+		trace.DrawSaves(t, h.saves, seed)
+	}
+	if h.estimates > 0 {
+		return trace.DrawEstimates(t, h.estimates, seed)
+	}
+	return nil
+}
+
+func (s *simulation) readShaping(c *cli.Context) (err error) {
+	h := &s.shape
+	if h.teBelow, err = milliseconds(c, "te-below"); err != nil {
+		return err
+	}
+	if text := c.String("te-noise"); text != "" {
+		missed, extra, _ := strings.Cut(text, ",")
+		var errs [2]error
+		h.missed, errs[0] = percent(missed)
+		h.extra, errs[1] = percent(extra)
+		if errors.Join(errs[:]...) != nil {
+			return usagef("--te-noise %s: write MISSED,FALSE in percent, such as 30%%,10%%", text)
+		}
+		h.noisy = true
+	}
+	if err := h.readGrace(c.String("grace")); err != nil {
+		return err
+	}
+	if text := c.String("checkpoint"); text != "" {
+		if h.saves, err = trace.ParseSaves(text); err != nil {
+			return &usageError{text: "--checkpoint: " + err.Error()}
+		}
+	}
+	if text := c.String("estimates"); text != "" {
+		if h.estimates, err = factor("--estimates", text, 1000); err != nil {
+			return err
+		}
+		if h.estimates < 1000 {
+			return usagef("--estimates %s: from 1, which is exact", text)
+		}
+	}
+	return nil
+}
+
+func (h *shaping) readGrace(text string) error {
+	if text == "" {
+		return nil
+	}
+	mean, most, ok := strings.Cut(text, ":")
+	a, err := jobspec.ParseSeconds(mean)
+	b, errB := jobspec.ParseSeconds(most)
+	if !ok || err != nil || errB != nil || a < 0 || b < a {
+		return usagef("--grace %s: write MEAN:MAX, such as 3m:20m", text)
+	}
+	h.grace, h.graceMean, h.graceMost = true, int64(a)*1000, int64(b)*1000
+	return nil
+}
+
+// percent reads 30% as thousandths.
+func percent(text string) (int64, error) {
+	digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
+	f, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(f >= 0 && f <= 100) {
+		return 0, usagef("%q is not a percentage", text)
+	}
+	return int64(f*10 + 0.5), nil
+}
+
+func (s *simulation) readInflate(c *cli.Context) (err error) {
+	text := c.String("inflate")
+	if text == "" {
+		return nil
+	}
+	if s.loop != nil || s.setup.Until > 0 {
+		return usagef("--inflate ends when the cluster is full: it goes with neither --closed-loop nor --until")
+	}
+	s.inflate, err = factor("--inflate", text, 100)
+	return err
+}
+
+func (s *simulation) readPlot(*cli.Context) error {
+	if s.plot == "" {
+		return nil
+	}
+	if !strings.HasSuffix(s.plot, ".svg") {
+		return usagef("--plot %s: only SVG is drawn; give it a name that ends in .svg", s.plot)
+	}
+	s.setup.Spans = true
+	return nil
+}
+
+// profiles reads the measured speeds that belong to a trace: of --profiles, or of the folder profiles beside it. Nil if there are none.
+func (s *simulation) profiles(name string) (*trace.Profiles, error) {
+	dir := s.speeds
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(name), "profiles")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*.csv"))
+	if err != nil || len(files) == 0 {
+		if s.speeds != "" {
+			return nil, usagef("--profiles %s has no APPLICATION/*.csv", dir)
+		}
+		return nil, nil
+	}
+	p := &trace.Profiles{}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, &usageError{text: "--profiles: " + err.Error()}
+		}
+		err = p.Add(filepath.ToSlash(file), f)
+		closeQuietly(f)
+		if err != nil {
+			return nil, &usageError{text: err.Error()}
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,241 @@
+// Package plot draws what a simulation did, as one SVG with a panel under the other: what was held, who waited, how slowdowns are
+// distributed, who had which share, and which job was where.
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Sizes of the drawing, and how much of a run it shows.
+const (
+	width      = 28 * vg.Centimeter
+	height     = 8 * vg.Centimeter // of a panel
+	maxSpans   = 2000              // attempts in the last panel; of a longer run it shows the beginning
+	maxCurve   = 2000              // points of a distribution
+	maxShares  = 8                 // accounts with a curve of their own
+	hourMS     = 3_600_000.0
+	wholeGPU   = 1000.0
+	percentage = 100.0
+)
+
+// palette are colours that also those tell apart who see few.
+var palette = []color.Color{
+	color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff}, color.RGBA{0xcc, 0x79, 0xa7, 0xff},
+	color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x99, 0x99, 0x99, 0xff}, color.RGBA{0x33, 0x33, 0x33, 0xff},
+}
+
+func colour(i int) color.Color { return palette[i%len(palette)] }
+
+// Write draws a result that has a story.
+func Write(w io.Writer, r *sim.Result) error {
+	s := r.Story
+	if s == nil {
+		return fmt.Errorf("the result of %s has no story to draw", r.Trace)
+	}
+	var panels []*plot.Plot
+	for _, panel := range []func(*sim.Result) (*plot.Plot, error){held, queue, slowdowns, shares, jobs} {
+		p, err := panel(r)
+		if err != nil {
+			return fmt.Errorf("draw %s: %w", r.Trace, err)
+		}
+		panels = append(panels, p)
+	}
+	c := vgsvg.New(width, height*vg.Length(len(panels)))
+	whole := draw.New(c)
+	for i, p := range panels {
+		top := vg.Length(len(panels)-i) * height
+		part := draw.Crop(whole, 0, 0, top-height, top-height*vg.Length(len(panels)))
+		p.Draw(part)
+	}
+	_, err := c.WriteTo(w)
+	return err
+}
+
+func panel(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Legend.Top = true
+	p.Add(plotter.NewGrid())
+	return p
+}
+
+// line adds a curve to a panel.
+func line(p *plot.Plot, name string, i int, points plotter.XYs) error {
+	if len(points) == 0 {
+		return nil
+	}
+	l, err := plotter.NewLine(points)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	l.Color = colour(i)
+	p.Add(l)
+	p.Legend.Add(name, l)
+	return nil
+}
+
+func curve(s *sim.Story, of func(*sim.Sample) float64) plotter.XYs {
+	points := make(plotter.XYs, len(s.Samples))
+	for i := range s.Samples {
+		points[i].X, points[i].Y = float64(s.Samples[i].At)/hourMS, of(&s.Samples[i])
+	}
+	return points
+}
+
+func held(r *sim.Result) (*plot.Plot, error) {
+	s := r.Story
+	p := panel(fmt.Sprintf("%s under %s: held", r.Trace, r.Policy), "hours", "% of the cluster")
+	p.Y.Min, p.Y.Max = 0, percentage
+	part := func(held, have float64) float64 {
+		if have == 0 {
+			return 0
+		}
+		return percentage * held / have
+	}
+	for i, c := range []struct {
+		name string
+		of   func(*sim.Sample) float64
+	}{
+		{"GPUs", func(x *sim.Sample) float64 { return part(float64(x.Held.GPUs), float64(s.Capacity.GPUs)) }},
+		{"cores", func(x *sim.Sample) float64 { return part(float64(x.Held.Cores), float64(s.Capacity.Cores)) }},
+		{"memory", func(x *sim.Sample) float64 { return part(float64(x.Held.Memory), float64(s.Capacity.Memory)) }},
+	} {
+		if err := line(p, c.name, i, curve(s, c.of)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func queue(r *sim.Result) (*plot.Plot, error) {
+	p := panel("Jobs", "hours", "jobs")
+	if err := line(p, "waiting", 1, curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Waiting) })); err != nil {
+		return nil, err
+	}
+	return p, line(p, "running", 0, curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Running) }))
+}
+
+// slowdowns draws which part of the jobs of each class was slowed down by no more than so much.
+func slowdowns(r *sim.Result) (*plot.Plot, error) {
+	p := panel("Slowdown", "slowdown", "part of the jobs")
+	p.Y.Min, p.Y.Max = 0, 1
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.X.Min, p.X.Max = 1, 10
+	for i, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
+		values := slices.Sorted(slices.Values(r.Story.Slowdowns[class]))
+		var points plotter.XYs
+		for k := 0; k < len(values); k += 1 + len(values)/maxCurve {
+			points = append(points, plotter.XY{X: values[k], Y: float64(k+1) / float64(len(values))})
+		}
+		if n := len(values); n > 0 {
+			points = append(points, plotter.XY{X: values[n-1], Y: 1})
+			p.X.Max = math.Max(p.X.Max, values[n-1])
+		}
+		if err := line(p, string(class), 1-i, points); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// shares draws what the accounts that held most held over time.
+func shares(r *sim.Result) (*plot.Plot, error) {
+	s := r.Story
+	p := panel("Accounts", "hours", "GPUs held")
+	order := make([]int, len(s.Accounts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := r.Accounts[s.Accounts[a]].GPUS, r.Accounts[s.Accounts[b]].GPUS
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	for i, a := range order[:min(maxShares, len(order))] {
+		points := curve(s, func(x *sim.Sample) float64 {
+			if a >= len(x.GPUs) {
+				return 0
+			}
+			return float64(x.GPUs[a]) / wholeGPU
+		})
+		if err := line(p, s.Accounts[a], i, points); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// jobs draws every attempt as a bar over its time, at the node of its first worker and as high as its part of the GPUs there.
+func jobs(r *sim.Result) (*plot.Plot, error) {
+	s := r.Story
+	title := "Attempts by the node of their first worker; those that were stopped end in black"
+	spans := s.Spans
+	if len(spans) > maxSpans {
+		spans = spans[:maxSpans]
+		title += fmt.Sprintf("; the first %d of %d", maxSpans, len(s.Spans))
+	}
+	p := panel(title, "hours", "node")
+	p.Add(&bars{spans})
+	for i, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
+		if l, err := plotter.NewLine(plotter.XYs{{}, {}}); err == nil {
+			l.Color = colour(1 - i)
+			p.Legend.Add(string(class), l)
+		}
+	}
+	return p, nil
+}
+
+// bars are attempts as rectangles.
+type bars struct{ spans []sim.Span }
+
+// DataRange implements plot.DataRanger.
+func (b *bars) DataRange() (xmin, xmax, ymin, ymax float64) {
+	xmin, ymax = math.Inf(1), 1
+	for i := range b.spans {
+		s := &b.spans[i]
+		xmin, xmax = math.Min(xmin, float64(s.Start)/hourMS), math.Max(xmax, float64(s.End)/hourMS)
+		ymax = math.Max(ymax, float64(s.Node+1))
+	}
+	if len(b.spans) == 0 {
+		xmin = 0
+	}
+	return xmin, math.Max(xmax, xmin+1e-6), 0, ymax
+}
+
+// Plot implements plot.Plotter.
+func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i := range b.spans {
+		s := &b.spans[i]
+		k := 0
+		if s.Class == jobspec.TE {
+			k = 1
+		}
+		bottom := float64(s.Node) + float64(i%8)/10 // jobs that share a node lie beside each other, not on each other
+		left, right := x(float64(s.Start)/hourMS), x(float64(s.End)/hourMS)
+		low, high := y(bottom), y(bottom+0.1)
+		c.FillPolygon(colour(k), []vg.Point{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}})
+		if s.Stopped {
+			edge := vg.Length(math.Max(float64(left), float64(right)-0.5))
+			c.FillPolygon(color.Black, []vg.Point{{X: edge, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: edge, Y: high}})
+		}
+	}
+}
