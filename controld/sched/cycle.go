@@ -38,6 +38,19 @@ func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.Comm
 func decide(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
 	t := newTrial(v, now, p)
 	expire(t)
-	place(t, order(t))
+	rules, known := policies[p.Name]
+	if !known {
+		rules = policies[""]
+	}
+	rules(t)
 	return t
 }
+
+// policies are what may follow the phase expire, by [cluster.Policy].Name; "" is the default. The state does not know their names, so a
+// name that is not here means the default: a cluster never stands still because of its configuration.
+var policies = map[string]func(*trial){
+	"": standard,
+}
+
+// standard serves jobs in the order of [compare] and disturbs none that run.
+func standard(t *trial) { place(t, order(t)) }
