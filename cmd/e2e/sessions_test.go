@@ -72,7 +72,7 @@ func (w *devWorld) runDev(args ...string) string {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM)                                 // it may have ended
 		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) { // the test's context ends before this is called
 			w.t.Errorf("rota dev: %v\n%s", err, &errs)
 		}
@@ -279,7 +279,9 @@ func (p *play) until(ref string, what []string) {
 	}
 	what[0] = strings.ToUpper(what[0])
 	var last string
-	p.awaitFor(func() string { return fmt.Sprintf("job %s: %s in %s (%s)", ref, strings.Join(what, " "), last, slices.Collect(maps.Values(p.known))) }, func() bool {
+	p.awaitFor(func() string {
+		return fmt.Sprintf("job %s: %s in %s (%s)", ref, strings.Join(what, " "), last, slices.Collect(maps.Values(p.known)))
+	}, func() bool {
 		if what[0] == "LOGS" {
 			out, _ := exec.Command(filepath.Join(bin, "rota"), "--addr", p.addr, "logs", ref).CombinedOutput()
 			last = string(out)

@@ -144,7 +144,7 @@ func (w *world) parse(c *cli.Context) error {
 	if c.Args().Len() != 1 {
 		return usagef("rota parse takes one job file, or - for standard input: rota parse %s", c.Command.ArgsUsage)
 	}
-	read, err := w.loadJob(c.Args().First(), c)
+	read, err := w.readJob(c.Args().First(), c)
 	if err != nil {
 		return err
 	}
@@ -156,18 +156,12 @@ func (w *world) parse(c *cli.Context) error {
 		_, err = fmt.Fprintln(w.stdout, version)
 		return err
 	}
-	text, err := read.Job.Canonical()
+	if c.Bool("sensitive") {
+		read.Sensitive = nil
+	}
+	value, err := shownJob(read)
 	if err != nil {
 		return err
-	}
-	value, err := decodeAny(text)
-	if err != nil {
-		return err
-	}
-	if !c.Bool("sensitive") {
-		for _, path := range read.Sensitive {
-			conceal(value, steps(path))
-		}
 	}
 	if form == formatYAML {
 		return printYAML(w, value)
@@ -175,12 +169,24 @@ func (w *world) parse(c *cli.Context) error {
 	return printJSON(w.stdout, value)
 }
 
-// loadJob reads a job file of HCL or JSON with everything that there is to know of it.
-func (w *world) loadJob(name string, c *cli.Context) (jobfile.Read, error) {
-	src, shown, dir, err := jobfile.ReadFile(name, w.stdin)
+// shownJob is the canonical form of a job without what came from sensitive variables.
+func shownJob(read jobfile.Read) (any, error) {
+	text, err := read.Job.Canonical()
 	if err != nil {
-		return jobfile.Read{}, unreadable(err)
+		return nil, err
 	}
+	value, err := decodeAny(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range read.Sensitive {
+		conceal(value, steps(path))
+	}
+	return value, nil
+}
+
+// loadJob reads the text of a job file with everything that there is to know of it, and warns of what is probably not meant.
+func (w *world) loadJob(c *cli.Context, shown string, src []byte, dir string) (jobfile.Read, error) {
 	vars, err := assignments("-var", c.StringSlice("var"))
 	if err != nil {
 		return jobfile.Read{}, err
@@ -190,7 +196,24 @@ func (w *world) loadJob(name string, c *cli.Context) (jobfile.Read, error) {
 	if diags.HasErrors() {
 		return jobfile.Read{}, &fileError{name: shown, diags: diags}
 	}
-	return read, nil
+	return read, w.warnOfFile(read.Warnings, c)
+}
+
+// warnOfFile says on stderr what is allowed in a job file and probably not meant; with -o json as editors want it.
+func (w *world) warnOfFile(warnings jobfile.Diagnostics, c *cli.Context) error {
+	if len(warnings) == 0 {
+		return nil
+	}
+	if c.String("output") != string(formatJSON) {
+		return warnings.WriteText(w.stderr, w.colour(w.stderr))
+	}
+	var report hclfile.Report
+	report.Warn(warnings)
+	b, err := json.Marshal(report)
+	if err == nil {
+		_, err = fmt.Fprintf(w.stderr, "%s\n", b)
+	}
+	return err
 }
 
 // decodeAny reads JSON into maps and lists.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
@@ -79,9 +80,43 @@ job "a" {
 	if got := s.run("parse", name, "--sensitive", "-o", "yaml"); got.code != 0 || !strings.Contains(got.stdout, "TOKEN: s3cret\n") {
 		t.Errorf("%+v", got)
 	}
+	if got := s.run("validate", name, "-o", "json"); got.code != 0 || strings.Contains(got.stdout, "s3cret") || strings.Count(got.stdout, concealed) != 2 {
+		t.Errorf("%+v", got)
+	}
 	one, two := s.run("parse", name, "--digest"), s.run("parse", name, "--digest", "-var", "token=other")
 	if len(one.stdout) != 65 || one.stdout == two.stdout {
 		t.Errorf("%+v and %+v", one, two)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	name := jobFile(t, "job \"big\" {\n  class      = \"te\"\n  time_limit = \"5h\"\n\n  task \"t\" {\n    command = [\"true\"]\n  }\n}\n")
+	a := newAnswers(t)
+	a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.give("POST /v1/plan", api.PlanResponse{Starts: true})
+	s := session{t: t, addr: a.URL}
+	for _, command := range []string{"validate", "submit", "plan", "parse"} {
+		got := s.run(command, name)
+		if got.code != 0 || !strings.Contains(got.stderr, "JS-190") || !strings.Contains(got.stderr, "job.hcl:3:") || strings.Contains(got.stdout, "JS-190") {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+	var report struct {
+		Files []struct{ Diagnostics []struct{ Severity int } }
+	}
+	got := s.run("validate", "-o", "json", name)
+	if err := json.Unmarshal([]byte(got.stderr), &report); err != nil || len(report.Files) != 1 || report.Files[0].Diagnostics[0].Severity != 2 {
+		t.Errorf("%v in %+v", err, got)
+	}
+	got = s.run("validate", "-o", "json", jobFile(t, "job \"big\" {}\n"))
+	if err := json.Unmarshal([]byte(got.stderr), &report); err != nil || len(report.Files) != 1 || report.Files[0].Diagnostics[0].Severity != 1 {
+		t.Errorf("%v in %+v", err, got)
+	}
+	if got := s.run("validate", name, "--color", "always"); !strings.Contains(got.stderr, "\x1b[") {
+		t.Errorf("--color always: %+v", got)
+	}
+	if got := s.run("validate", name, "--color", "sometimes"); got.code != exitUsage {
+		t.Errorf("%+v", got)
 	}
 }
 

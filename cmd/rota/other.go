@@ -68,13 +68,17 @@ func (w *world) validate(c *cli.Context) error {
 }
 
 func (w *world) validateOne(name string, c *cli.Context, asJSON bool) error {
-	job, err := w.readJob(name, c)
+	read, err := w.readJob(name, c)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		return printJSON(w.stdout, job)
+		value, err := shownJob(read)
+		if err != nil {
+			return err
+		}
+		return printJSON(w.stdout, value)
 	}
-	_, err = fmt.Fprintf(w.stdout, "%s: ok, job %s\n", name, job.Name)
+	_, err = fmt.Fprintf(w.stdout, "%s: ok, job %s\n", name, read.Job.Name)
 	return err
 }

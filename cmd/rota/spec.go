@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
@@ -31,37 +32,29 @@ func (e *fileError) Error() string {
 }
 
 // readJob reads and checks a job file or a script, "-" for standard input.
-func (w *world) readJob(name string, c *cli.Context) (*jobspec.Job, error) {
+func (w *world) readJob(name string, c *cli.Context) (jobfile.Read, error) {
 	src, shown, dir, err := jobfile.ReadFile(name, w.stdin)
 	if err != nil {
-		return nil, unreadable(err)
+		return jobfile.Read{}, unreadable(err)
 	}
 	if !looksLikeScript(name, src) {
-		return w.parseJob(c, shown, src, dir)
+		return w.loadJob(c, shown, src, dir)
 	}
 	req, err := w.scriptSubmission(c, name, src, nil, "")
 	if err != nil {
-		return nil, err
+		return jobfile.Read{}, err
 	}
 	if refused := req.read.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
-		return nil, &fileError{name: req.shown, problems: refused}
+		return jobfile.Read{}, &fileError{name: req.shown, problems: refused}
 	}
 	w.warn(req.shown, false, req.read.Problems)
-	return req.job, nil
+	return jobfile.Read{Job: req.job}, nil
 }
 
 // parseJob checks the text of a job file.
 func (w *world) parseJob(c *cli.Context, shown string, src []byte, dir string) (*jobspec.Job, error) {
-	vars, err := assignments("-var", c.StringSlice("var"))
-	if err != nil {
-		return nil, err
-	}
-	job, diags := jobfile.Parse(shown, src, jobfile.Options{Vars: vars, VarFiles: c.StringSlice("var-file"), Dir: dir, Now: w.now,
-		Getenv: w.lookup, AllowEnv: splitList(c.String("allow-env")), NewUUID: newUUID})
-	if diags.HasErrors() {
-		return nil, &fileError{name: shown, diags: diags}
-	}
-	return job, nil
+	read, err := w.loadJob(c, shown, src, dir)
+	return read.Job, err
 }
 
 // newUUID returns a random UUID, version 4 (RFC 9562).
@@ -98,9 +91,10 @@ func (e *fileError) print(w *world, asJSON bool) error {
 	}
 	b, err := json.Marshal(struct {
 		*api.Problem
-		Diagnostics jobfile.Diagnostics `json:"diagnostics,omitempty"`
-		Problems    script.Problems     `json:"problems,omitempty"`
-	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.diags, e.problems})
+		Diagnostics jobfile.Diagnostics  `json:"diagnostics,omitempty"`
+		Files       []hclfile.FileReport `json:"files,omitempty"` // the same as editors want it
+		Problems    script.Problems      `json:"problems,omitempty"`
+	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.diags, e.diags.Report().Files, e.problems})
 	if err != nil {
 		return err
 	}
