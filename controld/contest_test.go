@@ -92,10 +92,10 @@ func TestAnArrayIsPruned(t *testing.T) {
 		t.Helper()
 		eventually(t, "jobs in the states "+strings.Join(codes, ","), func() error {
 			list, _, err := c.Jobs(t.Context(), api.JobFilter{Refs: []string{"1_[0-3]"}, States: codes}, api.Read{})
-			if err != nil || len(list.Items) != want {
-				return fmt.Errorf("%d jobs, %v", len(list.Items), err)
+			if err == nil && len(list.Items) != want {
+				err = fmt.Errorf("%d jobs", len(list.Items))
 			}
-			return nil
+			return err
 		})
 	}
 	waitFor(4, "R")

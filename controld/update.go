@@ -21,9 +21,7 @@ func update(x *exchange) (any, error) {
 		return nil, tooOld("updates of jobs")
 	}
 	c := cluster.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime, Priority: req.Priority, Name: req.Name}
-	for _, id := range r.targets() {
-		c.IDs = append(c.IDs, id)
-	}
+	c.IDs = r.targets()
 	if len(c.IDs) > cluster.MaxJobsPerCall {
 		return nil, invalid("%q names %d jobs, at most %d are allowed", r.text, len(c.IDs), cluster.MaxJobsPerCall)
 	}
