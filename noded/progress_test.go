@@ -86,8 +86,12 @@ func TestReachedIsNotLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		settle(30 * time.Second)
+		other := w.assign(wid(2), true)
 		w.change(func() { w.down = false })
 		settle(30 * time.Second)
+		if got := w.state(wid(2)); got != cluster.WorkerRunning {
+			t.Errorf("another worker is %s: %+v", got, other)
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if n := len(w.samples); n == 0 || w.samples[n-1].Reached == nil || w.samples[n-1].Reached.Step != 11 || w.samples[n-1].Reached.Value != 2 {

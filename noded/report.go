@@ -58,6 +58,19 @@ func (o *outbox) putSamples(s []api.Sample) {
 	o.wake()
 }
 
+// putBack returns samples that could not be sent, unless there are newer ones.
+func (o *outbox) putBack(samples []api.Sample) {
+	o.mu.Lock()
+	for _, one := range samples {
+		id := container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}
+		if _, newer := o.samples[id]; !newer {
+			o.samples[id] = one
+		}
+	}
+	o.mu.Unlock()
+	o.wake()
+}
+
 func (o *outbox) wake() {
 	select {
 	case o.ready <- struct{}{}:
@@ -122,6 +135,7 @@ func (a *Agent) tell(w *worker) {
 
 // report sends what is in the outbox, one batch at a time, so that reports of one worker arrive in order.
 func (a *Agent) report(ctx context.Context) error {
+	var wait backoff // of samples alone
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,6 +146,10 @@ func (a *Agent) report(ctx context.Context) error {
 		if len(workers)+len(samples) == 0 {
 			continue
 		}
+		if len(workers) == 0 {
+			a.chat(ctx, samples, &wait)
+			continue
+		}
 		if a.deliver(ctx, workers, samples) {
 			a.out.confirm(workers)
 			a.confirmed(workers)
@@ -139,7 +157,28 @@ func (a *Agent) report(ctx context.Context) error {
 	}
 }
 
-// deliver sends one batch until it is confirmed or ctx ends, and tells which.
+// chat sends samples once. Those that an array waits for go back into the outbox when that fails, where newer ones take their place and
+// reports of workers overtake them.
+func (a *Agent) chat(ctx context.Context, samples []api.Sample, wait *backoff) {
+	sending, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Samples: samples})
+	if err == nil {
+		*wait = backoff{}
+		return
+	}
+	if samples = awaited(samples); len(samples) > 0 {
+		a.complain(ctx, "cannot report progress to the controllers; it will be repeated", err, wait.next(ctx))
+		a.out.putBack(samples)
+	}
+}
+
+// awaited keeps the samples that something depends on; the rest is chatter.
+func awaited(samples []api.Sample) []api.Sample {
+	return slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil })
+}
+
+// deliver sends one batch of workers until it is confirmed or ctx ends, and tells which.
 func (a *Agent) deliver(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
 	var wait backoff
 	for ctx.Err() == nil {
@@ -149,10 +188,7 @@ func (a *Agent) deliver(ctx context.Context, workers []cluster.WorkerReport, sam
 		if err == nil {
 			return true
 		}
-		samples = slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil }) // the rest is chatter
-		if len(workers)+len(samples) == 0 {
-			return true
-		}
+		samples = awaited(samples)
 		a.complain(ctx, "cannot report to the controllers; it will be repeated", err, wait.next(ctx))
 	}
 	return false
