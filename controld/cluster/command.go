@@ -117,6 +117,9 @@ type StopJob struct {
 	Job     JobID `json:"job"`
 	Attempt int   `json:"attempt"`
 	Cause   Cause `json:"cause"`
+
+	// For is the waiting job that gets the room, of commit-plan/2; 0: none. When it does not wait any more the stop is refused.
+	For JobID `json:"for,omitempty"`
 }
 
 // EndAttempt ends an attempt without word from its nodes: they are lost and the lease has run out.

@@ -118,7 +118,7 @@ func (s *State) stop(j *Job, a *Attempt, ask Stop) {
 	a.Stop = &ask
 	j.State = Completing
 	s.touch(a)
-	s.emitJob(EventStopping, j, ask.Cause)
+	s.emitFor(EventStopping, j, ask.Cause)
 }
 
 // manner returns the signal and the grace with which a job is stopped for a cause.

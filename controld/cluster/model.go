@@ -153,6 +153,7 @@ type Stop struct {
 	Signal string  `json:"signal"`
 	By     string  `json:"by,omitempty"`
 	Reason string  `json:"reason,omitempty"` // in the words of whoever asked
+	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
 }
 
 // Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
@@ -227,6 +228,11 @@ type Job struct {
 	Parts    []Part  `json:"parts,omitempty"`    // of a gang of several groups, in the order of its workers; nil: one group
 	Needs    []Need  `json:"needs,omitempty"`    // dependencies that are not met yet; while there are any it does not start
 	Deadline Instant `json:"deadline,omitempty"` // 0: none
+
+	// Displaced are the instants of the last day at which an attempt of it ended for another job's sake, oldest first.
+	Displaced []Instant `json:"displaced,omitempty"`
+	// First says that it was displaced for a job that did not want the room any more: it goes before all of its class until it starts.
+	First bool `json:"first,omitempty"`
 
 	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
 	Failures []Instant `json:"failures,omitempty"`
@@ -332,6 +338,10 @@ type Reservation struct {
 	Claims []Claim `json:"claims"`
 	At     Instant `json:"at"`
 	Until  Instant `json:"until"`
+
+	// Firm says that the room is being, or was, taken from others for this job alone. No reservation made earlier goes before it, but for
+	// other firm ones.
+	Firm bool `json:"firm,omitempty"`
 }
 
 // ReasonCode is the word that squeue users know, such as Resources or Priority.
@@ -362,7 +372,11 @@ const (
 	ReasonBegin         ReasonCode = "BeginTime"
 	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
 	ReasonDeadline      ReasonCode = "DeadLine"
-	ReasonMembers       ReasonCode = "Members" // a record waits for its members
+	ReasonMembers       ReasonCode = "Members"    // a record waits for its members
+	ReasonPreempting    ReasonCode = "Preempting" // others leave for it
+	ReasonPreempted     ReasonCode = "Preempted"  // it has left for another
+	ReasonNoVictim      ReasonCode = "NoVictim"   // nobody may be asked to leave for it
+	ReasonTELimit       ReasonCode = "TELimit"    // its account has as many trial-and-error jobs as it may
 )
 
 // Reason says in one code and a few numbers why something did not happen. Its text is made where it is shown.
@@ -408,6 +422,17 @@ type Policy struct {
 	MaxLaunchFails int    `json:"max_launch_fails"`
 	MaxRequeues    int    `json:"max_requeues"`
 	MaxNodeLosses  int    `json:"max_node_losses"`
+
+	// Of policies that displace jobs. What is 0 is as the policy has it.
+	GraceWeight   int64  `json:"grace_weight,omitempty"`    // thousandths: how much a long grace weighs against size; negative: nothing
+	MaxPreempts   int    `json:"max_preempts,omitempty"`    // how often one job may be displaced: fitgpp in its life, rota in a day; negative: any number
+	PreemptCapped bool   `json:"preempt_capped,omitempty"`  // fitgpp: its victims drawn at random obey the limit too
+	Placement     string `json:"placement,omitempty"`       // fitgpp: first, best, worst or random fit
+	Seed          uint64 `json:"seed,omitempty"`            // of what is drawn at random
+	MinRuntimeMS  int64  `json:"min_runtime_ms,omitempty"`  // rota: a job that has run for less is displaced only if nothing else helps
+	MinTurnMS     int64  `json:"min_turn_ms,omitempty"`     // rota: how long a job runs before one that has had less may take its turn; negative: for ever
+	TEAccountGPUs int64  `json:"te_account_gpus,omitempty"` // rota: GPUs that trial-and-error jobs of one account may hold at once
+	HeadroomPM    int64  `json:"headroom_pm,omitempty"`     // rota: thousandths of the GPUs that are kept free for them at most; negative: none
 }
 
 // DefaultConfig is what a new cluster starts with.

@@ -117,7 +117,7 @@ func (s *State) end(j *Job, a *Attempt) {
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
 	s.freePorts(a)
 	j.ExitCode, j.Signal = o.code, o.signal
-	s.emitJob(EventEnded, j, o.cause)
+	s.emitFor(EventEnded, j, o.cause)
 	s.settle(j, a, o)
 }
 
@@ -167,6 +167,7 @@ func (s *State) settleRequeue(j *Job, o outcome) {
 	case CauseMigrate, CauseDrain:
 		c.Migrations++
 	}
+	s.displaced(j, o.cause)
 	if o.checkpoint {
 		c.Requeues++
 		if c.Requeues > s.v.config.Policy.MaxRequeues {
@@ -269,7 +270,7 @@ func (s *State) returnToQueue(j *Job, cause Cause, delay jobspec.Seconds) {
 		j.Reason.Until = j.Eligible
 	}
 	s.put(j)
-	s.emitJob(EventRequeued, j, cause)
+	s.emitFor(EventRequeued, j, cause)
 	if j.Hold != NotHeld {
 		s.emitJob(EventHeld, j, cause)
 	}

@@ -119,7 +119,7 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	}
 	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
 	next.Attempts = append(slices.Clip(slices.Clone(kept)), a)
-	next.State, next.Reason, next.Bypassed = Configuring, Reason{}, 0
+	next.State, next.Reason, next.Bypassed, next.First = Configuring, Reason{}, 0, false
 	s.unreserve(c.Job)
 	s.put(&next)
 	if next.Parent != 0 {
@@ -138,9 +138,11 @@ func (s *State) planStop(c *StopJob) error {
 		return fmt.Errorf("%q: %w", c.Cause, ErrBadCause)
 	case a.Stop != nil && (c.Cause == CauseTimeout || strength[a.Stop.Cause] >= strength[c.Cause]):
 		return ErrStopping
+	case c.For != 0 && !s.wantsRoom(c.For):
+		return fmt.Errorf("for job %d: %w", c.For, ErrNotWanted)
 	}
 	next, a := redraft(s.v.Job(c.Job))
-	s.stop(next, a, Stop{Cause: c.Cause})
+	s.stop(next, a, Stop{Cause: c.Cause, For: c.For})
 	s.put(next)
 	return nil
 }
@@ -198,7 +200,7 @@ func (s *State) reserve(c *Reservation) error {
 	case !j.waits() || j.Hold != NotHeld:
 		return ErrWrongState
 	}
-	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until}
+	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until, Firm: c.Firm}
 	old := s.v.Reservation(c.Job)
 	if old != nil {
 		r.At = old.At

@@ -13,6 +13,7 @@ var ReasonCodes = []ReasonCode{
 	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
 	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
 	ReasonArrayLimit, ReasonMembers, ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
+	ReasonPreempting, ReasonPreempted, ReasonNoVictim, ReasonTELimit,
 }
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
@@ -107,6 +108,21 @@ func (r Reason) plainOfOthers() string {
 		return "it is not to begin before a time of its own"
 	case ReasonDeadline:
 		return "it could no longer end by its deadline"
+	}
+	return r.plainOfPreemption()
+}
+
+// plainOfPreemption covers what jobs do to each other.
+func (r Reason) plainOfPreemption() string {
+	switch r.Code {
+	case ReasonPreempting:
+		return "others are leaving to make room for it"
+	case ReasonPreempted:
+		return "it has left its room to " + jobOr(r.For, "another job")
+	case ReasonNoVictim:
+		return "it needs room now, and none of the jobs that hold some may be asked to leave"
+	case ReasonTELimit:
+		return "its account has as many GPUs in trial-and-error jobs as it may"
 	}
 	return string(r.Code)
 }

@@ -38,6 +38,8 @@ type snapshotHead struct {
 	LastSeq int64   `json:"last_seq"`
 	Trimmed int64   `json:"trimmed"`
 	Leased  Instant `json:"leased_until,omitempty"`
+
+	Learned *Learned `json:"learned,omitempty"`
 }
 
 // record is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
@@ -57,7 +59,7 @@ type record struct {
 // keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{v.snapshotFormat(), v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil}
+	head := snapshotHead{v.snapshotFormat(), v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
 	if err := json.NewEncoder(buf).Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
@@ -133,6 +135,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 	s := New(Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
+	s.v.learned = head.Learned
 	if err := s.readRecords(d); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}

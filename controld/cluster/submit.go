@@ -77,6 +77,7 @@ func (s *State) add(j *Job) JobID {
 	s.v.lastJob++
 	j.ID = s.v.lastJob
 	s.put(j)
+	s.learnArrival(j)
 	s.emitJob(EventSubmitted, j, "")
 	if j.Hold != NotHeld {
 		s.emitJob(EventHeld, j, "")

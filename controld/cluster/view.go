@@ -25,6 +25,8 @@ type View struct {
 
 	leasedUntil Instant // leases from before they were shortened may last until here, the margin included
 
+	learned *Learned // from what has happened; nil: nothing yet
+
 	jobs         table[*Job]
 	nodes        []*Node // by name
 	reservations []*Reservation
@@ -61,6 +63,7 @@ type GroupKey struct {
 	Priority int
 	Shape    Shape
 	Held     bool // so that a cycle passes over any number of held jobs at once
+	Level    int  // see [Job.Level]
 }
 
 // Group is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
@@ -179,8 +182,8 @@ func (v *View) findReservation(id JobID) (int, bool) {
 	return slices.BinarySearchFunc(v.reservations, id, func(r *Reservation, id JobID) int { return cmp.Compare(r.Job, id) })
 }
 
-// Waive takes from g, a copy of the view's grid, the claims that do not bind a job: its own and, if it has one, those that were
-// made after it. That order keeps two holders of overlapping claims from waiting for each other. Apply asks Fits about a start
+// Waive takes from g, a copy of the view's grid, the claims that do not bind a job: its own and, if it has one, those that come
+// after it, see [Reservation.Before]. That order keeps two holders of overlapping claims from waiting for each other. Apply asks Fits about a start
 // with the same claims waived. A job without a reservation is bound by all; then nothing changes.
 func (v *View) Waive(g *Grid, id JobID) { v.eachWaived(id, g.Unclaim) }
 
@@ -193,7 +196,7 @@ func (v *View) eachWaived(id JobID, do func(node int, room Vector)) {
 		return
 	}
 	for _, r := range v.reservations {
-		if r == own || cmp.Or(cmp.Compare(r.At, own.At), cmp.Compare(r.Job, own.Job)) > 0 {
+		if r == own || own.Before(r) {
 			v.eachClaim(r, do)
 		}
 	}

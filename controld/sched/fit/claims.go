@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -33,7 +32,7 @@ func (r *Room) Waive(id cluster.JobID) (restore func()) {
 	own := r.reservations[i]
 	var waived []*cluster.Reservation
 	for _, v := range r.reservations {
-		if cmp.Or(cmp.Compare(v.At, own.At), cmp.Compare(v.Job, own.Job)) >= 0 {
+		if v == own || own.Before(v) {
 			waived = append(waived, v)
 			r.each(v, r.grid.Unclaim)
 		}

@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"maps"
+	"math/bits"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Learned is what the cluster has learnt from what happened in it. It is small, in integers, and kept by Apply, so that it outlives
+// changes of leader and is the same on every replica. A Learned never changes once it is stored.
+type Learned struct {
+	Grace map[string]Graces `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
+	TE    Arrivals          `json:"te,omitzero"`
+}
+
+// Graces counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.
+type Graces struct {
+	Counts [16]int `json:"counts"`
+}
+
+// gracesKept bounds the counts of one queue: when there are more, all are halved, so that what is recent weighs more.
+const gracesKept = 1024
+
+// Arrivals is what trial-and-error jobs have asked for lately.
+type Arrivals struct {
+	Last   Instant `json:"last"`   // when the last one came
+	Minute int64   `json:"minute"` // of the log's clock, that Sum is about
+	Sum    int64   `json:"sum"`    // thousandths of a GPU that came in it
+	Mean   int64   `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
+	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit
+	Worker Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths
+}
+
+// idleMinutes is after how many minutes without arrivals what is known of them is void.
+const idleMinutes = 24 * 60
+
+// Learned returns what the cluster has learnt, nil if that is nothing yet. The caller must not change it.
+func (v *View) Learned() *Learned { return v.learned }
+
+// ownLearned returns a copy to be changed and stored. Clusters of version 1 learn nothing: their snapshots have no place for it.
+func (s *State) ownLearned() *Learned {
+	if s.v.config.Version < 2 {
+		return nil
+	}
+	next := &Learned{}
+	if s.v.learned != nil {
+		*next = *s.v.learned
+	}
+	s.v.learned = next
+	return next
+}
+
+// learnGrace takes in how long a displaced attempt took to leave.
+func (s *State) learnGrace(queue string, took Instant) {
+	l := s.ownLearned()
+	if l == nil {
+		return
+	}
+	if l.Grace = maps.Clone(l.Grace); l.Grace == nil {
+		l.Grace = map[string]Graces{}
+	}
+	g := l.Grace[queue]
+	g.add(took)
+	l.Grace[queue] = g
+}
+
+func (g *Graces) add(took Instant) {
+	total := 0
+	g.Counts[min(len(g.Counts)-1, bits.Len64(uint64(max(0, took)/1000)))]++
+	for _, n := range g.Counts {
+		total += n
+	}
+	if total <= gracesKept {
+		return
+	}
+	for i := range g.Counts {
+		g.Counts[i] /= 2
+	}
+}
+
+// P95 returns in how many milliseconds 19 of 20 attempts had left, rounded up to a power of two seconds; false if too few have for such a
+// statement.
+func (g *Graces) P95() (int64, bool) {
+	const few = 20
+	total, seen := 0, 0
+	for _, n := range g.Counts {
+		total += n
+	}
+	if total < few {
+		return 0, false
+	}
+	for i, n := range g.Counts {
+		if seen += n; seen*20 >= total*19 {
+			return 1000 << i, true
+		}
+	}
+	return 1000 << len(g.Counts), true
+}
+
+// learnArrival takes in a trial-and-error job that was just submitted.
+func (s *State) learnArrival(j *Job) {
+	if j.Class != jobspec.TE || s.v.config.Version < 2 {
+		return
+	}
+	l := s.ownLearned()
+	a := &l.TE
+	a.turn(int64(s.v.at) / 60_000)
+	a.Last = s.v.at
+	for i := range j.Workers {
+		want := j.RequestOf(i).Active
+		a.Sum += want.GPUs
+		want.Cores *= 1000
+		a.Worker = a.Worker.toward(want)
+	}
+}
+
+// turn closes the minutes before one.
+func (a *Arrivals) turn(minute int64) {
+	if minute-a.Minute > idleMinutes {
+		*a = Arrivals{Minute: minute}
+		return
+	}
+	for a.Minute < minute {
+		miss := a.Sum*256 - a.Mean
+		a.Mean += miss / 32
+		a.Dev += (max(miss, -miss) - a.Dev) / 32
+		a.Sum = 0
+		a.Minute++
+	}
+}
+
+// Minutely returns what may be asked for in one minute, in thousandths of a GPU: the mean and twice the usual distance from it.
+func (a *Arrivals) Minutely() int64 { return (a.Mean + 2*a.Dev) / 256 }
+
+// toward moves an estimate towards a value that was seen: up nine times as fast as down, which is where it rests when one of ten is above.
+func (v Vector) toward(seen Vector) Vector {
+	step := func(have, want int64) int64 {
+		if want > have {
+			return have + (want-have+7)/8
+		}
+		return have - (have-want)/72
+	}
+	return vector(step(v.Cores, seen.Cores), step(int64(v.Memory), int64(seen.Memory)), step(v.GPUs, seen.GPUs))
+}

@@ -1,0 +1,60 @@
+package cluster
+
+import "github.com/rota-hpc/rota/jobspec"
+
+// Levels of attained service, see [Job.Level].
+const (
+	LevelFirst = -1 // it left its room to a job that did not want it any more
+	Levels     = 3  // 0 to Levels-1
+)
+
+// levelEnds is up to how much service a level goes, in milliseconds of one GPU.
+var levelEnds = [Levels - 1]int64{3_250_000, 72_000_000}
+
+// WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so it stays at level 0 until it has had
+// its room for WideRunMS.
+const (
+	WideGPUs  = 16 * wholeGPU
+	WideRunMS = 4 * 3600 * 1000
+)
+
+// Level returns how much service a waiting job has had by the attempts that are over: 0 for little. Jobs with less go first where policies
+// say so. Of jobs without GPUs a core counts for one. Trial-and-error jobs have level 0.
+func (j *Job) Level() int {
+	switch {
+	case j.First:
+		return LevelFirst
+	case j.Class == jobspec.TE || j.Attempt == 0:
+		return 0
+	}
+	return j.LevelAt(j.Attained())
+}
+
+// Attained returns the service that attempts that are over have given a job, in milliseconds of one GPU; of one core if it has no GPUs.
+func (j *Job) Attained() int64 {
+	if j.Ledger.GPUMS > 0 {
+		return j.Ledger.GPUMS
+	}
+	return j.Ledger.CoreMS
+}
+
+// LevelAt returns the level of a job that has had so much service.
+func (j *Job) LevelAt(attained int64) int {
+	if wide := j.Width(); wide >= WideGPUs && attained/(wide/wholeGPU) < WideRunMS {
+		return 0
+	}
+	level := 0
+	for level < len(levelEnds) && attained >= levelEnds[level] {
+		level++
+	}
+	return level
+}
+
+// Width returns how many thousandths of a GPU all workers of a job hold together.
+func (j *Job) Width() int64 {
+	var gpus int64
+	for i := range j.Workers {
+		gpus += j.RequestOf(i).Active.GPUs
+	}
+	return gpus
+}
