@@ -71,9 +71,9 @@ func (a *Agent) findingsOf(id container.ID) {
 		return
 	}
 	a.mu.Lock()
+	defer a.mu.Unlock() // whoever finds nothing new knows by it that all of it is in the outbox: the worker's end comes after
 	from := min(w.found, len(list))
-	w.found = len(list)
-	a.mu.Unlock()
+	w.found = max(w.found, len(list))
 	for _, one := range list[from:] {
 		a.out.putFinding(cluster.WorkerReport{
 			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning, Policy: one.Policy, Message: one.Line,
