@@ -1,6 +1,6 @@
 package explain
 
-func codes() []Entry { return made(Code, append(append([]entry{}, fileCodes...), ruleCodes...)) }
+func codes() []Entry { return made(Code, append(append(append([]entry{}, fileCodes...), ruleCodes...), scriptCodes...)) }
 
 // fileCodes concern a file as such.
 var fileCodes = []entry{

@@ -37,6 +37,7 @@ func declared(t *testing.T, pattern, expression string) []string {
 // TestEverythingIsExplained wants an entry for each code, state and reason that there is, and no others.
 func TestEverythingIsExplained(t *testing.T) {
 	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
+	codes = append(codes, declared(t, "../script/*.go", `(?m)^\tCode\w+ *= "(SB-\d+)"`)...)
 	states := declared(t, "../../controld/cluster/*.go", `(?m)^\t\w+ +(?:JobState|NodeState) += "(\w+)"`)
 	reasons := declared(t, "../../controld/cluster/*.go", `(?m)^\t\w+ +ReasonCode += "(\w+)"`)
 	for kind, want := range map[explain.Kind][]string{explain.Code: codes, explain.State: states, explain.Reason: reasons} {

@@ -26,6 +26,7 @@ type asked struct {
 	killSignal                            string
 	killSeconds                           jobspec.Seconds
 	goOn                                  bool // tasks go on when others fail
+	seeAll                                bool // every task sees all GPUs of its worker
 
 	nodeCount, ntasks, perNode, perGPU      counted
 	cpus, cpusPerGPU, minCPUs               counted
@@ -386,6 +387,12 @@ func (a *asked) exclusive(s setting) {
 		a.refuse(s, "write --exclusive for whole nodes", "=%s: a node that is shared with some jobs only cannot be asked for", s.value)
 	default:
 		a.bad(s, "write --exclusive", "%q is not known", s.value)
+	}
+}
+
+func (a *asked) gpuBind(s setting) {
+	if a.seeAll = s.value == "none"; !a.seeAll {
+		a.about(Warning, CodeIgnored, s, "use --gpus-per-task to let each task see its own GPUs", "is left out: tasks see their own GPUs with --gpus-per-task, and all GPUs of their worker else")
 	}
 }
 

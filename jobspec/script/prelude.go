@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -94,6 +95,14 @@ func (a *asked) front(t *text, p plan) []string {
 		} else {
 			a.refuse(a.noRequeue, "leave it out, or start the program from a shell script", "cannot be kept to: a job that must give way is started again")
 		}
+	}
+	switch {
+	case p.ownGPU == 1:
+		lines = append(lines, "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID")
+	case p.ownGPU > 1:
+		lines = append(lines, fmt.Sprintf("export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * %d)) $((SLURM_LOCALID * %d + %d)))", p.ownGPU, p.ownGPU, p.ownGPU-1))
+	case p.shared > 0:
+		lines = append(lines, fmt.Sprintf("export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID / %d))", p.shared))
 	}
 	if p.mode == eachRank && strings.Contains(t.src, "RANDOM") && strings.Contains(t.shebang, "bash") {
 		lines = append(lines, sameNumbers)

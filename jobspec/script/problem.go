@@ -18,23 +18,23 @@ const (
 
 // Codes of what can be wrong with a script or its flags. Each keeps its meaning for ever; those of the job that comes out are jobspec's.
 const (
-	CodeNoScript   = "SB-001" // not a script
-	CodeLate       = "SB-002" // a directive behind the first command
-	CodeWords      = "SB-003" // a directive that cannot be split into words
-	CodeUnknown    = "SB-004" // no such flag
-	CodeAmbiguous  = "SB-005" // a short form of several flags
-	CodeNoValue    = "SB-006" // a value too few, or too many
-	CodeValue      = "SB-007" // a value that the flag does not take
-	CodeConflict   = "SB-008" // flags that exclude or need each other
-	CodeNotHere    = "SB-009" // a flag that is known, and not honoured
-	CodeStep       = "SB-010" // a step of the script that cannot be started as it is written
-	CodeHetJob     = "SB-011" // components of a heterogeneous job
-	CodeArguments  = "SB-012" // arguments that the script cannot be given
-	CodeIgnored    = "SB-090" // a flag without effect
-	CodeChanged    = "SB-091" // something that is done in another way
-	CodeLooksLike  = "SB-092" // a comment that looks like a directive
-	CodeEachRank   = "SB-093" // a line that every rank runs for itself
-	CodeNotWritten = "SB-094" // something that could not be followed, and may be right
+	CodeNoScript  = "SB-001" // not a script
+	CodeLate      = "SB-002" // a directive behind the first command
+	CodeWords     = "SB-003" // a directive that cannot be split into words
+	CodeUnknown   = "SB-004" // no such flag
+	CodeAmbiguous = "SB-005" // a short form of several flags
+	CodeNoValue   = "SB-006" // a value too few, or too many
+	CodeValue     = "SB-007" // a value that the flag does not take
+	CodeConflict  = "SB-008" // flags that exclude or need each other
+	CodeNotHere   = "SB-009" // a flag that is known, and not honoured
+	CodeStep      = "SB-010" // a step of the script that cannot be started as it is written
+	CodeHetJob    = "SB-011" // components of a heterogeneous job
+	CodeArguments = "SB-012" // arguments that the script cannot be given
+	CodeIgnored   = "SB-090" // a flag without effect
+	CodeChanged   = "SB-091" // something that is done in another way
+	CodeLooksLike = "SB-092" // a comment that looks like a directive
+	CodeEachRank  = "SB-093" // a line that every rank runs for itself
+	CodeUnclear   = "SB-094" // something that could not be followed, and may be right
 )
 
 // Problem is one thing that there is to say about a script.

@@ -161,11 +161,7 @@ func (a *asked) take(all []setting) {
 		}
 		switch s.spec.kind {
 		case Warning:
-			if s.spec.instead != "" {
-				a.about(Warning, CodeIgnored, s, "", "is left out: %s", s.spec.instead)
-			} else {
-				a.about(Warning, CodeIgnored, s, "", "is left out")
-			}
+			a.about(Warning, CodeIgnored, s, "", "is left out: %s", s.spec.instead)
 		case Refused:
 			a.about(Refused, CodeNotHere, s, s.spec.instead, "is not supported")
 		default:

@@ -172,6 +172,22 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+func TestOwnGPUs(t *testing.T) {
+	for flags, want := range map[string]string{
+		"-n 4 --gpus-per-task=1":                        "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n",
+		"-N 2 -n 4 --gpus-per-node=4 --gpus-per-task=2": "export CUDA_VISIBLE_DEVICES=$(seq -s , $((SLURM_LOCALID * 2)) $((SLURM_LOCALID * 2 + 1)))\n./x\n",
+		"-G 2 --ntasks-per-gpu=2":                       "export CUDA_VISIBLE_DEVICES=$((SLURM_LOCALID / 2))\n./x\n",
+		"-n 2 --gpus-per-task=1 --gpu-bind=none":        "./x\n",
+		"-N 2 --gpus-per-task=4":                        "./x\n",
+		"-n 4 --gpus-per-node=4":                        "./x\n",
+	} {
+		script := task(read(t, "#!/bin/sh\n#SBATCH "+flags+"\nsrun ./x\n", Options{})).Script
+		if _, got, _ := strings.Cut(script, flags+"\n"); got != want {
+			t.Errorf("%s: got %q, want %q", flags, got, want)
+		}
+	}
+}
+
 // TestStepsInPlace shows what becomes of steps in a job of one task, where a step is just a command.
 func TestStepsInPlace(t *testing.T) {
 	for in, want := range map[string]string{

@@ -96,7 +96,7 @@ func (a *asked) gpusOf(s *shape) {
 	}
 	switch {
 	case w.n > 0:
-		s.gpus, s.model = w.n, w.model
+		s.gpus, s.model, s.perTask = w.n, w.model, a.gpusPerTask.n
 		if a.gpus.n > 0 && a.gpus.by.layer == w.by.layer && a.gpus.n != w.n*s.nodes {
 			a.about(Mistake, CodeConflict, a.gpus.by, "leave one of them out", "%d: %s gives %d nodes %d", a.gpus.n, w.by.shown(), s.nodes, w.n*s.nodes)
 		}

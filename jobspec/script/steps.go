@@ -23,6 +23,8 @@ type plan struct {
 	mode   mode
 	tasks  int // of each worker
 	edits  []edit
+	ownGPU int  // GPUs that each rank is to see, those of its own number
+	shared int  // or ranks that see the same GPU
 	repeat bool // it asks to be requeued
 	hosts  bool // it asks for the names of its nodes
 }
@@ -99,7 +101,7 @@ func (f *follower) find() {
 		case name == "scontrol":
 			f.scontrol(c)
 		case slices.Contains(slurmPrograms, name):
-			f.at(Warning, CodeNotWritten, c.line, "use rota there if the nodes have it", "%s is a program of Slurm, which the nodes need not have", name)
+			f.at(Warning, CodeUnclear, c.line, "use rota there if the nodes have it", "%s is a program of Slurm, which the nodes need not have", name)
 		}
 	}
 	for _, v := range f.shell.assignments {
@@ -138,7 +140,7 @@ func (f *follower) scontrol(c command) {
 		f.plan.repeat = true
 		f.at(Warning, CodeChanged, c.line, "", "the script ends there with exit code 85, which asks for the job to be started again; a job that is at its time limit is not")
 	default:
-		f.at(Warning, CodeNotWritten, c.line, "", "scontrol %s is not there when the job runs: only show hostnames and requeue are", verb)
+		f.at(Warning, CodeUnclear, c.line, "", "scontrol %s is not there when the job runs: only show hostnames and requeue are", verb)
 	}
 }
 
@@ -244,7 +246,7 @@ func (f *follower) value(st step, name string, usual int, variables ...string) i
 		return n
 	}
 	if !slices.Contains(variables, strings.Trim(text, "${}")) {
-		f.at(Warning, CodeNotWritten, st.line, "", "srun --%s=%s is taken to be %d, as the job has", name, text, usual)
+		f.at(Warning, CodeUnclear, st.line, "", "srun --%s=%s is taken to be %d, as the job has", name, text, usual)
 	}
 	return usual
 }
@@ -322,8 +324,23 @@ func (f *follower) each(main *step) {
 		}
 		f.at(Refused, CodeStep, st.line, "leave it out, or submit it as a job of its own", "a step of one task in a job of %d cannot be started", f.shape.all())
 	}
+	f.ownGPUs()
 	if f.shape.all() > 1 {
 		f.around(main)
+	}
+}
+
+// ownGPUs lets each rank see its own GPUs alone, where they were asked for by the task.
+func (f *follower) ownGPUs() {
+	s := f.shape
+	switch {
+	case s.tasks < 2 || f.seeAll || s.perTask == 0 && f.perGPU.n == 0:
+	case f.plan.tasks != s.tasks:
+		f.at(Warning, CodeChanged, 0, "let each choose by $SLURM_LOCALID", "every task of the step sees all %d GPUs of its worker, not only its own", s.gpus)
+	case s.perTask > 0:
+		f.plan.ownGPU = s.perTask
+	case s.gpus*f.perGPU.n == s.tasks:
+		f.plan.shared = f.perGPU.n
 	}
 }
 
@@ -367,9 +384,6 @@ func (f *follower) inPlace(st step) {
 	f.container(st)
 	if v, ok := st.options["export"]; ok && v != "ALL" && !strings.HasPrefix(v, "ALL,") {
 		f.at(Warning, CodeIgnored, st.line, "", "srun --export=%s is left out: the step gets the variables of the script", v)
-	}
-	if f.shape.perTask > 0 && f.shape.all() > 1 && f.shape.tasks > 1 && len(f.launches) > 0 {
-		f.about(Warning, CodeChanged, f.gpusPerTask.by, "let each choose by $LOCAL_RANK or $SLURM_LOCALID", "every task sees all %d GPUs of its worker, not only its own", f.shape.gpus)
 	}
 }
 
