@@ -415,10 +415,11 @@ type Queue struct {
 
 // Policy is what sched needs to know besides the state.
 type Policy struct {
-	Name           string `json:"name,omitempty"`   // which of the policies that sched knows; "": the default one
-	ReserveAfterMS int64  `json:"reserve_after_ms"` // a blocked head older than this gets its room reserved
-	MaxBypass      int    `json:"max_bypass"`       // starts past a blocked head before it is reserved for in any case
-	ReserveHoldMS  int64  `json:"reserve_hold_ms"`  // how long a reservation lasts
+	Name           string `json:"name,omitempty"`       // which of the policies that sched knows; "": the default one
+	MinRunMS       int64  `json:"min_run_ms,omitempty"` // of the baselines that displace jobs: how long one runs first
+	ReserveAfterMS int64  `json:"reserve_after_ms"`     // a blocked head older than this gets its room reserved
+	MaxBypass      int    `json:"max_bypass"`           // starts past a blocked head before it is reserved for in any case
+	ReserveHoldMS  int64  `json:"reserve_hold_ms"`      // how long a reservation lasts
 	MaxLaunchFails int    `json:"max_launch_fails"`
 	MaxRequeues    int    `json:"max_requeues"`
 	MaxNodeLosses  int    `json:"max_node_losses"`

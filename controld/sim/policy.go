@@ -56,6 +56,9 @@ var policyRows = []policyRow{
 	{name: "backfill"},
 	{name: "easy", knows: knowsLimits},
 	{name: "sjf", knows: knowsAll},
+	{name: "srtf", knows: knowsAll, keys: displacing},
+	{name: "las", keys: displacing},
+	{name: "spread"},
 }
 
 // reserving are the parameters of policies that keep room for a blocked head.
@@ -63,6 +66,11 @@ var reserving = []policyKey{
 	{"reserve_after", "how long a head waits before its room is kept, such as 10m", duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
 	{"reserve_hold", "how long its room is kept", duration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
 	{"max_bypass", "starts past a head before its room is kept", number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
+}
+
+// displacing are the parameters of policies that stop jobs for others' sake.
+var displacing = []policyKey{
+	{"min_run", "how long a job runs at least before it is displaced", duration(func(p *cluster.Policy) *int64 { return &p.MinRunMS })},
 }
 
 func duration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
