@@ -99,6 +99,7 @@ func (s *State) vacate(j *Job, a *Attempt, w *Worker) {
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
 	j.Ledger.GPUMS += held * (charged.GPUs / wholeGPU)
 	j.Ledger.CoreMS += held * charged.Cores
+	s.charge(j.Leaf(), charged, a.Assigned.At)
 	_, i := s.v.Node(w.Node)
 	s.ownGrid().Give(i, j.RequestOf(w.Index), w.GPUs)
 	h := s.ownHolding(i)

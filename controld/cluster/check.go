@@ -32,6 +32,7 @@ func (s *State) Check() error {
 	note(s.shapes.check(&s.v.groups))
 	note(s.checkKeys())
 	s.checkNeeds(note)
+	s.checkUsage(note)
 	return errors.Join(errs...)
 }
 

@@ -7,7 +7,7 @@ const forkEpoch = 1 << 62
 // costs little at any size; whoever reads the view, or the state that it is of, sees nothing of what the fork does. It knows no
 // idempotency keys. Several forks of one view may live side by side.
 func Fork(v *View) *State {
-	s := &State{v: *v, epoch: forkEpoch, forked: true, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}}
+	s := &State{v: *v, epoch: forkEpoch, forked: true, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[Leaf]int64{}}
 	s.v.keys = table[*key]{}
 	for slot, g := range s.v.groups.from(0) {
 		s.slots[g.Key] = slot
@@ -15,5 +15,8 @@ func Fork(v *View) *State {
 		s.shapes.adopt(g)
 	}
 	s.shapes.fill()
+	for at, u := range s.v.usage.from(0) {
+		s.usageAt[u.Leaf], s.nextUsage = at, at+1
+	}
 	return s
 }

@@ -7,7 +7,7 @@ import (
 
 // groupKey returns the key of a pending job's group.
 func groupKey(j *Job) GroupKey {
-	return GroupKey{Account: j.Account, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: aside(j), Level: j.Level()}
+	return GroupKey{Account: j.Account, User: j.Owner.User, Class: j.Class, Priority: j.Priority, Shape: ShapeOf(j), Held: aside(j), Level: j.Level()}
 }
 
 // aside reports whether a waiting job cannot start whatever room there is.

@@ -401,6 +401,9 @@ type Config struct {
 	LeaseMS     int64            `json:"lease_ms"`        // how long a worker may run without word from a leader
 	MarginMS    int64            `json:"lease_margin_ms"` // added before a lost attempt is replaced
 	NodeDownMS  int64            `json:"node_down_ms"`    // silence after which a node is down
+
+	Accounts map[string]Account `json:"accounts,omitempty"`
+	Capacity *Quota             `json:"capacity,omitempty"` // of the cluster as it should be; nil: that of all nodes that have registered
 }
 
 // Queue is a set of defaults and limits that jobs are submitted to.
@@ -423,6 +426,10 @@ type Policy struct {
 	MaxLaunchFails int    `json:"max_launch_fails"`
 	MaxRequeues    int    `json:"max_requeues"`
 	MaxNodeLosses  int    `json:"max_node_losses"`
+
+	// Of fair sharing.
+	HalfLifeMS     int64 `json:"half_life_ms,omitempty"`    // after which usage counts half; 0: no decay within the week that is known
+	UsageInfluence int   `json:"usage_influence,omitempty"` // how much past usage counts in dividing what nobody deserves, in thousandths; 0: not at all
 
 	// Of policies that displace jobs. What is 0 is as the policy has it.
 	GraceWeight   int64  `json:"grace_weight,omitempty"`    // thousandths: how much a long grace weighs against size; negative: nothing

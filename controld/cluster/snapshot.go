@@ -51,12 +51,13 @@ type record struct {
 	Job         *storedJob   `json:"job,omitempty"`
 	Scripts     []string     `json:"scripts,omitempty"` // of Job: the digest of every task's, "" for one without
 	Reservation *Reservation `json:"reservation,omitempty"`
+	Usage       *Usage       `json:"usage,omitempty"`
 	Key         *key         `json:"key,omitempty"`
 	End         *int64       `json:"end,omitempty"`
 }
 
-// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes, jobs, reservations and idempotency
-// keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
+// WriteSnapshot writes the state, one JSON value a line: a head, then the configuration, nodes, jobs, reservations, usage and
+// idempotency keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{v.snapshotFormat(), v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
@@ -111,6 +112,11 @@ func (v *View) records(yield func(record) bool) {
 	}
 	for _, r := range v.reservations {
 		if !yield(record{Reservation: r}) {
+			return
+		}
+	}
+	for _, u := range v.sortedUsage() {
+		if !yield(record{Usage: u}) {
 			return
 		}
 	}
@@ -178,6 +184,8 @@ func (s *State) load(r *record) error {
 	case r.Reservation != nil:
 		s.v.reservations = append(s.v.reservations, r.Reservation)
 		return nil
+	case r.Usage != nil:
+		return s.loadUsage(r.Usage)
 	case r.Key != nil:
 		s.remember(r.Key)
 		return nil

@@ -43,12 +43,14 @@ type State struct {
 	dependents map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
 	due        idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
 	ended      []ended            // members that have ended, to be told to those that follow them; empty between commands
-	forked     bool               // arrays of jobs are another state's too
+	usageAt    map[Leaf]int64     // of v.usage
+	nextUsage  int64
+	forked     bool // arrays of jobs are another state's too
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
 func New(cfg Config) *State {
-	s := &State{epoch: 1, gridEpoch: 1, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}}
+	s := &State{epoch: 1, gridEpoch: 1, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[Leaf]int64{}}
 	s.v.config = &cfg
 	s.v.grid = newGrid(nil)
 	return s
@@ -72,7 +74,7 @@ func (s *State) View() *View {
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
 		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), sites: s.v.sites,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
-		needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
+		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
 	return v
@@ -268,6 +270,9 @@ func checkConfig(c *Config) error {
 		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), MaxQueues, ErrBadConfig)
 	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
 		return fmt.Errorf("lease and node_down must be positive: %w", ErrBadConfig)
+	}
+	if err := CheckAccounts(c); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadConfig, err)
 	}
 	return nil
 }

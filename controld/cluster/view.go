@@ -31,6 +31,7 @@ type View struct {
 	nodes        []*Node // by name
 	reservations []*Reservation
 	keys         table[*key] // by order of arrival
+	usage        table[*Usage]
 
 	// What follows is derived from the above and not in the snapshot.
 	live     table[*Job] // with an attempt in progress
@@ -59,6 +60,7 @@ type Shape struct {
 // GroupKey is what the jobs of a group have in common.
 type GroupKey struct {
 	Account  string
+	User     string
 	Class    jobspec.Class
 	Priority int
 	Shape    Shape

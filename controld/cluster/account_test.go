@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func whole(gpus int64) *Quota {
+	gpus *= 1000
+	return &Quota{GPUs: &gpus}
+}
+
+func TestAccountsThatCannotBe(t *testing.T) {
+	negative, memory := int64(-1), jobspec.Bytes(-5)
+	for want, accounts := range map[string]map[string]Account{
+		`account "a": there is no account "b" to be its parent`:        {"a": {Parent: "b"}},
+		`account "a": its parents form a circle`:                       {"a": {Parent: "b"}, "b": {Parent: "a"}},
+		`account "a": weight -1: a weight is from 1 to 1000000`:        {"a": {Terms: Terms{Weight: -1}}},
+		`account "a", user "u": weight 2000000`:                        {"a": {Users: map[string]Terms{"u": {Weight: 2_000_000}}}},
+		`account "a": deserved: cores: -1 cannot be`:                   {"a": {Terms: Terms{Deserved: &Quota{Cores: &negative}}}},
+		`account "a": limit: memory: -5 cannot be`:                     {"a": {Terms: Terms{Limit: &Quota{Memory: &memory}}}},
+		`account "a": thousandths of a GPU: deserved 8000 is above`:    {"a": {Terms: Terms{Deserved: whole(8), Limit: whole(4)}}},
+		`below account "a": thousandths of a GPU: 9000 are deserved`:   {"a": {Terms: Terms{Deserved: whole(8)}}, "b": {Parent: "a", Terms: Terms{Deserved: whole(9)}}},
+		`all accounts: thousandths of a GPU: 21000 are deserved of`:    {"a": {Terms: Terms{Deserved: whole(10)}}, "b": {Terms: Terms{Deserved: whole(11)}}},
+		`below account "a": thousandths of a GPU: 6000 are deserved o`: {"a": {Terms: Terms{Deserved: whole(4)}, Users: map[string]Terms{"u": {Deserved: whole(6)}}}},
+	} {
+		c := DefaultConfig()
+		c.Version, c.Accounts, c.Capacity = LatestVersion, accounts, whole(20)
+		s := New(DefaultConfig())
+		_, err := s.Apply(1, Entry{Command: SetConfig{Config: c}})
+		if !errors.Is(err, ErrBadConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestAllProblemsOfAccountsAreSaid(t *testing.T) {
+	c := DefaultConfig()
+	c.Accounts = map[string]Account{"a": {Parent: "x", Terms: Terms{Weight: -1}}, "b": {Parent: "y"}}
+	if n := len(strings.Split(CheckAccounts(&c).Error(), "\n")); n != 3 {
+		t.Errorf("%d problems in %v", n, CheckAccounts(&c))
+	}
+}
+
+func TestAccountsThatCanBe(t *testing.T) {
+	c := DefaultConfig()
+	c.Capacity = whole(20)
+	c.Accounts = map[string]Account{
+		"top":   {Terms: Terms{Weight: 3, Deserved: whole(20)}},
+		"a":     {Parent: "top", Terms: Terms{Deserved: whole(12), Limit: whole(12)}, Users: map[string]Terms{"u": {Deserved: whole(12)}}},
+		"b":     {Parent: "top", Terms: Terms{Deserved: whole(8)}},
+		"guest": {},
+	}
+	if err := CheckAccounts(&c); err != nil {
+		t.Error(err)
+	}
+}
