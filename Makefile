@@ -21,7 +21,7 @@ setup: ## install what building and testing need (as root), or say what is missi
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
 
 build: setup ## build every program into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-plot ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
+	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-plot ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
 test: build ## run every test; those that need root run when you are root

@@ -13,10 +13,11 @@ import (
 	"unsafe"
 )
 
-// Codec reads and writes values of type T. It may be used from several goroutines.
+// Codec reads and writes values of type T. It may be used from several goroutines. How T is read and written is found out when it first is, so
+// that a codec costs nothing in a program that has no use for it.
 type Codec[T any] struct {
-	write writer // nil: T has a part that only encoding/json can write
-	read  reader // nil: the same for reading
+	writer func() writer // of nil: T has a part that only encoding/json can write
+	reader func() reader // of nil: the same for reading
 }
 
 // writer appends the JSON of what p points to.
@@ -25,33 +26,35 @@ type writer func(b []byte, p unsafe.Pointer) ([]byte, error)
 // reader reads the next value into what p points to, which is zero, and reports whether it is sure of it.
 type reader func(in *input, p unsafe.Pointer) bool
 
-// For returns the codec of T. It is made once for each call, so keep it in a variable of the package.
+// For returns the codec of T. It is made anew for each call, so keep it in a variable of the package.
 func For[T any]() *Codec[T] {
-	c := &Codec[T]{}
 	t := reflect.TypeFor[T]()
-	c.write, _ = newPlan().writerOf(t)
-	c.read, _ = newPlan().readerOf(t)
-	return c
+	return &Codec[T]{
+		writer: sync.OnceValue(func() writer { w, _ := newPlan().writerOf(t); return w }),
+		reader: sync.OnceValue(func() reader { r, _ := newPlan().readerOf(t); return r }),
+	}
 }
 
 // Append appends the JSON of v to b, as json.Marshal writes it.
 func (c *Codec[T]) Append(b []byte, v *T) ([]byte, error) {
-	if c.write == nil {
+	write := c.writer()
+	if write == nil {
 		text, err := json.Marshal(v)
 		return append(b, text...), err
 	}
-	return c.write(b, unsafe.Pointer(v))
+	return write(b, unsafe.Pointer(v))
 }
 
 // Read reads data, which must be one JSON value and nothing after it, into v, which must be zero. If it returns false, v is zero again and
 // encoding/json has to decide: data may be right all the same.
 func (c *Codec[T]) Read(data []byte, v *T) bool {
-	if c.read == nil {
+	read := c.reader()
+	if read == nil {
 		return false
 	}
 	in, _ := inputs.Get().(*input)
 	in.data, in.at = data, 0
-	ok := c.read(in, unsafe.Pointer(v)) && in.end()
+	ok := read(in, unsafe.Pointer(v)) && in.end()
 	in.data = nil
 	inputs.Put(in)
 	if !ok {
