@@ -34,6 +34,7 @@ func (w *world) convert(c *cli.Context) error {
 	if mistakes := req.read.Problems.Of(script.Mistake); len(mistakes) > 0 {
 		return &fileError{name: req.shown, problems: mistakes}
 	}
+	notOfTheJob(&req.read)
 	job := req.job
 	if req.read.BeginsAhead > 0 {
 		job.Begin = "now+" + req.read.BeginsAhead.String()
@@ -57,6 +58,19 @@ func (w *world) convert(c *cli.Context) error {
 		fmt.Fprint(w.stderr, unmapped(req))
 	}
 	return w.sameJob(job, text)
+}
+
+// notOfTheJob adds what a script says about its own submission, which no job file can.
+func notOfTheJob(r *script.Result) {
+	for _, said := range []struct {
+		flag string
+		set  bool
+	}{{"--wait", r.Wait}, {"--parsable", r.Parsable}, {"--test-only", r.TestOnly}} {
+		if said.set {
+			r.Problems = append(r.Problems, script.Problem{Kind: script.Warning, Code: script.CodeIgnored, Flag: said.flag,
+				Text: "is about how a script is submitted, and not about the job", Hint: "give it to rota submit"})
+		}
+	}
 }
 
 // unmapped lists what the job file does not say, what is refused first.

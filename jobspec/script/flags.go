@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,12 +37,12 @@ func (s *Spec) example() string {
 }
 
 // Flags returns all flags, those that are honoured first, each group in the order in which documentation shows it.
-func Flags() []Spec { return append([]Spec(nil), table...) }
+func Flags() []Spec { return slices.Clone(table) }
 
 // table is filled in by init, because its functions lead back to it.
 var table []Spec
 
-func init() { table = append(append(whatFlags(), shapeFlags()...), otherFlags()...) }
+func init() { table = slices.Concat(whatFlags(), shapeFlags(), ignoredFlags(), refusedFlags()) }
 
 // whatFlags say what the job is, when and where it runs, and where its output goes.
 func whatFlags() []Spec {
@@ -109,18 +110,27 @@ const (
 	nobody = "Rota sends no mail: rota wait ID && mail ..., or rota events -f"
 )
 
-// otherFlags are known and not honoured, each with what becomes of it.
-func otherFlags() []Spec {
-	ignored := func(short byte, takes Takes, instead string, names ...string) Spec {
-		return Spec{Name: names[0], Also: names[1:], Short: short, Takes: takes, Arg: "value", kind: Warning, instead: instead}
-	}
-	refused := func(short byte, takes Takes, instead string, names ...string) Spec {
-		return Spec{Name: names[0], Also: names[1:], Short: short, Takes: takes, Arg: "value", kind: Refused, instead: instead}
-	}
-	env := func(name string, s Spec) Spec {
-		s.Env = name
-		return s
-	}
+// other is a flag that is known and not honoured, with what becomes of it.
+func other(kind Kind, short byte, takes Takes, instead string, names []string) Spec {
+	return Spec{Name: names[0], Also: names[1:], Short: short, Takes: takes, Arg: "value", kind: kind, instead: instead}
+}
+
+func ignored(short byte, takes Takes, instead string, names ...string) Spec {
+	return other(Warning, short, takes, instead, names)
+}
+
+func refused(short byte, takes Takes, instead string, names ...string) Spec {
+	return other(Refused, short, takes, instead, names)
+}
+
+// env adds the variable that says the same as a flag.
+func env(name string, s Spec) Spec {
+	s.Env = name
+	return s
+}
+
+// ignoredFlags are left out with a warning.
+func ignoredFlags() []Spec {
 	return []Spec{
 		ignored(0, Value, nobody, "mail-type"),
 		ignored(0, Value, nobody, "mail-user"),
@@ -172,7 +182,12 @@ func otherFlags() []Spec {
 		ignored(0, Nothing, "so it is anyway", "container-readonly"),
 		ignored(0, Nothing, "so it is anyway", "no-container-mount-home"),
 		ignored(0, Nothing, "so it is anyway", "no-container-entrypoint"),
+	}
+}
 
+// refusedFlags would change the job, so leaving them out is no way.
+func refusedFlags() []Spec {
+	return []Spec{
 		refused(0, Value, "a job gets its whole time limit: ask for the time that you need with --time", "time-min"),
 		refused('F', Value, "name the nodes with -w", "nodefile"),
 		env("SBATCH_RESERVATION", refused(0, Value, "there are no reservations that a user can name: leave it out", "reservation")),

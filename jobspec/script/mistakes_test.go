@@ -115,6 +115,7 @@ var mistakes = []struct {
 	{name: "step image of a variable", src: "#!/bin/bash\nsrun --container-image=$IMAGE ./x\n"},
 	{name: "two images", src: "#!/bin/bash\n#SBATCH --container-image=/a\nsrun --container-image=/b ./x\n"},
 	{name: "gpus of fewer tasks", src: "#!/bin/bash\n#SBATCH -n 4 --gpus-per-task=1\nsrun -n 2 ./x\n"},
+	{name: "gpus of steps", src: "#!/bin/bash\n#SBATCH -n 2 -G 2\nsrun -n1 --gres=gpu:1 ./a &\nsrun -n1 --gpus=2 --container-name=x ./b &\nwait\n"},
 	{name: "before and after", src: "#!/bin/bash\n#SBATCH -N 2\nrsync -a /data /tmp/\nsrun ./x\npython plot.py\n"},
 	{name: "scontrol", src: "#!/bin/bash\nscontrol show job $SLURM_JOB_ID\n"},
 	{name: "python of nodes", src: "#!/usr/bin/python3\n#SBATCH -N 2\nprint(1)\n"},

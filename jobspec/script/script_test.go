@@ -165,6 +165,13 @@ func TestArguments(t *testing.T) {
 	}
 }
 
+func TestStepSaysWhichGPUs(t *testing.T) {
+	script := task(read(t, "#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=4 --gpus-per-node=4\nsrun --gpus-per-task=1 ./x\n", Options{})).Script
+	if !strings.Contains(script, "\nexport CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\n./x\n") {
+		t.Errorf("got %q", script)
+	}
+}
+
 func TestWrap(t *testing.T) {
 	r := Read(Wrap("srun hostname; date"), Options{Name: "wrap", Clock: clock(), Flags: []Flag{{"wrap", "srun hostname; date", true}}})
 	if r.Job == nil || r.Job.Name != "wrap" || task(r.Job).Script != "#!/bin/sh\nhostname; date\n" {

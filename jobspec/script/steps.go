@@ -324,21 +324,27 @@ func (f *follower) each(main *step) {
 		}
 		f.at(Refused, CodeStep, st.line, "leave it out, or submit it as a job of its own", "a step of one task in a job of %d cannot be started", f.shape.all())
 	}
-	f.ownGPUs()
+	f.ownGPUs(main)
 	if f.shape.all() > 1 {
 		f.around(main)
 	}
 }
 
 // ownGPUs lets each rank see its own GPUs alone, where they were asked for by the task.
-func (f *follower) ownGPUs() {
+func (f *follower) ownGPUs(main *step) {
 	s := f.shape
+	if n, err := strconv.Atoi(main.options["gpus-per-task"]); err == nil && n > 0 && n <= s.gpus/f.plan.tasks {
+		f.plan.ownGPU = n
+		return
+	}
 	switch {
 	case s.tasks < 2 || f.seeAll || s.perTask == 0 && f.perGPU.n == 0:
 	case f.plan.tasks != s.tasks:
 		f.at(Warning, CodeChanged, 0, "let each choose by $SLURM_LOCALID", "every task of the step sees all %d GPUs of its worker, not only its own", s.gpus)
 	case s.perTask > 0:
 		f.plan.ownGPU = s.perTask
+	case s.gpus == s.tasks:
+		f.plan.ownGPU = 1
 	case s.gpus*f.perGPU.n == s.tasks:
 		f.plan.shared = f.perGPU.n
 	}
@@ -382,8 +388,27 @@ func (f *follower) inPlace(st step) {
 	kept := strings.Repeat("\\\n", strings.Count(removed, "\\\n")) // the lines keep their numbers
 	f.plan.edits = append(f.plan.edits, edit{st.words[0].begin, st.begins, kept})
 	f.container(st)
+	f.fewerGPUs(st)
 	if v, ok := st.options["export"]; ok && v != "ALL" && !strings.HasPrefix(v, "ALL,") {
 		f.at(Warning, CodeIgnored, st.line, "", "srun --export=%s is left out: the step gets the variables of the script", v)
+	}
+}
+
+// fewerGPUs warns when a step is to see less than the job has.
+func (f *follower) fewerGPUs(st step) {
+	s := f.shape
+	for _, name := range []string{"gres", "gpus-per-node", "gpus"} {
+		value, said := st.options[name]
+		same := s.gpus
+		if name == "gpus" {
+			same *= s.nodes
+		}
+		if _, number, typed := cutLast(value, ":"); typed {
+			value = number
+		}
+		if said && value != itoa(same) && s.gpus > 0 {
+			f.at(Warning, CodeChanged, st.line, "set CUDA_VISIBLE_DEVICES in front of the command", "srun --%s is left out: the command sees all %d GPUs of its worker", name, s.gpus)
+		}
 	}
 }
 
@@ -439,12 +464,13 @@ var srunTable = func() []Spec {
 	}
 	add(Value, "", "", "ntasks/n", "nodes/N", "ntasks-per-node", "cpus-per-task/c", "export", "nodelist/w", "jobid", "gres", "gpus/G", "gpus-per-node", "gpus-per-task",
 		"mem", "mem-per-cpu", "mem-per-gpu", "cpu-bind", "mem-bind", "gpu-bind", "mpi", "distribution/m", "hint", "wait/W", "job-name/J", "threads-per-core", "cpus-per-gpu",
-		"ntasks-per-gpu", "gpu-freq", "cpu-freq", "container-image", "container-mounts", "container-workdir", "container-name", "partition/p", "account/A", "qos/q", "constraint/C")
+		"ntasks-per-gpu", "gpu-freq", "cpu-freq", "container-image", "container-mounts", "container-workdir", "partition/p", "account/A", "qos/q", "constraint/C")
 	add(Nothing, "", "", "label/l", "unbuffered/u", "overlap", "exact", "verbose/v", "quiet/Q", "overcommit/O", "oversubscribe/s", "preserve-env/E", "disable-status/X",
 		"container-remap-root", "no-container-mount-home", "container-writable", "container-readonly", "no-container-remap-root", "whole")
 	add(Perhaps, "", "", "kill-on-bad-exit/K", "exclusive", "propagate", "no-kill/k", "resv-ports", "accel-bind")
 	add(Value, Warning, "its output goes where the job's goes", "output/o", "error/e")
 	add(Value, Warning, "the job's own limit counts", "time/t")
+	add(Value, Warning, "every job has a container of its own", "container-name")
 	add(Value, Refused, "write < FILE behind the command", "input/i")
 	add(Nothing, Refused, "a batch job has no terminal: use rota run", "pty")
 	add(Nothing, Refused, "name your home directory in --container-mounts", "container-mount-home")
