@@ -1,6 +1,8 @@
 package explain
 
-func codes() []Entry { return made(Code, append(append(append([]entry{}, fileCodes...), ruleCodes...), scriptCodes...)) }
+func codes() []Entry {
+	return made(Code, append(append(append([]entry{}, fileCodes...), ruleCodes...), scriptCodes...))
+}
 
 // fileCodes concern a file as such.
 var fileCodes = []entry{
