@@ -75,7 +75,8 @@ func attainedBy(j *cluster.Job, now cluster.Instant) int64 {
 }
 
 // displace starts jobs in the order of a key, then of age, and at every round stops those that run although others come before them that
-// wait: whoever is not among the first that the cluster as a whole could hold. Nobody is stopped before it has run for a minimum.
+// wait: whoever is not among the first that the cluster as a whole could hold. Nobody is stopped before it has run for a minimum, and for a
+// round in any case: the room of the one who makes way may not be enough, and then it starts again.
 func displace(t *trial, minimum cluster.Instant, key func(*cluster.Job) int64) {
 	list := t.rank(key)
 	t.admit(list)
@@ -94,7 +95,7 @@ func displace(t *trial, minimum cluster.Instant, key func(*cluster.Job) int64) {
 			continue
 		}
 		a := r.job.Live()
-		if a.Stop == nil && a.Started.At != 0 && t.now-a.Started.At >= minimum {
+		if a.Stop == nil && a.Started.At != 0 && t.now-a.Started.At >= max(minimum, roundMS) {
 			t.act(cluster.Action{Stop: &cluster.StopJob{Job: r.job.ID, Attempt: a.N, Cause: cluster.CauseOrder}})
 		}
 	}

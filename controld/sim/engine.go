@@ -269,6 +269,9 @@ func (e *engine) cycle() (bool, error) {
 	if len(plan.Actions) == 0 {
 		return false, nil
 	}
+	if e.setup.decided != nil {
+		e.setup.decided(e.now, &plan)
+	}
 	result, err := e.apply(plan.Command(v.Config().Version))
 	if err != nil {
 		return false, fmt.Errorf("commit a plan: %w", err)

@@ -136,6 +136,7 @@ func statsOf(values []float64) Stats {
 // rank is the index of a percentile among n sorted values: the least of which at least so many thousandths are not greater.
 func rank(n, thousandths int) int { return max(0, (n*thousandths+999)/1000-1) }
 
+// jain is Jain's index: 1 if all values are alike, or there are none, and 1/n if one has everything.
 func jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range values {
@@ -143,7 +144,7 @@ func jain(values []float64) float64 {
 		squares += v * v
 	}
 	if squares == 0 {
-		return 0
+		return 1
 	}
 	return sum * sum / (float64(len(values)) * squares)
 }

@@ -34,6 +34,8 @@ type Setup struct {
 	Clock    func() int64   // ns of some monotonic clock, to time decisions with; nil: they are not timed
 	Stopped  func() bool    // asked now and then; true ends the run, whose result is of what was simulated so far
 	Progress func(Progress) // told now and then
+
+	decided func(at cluster.Instant, p *cluster.CommitPlan) // told every plan that is not empty; for tests
 }
 
 // Progress is how far a run has come.

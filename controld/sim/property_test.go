@@ -1,0 +1,380 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// drawn is a workload of many kinds of jobs on a cluster that is too small for it.
+func drawn(tb testing.TB, seed uint64, jobs int) *trace.Trace {
+	tb.Helper()
+	g, err := trace.ParseGenerator(fmt.Sprintf("poisson:jobs=%d,load=1.1", jobs))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	nodes, _ := trace.ParseNodes("12x32c/256g/8gpu")
+	t, err := g.Trace(seed, trace.Capacity(nodes))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mix, err := trace.ParseSaves("none:30%,signal:50%,30m:20%")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	trace.DrawSaves(t, mix, seed)
+	if err := trace.DrawGrace(t, 60_000, 600_000, seed); err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+func crowded(tb testing.TB, policy string) Setup { return setup(tb, "12x32c/256g/8gpu", policy) }
+
+// TestEveryPolicyKeepsTheInvariants replays drawn workloads with all checks on and sees to it that nobody is forgotten and no time is lost
+// from the books.
+func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
+	for _, name := range PolicyNames() {
+		for seed := range uint64(2) {
+			t.Run(fmt.Sprintf("%s seed=%d", name, seed), func(t *testing.T) {
+				s := crowded(t, name)
+				s.Overhead = 60_000
+				r := mustRun(t, drawn(t, seed, 300), s)
+				all := r.Classes["all"]
+				if all.Count+r.Unended+len(r.Excluded) != r.Jobs || r.Unended > 0 || r.Placed != all.Count {
+					t.Errorf("%d of %d jobs ended, %d did not, %d were left out, %d placed", all.Count, r.Jobs, r.Unended, len(r.Excluded), r.Placed)
+				}
+				if all.Slowdown.P50 < 1 || all.Slowdown.P50 > all.Slowdown.P95 || all.Slowdown.P999 > all.Slowdown.Max {
+					t.Errorf("slowdowns are out of order: %+v", all.Slowdown)
+				}
+				held := 0.0
+				for _, x := range r.Story.Spans {
+					held += float64(x.End-x.Start) * float64(x.GPUs) / 1e6
+				}
+				if math.Abs(held-r.GPUS) > 1e-6*held {
+					t.Errorf("attempts held %g GPU s, accounts were charged %g", held, r.GPUS)
+				}
+			})
+		}
+	}
+}
+
+// TestDeterminism replays a workload twice: not one byte of the result may differ.
+func TestDeterminism(t *testing.T) {
+	for _, name := range PolicyNames() {
+		var first []byte
+		for range 2 {
+			b, err := json.Marshal(mustRun(t, drawn(t, 7, 200), crowded(t, name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first != nil && string(b) != string(first) {
+				t.Errorf("policy %s: two runs differ:\n%s\n%s", name, first, b)
+			}
+			first = b
+		}
+	}
+}
+
+// TestMetamorphic changes what must not matter.
+func TestMetamorphic(t *testing.T) {
+	for _, change := range []struct {
+		name string
+		do   func(*trace.Trace, *Setup)
+	}{
+		{"names", func(t *trace.Trace, _ *Setup) {
+			r := rand.New(rand.NewPCG(1, 2))
+			order := r.Perm(len(t.Jobs))
+			for i := range t.Jobs {
+				t.Jobs[i].ID = fmt.Sprintf("job-%d", order[i])
+			}
+		}},
+		{"later by 10^9 seconds", func(t *trace.Trace, _ *Setup) {
+			for i := range t.Jobs {
+				t.Jobs[i].Submit += 1_000_000_000 * 1000
+			}
+		}},
+		{"units of half a core, half a byte", func(t *trace.Trace, s *Setup) {
+			s.Nodes = slices.Clone(s.Nodes)
+			for i := range s.Nodes {
+				s.Nodes[i].Cores, s.Nodes[i].Memory = s.Nodes[i].Cores*2, s.Nodes[i].Memory*2
+			}
+			for i := range t.Jobs {
+				t.Jobs[i].Request.Cores, t.Jobs[i].Request.Memory = t.Jobs[i].Request.Cores*2, t.Jobs[i].Request.Memory*2
+			}
+		}},
+		{"units of half a second", func(t *trace.Trace, s *Setup) {
+			for i := range t.Jobs {
+				j := &t.Jobs[i]
+				j.Submit, j.Work, j.Every = j.Submit*2, j.Work*2, j.Every*2
+				if j.Grace > 0 {
+					j.Grace *= 2
+				}
+			}
+			s.Overhead *= 2
+		}},
+	} {
+		for _, name := range []string{"rota", "fifo", "backfill", "easy", "sjf"} {
+			t.Run(change.name+" under "+name, func(t *testing.T) {
+				before, s := drawn(t, 3, 400), crowded(t, name)
+				want := mustRun(t, before, s).Classes["all"].Slowdown
+				after := drawn(t, 3, 400)
+				change.do(after, &s)
+				got := mustRun(t, after, s).Classes["all"].Slowdown
+				if name == "rota" && change.name == "units of half a second" {
+					return // its parameters are times of their own
+				}
+				for _, p := range [][2]float64{{got.Mean, want.Mean}, {got.P50, want.P50}, {got.P95, want.P95}} {
+					if math.Abs(p[0]-p[1]) > 0.02*p[1] {
+						t.Fatalf("slowdowns were %+v and are %+v", want, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestPoliciesDoNotKnowDurations changes how long jobs really run and expects the same decisions until the first of them ends at another time.
+func TestPoliciesDoNotKnowDurations(t *testing.T) {
+	type decision struct {
+		at   cluster.Instant
+		plan string
+	}
+	record := func(tr *trace.Trace, name string) (all []decision, r *Result) {
+		s := crowded(t, name)
+		s.decided = func(at cluster.Instant, p *cluster.CommitPlan) {
+			b, err := json.Marshal(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, decision{at, string(b)})
+		}
+		return all, mustRun(t, tr, s)
+	}
+	ignorant := 0
+	for i := range policyRows {
+		row := &policyRows[i]
+		for seed := range uint64(3) {
+			before, after := drawn(t, seed, 200), drawn(t, seed, 200)
+			for k := 100; k < len(after.Jobs); k++ {
+				after.Jobs[k].Work = 1 + after.Jobs[k].Work*int64(1+k%5)/2
+			}
+			a, x := record(before, row.name)
+			b, y := record(after, row.name)
+			first := firstDifference(x, y)
+			upTo := func(list []decision) (cut []decision) {
+				for _, d := range list {
+					if d.at < first {
+						cut = append(cut, d)
+					}
+				}
+				return cut
+			}
+			same := reflect.DeepEqual(upTo(a), upTo(b))
+			if row.knows == knowsNothing {
+				ignorant++
+				if !same {
+					t.Errorf("policy %s, seed %d: decisions before %d differ although nothing had happened that told the workloads apart", row.name, seed, first)
+				}
+			}
+			if row.knows == knowsNothing && len(upTo(a)) < 20 {
+				t.Errorf("policy %s, seed %d: only %d decisions were compared", row.name, seed, len(upTo(a)))
+			}
+		}
+	}
+	if ignorant == 0 {
+		t.Error("no policy was tested")
+	}
+}
+
+// firstDifference is the first instant at which an attempt ends in only one of two runs.
+func firstDifference(x, y *Result) cluster.Instant {
+	key := func(s Span) string { return fmt.Sprintf("%s %d %d", s.ID, s.Start, s.End) }
+	first := cluster.Instant(math.MaxInt64)
+	for _, pair := range [][2]*Result{{x, y}, {y, x}} {
+		known := map[string]bool{}
+		for _, s := range pair[1].Story.Spans {
+			known[key(s)] = true
+		}
+		for _, s := range pair[0].Story.Spans {
+			if !known[key(s)] {
+				first = min(first, epoch+cluster.Instant(s.End))
+			}
+		}
+	}
+	return first
+}
+
+// TestOraclesAreTold checks the other side: what sjf is told does change what it decides, so the test above can fail.
+func TestOraclesAreTold(t *testing.T) {
+	a := mustRun(t, workload(job("a", 0, 10, 8), job("b", 1, 5, 8), job("c", 1, 9, 8)), setup(t, "1x8c/8gpu", "sjf"))
+	b := mustRun(t, workload(job("a", 0, 10, 8), job("b", 1, 9, 8), job("c", 1, 5, 8)), setup(t, "1x8c/8gpu", "sjf"))
+	if !strings.HasPrefix(spans(a), "a 0-10, b 10-15") || !strings.HasPrefix(spans(b), "a 0-10, c 10-15") {
+		t.Errorf("got %s and %s", spans(a), spans(b))
+	}
+}
+
+func TestClosedLoop(t *testing.T) {
+	g, err := trace.ParseGenerator("fitgpp:jobs=600")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := g.Source(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := crowded(t, "fifo")
+	s.Tick = minute
+	tr, err := CloseLoop(source, "closed", 2000, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.Jobs) != 600 || !slices.IsSortedFunc(tr.Jobs, func(a, b trace.Job) int { return int(a.Submit - b.Submit) }) {
+		t.Fatalf("%d jobs, or not in order", len(tr.Jobs))
+	}
+	var demand cluster.Vector
+	first := 0
+	for i := range tr.Jobs {
+		if tr.Jobs[i].Submit%minute != 0 {
+			t.Fatalf("job %d was submitted between ticks, at %d", i, tr.Jobs[i].Submit)
+		}
+		if tr.Jobs[i].Submit == 0 {
+			first++
+			demand = plus(demand, tr.Jobs[i].Demand(1))
+		}
+	}
+	capacity := trace.Capacity(s.Nodes)
+	if load := trace.Load(demand, capacity); load < 2000 || load > 2600 {
+		t.Errorf("the %d jobs of the first instant make a load of %d thousandths", first, load)
+	}
+	if tr.Jobs[len(tr.Jobs)-1].Submit == 0 {
+		t.Error("all jobs came at once")
+	}
+}
+
+func TestUntilAndStopped(t *testing.T) {
+	s := setup(t, "1x8c/8gpu", "fifo")
+	s.Until = 12 * minute
+	r := mustRun(t, workload(job("a", 0, 10, 8), job("b", 1, 5, 8), job("late", 20, 1, 1)), s)
+	if r.Classes["all"].Count != 1 || r.Placed != 2 || r.Unended != 1 {
+		t.Errorf("%d ended, %d placed, %d not ended", r.Classes["all"].Count, r.Placed, r.Unended)
+	}
+	if want := 12.0 * 60 * 8; r.GPUS != want {
+		t.Errorf("held %g GPU s, want %g", r.GPUS, want)
+	}
+	s = crowded(t, "fifo")
+	s.Stopped = func() bool { return true }
+	r = mustRun(t, drawn(t, 1, 500), s)
+	if !r.Stopped || r.Classes["all"].Count == 0 || r.Classes["all"].Count >= 500 {
+		t.Errorf("stopped %v after %d jobs", r.Stopped, r.Classes["all"].Count)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	var values []float64
+	for i := range 1000 {
+		values = append(values, float64(1000-i))
+	}
+	if got := statsOf(values); got != (Stats{500.5, 500, 750, 950, 990, 999, 1000}) {
+		t.Errorf("statistics of 1 to 1000 are %+v", got)
+	}
+	if got := statsOf([]float64{3}); got != (Stats{3, 3, 3, 3, 3, 3, 3}) {
+		t.Errorf("statistics of one value are %+v", got)
+	}
+	if got := jain([]float64{1, 1, 1, 1}); got != 1 {
+		t.Errorf("equal values: %g", got)
+	}
+	if got := jain([]float64{1, 0, 0, 0}); got != 0.25 {
+		t.Errorf("one has it all: %g", got)
+	}
+}
+
+// TestFragmentation: of 12 free GPUs the 4 beside a's cores are useless to b, who comes as often as a.
+func TestFragmentation(t *testing.T) {
+	a, b := job("a", 0, 10, 4), job("b", 1, 10, 8)
+	a.Request.Cores, b.Request.Cores = 6, 4
+	r := mustRun(t, workload(a, b, job("c", 30, 1, 1)), setup(t, "2x8c/8gpu", "fifo"))
+	if r.UnallocatedGPUs != 15 {
+		t.Errorf("%g GPUs were free when c had come, want 15", r.UnallocatedGPUs)
+	}
+	// Beside c lie 7 free GPUs that b cannot use, the other node's 8 anyone can: 7/15 x 1/3.
+	if want := 7.0 / 15 / 3; math.Abs(r.GPUFragmentation-want) > 1e-12 {
+		t.Errorf("fragmentation %g, want %g", r.GPUFragmentation, want)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	for text, want := range map[string]string{
+		"nobody":                         `no such policy; there are rota, fifo`,
+		"":                               `no such policy`,
+		"easy:x=1":                       `the policy has no such parameter; it has none`,
+		"rota:depth=1":                   `there are reserve_after (how long`,
+		"rota:max_bypass":                `is not KEY=VALUE`,
+		"rota:max_bypass=-1":             `is not a whole number`,
+		"rota:max_bypass=1,max_bypass=2": `is given twice`,
+		"las:min_run=soon":               `policy las: min_run`,
+	} {
+		if _, err := ParsePolicy(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	p, err := ParsePolicy("rota:reserve_hold=30m,max_bypass=8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := p.config()
+	if err != nil || cfg.Policy.MaxBypass != 8 || cfg.Policy.ReserveHoldMS != 30*minute || cfg.Policy.Name != "rota" {
+		t.Errorf("got %+v, %v", cfg.Policy, err)
+	}
+	if got := p.String(); got != "rota:max_bypass=8,reserve_hold=30m" {
+		t.Errorf("written as %s", got)
+	}
+	again, err := ParsePolicy(p.String())
+	if err != nil || !reflect.DeepEqual(again.Params, p.Params) {
+		t.Errorf("%v, %v", again, err)
+	}
+}
+
+func TestExcluded(t *testing.T) {
+	model := job("model", 0, 1, 1)
+	model.Models = []string{"H100"}
+	server := job("server", 0, 1, 1)
+	server.Servers, server.Server = 9, cluster.Vector{Cores: 8, Memory: jobspec.GiB}
+	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), model, server, job("fits", 0, 1, 8)), setup(t, "2x8c/32g/8gpu:A100", "fifo"))
+	want := []string{
+		"big: no node has 1 cores, 1GiB, 9 GPUs", "gang: 3 workers of 1 cores, 1GiB, 8 GPUs each: the nodes hold 2 of them",
+		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each beside the workers: the nodes hold 2 of them",
+	}
+	if !slices.Equal(r.Excluded, want) {
+		t.Errorf("got  %q\nwant %q", r.Excluded, want)
+	}
+	if r.Classes["all"].Count != 1 {
+		t.Errorf("%d jobs ended, want 1", r.Classes["all"].Count)
+	}
+}
+
+// BenchmarkPaperLoad replays 65,536 jobs of the FitGpp workload.
+func BenchmarkPaperLoad(b *testing.B) {
+	tr := realTrace(b, "fitgpp/paper-load-set1.csv.gz")
+	for _, name := range []string{"fifo", "backfill", "rota"} {
+		b.Run(name, func(b *testing.B) {
+			s := setup(b, "84x32c/256g/8gpu", name)
+			s.Check, s.Tick = false, minute
+			for b.Loop() {
+				if _, err := Run(tr, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(tr.Jobs)*b.N)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}
