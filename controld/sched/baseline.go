@@ -55,7 +55,7 @@ func (t *trial) waiting() iter.Seq[*cluster.Job] {
 func (t *trial) startWhole(j *cluster.Job) bool {
 	c := &contender{job: j}
 	for {
-		spots, ok := t.room.Place(c.asks(t))
+		spots, ok := t.put(c.asks(t))
 		if !ok {
 			return false
 		}

@@ -51,6 +51,7 @@ func decide(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
 var policies = map[string]func(*trial){
 	"": standard, "rota": standard,
 	"fifo": fifo, "backfill": backfill, "easy": easy, "sjf": shortest, "srtf": remaining, "las": las, "spread": spreadOut,
+	"fitgpp": fitgpp, "lrtp": lrtp, "rand": random,
 }
 
 // standard serves jobs in the order of [compare] and disturbs none that run.

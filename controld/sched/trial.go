@@ -18,6 +18,8 @@ type trial struct {
 	late    map[cluster.JobID]bool                 // given up in this cycle
 	freed   bool                                   // room that had been claimed is free again, so what is known of failures no longer holds
 	ending  [][]release                            // by node, soonest first; nil until somebody asks
+
+	stopping map[cluster.JobID]cluster.JobID // who was asked to leave in this cycle, and for whom
 }
 
 func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {

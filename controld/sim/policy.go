@@ -52,13 +52,16 @@ type policyKey struct {
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
 	{name: "rota", keys: reserving},
-	{name: "fifo"},
-	{name: "backfill"},
+	{name: "fifo", keys: placing},
+	{name: "backfill", keys: placing},
 	{name: "easy", knows: knowsLimits},
 	{name: "sjf", knows: knowsAll},
 	{name: "srtf", knows: knowsAll, keys: displacing},
 	{name: "las", keys: displacing},
 	{name: "spread"},
+	{name: "fitgpp", keys: paper},
+	{name: "lrtp", knows: knowsAll, keys: paper},
+	{name: "rand", keys: paper},
 }
 
 // reserving are the parameters of policies that keep room for a blocked head.

@@ -1,0 +1,218 @@
+package sched
+
+import (
+	"cmp"
+	"iter"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// The parameters of FitGpp where the policy block does not say.
+const (
+	paperWeight = 4000 // thousandths of the size: the grace in the score
+	paperCap    = 1    // displacements in the life of one job
+)
+
+// paper is a policy of the FitGpp paper at work: trial-and-error jobs take room from best-effort ones, which are served strictly in order.
+// Only jobs of one worker are chosen for by what fits; for a gang, which the paper does not have, victims are drawn at random.
+type paper struct {
+	*trial
+	roster *roster // nil until somebody needs it
+	choose func(p *paper, j *cluster.Job, g *fit.Gang) bool
+}
+
+// fitgpp takes the one victim with the least score on whose node the job then fits. Without any it draws one at random, and again at the
+// next instant if the job still does not fit.
+func fitgpp(t *trial) { (&paper{trial: t, choose: (*paper).cheapest}).serve() }
+
+// serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes those of them that do not fit; but it is
+// one queue, served strictly in order, so best-effort jobs wait while one of them does.
+func (p *paper) serve() {
+	blocked := false
+	for j := range p.of(jobspec.TE) {
+		if p.startWhole(j) {
+			continue
+		}
+		if blocked = true; p.holders[j.ID] != nil {
+			continue
+		}
+		if g := p.gang(j); !p.drains(j, &g) {
+			p.choose(p, j, &g)
+		}
+	}
+	if blocked {
+		return
+	}
+	for j := range p.of(jobspec.BE) {
+		if !p.startWhole(j) {
+			return
+		}
+	}
+}
+
+// of yields the jobs of a class that may start, oldest first. One that was displaced comes at the place of its submission, which is before
+// all that have never run: they are served strictly in order.
+func (p *paper) of(class jobspec.Class) iter.Seq[*cluster.Job] {
+	return func(yield func(*cluster.Job) bool) {
+		for j := range p.waiting() {
+			if j.Class == class && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// all returns the roster, which is made once a cycle.
+func (p *paper) all() *roster {
+	if p.roster == nil {
+		p.roster = newRoster(p.trial)
+		weight := cmp.Or(p.policy.GraceWeight, paperWeight)
+		p.roster.score(max(0, weight))
+	}
+	return p.roster
+}
+
+// drains keeps room for a job on a node where enough is being freed already, the one that will be ready first, and reports whether there is
+// one: no victim is taken for it then.
+func (p *paper) drains(j *cluster.Job, g *fit.Gang) bool {
+	if g.Size() > 1 {
+		return false
+	}
+	r, best := p.all(), -1
+	for i := range p.view.Nodes() {
+		if p.room.Usable(i, &g.Part, g.Exclude) && fit.Within(g.Request, r.coming(p.trial, i)) && (best < 0 || r.over[i] < r.over[best]) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		p.keep(j, g, best)
+	}
+	return best >= 0
+}
+
+// keep reserves room for a job on a node.
+func (p *paper) keep(j *cluster.Job, g *fit.Gang, node int) {
+	p.reserve(&cluster.Reservation{
+		Job: j.ID, At: p.now, Firm: true,
+		Claims: []cluster.Claim{{Node: p.view.Nodes()[node].Name, Room: fit.AtLeast(g.Request)}},
+		Until:  max(p.now, p.all().over[node]) + cluster.Instant(p.policy.ReserveHoldMS),
+	})
+}
+
+// mayTake reports whether a victim may be displaced once more.
+func (p *paper) mayTake(v *victim) bool {
+	limit := cmp.Or(p.policy.MaxPreempts, paperCap)
+	return limit < 0 || displacements(v.job) < limit
+}
+
+// cheapest takes the candidate with the least score and keeps the room on its node, else a victim at random.
+func (p *paper) cheapest(j *cluster.Job, g *fit.Gang) bool {
+	r := p.all()
+	best, on := -1, 0
+	for node := range r.on {
+		if g.Size() > 1 || len(r.on[node]) == 0 || !p.room.Usable(node, &g.Part, g.Exclude) {
+			continue
+		}
+		have := r.coming(p.trial, node)
+		for _, i := range r.on[node] {
+			v := &r.victims[i]
+			if v.taken || !p.mayTake(v) || !fit.Within(g.Request, fit.Plus(have, v.at(node))) {
+				continue
+			}
+			if best < 0 || compareVictims(v, &r.victims[best]) < 0 {
+				best, on = int(i), node
+			}
+		}
+	}
+	if best < 0 {
+		return p.anyone(j, g)
+	}
+	r.stop(p.trial, &r.victims[best], cluster.CauseTE, j.ID)
+	p.keep(j, g, on)
+	return true
+}
+
+// anyone takes a victim at random, once at each instant, and keeps the room on its node if that will be enough.
+func (p *paper) anyone(j *cluster.Job, g *fit.Gang) bool {
+	r := p.all()
+	if at, called := r.called[j.ID]; called && at >= p.now {
+		return false
+	}
+	v := p.drawn(j, func(v *victim) bool { return !p.policy.PreemptCapped || p.mayTake(v) })
+	if v == nil {
+		return false
+	}
+	r.stop(p.trial, v, cluster.CauseTE, j.ID)
+	return p.drains(j, g)
+}
+
+// drawn draws one of the victims that will do, nil if there is none.
+func (p *paper) drawn(j *cluster.Job, will func(*victim) bool) *victim {
+	var list []*victim
+	r := p.all()
+	for i := range r.victims {
+		if v := &r.victims[i]; !v.taken && will(v) {
+			list = append(list, v)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[draw(len(list), p.policy.Seed, p.view.Index(), uint64(j.ID), uint64(len(list)))]
+}
+
+// lrtp and random are what the paper compares with: they take victims from anywhere, one after another, until the job fits somewhere.
+
+// lrtp takes those with most of their time limit left, which is what it is told of how long they run.
+func lrtp(t *trial) {
+	(&paper{trial: t, choose: func(p *paper, j *cluster.Job, g *fit.Gang) bool {
+		return p.until(j, g, func() *victim {
+			var best *victim
+			r := p.all()
+			for i := range r.victims {
+				v := &r.victims[i]
+				if !v.taken && p.mayTake(v) && (best == nil || timeLeft(v.job, p.now) > timeLeft(best.job, p.now)) {
+					best = v
+				}
+			}
+			return best
+		})
+	}}).serve()
+}
+
+// random takes them by chance.
+func random(t *trial) {
+	(&paper{trial: t, choose: func(p *paper, j *cluster.Job, g *fit.Gang) bool {
+		return p.until(j, g, func() *victim { return p.drawn(j, p.mayTake) })
+	}}).serve()
+}
+
+// until takes one victim after another until a node has enough for the job, or all it may take are taken. Of a gang it takes one at each
+// instant.
+func (p *paper) until(j *cluster.Job, g *fit.Gang, next func() *victim) bool {
+	r := p.all()
+	if g.Size() > 1 {
+		return p.anyone(j, g)
+	}
+	for {
+		v := next()
+		if v == nil {
+			return false
+		}
+		r.stop(p.trial, v, cluster.CauseTE, j.ID)
+		if p.drains(j, g) {
+			return true
+		}
+	}
+}
+
+// timeLeft returns what is left of a job's time limit after all its attempts, in ms.
+func timeLeft(j *cluster.Job, now cluster.Instant) int64 {
+	left := int64(j.Limit) * 1000
+	for i := range j.Attempts {
+		left -= ranFor(&j.Attempts[i], now)
+	}
+	return left
+}

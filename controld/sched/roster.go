@@ -1,0 +1,235 @@
+package sched
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// one is 1 as a score or a cost: they are fixed-point numbers, so that they compare alike on every machine.
+const one = int64(1) << 32
+
+// victim is a running best-effort job that nobody has asked to stop yet.
+type victim struct {
+	job     *cluster.Job
+	attempt *cluster.Attempt
+	shares  []share // what it holds, one for each of its nodes
+	size    float64 // of all it holds, as a length: each resource counts in parts of the largest node
+	grace   int64   // ms
+	score   int64   // what it costs to take it
+	taken   bool    // in this cycle
+	barred  bool    // by the legality of the search at hand
+}
+
+// share is what one attempt holds on one node.
+type share struct {
+	node int
+	room cluster.Request
+}
+
+// roster is all that could be asked to leave, and what is leaving already.
+type roster struct {
+	victims  []victim
+	on       [][]int32                         // by node: indices of victims that hold room there, ascending
+	draining []cluster.Request                 // by node: held by attempts that are being stopped
+	over     []cluster.Instant                 // by node: when the last of those is killed
+	largest  cluster.Vector                    // the most that any node that is up has of each resource
+	called   map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
+}
+
+// newRoster looks at every live attempt once. What has been started in this cycle is not among them: it would be displaced by a later one.
+func newRoster(t *trial) *roster {
+	n := len(t.view.Nodes())
+	r := &roster{
+		on: make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{},
+	}
+	for i, node := range t.view.Nodes() {
+		if node.State == cluster.NodeUp {
+			r.largest = most(r.largest, t.room.Total(i))
+		}
+	}
+	for j := range t.view.Live() {
+		a := j.Live()
+		if a.Stop != nil {
+			r.leave(t, j, a)
+			continue
+		}
+		if j.Class == jobspec.BE {
+			r.add(t, j, a)
+		}
+	}
+	return r
+}
+
+// leave notes an attempt that is being stopped.
+func (r *roster) leave(t *trial, j *cluster.Job, a *cluster.Attempt) {
+	for _, s := range sharesOf(t, j, a) {
+		r.drain(s, a.Stop.KillAt)
+	}
+	if a.Stop.For != 0 {
+		r.called[a.Stop.For] = max(r.called[a.Stop.For], a.Stop.At)
+	}
+}
+
+func (r *roster) drain(s share, over cluster.Instant) {
+	r.draining[s.node] = fit.Plus(r.draining[s.node], s.room)
+	r.over[s.node] = max(r.over[s.node], over)
+}
+
+// add lists an attempt as a possible victim.
+func (r *roster) add(t *trial, j *cluster.Job, a *cluster.Attempt) {
+	v := victim{job: j, attempt: a, shares: sharesOf(t, j, a), grace: graceOf(j)}
+	var held cluster.Request
+	for _, s := range v.shares {
+		held = fit.Plus(held, s.room)
+		r.on[s.node] = append(r.on[s.node], int32(len(r.victims)))
+	}
+	v.size = length(held.Active, r.largest)
+	r.victims = append(r.victims, v)
+}
+
+// sharesOf returns what the workers of an attempt that have not ended hold, by the order of its workers.
+func sharesOf(t *trial, j *cluster.Job, a *cluster.Attempt) []share {
+	list := make([]share, 0, 1)
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if w.State.Final() {
+			continue
+		}
+		if _, n := t.view.Node(w.Node); n >= 0 {
+			list = addShare(list, n, j.RequestOf(i))
+		}
+	}
+	return list
+}
+
+func addShare(list []share, node int, room cluster.Request) []share {
+	for i := range list {
+		if list[i].node == node {
+			list[i].room = fit.Plus(list[i].room, room)
+			return list
+		}
+	}
+	return append(list, share{node, room})
+}
+
+// on returns what a victim holds on a node.
+func (v *victim) at(node int) cluster.Request {
+	for i := range v.shares {
+		if v.shares[i].node == node {
+			return v.shares[i].room
+		}
+	}
+	return cluster.Request{}
+}
+
+// graceOf returns how long a job may take to leave, in ms, by what it has declared.
+func graceOf(j *cluster.Job) int64 {
+	const usual = 30_000
+	if p := j.Spec.Preemption; p != nil && p.GracePeriod > 0 {
+		return int64(p.GracePeriod) * 1000
+	}
+	return usual
+}
+
+func most(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: max(a.Cores, b.Cores), Memory: max(a.Memory, b.Memory), GPUs: max(a.GPUs, b.GPUs)}
+}
+
+// length is the Euclidean length of an amount in parts of a capacity. Each product is rounded by itself, since some machines would
+// otherwise fuse it with the sum and come to another score.
+func length(v, of cluster.Vector) float64 {
+	sum := float64(0)
+	for _, p := range [3][2]int64{{v.Cores, of.Cores}, {int64(v.Memory), int64(of.Memory)}, {v.GPUs, of.GPUs}} {
+		if p[1] <= 0 {
+			continue
+		}
+		part := float64(float64(p[0]) / float64(p[1]))
+		sum = float64(sum + float64(part*part))
+	}
+	return math.Sqrt(sum)
+}
+
+// part returns a / b as a fixed-point number, 0 if b is 0.
+func part(a, b float64) int64 {
+	if b <= 0 {
+		return 0
+	}
+	return int64(float64(float64(a/b) * float64(one)))
+}
+
+// ratio is part for integers; neither is negative, and a is not above b.
+func ratio(a, b int64) int64 {
+	if b <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(min(a, b)), uint64(one))
+	q, _ := bits.Div64(hi, lo, uint64(b))
+	return int64(q)
+}
+
+// score rates all victims as FitGpp does: size and, weight thousandths of it, grace, each as a part of the greatest.
+func (r *roster) score(weight int64) {
+	var size float64
+	var grace int64
+	for i := range r.victims {
+		if v := &r.victims[i]; !v.taken {
+			size, grace = max(size, v.size), max(grace, v.grace)
+		}
+	}
+	for i := range r.victims {
+		v := &r.victims[i]
+		v.score = part(v.size, size) + ratio(v.grace, grace)*weight/1000
+	}
+}
+
+// compareVictims orders by score, then by how often they have been displaced, then the later start, then the lower id.
+func compareVictims(a, b *victim) int {
+	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(displacements(a.job), displacements(b.job)),
+		cmp.Compare(b.attempt.Assigned.At, a.attempt.Assigned.At), cmp.Compare(a.job.ID, b.job.ID))
+}
+
+// displacements returns how often a job has been displaced in its life.
+func displacements(j *cluster.Job) int { return j.Counters.TE + j.Counters.Reclaim + j.Counters.Order }
+
+// stop asks a victim to leave for a job.
+func (r *roster) stop(t *trial, v *victim, cause cluster.Cause, beneficiary cluster.JobID) {
+	v.taken = true
+	over := t.now + cluster.Instant(v.grace)
+	for _, s := range v.shares {
+		r.drain(s, over)
+	}
+	r.called[beneficiary] = t.now
+	t.act(cluster.Action{Stop: &cluster.StopJob{Job: v.job.ID, Attempt: v.attempt.N, Cause: cause, For: beneficiary}})
+	if t.stopping == nil {
+		t.stopping = map[cluster.JobID]cluster.JobID{}
+	}
+	t.stopping[v.job.ID] = beneficiary
+}
+
+// coming returns what a node will have when all have left that are asked to, and nobody else has claimed it. It can be negative.
+func (r *roster) coming(t *trial, node int) cluster.Request {
+	return fit.Plus(t.room.Available(node), r.draining[node])
+}
+
+// draw returns a number below n that depends on nothing but the numbers given: chance that is the same on every replica.
+func draw(n int, seeds ...uint64) int {
+	x := uint64(0x9e3779b97f4a7c15)
+	for _, s := range seeds {
+		x = mix(x ^ s)
+	}
+	hi, _ := bits.Mul64(x, uint64(n))
+	return int(hi)
+}
+
+// mix is the finaliser of splitmix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,53 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// paper are the parameters of the FitGpp paper's policies.
+var paper = []policyKey{
+	{"s", "how much a victim's grace weighs against its size, such as 4", func(p *cluster.Policy, value string) error {
+		s, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(s >= 0 && s <= 1e6) {
+			return fmt.Errorf("%q is not a number from 0 to 1000000", value)
+		}
+		if p.GraceWeight = int64(math.Round(s * 1000)); p.GraceWeight == 0 {
+			p.GraceWeight = -1
+		}
+		return nil
+	}},
+	{"p", "how often one job may be displaced, or inf", func(p *cluster.Policy, value string) error {
+		if value == "inf" {
+			p.MaxPreempts = -1
+			return nil
+		}
+		return number(func(p *cluster.Policy) *int { return &p.MaxPreempts })(p, value)
+	}},
+	fitKey, seedKey,
+}
+
+// placing are the parameters of policies that can be told where to put single workers.
+var placing = []policyKey{fitKey, seedKey}
+
+var (
+	fitKey = policyKey{"fit", "first, best, worst or random", func(p *cluster.Policy, value string) error {
+		if !slices.Contains([]string{"first", "best", "worst", "random"}, value) {
+			return fmt.Errorf("%q is not first, best, worst or random", value)
+		}
+		p.Placement = value
+		return nil
+	}}
+	seedKey = policyKey{"seed", "of what is drawn at random", func(p *cluster.Policy, value string) error {
+		seed, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", value)
+		}
+		p.Seed = seed
+		return nil
+	}}
+)
