@@ -99,7 +99,7 @@ func TestRandomFamilies(t *testing.T) {
 	for _, seed := range seeds() {
 		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 4)), s: New(DefaultConfig()), at: 1, seen: seen, small: true}
 		twin := New(DefaultConfig())
-		for i := uint64(1); i <= 3000; i++ {
+		for i := uint64(1); i <= 5000; i++ {
 			c.at += Instant(c.IntN(5_000))
 			e := Entry{Stamp: Stamp{At: c.at, Wall: UnixMS(c.at)}, Command: c.familyCommand()}
 			_, err := c.s.Apply(i, e)
