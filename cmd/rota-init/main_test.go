@@ -67,7 +67,8 @@ func TestTheFirstFailureDecides(t *testing.T) {
 }
 
 func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
-	const shell, program = noSuchPID, noSuchPID + 1
+	const shell, gone = noSuchPID, noSuchPID + 1
+	program := os.Getpid() // one that is there
 	for name, c := range map[string]struct {
 		rank *rank
 		ends []exit
@@ -77,6 +78,7 @@ func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
 		"the program's code counts": {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM)), ended(program, exited(85))}, launch.Result{Code: 85}, true},
 		"it is waited for":          {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, false},
 		"it dies of it too":         {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGTERM)), ended(program, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, true},
+		"its shell saw it end":      {told(living(shell), unix.SIGTERM, gone), []exit{ended(shell, killed(unix.SIGTERM))}, launch.Result{Signal: 15}, true},
 		"the shell ends by itself":  {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, exited(4))}, launch.Result{Code: 4}, true},
 		"the shell goes on":         {told(living(shell), unix.SIGTERM, program), []exit{ended(program, exited(85)), ended(shell, exited(85))}, launch.Result{Code: 85}, true},
 		"another signal":            {told(living(shell), unix.SIGTERM, program), []exit{ended(shell, killed(unix.SIGSEGV))}, launch.Result{Signal: 11}, true},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,8 +83,17 @@ func (r *rank) reaped(e exit) bool {
 	default:
 		return false
 	}
+	if !r.alive {
+		r.forget()
+	}
 	r.over = !r.alive && len(r.signalled) == 0
 	return r.over
+}
+
+// forget leaves out what the shell had reaped when it died, between one signal and the next: nobody else will hear of its end. What is there
+// still is a child of this process by now.
+func (r *rank) forget() {
+	maps.DeleteFunc(r.signalled, func(pid int, _ bool) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) })
 }
 
 func resultOf(s unix.WaitStatus) launch.Result {
