@@ -71,7 +71,7 @@ var rules = map[string]rule{
 		third: []string{"github.com/hashicorp/memberlist", "github.com/hashicorp/go-hclog"}, why: "discovery carries identity only, no jobs",
 	},
 	"controld/api/identity": {ours: []string{"controld/cluster"}, why: "who asks is told to both daemons in the same way"},
-	"controld/api":          {ours: []string{"jobspec", "controld/cluster"}, why: "the command imports it and must start in milliseconds"},
+	"controld/api":          {ours: []string{"jobspec", "controld/cluster", "controld/wire"}, why: "the command imports it and must start in milliseconds"},
 	"controld/history":      {ours: []string{"jobspec", "controld/cluster"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
 	"controld": {
 		ours: []string{

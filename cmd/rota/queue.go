@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,30 +30,60 @@ func (q *queueList) print(ctx context.Context) error {
 	if q.view.plain() && !q.tree && !q.elements && len(q.nodes) == 0 && !q.terminal(q.stdout) {
 		return q.pass(ctx)
 	}
-	f := q.filter
-	f.Fields = q.view.fields("id", "array", "group", "groups", "dependencies", "nodes")
+	if q.view.rows() && !q.tree && !q.elements {
+		return q.printRows(ctx)
+	}
 	list := &api.List[job]{APIVersion: api.Version, Kind: "JobList", Items: []job{}}
-	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *job) error {
-		if runsOn(j, q.nodes) {
+	answer, err := q.each(ctx, func(j *job) {
+		if q.tree || q.takes(j) {
 			list.Items = append(list.Items, *j)
 		}
-		return nil
 	})
 	if err != nil {
 		return err
 	}
-	q.warnStale(answer)
 	list.Index = answer.Index
-	switch {
-	case q.tree:
+	if q.tree {
 		list.Items = asTree(list.Items)
-	case q.view.form != formatJSON && q.view.form != formatYAML && len(f.Refs) == 0:
-		list.Items = slices.DeleteFunc(list.Items, isEmptyRecord)
 	}
 	if q.elements {
 		list.Items = eachElement(list.Items)
 	}
 	return q.view.show(q.world, list)
+}
+
+// printRows makes a row of each job as it comes: of a hundred thousand jobs, only the rows are kept.
+func (q *queueList) printRows(ctx context.Context) error {
+	t := q.view.emptyTable()
+	if _, err := q.each(ctx, func(j *job) {
+		if q.takes(j) {
+			q.view.addRow(t, j)
+		}
+	}); err != nil {
+		return err
+	}
+	return t.print(q.stdout, q.view.form, q.view.header)
+}
+
+// each visits the jobs on the nodes in question. A visited job is good until visit returns.
+func (q *queueList) each(ctx context.Context, visit func(*job)) (api.Answer, error) {
+	f := q.filter
+	f.Fields = q.view.fields("id", "array", "group", "groups", "dependencies", "nodes")
+	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *job) error {
+		if runsOn(j, q.nodes) {
+			visit(j)
+		}
+		return nil
+	})
+	if err == nil {
+		q.warnStale(answer)
+	}
+	return answer, err
+}
+
+// takes reports whether a job is shown. Where people read, what only stands for others in the list is left out, unless it was asked for.
+func (q *queueList) takes(j *job) bool {
+	return q.view.form == formatJSON || q.view.form == formatYAML || len(q.filter.Refs) > 0 || !isEmptyRecord(j)
 }
 
 // pass copies the controller's JSON to the output as it comes.
@@ -99,7 +128,7 @@ func (q *queueList) again(ctx context.Context, text string) error {
 }
 
 // isEmptyRecord reports whether a job only stands for its members, all of which are in the list themselves.
-func isEmptyRecord(j job) bool {
+func isEmptyRecord(j *job) bool {
 	return j.Array.Size > 0 && j.Array.Indices == "" && !j.Code.Final() || len(j.Groups) > 0 && j.Groups[0].ID != 0 && !j.Code.Final()
 }
 

@@ -127,17 +127,38 @@ func (t *table) shown(wide bool) []int {
 	return shown
 }
 
+// widths is how wide the columns are without being cut.
 func (t *table) widths(shown []int, header bool) []int {
 	widths := make([]int, len(t.columns))
-	for _, i := range shown {
-		if header {
-			widths[i] = utf8.RuneCountInString(t.columns[i].title)
+	if header {
+		for i, c := range t.columns {
+			widths[i] = utf8.RuneCountInString(c.title)
 		}
-		for _, row := range t.rows {
-			widths[i] = max(widths[i], utf8.RuneCountInString(clean(row[i])))
+	}
+	for _, row := range t.rows {
+		for _, i := range shown {
+			widths[i] = max(widths[i], width(row[i]))
 		}
 	}
 	return widths
+}
+
+// width is how many characters clean leaves of s.
+func width(s string) int {
+	if isPlain(s) {
+		return len(s)
+	}
+	return utf8.RuneCountInString(clean(s))
+}
+
+// isPlain reports whether s is printable ASCII, of which every byte is one character.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // shrink takes from the widest column that may be cut until the table fits.
@@ -160,21 +181,40 @@ func (t *table) shrink(shown, widths []int) {
 	}
 }
 
+// line writes one line of the table. A cell's padding comes when the next one is written, so that no line ends in spaces.
 func (t *table) line(out *bufio.Writer, shown, widths []int, cells []string) {
-	var b strings.Builder
+	spaces := 0
 	for n, i := range shown {
 		if n > 0 {
-			b.WriteByte(' ')
+			spaces++
 		}
-		cell := cut(clean(cells[i]), widths[i])
-		pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		cell := cells[i]
+		size := len(cell)
+		if !isPlain(cell) || size > widths[i] {
+			cell = cut(clean(cell), widths[i])
+			size = utf8.RuneCountInString(cell)
+		}
+		pad := widths[i] - size
 		if t.columns[i].right {
-			b.WriteString(pad + cell)
-		} else {
-			b.WriteString(cell + pad)
+			spaces, pad = spaces+pad, 0
 		}
+		text := strings.TrimRight(cell, " ")
+		if text != "" {
+			fill(out, spaces)
+			out.WriteString(text)
+			spaces = 0
+		}
+		spaces += len(cell) - len(text) + pad
 	}
-	fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	out.WriteByte('\n')
+}
+
+// fill writes n spaces.
+func fill(out *bufio.Writer, n int) {
+	const some = "                                "
+	for ; n > 0; n -= len(some) {
+		out.WriteString(some[:min(n, len(some))])
+	}
 }
 
 // cut shortens s to n characters, the last an ellipsis.
@@ -191,7 +231,7 @@ func cut(s string, n int) string {
 
 // clean keeps what others wrote from moving the cursor or breaking the table.
 func clean(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+	if isPlain(s) || strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s
 	}
 	return strings.Map(func(r rune) rune {

@@ -212,22 +212,36 @@ func (v *view[T]) order(items []T) {
 	})
 }
 
+// rows reports whether every item is a row of its own, whatever the others are, so that it need not be kept for longer than its row is made.
+func (v *view[T]) rows() bool {
+	return (v.form == formatTable || v.form == formatWide || v.form == formatCSV) && v.filter == "" && len(v.sorts) == 0
+}
+
 // table writes the items' shown cells.
 func (v *view[T]) table(items []T) *table {
-	t := &table{rows: make([][]string, 0, len(items))}
+	t := v.emptyTable()
+	for k := range items {
+		v.addRow(t, &items[k])
+	}
+	return t
+}
+
+func (v *view[T]) emptyTable() *table {
+	t := &table{}
 	for _, i := range v.shown {
 		c := v.cells[i].column
 		c.wide = false // it is shown
 		t.columns = append(t.columns, c)
 	}
-	for k := range items {
-		row := make([]string, len(v.shown))
-		for n, i := range v.shown {
-			row[n] = v.cells[i].text(&items[k], v.style)
-		}
-		t.rows = append(t.rows, row)
-	}
 	return t
+}
+
+func (v *view[T]) addRow(t *table, item *T) {
+	row := make([]string, len(v.shown))
+	for n, i := range v.shown {
+		row[n] = v.cells[i].text(item, v.style)
+	}
+	t.rows = append(t.rows, row)
 }
 
 // printNames prints what an item is called, one a line: its first column.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/rota-hpc/rota/controld/wire"
 )
 
 // StreamJobs asks for a list of jobs of any length in one answer and returns it as it comes: a List[Job] in JSON, each item on a line of its
@@ -26,7 +28,8 @@ func (c *Client) StreamJobs(ctx context.Context, f JobFilter, read Read) (io.Rea
 	return resp.Body, answerOf(resp.Header), nil
 }
 
-// EachJob visits every job of a list of any length as it comes. A visited job is not used again.
+// EachJob visits every job of a list of any length as it comes. A visited job is the next one once visit has returned; what it points to is
+// not used again.
 func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func(*Job) error) (Answer, error) {
 	body, answer, err := c.StreamJobs(ctx, f, read)
 	if err != nil {
@@ -34,6 +37,7 @@ func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func
 	}
 	defer body.Close()
 	lines := bufio.NewReaderSize(body, 1<<16)
+	var job Job
 	if _, err := lines.ReadSlice('\n'); err != nil {
 		return answer, c.cut(err)
 	}
@@ -48,15 +52,24 @@ func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func
 		if string(line) == "]}" {
 			return answer, nil
 		}
-		line = bytes.TrimSuffix(line, []byte(","))
-		job := &Job{}
-		if err := json.Unmarshal(line, job); err != nil {
+		if err := readJob(bytes.TrimSuffix(line, []byte(",")), &job); err != nil {
 			return answer, fmt.Errorf("GET /v1/jobs: the answer cannot be read: %w", err)
 		}
-		if err := visit(job); err != nil {
+		if err := visit(&job); err != nil {
 			return answer, err
 		}
 	}
+}
+
+var jobs = wire.For[Job]()
+
+// readJob reads a job into one that may hold another. Members that this version does not know are passed over.
+func readJob(text []byte, job *Job) error {
+	*job = Job{}
+	if jobs.Read(text, job) {
+		return nil
+	}
+	return json.Unmarshal(text, job)
 }
 
 // readLine returns the next line of any length without its end.
