@@ -38,7 +38,7 @@ func readText(src []byte, n *notes) *text {
 	if !isText(src, n) {
 		return nil
 	}
-	unix := strings.ReplaceAll(string(src), "\r\n", "\n")
+	unix := strings.ReplaceAll(strings.TrimPrefix(string(src), "\uFEFF"), "\r\n", "\n") // a byte order mark, and the line ends of DOS
 	t := &text{src: unix, lines: strings.Split(unix, "\n")}
 	n.lines = t.lines
 	first := t.lines[0]
@@ -49,7 +49,7 @@ func readText(src []byte, n *notes) *text {
 		return nil
 	}
 	if len(unix) != len(src) {
-		n.at(Warning, CodeChanged, 0, "", "the line ends of DOS are taken out")
+		n.at(Warning, CodeChanged, 0, "", "the line ends of DOS, or its byte order mark, are taken out")
 	}
 	r := &reader{n, t}
 	r.head()

@@ -41,7 +41,7 @@ func FuzzRead(f *testing.F) {
 		if bad := r.Job.Validate(); len(bad) > 0 {
 			t.Fatalf("the job breaks rules: %v", bad)
 		}
-		first, _, _ := strings.Cut(strings.ReplaceAll(src, "\r\n", "\n"), "\n")
+		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(src, "\uFEFF"), "\r\n", "\n"), "\n")
 		if !strings.HasPrefix(task(r.Job).Script, first) {
 			t.Fatalf("the script does not begin with %q", first)
 		}

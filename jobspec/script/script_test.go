@@ -153,6 +153,15 @@ func TestShapes(t *testing.T) {
 	}
 }
 
+func TestFilesOfDOS(t *testing.T) {
+	for _, src := range []string{"\uFEFF#!/bin/sh\r\n#SBATCH -c 2\r\necho\r\n", "#!/bin/sh\r\n#SBATCH -c 2\r\necho\r\n", "\uFEFF#!/bin/sh\n#SBATCH -c 2\necho\n"} {
+		r := Read([]byte(src), Options{Name: "x.sh"})
+		if r.Job == nil || task(r.Job).Script != "#!/bin/sh\n#SBATCH -c 2\necho\n" || task(r.Job).Resources.Cores != 2 || len(r.Problems) != 1 {
+			t.Errorf("%q: %+v", src, r)
+		}
+	}
+}
+
 func TestArguments(t *testing.T) {
 	j := read(t, "#!/bin/bash\n#SBATCH -c 2\necho $1\n", Options{Args: []string{"a b", "it's", "", "-x"}})
 	want := "#!/bin/bash\n#SBATCH -c 2\nset -- 'a b' 'it'\\''s' '' '-x'\necho $1\n"
