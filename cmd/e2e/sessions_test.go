@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +30,7 @@ import (
 // JOB1 is the first job that the story submits, in commands as $JOB1. Run the test with -update to write transcripts anew, and read the
 // difference.
 //
-// Beside what a shell has, two commands wait: "until JOB STATE" and "until JOB logs TEXT".
+// Beside what a shell has, "until" waits: until JOB STATE, until JOB reason CODE, until JOB step N, until JOB logs TEXT.
 
 var update = flag.Bool("update", false, "write the sessions' transcripts anew")
 
@@ -272,40 +271,44 @@ func (p *play) normal(out string) string {
 	})
 }
 
-// until waits for a job's state, or for a text in its output.
+// until waits for a job's state, its reason, a step that it has reported, or a text in its output.
 func (p *play) until(ref string, what []string) {
-	for id, name := range p.known {
-		ref = strings.Replace(ref, "$"+name, id, 1)
-	}
-	what[0] = strings.ToUpper(what[0])
-	var last string
-	p.awaitFor(func() string {
-		return fmt.Sprintf("job %s: %s in %s (%s)", ref, strings.Join(what, " "), last, slices.Collect(maps.Values(p.known)))
-	}, func() bool {
-		if what[0] == "LOGS" {
-			out, _ := exec.Command(filepath.Join(bin, "rota"), "--addr", p.addr, "logs", ref).CombinedOutput()
-			last = string(out)
-			return strings.Contains(last, what[1])
+	ref = os.Expand(ref, func(name string) string {
+		for id, known := range p.known {
+			if known == name {
+				return id
+			}
 		}
-		job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
-		if err != nil {
-			last = err.Error()
-			return false
-		}
-		last = string(job.Code)
-		return job.Code == cluster.JobState(what[0])
+		return name
 	})
-}
-
-// awaitFor is await with a text that is only known in the end.
-func (p *play) awaitFor(what func() string, cond func() bool) {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
-	for !cond() {
+	for {
+		last, holds := p.look(ref, what)
+		if holds {
+			return
+		}
 		select {
 		case <-ctx.Done():
-			p.ts.Fatalf("in vain for %s", what())
+			p.ts.Fatalf("job %s is not %s in time: %s", ref, strings.Join(what, " "), last)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// look reports whether a job is what is waited for, and what it is.
+func (p *play) look(ref string, what []string) (is string, holds bool) {
+	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
+	switch {
+	case err != nil:
+		return err.Error(), false
+	case what[0] == "logs":
+		out, _ := exec.Command(filepath.Join(bin, "rota"), "--addr", p.addr, "logs", ref).CombinedOutput()
+		return string(out), strings.Contains(string(out), what[1])
+	case what[0] == "reason":
+		return job.Reason.Code, job.Reason.Code == what[1]
+	case what[0] == "step":
+		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1]
+	}
+	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == cluster.JobState(what[0])
 }

@@ -59,7 +59,7 @@ func (w *world) events(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
-	list, answer, err := client.Events(ctx, c.Uint64("after"), 0)
+	list, answer, err := eventsAfter(ctx, client, c.Uint64("after"))
 	if err != nil {
 		return err
 	}
@@ -69,6 +69,19 @@ func (w *world) events(c *cli.Context) error {
 		return v.show(w, list)
 	}
 	return w.followEvents(ctx, client, list, max(answer.Index, c.Uint64("after")), filter, v)
+}
+
+// eventsAfter asks for all events that the controller remembers; it gives them in parts.
+func eventsAfter(ctx context.Context, client *api.Client, after uint64) (*api.List[api.Event], api.Answer, error) {
+	all, answer, err := client.Events(ctx, after, 0)
+	for part := all; err == nil && len(part.Items) > 0 && part.Index < answer.Index; {
+		part, answer, err = client.Events(ctx, part.Index, 0)
+		if err == nil {
+			all.Items = append(all.Items, part.Items...)
+			all.Index = part.Index
+		}
+	}
+	return all, answer, err
 }
 
 func (f eventFilter) of(events []api.Event) []api.Event {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (w *world) follow(ctx context.Context, client *api.Client, id cluster.JobID
 	if !started {
 		return job, nil // it ended without ever having run
 	}
-	if err := <-streams; err != nil && !(job.Code == cluster.BootFailed && isNotFound(err)) { // what never began wrote nothing
+	if err := <-streams; err != nil && !(job.Code != cluster.Completed && isNotFound(err)) { // what never began wrote nothing
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
@@ -155,16 +156,28 @@ const streamRetries = 20
 // stream copies one stream to out. When the controller that serves it goes away, another is asked, and what was shown is skipped.
 func stream(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer) error {
 	var shown int64
+	over := false
 	for attempt := 0; ; {
 		n, err := streamOnce(ctx, client, id, o, out, shown)
 		if n > shown {
 			shown, attempt = n, 0
 		}
-		var broken *brokenError
-		if err == nil || ctx.Err() != nil || !errors.As(err, &broken) || attempt >= streamRetries || o.Tail > 0 {
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		attempt++
+		var broken *brokenError
+		switch {
+		case errors.As(err, &broken) && attempt < streamRetries && o.Tail == 0:
+			attempt++
+		case o.Follow && isNotFound(err) && !over: // its node may not have begun yet
+			job, _, jobErr := client.Job(ctx, id, api.Read{})
+			if jobErr != nil {
+				return err
+			}
+			over = ended(job)
+		default:
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -348,5 +361,6 @@ func (w *world) allWorkers(ctx context.Context, client *api.Client, job *api.Job
 		}
 	}
 	running.Wait()
+	failures = slices.CompactFunc(failures, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() })
 	return errors.Join(failures...)
 }

@@ -148,6 +148,7 @@ func eachElement(jobs []job) []job {
 				index := run.First + n*run.Step
 				e := j
 				e.Array = api.ArrayPlace{Job: j.ID, Index: &index}
+				e.Code, e.State, e.Elapsed, e.Started = cluster.Pending, "PENDING", 0, nil
 				all = append(all, e)
 			}
 		}

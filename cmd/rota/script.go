@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
@@ -165,15 +166,19 @@ func (w *world) scriptSubmission(c *cli.Context, name string, src []byte, args [
 }
 
 func (w *world) fileSubmission(c *cli.Context, shown string, src []byte, dir, file string) (*submission, error) {
-	job, err := w.parseJob(c, shown, src, dir)
+	loaded, err := w.loadJob(c, shown, src, dir)
 	if err != nil {
 		return nil, err
 	}
+	job := loaded.Job
 	opts, err := w.scriptOptions(c, file)
 	if err != nil {
 		return nil, err
 	}
 	read := script.Override(job, opts)
+	read.Problems = slices.DeleteFunc(read.Problems, func(p script.Problem) bool {
+		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code }) // told already, with its place
+	})
 	return &submission{job: job, read: read, shown: shown}, nil
 }
 

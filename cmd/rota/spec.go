@@ -51,12 +51,6 @@ func (w *world) readJob(name string, c *cli.Context) (jobfile.Read, error) {
 	return jobfile.Read{Job: req.job}, nil
 }
 
-// parseJob checks the text of a job file.
-func (w *world) parseJob(c *cli.Context, shown string, src []byte, dir string) (*jobspec.Job, error) {
-	read, err := w.loadJob(c, shown, src, dir)
-	return read.Job, err
-}
-
 // newUUID returns a random UUID, version 4 (RFC 9562).
 func newUUID() string {
 	var b [16]byte
