@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -102,6 +103,7 @@ func (w *world) sim(c *cli.Context) error {
 	}
 	ctx, cancel := interruptible(c.Context)
 	defer cancel()
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // much garbage, few survivors
 	results, err := s.run(ctx)
 	if err != nil {
 		return err
@@ -119,6 +121,9 @@ func (w *world) sim(c *cli.Context) error {
 	}
 	return nil
 }
+
+// collectAt is how much the heap grows between collections, in percent.
+const collectAt = 400
 
 // run prepares every workload and replays each under every policy, as many at once as there are processors.
 func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
@@ -243,13 +248,21 @@ func (s *simulation) read(name string, seed uint64) (*trace.Trace, trace.Source,
 	if err != nil {
 		return nil, nil, &usageError{text: fmt.Sprintf("%s: %v", name, err)}
 	}
-	for _, line := range t.Skipped {
-		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", name, line)
-	}
-	if more := t.Bad - len(t.Skipped); more > 0 {
-		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out\n", name, more)
-	}
+	s.nameSkipped(t)
 	return t, nil, nil
+}
+
+// skippedShown is how many lines that were left out are named.
+const skippedShown = 10
+
+func (s *simulation) nameSkipped(t *trace.Trace) {
+	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
+	for _, line := range shown {
+		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", t.Name, line)
+	}
+	if more := t.Bad - len(shown); more > 0 {
+		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out\n", t.Name, more)
+	}
 }
 
 // draw makes the plot of every result: the first one is called as the user says, others get a number.

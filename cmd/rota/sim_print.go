@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -99,7 +100,7 @@ func simTable(results []*sim.Result, class string) *table {
 			if k == nil || k.Count == 0 || class != "" && class != name {
 				continue
 			}
-			t.add(policyOf(r), r.Trace, strconv.FormatUint(r.Seed, 10), name, strconv.Itoa(k.Count),
+			t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), name, strconv.Itoa(k.Count),
 				fixed(k.Slowdown.P50, 2), fixed(k.Slowdown.P95, 2), fixed(k.Slowdown.P99, 2), fixed(k.Slowdown.P999, 2), fixed(k.Slowdown.Max, 2),
 				fixed(k.BoundedSlowdown.P95, 2), fixed(k.WaitS.Mean, 0), fixed(k.WaitS.P95, 0), fixed(k.JCTS.Mean, 0), fixed(k.JCTS.P95, 0), fixed(k.JCTS.P99, 0))
 		}
@@ -116,7 +117,7 @@ func costTable(results []*sim.Result) *table {
 		{title: "RHO", right: true}, {title: "FREE_GPUS", right: true}, {title: "FRAG", right: true}, {title: "P99_US", right: true}, {title: "WALL_S", right: true},
 	}}
 	for _, r := range results {
-		t.add(policyOf(r), r.Trace, strconv.FormatUint(r.Seed, 10), fixed(r.MakespanS/3600, 1), fixed(100*r.Utilisation.GPU, 1),
+		t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), fixed(r.MakespanS/3600, 1), fixed(100*r.Utilisation.GPU, 1),
 			fixed(100*r.Utilisation.CPU, 1), fixed(100*r.Utilisation.Memory, 1), fixed(r.PreemptedJobsPct, 2), strconv.Itoa(r.Preemptions),
 			strconv.Itoa(r.PreemptionsMaxJob), fixed(r.LostGPUS/3600, 1), fixed(r.Wide.WaitS.P95/3600, 1), fixed(r.Fairness.Jain, 3),
 			fixed(r.Fairness.WorstRho, 2), fixed(r.UnallocatedGPUs, 1), fixed(r.GPUFragmentation, 3), fixed(r.Decisions.P99, 0), fixed(r.WallS, 2))
@@ -264,7 +265,7 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 			return fixed(mean, digits) + "±" + fixed(half, digits)
 		}
 		p := sim.Policy{Name: g.Policy, Params: g.Params}
-		t.add(p.String(), g.Trace, strconv.Itoa(len(g.Seeds)),
+		t.add(p.String(), filepath.Base(g.Trace), strconv.Itoa(len(g.Seeds)),
 			cell(2, func(r *sim.Result) float64 { return r.Classes["te"].Slowdown.P95 }),
 			cell(2, func(r *sim.Result) float64 { return r.Classes["te"].Slowdown.P99 }),
 			cell(2, func(r *sim.Result) float64 { return r.Classes["be"].Slowdown.P50 }),

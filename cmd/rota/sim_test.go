@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/sim"
+)
+
+// tinyTrace is three jobs in the form of fitgpp, and a line that makes no sense.
+const tinyTrace = `job_id,class,user,submit_min,cpus,ram_gb,gpus,exec_min,grace_min
+0,BE,u01,0,8,64,8,10,0
+1,TE,u02,1,8,64,8,5,0
+2,BE,u01,2,8,64,99,5,0
+3,BE,u01,x,8,64,1,5,0
+`
+
+func tinyFile(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "tiny.csv")
+	if err := os.WriteFile(name, []byte(tinyTrace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// simulate runs rota sim and returns what it printed.
+func simulate(t *testing.T, args ...string) (code int, out, complaint string) {
+	t.Helper()
+	return simulateWithin(t, t.Context(), args...)
+}
+
+func simulateWithin(t *testing.T, ctx context.Context, args ...string) (code int, out, complaint string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	w := system()
+	w.stdout, w.stderr = &stdout, &stderr
+	code = run(ctx, append([]string{"rota", "sim"}, args...), w)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestSimJSON(t *testing.T) {
+	code, out, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--check", "-o", "json")
+	var r sim.Result
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, complaint)
+	}
+	if r.Schema != 1 || r.Policy != "fifo" || r.Jobs != 2 || r.Classes["te"].JCTS.Max != 14*60 || r.MakespanS != 15*60 || r.SkippedN != 2 {
+		t.Errorf("got %s", out)
+	}
+	for _, want := range []string{"line 4", "line 5"} {
+		if !strings.Contains(complaint, want) {
+			t.Errorf("%q does not name %s", complaint, want)
+		}
+	}
+}
+
+// TestSimShapes checks which runs there are, and in which order: by trace, seed, policy.
+func TestSimShapes(t *testing.T) {
+	file := tinyFile(t)
+	code, out, _ := simulate(t, file, file, "--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--compare", "rota:max_bypass=1,reserve_hold=1h,backfill", "-o", "json")
+	var list []sim.Result
+	if err := json.Unmarshal([]byte(out), &list); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	var got []string
+	for _, r := range list {
+		got = append(got, fmt.Sprintf("%s%v", r.Policy, r.Params))
+	}
+	want := []string{"fifomap[]", "rotamap[max_bypass:1 reserve_hold:1h]", "backfillmap[]"}
+	if want = append(want, want...); !slices.Equal(got, want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestSimSeeds(t *testing.T) {
+	args := []string{"--trace", "gen:fitgpp:jobs=200,load=1.2", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo", "--seeds", "1..3", "-o"}
+	code, out, complaint := simulate(t, append(args, "json")...)
+	var g struct {
+		Seeds          []int
+		Mean, Interval map[string]any
+		Runs           []sim.Result
+	}
+	if err := json.Unmarshal([]byte(strings.Replace(out, `"interval95"`, `"interval"`, 1)), &g); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v\n%s", code, err, complaint)
+	}
+	mean, half := interval([]float64{g.Runs[0].MakespanS, g.Runs[1].MakespanS, g.Runs[2].MakespanS})
+	if len(g.Seeds) != 3 || g.Mean["makespan_s"] != mean || g.Interval["makespan_s"] != half || half == 0 {
+		t.Errorf("seeds %v, makespan %v ± %v, want %v ± %v", g.Seeds, g.Mean["makespan_s"], g.Interval["makespan_s"], mean, half)
+	}
+	if _, ok := g.Mean["classes"].(map[string]any)["be"].(map[string]any)["slowdown"].(map[string]any)["p95"]; !ok {
+		t.Error("no mean of what is deeper")
+	}
+	code, out, _ = simulate(t, append(args, "table")...)
+	if code != 0 || !strings.Contains(out, "±") {
+		t.Errorf("exit %d, no interval in\n%s", code, out)
+	}
+	code, out, _ = simulate(t, append(args, "csv")...)
+	if lines := strings.Count(out, "\n"); code != 0 || lines != 1+3*3 {
+		t.Errorf("exit %d, %d lines of csv\n%s", code, lines, out)
+	}
+}
+
+func TestInterval(t *testing.T) {
+	mean, half := interval([]float64{1, 2, 3, 4, 5, 6, 7, 8})
+	if mean != 4.5 || math.Abs(half-2.0479) > 1e-3 { // 2.365 x 2.4495 / sqrt(8)
+		t.Errorf("%g ± %g", mean, half)
+	}
+	if got := student(100); math.Abs(got-1.984) > 0.005 {
+		t.Errorf("100 degrees of freedom: %g", got)
+	}
+}
+
+// TestSimRefuses names what is wrong with a command line.
+func TestSimRefuses(t *testing.T) {
+	file := tinyFile(t)
+	deserved := filepath.Join(t.TempDir(), "deserved")
+	if err := os.WriteFile(deserved, []byte("# shares\na,4\nb,-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	base := []string{"--trace", file, "--nodes", "1x8c/64g/8gpu"}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--nodes", "1x8c"}, "which workload"},
+		{[]string{"--trace", file}, "on which cluster"},
+		{[]string{"--trace", file, "--nodes", "0x8c"}, "nodes, column 1"},
+		{[]string{"--trace", file, "--nodes", "4x32c/256q"}, "nodes, column 7"},
+		{[]string{"--trace", file + "x", "--nodes", "1x8c"}, "no such file"},
+		{[]string{"--trace", "gen:nobody", "--nodes", "1x8c"}, "known are fitgpp, poisson, kubeflow"},
+		{append(base, "--policy", "nobody"), "there are rota, fifo"},
+		{append(base, "--policy", "rota:x=1"), "there are reserve_after"},
+		{append(base, "--compare", "fifo,nobody"), `policy "nobody"`},
+		{append(base, "--format", "xml"), "fitgpp, philly, swf"},
+		{append(base, "--format", "philly"), "num_gpus"},
+		{append(base, "--seeds", "8..1"), "--seeds 8..1"},
+		{append(base, "--seeds", "1..2", "--seed", "3"), "not both"},
+		{append(base, "--seed", "-1"), "--seed -1"},
+		{append(base, "--tick", "0s"), "--tick is zero"},
+		{append(base, "--tick", "-1m"), "--tick"},
+		{append(base, "--until", "99999999d"), "--until"},
+		{append(base, "--closed-loop", "2.0"), "LOAD@POLICY"},
+		{append(base, "--closed-loop", "-2@fifo"), "--closed-loop -2"},
+		{append(base, "--closed-loop", "2@nobody"), `--closed-loop: policy "nobody"`},
+		{append(base, "--te-noise", "30%"), "--te-noise 30%"},
+		{append(base, "--te-noise", "130%,1%"), "--te-noise"},
+		{append(base, "--grace", "20m:3m"), "MEAN:MAX"},
+		{append(base, "--checkpoint", "none:30%"), "add up to 30 %"},
+		{append(base, "--estimates", "0.5"), "from 1"},
+		{append(base, "--inflate", "0"), "--inflate 0"},
+		{append(base, "--inflate", "NaN"), "--inflate NaN"},
+		{append(base, "--inflate", "1.3", "--until", "1d"), "neither"},
+		{append(base, "--deserved", deserved), "line 3"},
+		{append(base, "--plot", "x.png"), "only SVG"},
+		{append(base, "--nonsense"), "nonsense"},
+		{append(base, "-o", "yaml"), "table, json, csv"},
+	} {
+		code, out, complaint := simulate(t, test.args...)
+		if code != exitUsage || !strings.Contains(complaint, test.want) || out != "" {
+			t.Errorf("%s: exit %d, %q, want %q", strings.Join(test.args, " "), code, complaint, test.want)
+		}
+	}
+}
+
+// TestSimInterrupted prints what was simulated so far.
+func TestSimInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, out, complaint := simulateWithin(t, ctx, "--trace", "gen:fitgpp:jobs=2000", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo", "-o", "json")
+	var r sim.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if n := r.Classes["all"].Count; code != exitInterrupted || !r.Stopped || n == 0 || n >= 2000 || !strings.Contains(complaint, "so far") {
+		t.Errorf("exit %d, stopped %v after %d jobs, %q", code, r.Stopped, n, complaint)
+	}
+}
+
+func TestSplitPolicies(t *testing.T) {
+	got := splitPolicies("fifo, rota:a=1,b=2,las:min_run=2h,easy")
+	if want := []string{"fifo", "rota:a=1,b=2", "las:min_run=2h", "easy"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,87 @@
+package plot
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+func result(t *testing.T, spec string) *sim.Result {
+	t.Helper()
+	nodes, err := trace.ParseNodes("4x32c/256g/8gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := trace.ParseGenerator(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := g.Trace(1, trace.Capacity(nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sim.ParsePolicy("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := sim.Run(tr, sim.Setup{Nodes: nodes, Policy: p, Spans: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// texts reads a drawing as XML, which it must be, and returns what is written in it.
+func texts(t *testing.T, drawing string) (all []string, shapes int) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(drawing))
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all, shapes
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch x := token.(type) {
+		case xml.StartElement:
+			if x.Name.Local == "path" {
+				shapes++
+			}
+		case xml.CharData:
+			if text := strings.TrimSpace(string(x)); text != "" {
+				all = append(all, text)
+			}
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	for _, spec := range []string{"fitgpp:jobs=300,load=1.2", "fitgpp:jobs=1", "poisson:jobs=3000"} {
+		r := result(t, spec)
+		var out strings.Builder
+		if err := Write(&out, r); err != nil {
+			t.Fatalf("%s: %v", spec, err)
+		}
+		words, shapes := texts(t, out.String())
+		for _, want := range []string{"Jobs", "Slowdown", "Accounts", "waiting", "running", "GPUs", "node"} {
+			if !strings.Contains(strings.Join(words, "\n"), want) {
+				t.Errorf("%s: nothing says %q", spec, want)
+			}
+		}
+		if bars := min(len(r.Story.Spans), maxSpans); shapes < bars {
+			t.Errorf("%s: %d shapes for %d attempts", spec, shapes, bars)
+		}
+	}
+}
+
+func TestWriteWithoutStory(t *testing.T) {
+	if err := Write(io.Discard, &sim.Result{Trace: "x"}); err == nil {
+		t.Error("a result without a story was drawn")
+	}
+}
