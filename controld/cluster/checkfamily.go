@@ -33,6 +33,8 @@ func checkRecord(j *Job) error {
 		return bad("members are held or ready that do not wait")
 	case len(f.HeldUser.Both(f.HeldAdmin)) > 0:
 		return bad("members are held twice")
+	case !within(f.Ill, f.Size) || f.Ill.Len() != f.Failed+f.Cancelled:
+		return bad("it does not know which members ended otherwise than well")
 	case f.Fate != "" && len(f.Waiting) > 0:
 		return bad("its fate is decided but members wait")
 	case j.State.Final() != over, j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
@@ -67,6 +69,8 @@ func (s *State) checkKin(j *Job) error {
 		m := s.v.Job(j.ID + JobID(n+1))
 		switch {
 		case m == nil:
+		case f.Ill.Has(n+1) != (m.State.Final() && m.State != Completed):
+			return fmt.Errorf("record %d has it wrong how member %d ended, whose state is %q", j.ID, n+1, m.State)
 		case m.Parent != j.ID || f.Waiting.Has(n+1) || f.Dropped.Has(n+1):
 			return fmt.Errorf("job %d has the id of member %d of job %d, which has not been made", m.ID, n+1, j.ID)
 		case !m.State.Final():

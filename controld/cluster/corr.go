@@ -40,8 +40,10 @@ func (s *State) matchElements() {
 // follow makes members of a record ready whose counterparts have all ended well, or drops them.
 func (s *State) follow(j *Job, n *Need, members Ranges, well bool) {
 	members = members.Both(j.Family.Waiting)
-	if well && len(n.Jobs) > 1 {
-		members = s.allWell(j, n, members)
+	for i := range j.Needs {
+		if all := &j.Needs[i]; well && all.Type == needCorr {
+			members = s.allWell(j, all, members)
+		}
 	}
 	switch {
 	case len(members) == 0:

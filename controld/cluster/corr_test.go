@@ -106,3 +106,43 @@ func TestElementByElementRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestElementsOfTwoArrays follows two arrays by two dependencies: an element waits for its counterparts in both.
+func TestElementsOfTwoArrays(t *testing.T) {
+	w := newWorld(t)
+	first, err := w.submit2(alice, nil, indices("1-3"))
+	w.ok(err)
+	second, err := w.submit2(alice, nil, indices("1-3"))
+	w.ok(err)
+	both := w.depends(fmt.Sprintf("aftercorr:%d aftercorr:%d", first, second), indices("1-3"))
+	w.element(first, 1, 0)
+	w.wantFamily(both, "1-3", "", "")
+	w.element(second, 1, 0)
+	w.wantFamily(both, "1-3", "1", "")
+	w.element(second, 2, 0)
+	w.wantFamily(both, "1-3", "1", "")
+	w.element(first, 2, 1)
+	w.wantFamily(both, "1,3", "1", "2")
+}
+
+// TestElementsThatHaveLeftTheState are remembered by their array: one that is followed long after still lets its followers go, or not.
+func TestElementsThatHaveLeftTheState(t *testing.T) {
+	w := newWorld(t)
+	first, err := w.submit2(alice, nil, indices("1-4"))
+	w.ok(err)
+	w.element(first, 1, 0)
+	w.element(first, 2, 7)
+	w.element(first, 3, 0)
+	_, err = w.apply(TrimHistory{UpTo: w.s.v.lastSeq})
+	w.ok(err)
+	if w.s.v.Job(first+1) != nil {
+		t.Fatal("the element is still there")
+	}
+	late := w.depends(fmt.Sprint("aftercorr:", first), indices("1-4"))
+	w.wantFamily(late, "1,3-4", "1,3", "2")
+	other, err := w.submit2(alice, nil, indices("1-4"))
+	w.ok(err)
+	both := w.depends(fmt.Sprintf("aftercorr:%d,%d", first, other), indices("1-4"))
+	w.element(other, 1, 0)
+	w.wantFamily(both, "1,3-4", "1", "2")
+}

@@ -14,11 +14,12 @@ const MaxMembers = jobspec.MaxElements
 // a record is copied once a command and not once for each of its members.
 type changes struct {
 	made  map[int]bool
-	began bool // an attempt of a member was assigned
-	ran   bool // and all its workers have run
+	ill   map[int]bool // ended otherwise than well
+	began bool         // an attempt of a member was assigned
+	ran   bool         // and all its workers have run
 
 	live, completed, failed, cancelled int
-	code, signal                       int // the highest of the members that have ended
+	code, signal                       int // the highest of the members that have ended and were not cancelled
 	fate                               JobState
 }
 
@@ -67,6 +68,9 @@ func (s *State) fold(id JobID) {
 		next.Bypassed = 0
 		f.trim()
 	}
+	if len(c.ill) > 0 {
+		f.Ill = f.Ill.With(rangesOf(c.ill))
+	}
 	f.Live += c.live
 	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
 	next.ExitCode, next.Signal = max(j.ExitCode, c.code), max(j.Signal, c.signal)
@@ -86,6 +90,15 @@ func (s *State) fold(id JobID) {
 
 func (c *changes) empty() bool {
 	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
+}
+
+// withMember adds a member to a set, which is made if there is none.
+func withMember(set map[int]bool, member int) map[int]bool {
+	if set == nil {
+		set = map[int]bool{}
+	}
+	set[member] = true
+	return set
 }
 
 // rangesOf returns the keys of a set of numbers.
@@ -210,6 +223,9 @@ func (s *State) dropMembers(j *Job, members Ranges, why Reason) {
 func (s *State) memberEnded(j *Job) {
 	c := s.family(j.Parent)
 	c.live--
+	if j.State != Completed {
+		c.ill = withMember(c.ill, j.Member)
+	}
 	switch j.State {
 	case Completed:
 		c.completed++
@@ -221,7 +237,9 @@ func (s *State) memberEnded(j *Job) {
 	default:
 		c.failed++
 	}
-	c.code, c.signal = max(c.code, j.ExitCode), max(c.signal, j.Signal)
+	if j.State != Cancelled { // how one that was taken out ended says nothing of the others
+		c.code, c.signal = max(c.code, j.ExitCode), max(c.signal, j.Signal)
+	}
 }
 
 // Waits reports whether a job, or a member of a record that is not made yet, waits to be started. It may be held.

@@ -595,3 +595,22 @@ func TestLooseWorkers(t *testing.T) {
 	w.ok(w.make(id, 3, "n1"))
 	w.state(id+3, Configuring)
 }
+
+// TestTheCodeOfAnArray is the highest of the elements that ended by themselves: how a cancelled one was stopped does not count.
+func TestTheCodeOfAnArray(t *testing.T) {
+	for exit, want := range map[int]JobState{0: Completed, 3: Failed} {
+		w := newWorld(t)
+		id, err := w.submit2(alice, nil, indices("1-2"))
+		w.ok(err)
+		w.element(id, 1, exit)
+		w.node("n9", 8)
+		w.ok(w.plan(Action{Start: &StartJob{Job: id, Member: 2, Places: []Place{w.place("n9", 1)}}}))
+		w.run(id + 2)
+		_, err = w.apply(ControlJobs2{Verb: VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Members: Span(2, 2)}}})
+		w.ok(err)
+		w.report(id+2, 0, WorkerExited, func(r *WorkerReport) { r.Signal = 15 })
+		if j := w.job(id); j.State != want || j.ExitCode != exit || j.Signal != 0 {
+			t.Errorf("elements ended with %d and by cancellation: %s, code %d, signal %d", exit, j.State, j.ExitCode, j.Signal)
+		}
+	}
+}

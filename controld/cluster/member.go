@@ -98,10 +98,7 @@ func (s *State) startMember(j *Job, c *StartJob) error {
 		return fmt.Errorf("member %d: %w", c.Member, err)
 	}
 	changed := s.family(j.ID)
-	if changed.made == nil {
-		changed.made = map[int]bool{}
-	}
-	changed.made[c.Member] = true
+	changed.made = withMember(changed.made, c.Member)
 	changed.live++
 	return nil
 }

@@ -255,6 +255,7 @@ type Family struct {
 	Completed int    `json:"completed,omitempty"`  // ended well
 	Failed    int    `json:"failed,omitempty"`     // ended in any other way but cancelled
 	Cancelled int    `json:"cancelled,omitempty"`  // made and cancelled
+	Ill       Ranges `json:"ill,omitempty"`        // those counted by Failed and Cancelled: they may have left the state
 
 	// Fate is the state in which the record will end once its last member has, when that was decided for the whole of it.
 	Fate JobState `json:"fate,omitempty"`

@@ -28,10 +28,14 @@ func (s *State) fate(id JobID) fate {
 		ended := j.State.Final()
 		return fate{started: ended || j.Started.At != 0, ended: ended, well: j.State == Completed}
 	}
-	if r, n := s.v.Element(id); r != nil && r.Family.Waiting.Has(n) {
+	r, n := s.v.Element(id)
+	switch {
+	case r == nil:
+		return fate{started: true, ended: true}
+	case r.Family.Waiting.Has(n):
 		return fate{}
 	}
-	return fate{started: true, ended: true}
+	return fate{started: true, ended: true, well: !r.Family.Dropped.Has(n) && !r.Family.Ill.Has(n)}
 }
 
 // Blocked reports whether a waiting job may not start because of the jobs that it depends on. An array that follows another element by
