@@ -70,19 +70,28 @@ func visible(f cli.Flag) bool {
 	return !ok || v.IsVisible()
 }
 
-// printFlagHelp writes one option. The word in backquotes in its usage stands for its value.
-func printFlagHelp(b *bufio.Writer, f cli.Flag, doc cli.DocGenerationFlag) {
-	usage, value := doc.GetUsage(), ""
+// flagUsage is what an option does, with its default, and the word that stands for its value: the one in backquotes.
+func flagUsage(doc cli.DocGenerationFlag) (usage, value string) {
+	usage = doc.GetUsage()
 	if before, rest, ok := strings.Cut(usage, "`"); ok {
 		word, after, _ := strings.Cut(rest, "`")
-		usage, value = before+word+after, " "+word
+		usage, value = before+word+after, word
+	}
+	if text := doc.GetDefaultText(); text != "" && doc.TakesValue() && text != `""` && text != "0" {
+		usage += " (default " + strings.Trim(text, `"`) + ")"
+	}
+	return usage, value
+}
+
+// printFlagHelp writes one option.
+func printFlagHelp(b *bufio.Writer, f cli.Flag, doc cli.DocGenerationFlag) {
+	usage, value := flagUsage(doc)
+	if value != "" {
+		value = " " + value
 	}
 	names := make([]string, len(f.Names()))
 	for i, n := range f.Names() {
 		names[i] = dashed(n)
-	}
-	if text := doc.GetDefaultText(); text != "" && doc.TakesValue() && text != `""` && text != "0" {
-		usage += " (default " + strings.Trim(text, `"`) + ")"
 	}
 	fmt.Fprintf(b, "  %-38s %s\n", strings.Join(names, ", ")+value, usage)
 }

@@ -29,8 +29,9 @@ func (w *world) otherCommands() []*cli.Command {
 		{Name: "version", Usage: "print the version", Action: w.version, Flags: commonFlags()},
 		{Name: "help", Aliases: []string{"h"}, Usage: "list the commands, or tell more of one", ArgsUsage: "[COMMAND]", Action: w.help},
 	})
-	return append(commands, &cli.Command{Name: "complete", Hidden: true, Usage: "print what may follow, for the shells' completions",
-		Action: w.complete, Flags: commonFlags()})
+	return append(commands, &cli.Command{Name: "man", Hidden: true, Usage: "write the manual's pages", ArgsUsage: "DIR", Action: w.man},
+		&cli.Command{Name: "complete", Hidden: true, Usage: "print what may follow, for the shells' completions",
+			Action: w.complete, Flags: commonFlags()})
 }
 
 func (w *world) version(c *cli.Context) error {
