@@ -3,6 +3,7 @@ package controld
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 )
@@ -14,12 +15,12 @@ type feeds struct {
 	byUser map[string]*feed
 }
 
-// feed is the jobs of one user.
+// feed is the jobs of one user. It is there for good, once there is one.
 type feed struct {
 	jobs    []cluster.JobID // ascending, the ended ones that the state still has included
 	changes []change        // the newest, oldest first
 	whole   uint64          // changes has every change after this index
-	last    uint64          // index of the newest
+	last    atomic.Uint64   // index of the newest; may be read without mu
 }
 
 // change is one job that was different from this index on.
@@ -35,7 +36,9 @@ const maxChanges = 1024
 func (f *feeds) rebuild(v *cluster.View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.byUser = map[string]*feed{}
+	for _, u := range f.byUser {
+		u.reset(v.Index())
+	}
 	for j := range v.Jobs() {
 		u := f.of(j.Owner.User, v)
 		u.jobs = append(u.jobs, j.ID)
@@ -46,10 +49,20 @@ func (f *feeds) rebuild(v *cluster.View) {
 func (f *feeds) of(user string, v *cluster.View) *feed {
 	u := f.byUser[user]
 	if u == nil {
-		u = &feed{whole: v.Index(), last: v.Index()}
+		u = &feed{}
+		u.reset(v.Index())
+		if f.byUser == nil {
+			f.byUser = map[string]*feed{}
+		}
 		f.byUser[user] = u
 	}
 	return u
+}
+
+// reset forgets everything: whatever was known may be different from this index on.
+func (u *feed) reset(index uint64) {
+	u.jobs, u.changes, u.whole = nil, nil, index
+	u.last.Store(index)
 }
 
 // note takes in what has changed between two views.
@@ -86,7 +99,7 @@ func (u *feed) add(id cluster.JobID, index uint64) {
 	} else if i, there := slices.BinarySearch(u.jobs, id); !there {
 		u.jobs = slices.Insert(u.jobs, i, id)
 	}
-	u.last = index
+	u.last.Store(index)
 	u.changes = append(u.changes, change{index, id})
 	if extra := len(u.changes) - maxChanges; extra > maxChanges {
 		u.whole = u.changes[extra-1].index
@@ -123,10 +136,20 @@ func (f *feeds) since(user string, index uint64) ([]cluster.JobID, bool) {
 	return slices.Compact(ids), true
 }
 
-// changedAfter reports whether one of a user's jobs has changed after an index.
-func (f *feeds) changedAfter(user string, index uint64) bool {
+// changedAfter returns what tells whether one of a user's jobs has changed after an index, in a few nanoseconds for a user who has had jobs.
+func (f *feeds) changedAfter(user string, index uint64) func(*cluster.View) bool {
+	u := f.known(user)
+	return func(*cluster.View) bool {
+		if u == nil {
+			now := f.known(user)
+			return now != nil && now.last.Load() > index
+		}
+		return u.last.Load() > index
+	}
+}
+
+func (f *feeds) known(user string) *feed {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	u := f.byUser[user]
-	return u != nil && u.last > index
+	return f.byUser[user]
 }

@@ -162,18 +162,17 @@ func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
 	return &s
 }
 
-// jobReady reports whether a long poll for one job has news. What it looks at is found out once, by whoever asks first: the lookout, which
-// asks later, must be quick.
-func jobReady(x *exchange, v *cluster.View) bool {
-	if x.polled == nil {
-		x.polled = x.polledJobs()
-	}
-	for _, id := range x.polled {
-		if v.JobModified(id) > x.after {
-			return true
+// jobReady tells whether a long poll for one job has news.
+func jobReady(x *exchange) func(*cluster.View) bool {
+	polled := x.polledJobs()
+	return func(v *cluster.View) bool {
+		for _, id := range polled {
+			if v.JobModified(id) > x.after {
+				return true
+			}
 		}
+		return len(polled) == 0
 	}
-	return len(x.polled) == 0
 }
 
 // polledJobs returns the job that is asked for, and its record if it is an element that has not been made; nothing if the state has neither.

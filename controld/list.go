@@ -197,12 +197,12 @@ func (x *exchange) byID(ids []cluster.JobID) iter.Seq[*cluster.Job] {
 	}
 }
 
-// listReady reports whether a long poll for a list has news. A user's list waits for changes of that user's jobs alone.
-func listReady(x *exchange, v *cluster.View) bool {
+// listReady tells whether a long poll for a list has news. A user's list waits for changes of that user's jobs alone.
+func listReady(x *exchange) func(*cluster.View) bool {
 	if user := x.query.Get("user"); user != "" {
 		return x.d.machine.feeds.changedAfter(user, x.after)
 	}
-	return v.Index() > x.after
+	return func(v *cluster.View) bool { return v.Index() > x.after }
 }
 
 // listFields is a list whose items have some fields only: a hundred thousand rows of a table are a tenth of what whole jobs are.

@@ -47,8 +47,9 @@ type route struct {
 	alsoIn       reflect.Type // another form that the request body may have
 	media        string       // of the answer; "" is JSON
 	poll         bool         // takes after, wait and consistent
-	// ready says whether a long poll may answer; nil: when the index is above after.
-	ready  func(*exchange, *cluster.View) bool
+	// ready returns what says whether a long poll may answer; nil: when the index is above after. What it returns is asked at every change of the
+	// state, for each long poll there is, so whatever can be found out once it finds out before.
+	ready  func(*exchange) func(*cluster.View) bool
 	gather time.Duration // how long a long poll waits for more once there is news
 	// handle returns the answer's body. A route that writes it by itself returns nil.
 	handle func(*exchange) (any, error)
@@ -67,9 +68,8 @@ type exchange struct {
 	caller identity.Caller
 	query  url.Values
 	after  uint64
-	view   *cluster.View   // what the answer is made from
-	sent   bool            // the handler has written the answer
-	polled []cluster.JobID // what a long poll for a job waits for; nil until it is known
+	view   *cluster.View // what the answer is made from
+	sent   bool          // the handler has written the answer
 }
 
 func (x *exchange) ctx() context.Context { return x.r.Context() }
@@ -205,18 +205,18 @@ func (x *exchange) await(rt *route) error {
 		return err
 	}
 	x.after = uint64(after)
-	ready := rt.ready
-	if ready == nil {
-		ready = func(x *exchange, v *cluster.View) bool { return v.Index() > x.after }
-	}
 	x.view = x.d.machine.view.Load()
-	if wait <= 0 || ready(x, x.view) {
+	if wait <= 0 {
 		return nil
+	}
+	ready := func(v *cluster.View) bool { return v.Index() > x.after }
+	if rt.ready != nil {
+		ready = rt.ready(x)
 	}
 	give := make(chan struct{})
 	defer time.AfterFunc(min(wait, maxWait), func() { close(give) }).Stop()
 	come := false
-	x.view, come, err = x.d.until(x.ctx(), func(v *cluster.View) bool { return ready(x, v) }, give)
+	x.view, come, err = x.d.until(x.ctx(), ready, give)
 	if come && rt.gather > 0 {
 		x.gather(rt.gather, give)
 	}

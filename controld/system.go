@@ -25,7 +25,9 @@ func listEvents(x *exchange) (any, error) {
 	return list, nil
 }
 
-func eventsReady(x *exchange, v *cluster.View) bool { return len(v.Events(x.after)) > 0 }
+func eventsReady(x *exchange) func(*cluster.View) bool {
+	return func(v *cluster.View) bool { return len(v.Events(x.after)) > 0 }
+}
 
 // getConfig answers GET /v1/config.
 func getConfig(x *exchange) (any, error) { return x.view.Config(), nil }
