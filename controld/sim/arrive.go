@@ -106,8 +106,9 @@ func (e *engine) submit(jobs []*trace.Job) error {
 
 func (e *engine) submitAll(jobs []*trace.Job) error {
 	specs := make([]*jobspec.Job, len(jobs))
-	first := len(e.runs)
+	first, plain := len(e.runs), true
 	for k, j := range jobs {
+		plain = plain && len(j.Models) == 0 && j.Servers == 0
 		r := run{job: j, alone: j.Alone(), left: j.Work * trace.FullRate, arrived: true, queued: e.now}
 		specs[k] = e.spec(&r)
 		e.books.arrived(e, &r)
@@ -116,7 +117,11 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	}
 	uid := uint32(1000 + e.runs[first].user)
 	owner := cluster.Identity{UID: uid, GID: uid, User: jobs[0].User}
-	result, err := e.apply(cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}})
+	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: specs}
+	if !plain {
+		c = cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}}
+	}
+	result, err := e.apply(c)
 	if err != nil {
 		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
 	}

@@ -61,10 +61,13 @@ type engine struct {
 	durations []int64
 }
 
-func newEngine(s *Setup, f feed) (*engine, error) {
+func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	e := &engine{setup: s, now: epoch, feed: f}
 	cfg, err := s.Policy.config()
 	if err != nil {
+		return nil, err
+	}
+	if cfg.Accounts, err = s.table(accounts); err != nil {
 		return nil, err
 	}
 	e.state = cluster.New(cfg)

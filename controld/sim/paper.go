@@ -31,6 +31,23 @@ var paper = []policyKey{
 	fitKey, seedKey,
 }
 
+// making are the parameters of how policy rota makes room.
+var making = []policyKey{
+	paper[0], {"p", "how often one job may be displaced in a day, or inf", paper[1].set},
+	{"min_runtime", "how long a job runs before it is displaced, if others can be", duration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
+	{"min_turn", "how long a job runs before one that has had less takes its turn", duration(func(p *cluster.Policy) *int64 { return &p.MinTurnMS })},
+	{"headroom", "thousandths of the GPUs that are left free for trial-and-error jobs at most", func(p *cluster.Policy, value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 0 || n > 1000 {
+			return fmt.Errorf("%q is not a whole number from 0 to 1000", value)
+		}
+		if p.HeadroomPM = n; n == 0 {
+			p.HeadroomPM = -1
+		}
+		return nil
+	}},
+}
+
 // placing are the parameters of policies that can be told where to put single workers.
 var placing = []policyKey{fitKey, seedKey}
 

@@ -51,7 +51,7 @@ type policyKey struct {
 
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
-	{name: "rota", keys: reserving},
+	{name: "rota", keys: slices.Concat(reserving, making)},
 	{name: "fifo", keys: placing},
 	{name: "backfill", keys: placing},
 	{name: "easy", knows: knowsLimits},

@@ -63,6 +63,26 @@ func (s *Shares) of(account string, accounts int, gpus int64) int64 {
 	return s.GPUs[account]
 }
 
+// table is what the configuration says of the accounts of a trace, nil if nobody deserves anything in particular.
+func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
+	if !s.Deserved.Any() || len(accounts) > cluster.MaxAccounts {
+		return nil, nil
+	}
+	have, sum := trace.Capacity(s.Nodes).GPUs, int64(0)
+	all := map[string]cluster.Account{}
+	for _, name := range accounts {
+		gpus := s.Deserved.of(name, len(accounts), have)
+		sum += gpus
+		if gpus > 0 {
+			all[name] = cluster.Account{Terms: cluster.Terms{Deserved: &cluster.Quota{GPUs: &gpus}}}
+		}
+	}
+	if sum > have {
+		return nil, fmt.Errorf("the accounts deserve %g GPUs together, the nodes have %g: %w", float64(sum)/1000, float64(have)/1000, errSetup)
+	}
+	return all, nil
+}
+
 // errSetup is what is wrong with a setup.
 var errSetup = errors.New("the simulation cannot be set up")
 

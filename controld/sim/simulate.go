@@ -42,7 +42,7 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	if len(jobs) == 0 {
 		return nil, nil, fmt.Errorf("no job fits the nodes, for example %s: %w", excluded[0], errSetup)
 	}
-	e, err := newEngine(s, &list{jobs: jobs})
+	e, err := newEngine(s, &list{jobs: jobs}, t.Accounts())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +100,7 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 	}
 	s.fill()
 	s.Spans, s.Until = false, 0
-	e, err := newEngine(&s, l)
+	e, err := newEngine(&s, l, nil)
 	if err != nil {
 		return nil, err
 	}

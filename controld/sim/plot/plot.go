@@ -23,9 +23,10 @@ import (
 const (
 	width      = 28 * vg.Centimeter
 	height     = 8 * vg.Centimeter // of a panel
-	maxSpans   = 2000              // attempts in the last panel; of a longer run it shows the beginning
-	maxCurve   = 2000              // points of a distribution
-	maxShares  = 8                 // accounts with a curve of their own
+	margin     = 3 * vg.Millimeter
+	maxSpans   = 2000 // attempts in the last panel; of a longer run it shows the beginning
+	maxCurve   = 2000 // points of a distribution
+	maxShares  = 8    // accounts with a curve of their own
 	hourMS     = 3_600_000.0
 	wholeGPU   = 1000.0
 	percentage = 100.0
@@ -57,7 +58,7 @@ func Write(w io.Writer, r *sim.Result) error {
 	whole := draw.New(c)
 	for i, p := range panels {
 		top := vg.Length(len(panels)-i) * height
-		part := draw.Crop(whole, 0, 0, top-height, top-height*vg.Length(len(panels)))
+		part := draw.Crop(whole, margin, -margin, top-height+margin, top-height*vg.Length(len(panels))-margin)
 		p.Draw(part)
 	}
 	_, err := c.WriteTo(w)
@@ -72,7 +73,7 @@ func panel(title, x, y string) *plot.Plot {
 	return p
 }
 
-// line adds a curve to a panel.
+// line adds a curve to a panel. What it shows holds from each point to the next.
 func line(p *plot.Plot, name string, i int, points plotter.XYs) error {
 	if len(points) == 0 {
 		return nil
@@ -81,7 +82,7 @@ func line(p *plot.Plot, name string, i int, points plotter.XYs) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	l.Color = colour(i)
+	l.Color, l.StepStyle = colour(i), plotter.PostStep
 	p.Add(l)
 	p.Legend.Add(name, l)
 	return nil
