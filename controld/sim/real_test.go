@@ -26,12 +26,3 @@ func realTrace(tb testing.TB, name string) *trace.Trace {
 	}
 	return t
 }
-
-func nodesOf(tb testing.TB, spec string) Setup {
-	tb.Helper()
-	nodes, err := trace.ParseNodes(spec)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return Setup{Nodes: nodes}
-}

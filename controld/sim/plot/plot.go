@@ -21,9 +21,9 @@ import (
 
 // Sizes of the drawing, and how much of a run it shows.
 const (
-	width      = 28 * vg.Centimeter
-	height     = 8 * vg.Centimeter // of a panel
-	margin     = 3 * vg.Millimeter
+	width      = 11 * vg.Inch
+	height     = 3.2 * vg.Inch // of a panel
+	margin     = 0.12 * vg.Inch
 	maxSpans   = 2000 // attempts in the last panel; of a longer run it shows the beginning
 	maxCurve   = 2000 // points of a distribution
 	maxShares  = 8    // accounts with a curve of their own
