@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -124,26 +125,41 @@ func keepOf(text string, elements int) (int, error) {
 	return max(1, n), nil
 }
 
+// Pace of contests. What is reported at about the same time is judged together, and all is looked at again now and then: who has lost may have
+// been on its way back to the queue, or the cancellation may not have come through.
+const (
+	judgeGather = 50 * time.Millisecond
+	judgeAgain  = 5 * time.Second
+)
+
 // judge cancels, on the leader, those who have lost.
 func (d *daemon) judge(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-d.contests.due:
-		}
-		lost := d.contests.losers(d.machine.view.Load())
-		if len(lost) == 0 {
-			continue
-		}
-		c := cluster.ControlJobs2{Verb: cluster.VerbCancel, Targets: lost, Admin: true, Reason: "others were better at the step that stop names"}
-		if _, _, err := d.propose(ctx, c); err != nil {
+	again := time.NewTicker(judgeAgain)
+	defer again.Stop()
+	for d.pause(ctx, judgeGather) {
+		if err := d.cancelLosers(ctx); err != nil {
 			if lostLead(err) || ctx.Err() != nil {
 				return err
 			}
 			d.log.Warn("elements not cancelled", "error", err)
 		}
+		select {
+		case <-ctx.Done():
+		case <-d.contests.due:
+		case <-again.C:
+		}
 	}
+	return context.Cause(ctx)
+}
+
+func (d *daemon) cancelLosers(ctx context.Context) error {
+	lost := d.contests.losers(d.machine.view.Load())
+	if len(lost) == 0 {
+		return nil
+	}
+	_, _, err := d.propose(ctx, cluster.ControlJobs2{Verb: cluster.VerbCancel, Targets: lost, Admin: true,
+		Reason: "others were better at the step that stop names"})
+	return err
 }
 
 // compete notes what a sample means for the contest that its job is in. A node that has seen the step itself says what came with it in every

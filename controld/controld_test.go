@@ -264,6 +264,61 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 	}
 }
 
+// TestCancelByStateMeansElements cancels what waits of an array that has begun, and what runs of another.
+func TestCancelByStateMeansElements(t *testing.T) {
+	s := startOne(t)
+	n := newNode(t, s.addrs.HTTP, "n1", 0)
+	n.hold = make(chan struct{})
+	n.run(t.Context())
+	c := s.client(user(1000))
+	spec := job("sweep")
+	spec.Array = &jobspec.Array{Indices: "0-5", MaxParallel: 2}
+	if _, err := c.Submit(t.Context(), "", spec); err != nil {
+		t.Fatal(err)
+	}
+	family := func(want api.ArrayPlace) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the array as %+v", want), func() error {
+			j, _, err := c.Job(t.Context(), 1, api.Read{})
+			if err != nil {
+				return err
+			}
+			if a := j.Array; a.Live != want.Live || a.Cancelled != want.Cancelled || a.Indices != want.Indices {
+				return fmt.Errorf("%+v", a)
+			}
+			return nil
+		})
+	}
+	cancel := func(req api.CancelRequest) {
+		t.Helper()
+		resp, err := c.CancelMany(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range resp.Items {
+			if item.Error != nil {
+				t.Errorf("%+v", item)
+			}
+		}
+	}
+	eventually(t, "two elements that run", func() error {
+		list, _, err := c.Jobs(t.Context(), api.JobFilter{Refs: []string{"1_[0-1]"}, States: []string{"R"}}, api.Read{})
+		if err == nil && len(list.Items) != 2 {
+			err = fmt.Errorf("%d", len(list.Items))
+		}
+		return err
+	})
+	family(api.ArrayPlace{Live: 2, Indices: "2-5%2"})
+	cancel(api.CancelRequest{Refs: []string{"1_[0-2]"}, States: []string{"PD"}})
+	family(api.ArrayPlace{Live: 2, Indices: "3-5%2", Cancelled: 1})
+	cancel(api.CancelRequest{Refs: []string{"1_0"}, States: []string{"R"}})
+	family(api.ArrayPlace{Live: 2, Indices: "4-5%2", Cancelled: 2})
+	cancel(api.CancelRequest{User: "u1000", States: []string{"PD"}})
+	family(api.ArrayPlace{Live: 2, Cancelled: 4})
+	cancel(api.CancelRequest{User: "u1000"})
+	family(api.ArrayPlace{Cancelled: 6})
+}
+
 func TestHoldAndRelease(t *testing.T) {
 	s := startOne(t)
 	c := s.client(user(1000))

@@ -79,6 +79,30 @@ func TestDependenciesOnThePast(t *testing.T) {
 	eventually(t, "the job after all of them", func() error { return trimmed(t, c, open) })
 }
 
+// TestNamesThatLookLikeNumbers may be depended on as any others.
+func TestNamesThatLookLikeNumbers(t *testing.T) {
+	s := startOne(t)
+	c := s.client(user(1000))
+	for _, name := range []string{"3d-unet", "2024.train", "7_b"} {
+		if _, err := c.Submit(t.Context(), "", after("afterok", name)); err == nil {
+			t.Fatalf("%s: there is no such job", name)
+		} else {
+			wantProblem(t, err, api.CodeNotFound)
+		}
+		on, err := c.Submit(t.Context(), "", job(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := c.Submit(t.Context(), "", after("afterok", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || len(got.Dependencies) != 1 || got.Dependencies[0].Jobs[0] != on {
+			t.Errorf("%s is job %d: %+v, %v", name, on, got, err)
+		}
+	}
+}
+
 // trimmed returns nil once a job has ended and left the state.
 func trimmed(t *testing.T, c *api.Client, id cluster.JobID) error {
 	list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{})

@@ -13,6 +13,7 @@ import (
 type feeds struct {
 	mu     sync.RWMutex
 	byUser map[string]*feed
+	begun  atomic.Uint64 // the index at which it was begun anew: what was before is not known
 }
 
 // feed is the jobs of one user. It is there for good, once there is one.
@@ -36,6 +37,7 @@ const maxChanges = 1024
 func (f *feeds) rebuild(v *cluster.View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.begun.Store(v.Index())
 	for _, u := range f.byUser {
 		u.reset(v.Index())
 	}
@@ -123,7 +125,7 @@ func (f *feeds) since(user string, index uint64) ([]cluster.JobID, bool) {
 	defer f.mu.RUnlock()
 	u := f.byUser[user]
 	if u == nil {
-		return nil, true
+		return nil, index >= f.begun.Load()
 	}
 	if index < u.whole {
 		return nil, false
@@ -142,7 +144,7 @@ func (f *feeds) changedAfter(user string, index uint64) func(*cluster.View) bool
 	return func(*cluster.View) bool {
 		if u == nil {
 			now := f.known(user)
-			return now != nil && now.last.Load() > index
+			return index < f.begun.Load() || now != nil && now.last.Load() > index
 		}
 		return u.last.Load() > index
 	}

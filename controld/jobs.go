@@ -336,12 +336,44 @@ func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
 		return targets
 	}
 	for j := range x.view.Jobs() {
-		mine := x.admin() || j.Owner.UID == x.caller.User.UID
-		if mine && !j.State.Final() && f.selects(j) {
-			targets = append(targets, cluster.Target{ID: j.ID})
+		if j.State.Final() || !x.admin() && j.Owner.UID != x.caller.User.UID {
+			continue
+		}
+		if members, whole := f.part(j); whole || len(members) > 0 {
+			targets = append(targets, cluster.Target{ID: j.ID, Members: members})
 		}
 	}
 	return targets
+}
+
+// part says what of a job a filter selects: the whole of it or, of a record, some members that have not been made. Those that have been made are
+// jobs of their own, which a record that is selected as a whole takes along.
+func (f *jobFilter) part(j *cluster.Job) (members cluster.Ranges, whole bool) {
+	single := len(f.states) > 0 || len(f.refs) > 0
+	switch {
+	case j.Family == nil:
+		return nil, f.selects(j) && (single || j.Parent == 0)
+	case !single:
+		return nil, f.selects(j)
+	}
+	waiting, rest := j.Family.Waiting, *f
+	rest.states, rest.refs = nil, nil
+	if !rest.selects(j) || len(f.states) > 0 && !slices.Contains(f.states, cluster.Pending) {
+		return nil, false
+	}
+	if len(f.refs) == 0 {
+		return waiting, false
+	}
+	for _, r := range f.refs {
+		switch {
+		case r.id != j.ID:
+		case len(r.members) == 0:
+			return waiting, false
+		default:
+			members = members.With(r.members.Both(waiting))
+		}
+	}
+	return members, false
 }
 
 // why answers GET /v1/jobs/{id}/why.

@@ -159,6 +159,28 @@ func TestFeedsFollowTheState(t *testing.T) {
 	}
 }
 
+// TestAFeedThatBeganAnew remembers nothing of before, also of a user who has no jobs any more: whoever kept a list of them must hear of it.
+func TestAFeedThatBeganAnew(t *testing.T) {
+	m := newMachine()
+	e := cluster.Entry{Stamp: cluster.Stamp{At: 1}, Command: cluster.SubmitJobs{Owner: user(1), Jobs: specs(job("x"))}}
+	data, err := cluster.Encode(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Apply(1, [][]byte{data})
+	v := m.view.Load()
+	m.feeds.rebuild(v)
+	if _, known := m.feeds.since("u2", v.Index()-1); known {
+		t.Error("it claims to know what happened before it began")
+	}
+	if !m.feeds.changedAfter("u2", v.Index()-1)(v) {
+		t.Error("whoever is behind waits in vain")
+	}
+	if ids, known := m.feeds.since("u2", v.Index()); !known || len(ids) > 0 || m.feeds.changedAfter("u2", v.Index())(v) {
+		t.Errorf("since it began: %v, %t", ids, known)
+	}
+}
+
 func specs(jobs ...*jobspec.Job) []*jobspec.Job {
 	for _, j := range jobs {
 		j.Default()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/jobspec"
@@ -214,15 +215,24 @@ func leftBefore(v *cluster.View, record *cluster.Job, id cluster.JobID) bool {
 	return n > 0 && f != nil && v.Job(id) == nil && !f.Waiting.Has(n) && !f.Dropped.Has(n)
 }
 
+// namesGroup reports whether a text has the form 123.train. Names of jobs may have it too.
+func namesGroup(text string) bool {
+	job, _, ok := strings.Cut(text, ".")
+	return ok && job != "" && strings.Trim(job, "0123456789") == ""
+}
+
 func (x *exchange) fact(ctx context.Context, text string, rename *string) (*cluster.Fact, error) {
-	if text == "" || text[0] < '0' || text[0] > '9' {
+	t, err := jobspec.ParseTarget(text)
+	if err != nil || t.Name != "" && !namesGroup(text) {
 		return nil, nil // a name: the state knows it
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err == nil && x.view.Job(cluster.JobID(n)) != nil {
+	if !t.Element && t.ID > 0 && x.view.Job(cluster.JobID(t.ID)) != nil {
 		return nil, nil
 	}
 	r, err := x.resolve(text)
+	if p := (*api.Problem)(nil); t.Name != "" && errors.As(err, &p) && p.Code == api.CodeNotFound {
+		return nil, nil // a name that looks like a group
+	}
 	if err != nil {
 		return nil, err
 	}
