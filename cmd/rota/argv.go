@@ -237,7 +237,7 @@ func unknownCommand(name string, app *cli.App) error {
 // slurmNames helps those who come from Slurm.
 var slurmNames = map[string]string{
 	"sbatch": "submit", "srun": "run", "squeue": "queue", "scancel": "cancel", "sinfo": "nodes", "sacct": "hist", "scontrol": "status",
-	"sshare": "share", "ps": "queue", "ls": "queue", "show": "status", "kill": "cancel", "history": "hist", "info": "nodes",
+	"sshare": "share", "salloc": "run", "sprio": "why", "sattach": "logs", "seff": "hist", "ps": "queue", "ls": "queue", "show": "status", "kill": "cancel", "history": "hist", "info": "nodes",
 }
 
 // nearest returns the candidate with the fewest edits from word, or "" when none is near.
