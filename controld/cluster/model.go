@@ -373,11 +373,12 @@ const (
 	ReasonBegin         ReasonCode = "BeginTime"
 	ReasonArrayLimit    ReasonCode = "JobArrayTaskLimit"
 	ReasonDeadline      ReasonCode = "DeadLine"
-	ReasonMembers       ReasonCode = "Members"    // a record waits for its members
-	ReasonPreempting    ReasonCode = "Preempting" // others leave for it
-	ReasonPreempted     ReasonCode = "Preempted"  // it has left for another
-	ReasonNoVictim      ReasonCode = "NoVictim"   // nobody may be asked to leave for it
-	ReasonTELimit       ReasonCode = "TELimit"    // its account has as many trial-and-error jobs as it may
+	ReasonMembers       ReasonCode = "Members"      // a record waits for its members
+	ReasonPreempting    ReasonCode = "Preempting"   // others leave for it
+	ReasonPreempted     ReasonCode = "Preempted"    // it has left for another
+	ReasonNoVictim      ReasonCode = "NoVictim"     // nobody may be asked to leave for it
+	ReasonTELimit       ReasonCode = "TELimit"      // its account has as many trial-and-error jobs as it may
+	ReasonLimit         ReasonCode = "AccountLimit" // its account, or its user in it, may not hold more at once
 )
 
 // Reason says in one code and a few numbers why something did not happen. Its text is made where it is shown.

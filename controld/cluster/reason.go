@@ -13,7 +13,7 @@ var ReasonCodes = []ReasonCode{
 	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
 	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
 	ReasonArrayLimit, ReasonMembers, ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
-	ReasonPreempting, ReasonPreempted, ReasonNoVictim, ReasonTELimit,
+	ReasonPreempting, ReasonPreempted, ReasonNoVictim, ReasonTELimit, ReasonLimit,
 }
 
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
@@ -121,6 +121,8 @@ func (r Reason) plainOfPreemption() string {
 		return "it has left its room to " + jobOr(r.For, "another job")
 	case ReasonNoVictim:
 		return "it needs room now, and none of the jobs that hold some may be asked to leave"
+	case ReasonLimit:
+		return "its account, or its user in it, may not hold more at once"
 	case ReasonTELimit:
 		return "its account has as many GPUs in trial-and-error jobs as it may"
 	}
