@@ -85,6 +85,11 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 	case full(j):
 		return filled(j)
 	}
+	if r.after.limits != nil {
+		if why := r.after.limits(j); why.Code != cluster.ReasonNone {
+			return why
+		}
+	}
 	g := r.before.gang(j)
 	if len(g.Exclude) > 0 || r.after.holders[id] != nil {
 		return r.diagnose(j, &g)

@@ -17,6 +17,7 @@ type trial struct {
 	started map[cluster.JobID]int                  // attempts begun in this cycle; more than one of a record, whose members they are
 	late    map[cluster.JobID]bool                 // given up in this cycle
 	freed   bool                                   // room that had been claimed is free again, so what is known of failures no longer holds
+	limits  func(*cluster.Job) cluster.Reason      // whose limit keeps a job from starting; nil: there are none
 	ending  [][]release                            // by node, soonest first; nil until somebody asks
 
 	stopping map[cluster.JobID]cluster.JobID // who was asked to leave in this cycle, and for whom

@@ -48,6 +48,10 @@ func (w *world) run(line string) error {
 	switch verb {
 	case "policy":
 		return w.policy(options)
+	case "account":
+		return w.account(names, options)
+	case "shares":
+		return w.shares()
 	case "node":
 		return w.node(names[0], options)
 	case "down", "up", "drain":
@@ -100,7 +104,7 @@ func split(words []string) (names []string, options map[string]string) {
 
 func (w *world) say(format string, args ...any) { fmt.Fprintf(&w.out, format+"\n", args...) }
 
-// policy changes the configuration: reserve-after, reserve-hold, lease, margin, max-bypass.
+// policy changes the configuration: name, reserve-after, reserve-hold, lease, margin, max-bypass, min-runtime, half-life, influence.
 func (w *world) policy(options map[string]string) error {
 	c := *w.state.View().Config()
 	for k, v := range options {
@@ -117,7 +121,7 @@ func (w *world) policy(options map[string]string) error {
 		case "margin":
 			c.MarginMS, err = milliseconds(v)
 		default:
-			err = fmt.Errorf("no setting %q", k)
+			err = setFair(&c.Policy, k, v)
 		}
 		if err != nil {
 			return err
@@ -183,23 +187,29 @@ func (w *world) setNode(verb string, names []string) error {
 }
 
 // submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS or gpus=N, cores, memory (GiB), limit, account, per-node,
-// retries, hold.
+// retries, hold, user, grace.
 func (w *world) submit(names []string, options map[string]string) error {
+	owner := cmp.Or(options["user"], "ada")
+	delete(options, "user")
 	for _, name := range names {
 		spec, err := w.makeJob(name, options)
 		if err != nil {
 			return err
 		}
-		if err := w.add(name, spec); err != nil {
+		if err := w.addAs(owner, name, spec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add submits one job, by the first kind of command where that will do. Its members get the names by which users know them.
-func (w *world) add(name string, spec *jobspec.Job) error {
-	var c cluster.Command = cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}}
+func (w *world) add(name string, spec *jobspec.Job) error { return w.addAs("ada", name, spec) }
+
+// addAs submits one job of a user, by the first kind of command where that will do. Its members get the names by which users know them.
+func (w *world) addAs(user, name string, spec *jobspec.Job) error {
+	owner := ada
+	owner.User = user
+	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
 	if version, _ := cluster.NeedsVersion(spec); version == 2 {
 		c = cluster.SubmitJobs2{SubmitJobs: c.(cluster.SubmitJobs)}
 	}
@@ -294,6 +304,10 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		spec.Restart = &jobspec.Restart{Attempts: n, Delay: 30, Window: 86400}
 	case "gang":
 		_, err = fmt.Sscanf(v, "%dx%d", &group.Count, &r.GPUs)
+	case "grace":
+		var ms int64
+		ms, err = milliseconds(v)
+		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(ms / 1000)}
 	case "limit":
 		var ms int64
 		ms, err = milliseconds(v)
@@ -465,7 +479,11 @@ func (w *world) action(a cluster.Action) string {
 		}
 		return s
 	case a.Stop != nil:
-		return fmt.Sprintf("stop %s: %s", w.names[a.Stop.Job], a.Stop.Cause)
+		s := fmt.Sprintf("stop %s: %s", w.names[a.Stop.Job], a.Stop.Cause)
+		if a.Stop.For != 0 {
+			s += " for " + w.names[a.Stop.For]
+		}
+		return s
 	case a.End != nil:
 		return fmt.Sprintf("end %s: %s", w.names[a.End.Job], a.End.Cause)
 	case a.Reserve != nil:

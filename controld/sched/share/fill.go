@@ -3,6 +3,7 @@ package share
 import (
 	"cmp"
 	"math/big"
+	"math/bits"
 	"slices"
 )
 
@@ -140,16 +141,23 @@ func (n *Node) measure() Amount {
 
 // dominant returns the largest part of the live cluster that an amount is, over the resources that count for a node.
 func (n *Node) dominant(a Amount) *big.Rat {
-	most := zero
+	best := -1
 	for r, e := range n.entitled {
-		if e == nil {
-			continue
-		}
-		if p := part(a[r], n.tree.live[r]); p.Cmp(most) > 0 {
-			most = p
+		if e != nil && a[r] > 0 && n.tree.live[r] > 0 && (best < 0 || greater(a[r], n.tree.live[r], a[best], n.tree.live[best])) {
+			best = r
 		}
 	}
-	return most
+	if best < 0 {
+		return zero
+	}
+	return big.NewRat(a[best], n.tree.live[best])
+}
+
+// greater reports whether a/b is greater than c/d; all are positive.
+func greater(a, b, c, d int64) bool {
+	hi1, lo1 := bits.Mul64(uint64(a), uint64(d))
+	hi2, lo2 := bits.Mul64(uint64(c), uint64(b))
+	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
 }
 
 // filling is one child while its parent's share is divided.

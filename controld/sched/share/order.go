@@ -89,12 +89,32 @@ func (n *Node) Saturation(more Amount) *big.Rat { return over(n.Holding(more), n
 // Compare says which of two nodes comes first if each gets more: the less saturated one, then the one that would hold less, then the one that
 // has used less in the past, then by name.
 func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
-	return cmp.Or(
-		compareRatios(a.Saturation(moreA), b.Saturation(moreB)),
-		a.Holding(moreA).Cmp(b.Holding(moreB)),
-		compareRatios(a.Ratio(), b.Ratio()),
-		cmp.Compare(a.Name, b.Name),
-		compareKinds(a, b))
+	if by := compareRatios(a.Saturation(moreA), b.Saturation(moreB)); by != 0 {
+		return by
+	}
+	if by := a.Holding(moreA).Cmp(b.Holding(moreB)); by != 0 {
+		return by
+	}
+	if by := compareRatios(a.Ratio(), b.Ratio()); by != 0 {
+		return by
+	}
+	return cmp.Or(cmp.Compare(a.Name, b.Name), compareKinds(a, b))
+}
+
+// compareKinds puts accounts before users of the same name.
+func compareKinds(a, b *Node) int {
+	switch {
+	case a.User == b.User:
+		return 0
+	case b.User:
+		return -1
+	}
+	return 1
+}
+
+// CompareFullness orders siblings by how far they are above their shares, the furthest last.
+func CompareFullness(a, b *Node) int {
+	return compareRatios(over(a.Holding(nil), a.share), over(b.Holding(nil), b.share))
 }
 
 // Part returns the nodes at or above a and b that are siblings: where their ways from the root part. It is nil twice if one is above the
@@ -113,15 +133,4 @@ func Part(a, b *Node) (*Node, *Node) {
 		a, b = a.parent, b.parent
 	}
 	return a, b
-}
-
-// compareKinds puts accounts before users of the same name.
-func compareKinds(a, b *Node) int {
-	switch {
-	case a.User == b.User:
-		return 0
-	case b.User:
-		return -1
-	}
-	return 1
 }

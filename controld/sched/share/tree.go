@@ -171,6 +171,23 @@ func (a Amount) add(b Amount) {
 	}
 }
 
+// Plus returns the sum of two amounts.
+func (a Amount) Plus(b Amount) Amount {
+	c := slices.Clone(a)
+	c.add(b)
+	return c
+}
+
+// Exceeds reports whether an amount is at least all of the live cluster in each resource that another asks for.
+func (t *Tree) Exceeds(a, b Amount) bool {
+	for r := range a {
+		if b[r] > 0 && a[r] < t.live[r] {
+			return false
+		}
+	}
+	return true
+}
+
 // Negative returns the amount with every sign turned round.
 func (a Amount) Negative() Amount {
 	b := slices.Clone(a)

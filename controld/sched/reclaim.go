@@ -1,0 +1,368 @@
+package sched
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+)
+
+// # Reclaim
+//
+// A waiting job whose account, or user within an account, is below what it deserves gets room from those who hold more than their share.
+// Who leaves is found by trying: running jobs are taken away on a copy of the room, one by one, until the waiting job can be placed;
+// then those that turned out not to be needed are put back. Only if the job is placed in the end anything is done at all: the others are
+// asked to leave, and their room is kept for it in the log.
+//
+// Where the ways of the two from the root part, the taker with its job must be within what it is entitled to. The other must be above its
+// share, and so must everything down to its user, each time before one of its jobs is taken; its usage ratio must be the greater one.
+// Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error jobs.
+
+const (
+	// minRuntime is how long a job runs undisturbed if the policy does not say.
+	minRuntime = 10 * 60 * 1000
+	// maxReclaims bounds the jobs of one cycle for which room is searched. Those that find none wait for the next.
+	maxReclaims = 32
+	// maxTaken bounds the jobs that leave for one.
+	maxTaken = 64
+	// graceWeight is what a second of grace costs, in seconds of work that is lost.
+	graceWeight = 4
+	// reconsider is when a search that found nothing is made again although nothing has happened: usage and running times have grown.
+	reconsider = 60_000
+)
+
+// debtor is a running job that could leave.
+type debtor struct {
+	job     *cluster.Job
+	attempt *cluster.Attempt
+	leaf    *shares.Node
+	amount  shares.Amount
+	cost    int64 // seconds of GPUs lost, or of workers of jobs without
+	since   cluster.Instant
+}
+
+// reclaim finds room for those below what they deserve. It looks at what will be held when those have left who are leaving and those have
+// started for whom room is kept.
+func (f *fair) reclaim() {
+	if f.freed {
+		return
+	}
+	starved := f.starved()
+	if starved == nil {
+		return
+	}
+	f.foresee()
+	room, victims := f.emptied(), f.holding()
+	for range maxReclaims {
+		c, leaf := starved.best()
+		if c == nil {
+			return
+		}
+		heap.Pop(starved.of[leaf])
+		f.reclaimFor(c, leaf, room, &victims)
+	}
+}
+
+// starved lines up the first waiting job of every leaf for which no room is kept, nil if there is none.
+func (f *fair) starved() *queue {
+	first := map[*shares.Node]*contender{}
+	for g := range f.view.Groups() {
+		c := &contender{group: g}
+		if g.Key.Held || !c.advance(f.trial) {
+			continue
+		}
+		for f.started[c.job.ID] > 0 || f.holders[c.job.ID] != nil {
+			if c.turns = nil; !c.advance(f.trial) {
+				c = nil
+				break
+			}
+		}
+		if c == nil {
+			continue
+		}
+		if leaf := f.leaf(c.job.Leaf()); first[leaf] == nil || compare(c.job, first[leaf].job) < 0 {
+			first[leaf] = c
+		}
+	}
+	if len(first) == 0 {
+		return nil
+	}
+	q := &queue{f: f, of: map[*shares.Node]*contenders{}}
+	for leaf, c := range first {
+		q.push(leaf, c)
+	}
+	return q
+}
+
+// foresee counts those who are leaving as gone, and those for whom room is kept as there.
+func (f *fair) foresee() {
+	for j := range f.view.Live() {
+		if a := j.Live(); a.Stop != nil {
+			f.leaf(j.Leaf()).Hold(f.heldBy(j, a).Negative())
+		}
+	}
+	for id := range f.holders {
+		if f.started[id] == 0 {
+			j := f.view.Job(id)
+			f.leaf(j.Leaf()).Hold(f.asks(j))
+		}
+	}
+}
+
+// emptied returns the room when all have left who are leaving.
+func (f *fair) emptied() *fit.Room {
+	room := f.room.Copy()
+	for j := range f.view.Live() {
+		if a := j.Live(); a.Stop != nil {
+			f.release(room, j, a)
+		}
+	}
+	return room
+}
+
+func (f *fair) release(room *fit.Room, j *cluster.Job, a *cluster.Attempt) {
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if _, n := f.view.Node(w.Node); n >= 0 && !w.State.Final() {
+			room.Release(n, j.RequestOf(i), w.GPUs)
+		}
+	}
+}
+
+// holding lists the jobs that could leave as far as they alone are concerned, in order of id.
+func (f *fair) holding() []debtor {
+	least := cluster.Instant(cmp.Or(f.policy.MinRuntimeMS, minRuntime))
+	var list []debtor
+	for j := range f.view.Live() {
+		a := j.Live()
+		switch {
+		case a.Stop != nil || classRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j):
+		case f.now-a.Started.At < least:
+			f.wakeAt(a.Started.At + least)
+		default:
+			list = append(list, debtor{j, a, f.leaf(j.Leaf()), f.heldBy(j, a), f.lost(j, a), a.Started.At})
+		}
+	}
+	return list
+}
+
+// expiring reports whether this cycle stops or ends a job.
+func (f *fair) expiring(j *cluster.Job) bool {
+	return slices.ContainsFunc(f.actions, func(a cluster.Action) bool {
+		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID
+	})
+}
+
+// lost is what it costs to take a job away: what it has done since it began, since nothing is known of what it has saved, and its grace.
+func (f *fair) lost(j *cluster.Job, a *cluster.Attempt) int64 {
+	width := int64(j.Workers)
+	if gpus := j.Total().GPUs / 1000; gpus > 0 {
+		width = gpus
+	}
+	return width * (ranFor(a, f.now) + graceWeight*graceOf(j)) / 1000
+}
+
+// reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
+func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victims *[]debtor) {
+	asks := f.asks(c.job)
+	if f.limited(leaf, c.job) || !f.entitled(leaf, asks) || len(f.holders) >= MaxReservations {
+		return
+	}
+	g := c.asks(f.trial)
+	if spots, ok := room.Place(g); ok { // room is on its way
+		f.commit(c, leaf, room, spots, nil)
+		return
+	}
+	best := f.cheapest(g, leaf, asks, room, *victims)
+	if best == nil {
+		f.wakeAt(f.now + reconsider)
+		return
+	}
+	for _, v := range best.taken {
+		f.release(room, v.job, v.attempt)
+		v.leaf.Hold(v.amount.Negative())
+		*victims = slices.DeleteFunc(*victims, func(o debtor) bool { return o.job == v.job })
+	}
+	f.commit(c, leaf, room, best.spots, best.taken)
+}
+
+// entitled reports whether a leaf or anything above it is with the job within what it is entitled to.
+func (f *fair) entitled(leaf *shares.Node, asks shares.Amount) bool {
+	for n := leaf; n.Parent() != nil; n = n.Parent() {
+		if n.Within(asks) {
+			return true
+		}
+	}
+	return false
+}
+
+// taking is a set of jobs that make room for one, and where it then runs.
+type taking struct {
+	taken []debtor
+	spots []fit.Spot
+	cost  int64
+}
+
+// cheapest finds whom to take: on each node that could hold all of the gang, else anywhere.
+func (f *fair) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor) *taking {
+	victims = slices.DeleteFunc(slices.Clone(victims), func(v debtor) bool { return !f.mayTake(leaf, asks, v.leaf) })
+	if len(victims) == 0 {
+		return nil
+	}
+	var best *taking
+	if len(g.More) == 0 && g.Workers <= g.PerNode {
+		there := byNode(victims)
+		for node, n := range f.view.Nodes() {
+			if there[n.Name] == nil || !room.Usable(node, &g.Part, g.Exclude) || fit.Capacity(&g.Part, fit.Both(room.Total(node))) < g.Workers {
+				continue
+			}
+			try := f.take(leaf, asks, room, there[n.Name], func(r *fit.Room) ([]fit.Spot, bool) { return r.PlaceOn(g, node) })
+			if try != nil && (best == nil || cmp.Or(cmp.Compare(try.cost, best.cost), cmp.Compare(len(try.taken), len(best.taken))) < 0) {
+				best = try
+			}
+		}
+	}
+	if best == nil {
+		best = f.take(leaf, asks, room, victims, func(r *fit.Room) ([]fit.Spot, bool) { return r.Place(g) })
+	}
+	return best
+}
+
+// byNode lists jobs by the nodes on which they hold something.
+func byNode(victims []debtor) map[string][]debtor {
+	there := map[string][]debtor{}
+	for _, v := range victims {
+		seen := map[string]bool{}
+		for i := range v.attempt.Workers {
+			if w := &v.attempt.Workers[i]; !w.State.Final() && !seen[w.Node] {
+				seen[w.Node] = true
+				there[w.Node] = append(there[w.Node], v)
+			}
+		}
+	}
+	return there
+}
+
+// take takes jobs away on a copy until place succeeds, puts back what is not needed, and leaves everything as it was. Nil: it does not
+// succeed.
+func (f *fair) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor, place func(*fit.Room) ([]fit.Spot, bool)) *taking {
+	try := room.Copy()
+	var taken []debtor
+	defer func() {
+		for _, v := range taken {
+			v.leaf.Hold(v.amount)
+		}
+	}()
+	for {
+		if _, ok := place(try); ok {
+			break
+		}
+		i := f.next(leaf, asks, victims, taken)
+		if i < 0 || len(taken) == maxTaken {
+			return nil
+		}
+		v := victims[i]
+		f.release(try, v.job, v.attempt)
+		v.leaf.Hold(v.amount.Negative())
+		taken = append(taken, v)
+	}
+	needed := f.prune(room, taken, place)
+	try = room.Copy()
+	out := &taking{taken: needed}
+	for _, v := range needed {
+		f.release(try, v.job, v.attempt)
+		out.cost += v.cost
+	}
+	out.spots, _ = place(try)
+	return out
+}
+
+// next returns whom to take next, -1 if nobody may be: of the one furthest above its share what costs least.
+func (f *fair) next(leaf *shares.Node, asks shares.Amount, victims, taken []debtor) int {
+	best := -1
+	for i := range victims {
+		v := &victims[i]
+		if slices.ContainsFunc(taken, func(o debtor) bool { return o.job == v.job }) || !f.mayTake(leaf, asks, v.leaf) {
+			continue
+		}
+		if best < 0 || victims[best].after(v) {
+			best = i
+		}
+	}
+	return best
+}
+
+// after reports whether v comes before o in being taken.
+func (v *debtor) after(o *debtor) bool {
+	if a, b := shares.Part(v.leaf, o.leaf); a != nil {
+		if by := shares.CompareFullness(a, b); by != 0 {
+			return by < 0
+		}
+	}
+	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
+}
+
+// mayTake reports whether a job of a leaf may be taken now for one of another that asks for so much.
+func (f *fair) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.Node) bool {
+	mine, theirs := shares.Part(leaf, from)
+	if mine == nil || !mine.Within(asks) || !shares.HasUsedLess(mine, theirs) {
+		return false
+	}
+	for n := from; n != theirs.Parent(); n = n.Parent() {
+		if !n.Above() {
+			return false
+		}
+	}
+	return true
+}
+
+// prune puts those back, the dearest first, without whom place still succeeds.
+func (f *fair) prune(room *fit.Room, taken []debtor, place func(*fit.Room) ([]fit.Spot, bool)) []debtor {
+	needed := slices.Clone(taken)
+	dearest := slices.Clone(taken)
+	slices.SortStableFunc(dearest, func(a, b debtor) int { return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.job.ID, b.job.ID)) })
+	for _, d := range dearest {
+		without := slices.DeleteFunc(slices.Clone(needed), func(v debtor) bool { return v.job == d.job })
+		try := room.Copy()
+		for _, v := range without {
+			f.release(try, v.job, v.attempt)
+		}
+		if _, ok := place(try); ok {
+			needed = without
+		}
+	}
+	return needed
+}
+
+// commit asks those who were taken to leave and keeps the room for the job, which counts as there from now on.
+func (f *fair) commit(c *contender, leaf *shares.Node, room *fit.Room, spots []fit.Spot, taken []debtor) {
+	r := &cluster.Reservation{
+		Job: c.job.ID, Claims: f.claimsFor(c.asks(f.trial), spots), At: f.now, Until: f.now + cluster.Instant(f.policy.ReserveHoldMS),
+		Firm: len(taken) > 0,
+	}
+	f.reserve(r)
+	room.Claim(r)
+	leaf.Hold(f.asks(c.job))
+	for _, v := range taken {
+		f.act(cluster.Action{Stop: &cluster.StopJob{Job: v.job.ID, Attempt: v.attempt.N, Cause: cluster.CauseReclaim, For: c.job.ID}})
+	}
+}
+
+// claimsFor turns places into one claim a node, by node.
+func (t *trial) claimsFor(g *fit.Gang, spots []fit.Spot) []cluster.Claim {
+	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+	part, left := 0, g.Workers
+	for _, s := range spots {
+		for left == 0 {
+			part++
+			left = g.At(part).Workers
+		}
+		left--
+		b.room[s.Node] = fit.Plus(b.room[s.Node], g.At(part).Request)
+		b.whole[s.Node] = g.At(part).Request.Exclusive
+	}
+	return t.claims(&b)
+}
