@@ -49,7 +49,7 @@ func decide(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
 // policies are what may follow the phase expire, by [cluster.Policy].Name; "" is the default. The state does not know their names, so a
 // name that is not here means the default: a cluster never stands still because of its configuration.
 var policies = map[string]func(*trial){
-	"": standard, "rota": standard, "fairshare": fairshare,
+	"": standard, "rota": rota, "fairshare": fairshare,
 	"fifo": fifo, "backfill": backfill, "easy": easy, "sjf": shortest, "srtf": remaining, "las": las, "spread": spreadOut,
 	"fitgpp": fitgpp, "lrtp": lrtp, "rand": random,
 }

@@ -9,7 +9,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// compare is the order in which jobs are served. It is total: the id, which grows with age, comes last.
+// compare is the order in which jobs are served: where service counts, who has had little of it goes before age. Without a trial it does not.
+func (t *trial) compare(a, b *cluster.Job) int {
+	if t != nil && t.byService && a.Class == b.Class && a.Priority == b.Priority {
+		if c := cmp.Compare(t.levelOf(a), t.levelOf(b)); c != 0 {
+			return c
+		}
+	}
+	return compare(a, b)
+}
+
+// compare is the order of class, priority and age. It is total: the id, which grows with age, comes last.
 func compare(a, b *cluster.Job) int {
 	return cmp.Or(
 		cmp.Compare(classRank(a.Class), classRank(b.Class)),
@@ -27,6 +37,7 @@ func classRank(c jobspec.Class) int {
 // contender is what stands in line: the first job of a group that may start, with the rest of its group behind it. A job
 // that holds a reservation stands alone, because it sees more room than its like.
 type contender struct {
+	trial *trial
 	job   *cluster.Job
 	gang  fit.Gang       // see asks; of nobody until it is asked for
 	group *cluster.Group // nil for a job alone
@@ -68,7 +79,10 @@ func order(t *trial) *line {
 		if g.Key.Held {
 			continue
 		}
-		c = contender{group: g}
+		if t.byService && g.Key.Level > 0 {
+			l.promote(t, g)
+		}
+		c = contender{trial: t, group: g}
 		if c.advance(t) && l.screen(t, &c) {
 			open := c
 			l.open = append(l.open, &open)
@@ -82,7 +96,20 @@ func order(t *trial) *line {
 // standAlone lines up the holder of a reservation. It is never screened: its own claim makes the difference.
 func (l *line) standAlone(t *trial, j *cluster.Job) {
 	if t.startable(j) {
-		l.open = append(l.open, &contender{job: j})
+		l.open = append(l.open, &contender{trial: t, job: j})
+	}
+}
+
+// promote lines up apart the jobs of a group that have waited so long that they come before the others.
+func (l *line) promote(t *trial, g *cluster.Group) {
+	for _, j := range g.Jobs {
+		if t.holders[j.ID] == nil && t.promoted(j) {
+			if t.alone == nil {
+				t.alone = map[cluster.JobID]bool{}
+			}
+			t.alone[j.ID] = true
+			l.standAlone(t, j)
+		}
 	}
 }
 
@@ -109,7 +136,7 @@ func (c *contender) advance(t *trial) bool {
 	for c.next < len(c.group.Jobs) {
 		j := c.group.Jobs[c.next]
 		c.next++
-		if t.holders[j.ID] == nil && t.startable(j) {
+		if t.holders[j.ID] == nil && !t.alone[j.ID] && t.startable(j) {
 			c.job, c.turns = j, nil
 			return true
 		}
@@ -132,11 +159,11 @@ func (c *contender) asks(t *trial) *fit.Gang {
 // block notes a job that does not fit. Only the first of its account can become a head.
 func (l *line) block(c *contender) bool {
 	first := l.first[c.job.Account]
-	if first != nil && compare(first, c.job) <= 0 {
+	if first != nil && c.trial.compare(first, c.job) <= 0 {
 		return false
 	}
 	l.first[c.job.Account] = c.job
-	l.heads = append(l.heads, &contender{job: c.job, turns: c.turns})
+	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, turns: c.turns})
 	return true
 }
 
@@ -178,7 +205,7 @@ func (l *line) drop(c *contender) {
 func (l *line) nextHead() *contender {
 	for len(l.heads) > 0 {
 		h := l.heads[0]
-		if len(l.open) > 0 && compare(l.open[0].job, h.job) < 0 {
+		if len(l.open) > 0 && h.trial.compare(l.open[0].job, h.job) < 0 {
 			return nil
 		}
 		heap.Pop(&l.heads)
@@ -193,7 +220,7 @@ func (l *line) nextHead() *contender {
 type contenders []*contender
 
 func (c contenders) Len() int           { return len(c) }
-func (c contenders) Less(i, j int) bool { return compare(c[i].job, c[j].job) < 0 }
+func (c contenders) Less(i, j int) bool { return c[i].trial.compare(c[i].job, c[j].job) < 0 }
 func (c contenders) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
 
 // Push implements heap.Interface.

@@ -21,7 +21,7 @@ func place(t *trial, l *line) {
 			return
 		}
 		c := l.open[0]
-		spots, ok := t.room.Place(c.asks(t))
+		spots, ok := t.pack(c)
 		if !ok {
 			l.fail(t)
 			continue
@@ -46,6 +46,8 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 	}
 	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Member: c.member(), Places: places, Port: port, Past: past}})
 	t.started[c.job.ID]++
+	t.spare.took(t, spots)
+	t.countTE(c.job)
 	if t.holders[c.job.ID] != nil {
 		// Its claims are void, so others may fit that were found not to: a new cycle asks all of them again.
 		t.freed = true

@@ -22,7 +22,13 @@ type victim struct {
 	grace   int64   // ms
 	score   int64   // what it costs to take it
 	taken   bool    // in this cycle
-	barred  bool    // by the legality of the search at hand
+
+	// Of policy rota.
+	unsaved    int64 // ms of one GPU of work that would be lost
+	reluctance int   // how readily it may be taken by the search at hand: see maker.lawful
+	level      int   // of attained service, now
+	turnOver   bool  // it may leave for one that has had less
+	in         bool  // it is among those that should run
 }
 
 // share is what one attempt holds on one node.
@@ -34,11 +40,14 @@ type share struct {
 // roster is all that could be asked to leave, and what is leaving already.
 type roster struct {
 	victims  []victim
-	on       [][]int32                         // by node: indices of victims that hold room there, ascending
-	draining []cluster.Request                 // by node: held by attempts that are being stopped
-	over     []cluster.Instant                 // by node: when the last of those is killed
-	largest  cluster.Vector                    // the most that any node that is up has of each resource
-	called   map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
+	on       [][]int32         // by node: indices of victims that hold room there, ascending
+	draining []cluster.Request // by node: held by attempts that are being stopped
+	over     []cluster.Instant // by node: when the last of those is killed
+	largest  cluster.Vector    // the most that any node that is up has of each resource
+	weight   int64             // of grace in the score
+	longest  int64             // grace, in ms
+
+	called map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
 }
 
 // newRoster looks at every live attempt once. What has been started in this cycle is not among them: it would be displaced by a later one.
@@ -181,6 +190,7 @@ func (r *roster) score(weight int64) {
 			size, grace = max(size, v.size), max(grace, v.grace)
 		}
 	}
+	r.weight, r.longest = weight, grace
 	for i := range r.victims {
 		v := &r.victims[i]
 		v.score = part(v.size, size) + ratio(v.grace, grace)*weight/1000

@@ -21,6 +21,14 @@ type trial struct {
 	ending  [][]release                            // by node, soonest first; nil until somebody asks
 
 	stopping map[cluster.JobID]cluster.JobID // who was asked to leave in this cycle, and for whom
+
+	// Of policy rota.
+	byService bool                   // the order goes by attained service
+	alone     map[cluster.JobID]bool // lined up apart from their groups
+	spare     *headroom              // nil: none is kept
+	dear      *scarcity              // nil until somebody asks
+	hopeless  map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
+	teHeld    map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil: it does not matter
 }
 
 func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
@@ -54,7 +62,7 @@ func (t *trial) startable(j *cluster.Job) bool {
 		t.wakeAt(j.Eligible)
 		return false
 	}
-	return true
+	return !t.overTELimit(j)
 }
 
 // full reports whether no member of a record may start: as many live as max_parallel allows, or the others are held.

@@ -1,5 +1,7 @@
 package fit
 
+import "github.com/rota-hpc/rota/controld/cluster"
+
 // Holds reports whether a node has room for one worker of a part beside what others claim.
 func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1) }
 
@@ -9,4 +11,30 @@ func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
 	only.Nodes = make([]uint64, (r.grid.Len()+63)/64)
 	only.Nodes[node/64] |= 1 << (node % 64)
 	return r.Place(&only)
+}
+
+// Covers reports whether a is at least as much as b in every respect.
+func Covers(a, b cluster.Request) bool {
+	return covers(a.Active, b.Active) && covers(a.Resident, b.Resident)
+}
+
+func covers(a, b cluster.Vector) bool {
+	return a.Cores >= b.Cores && a.Memory >= b.Memory && a.GPUs >= b.GPUs
+}
+
+// WaiveSoft lifts the claims of all reservations that are not firm, until the function that it returns is called: those who may take
+// room from others may take that too.
+func (r *Room) WaiveSoft() (restore func()) {
+	var waived []*cluster.Reservation
+	for _, v := range r.reservations {
+		if !v.Firm {
+			waived = append(waived, v)
+			r.each(v, r.grid.Unclaim)
+		}
+	}
+	return func() {
+		for _, v := range waived {
+			r.each(v, r.grid.Claim)
+		}
+	}
 }

@@ -1,0 +1,77 @@
+package sched
+
+import (
+	"cmp"
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// What a victim costs, as FitGpp's score and beyond: thousandths of the greatest size.
+const (
+	weightOfGrace = 4000
+	weightOfLoss  = 1000 // of each doubling of the work that is lost, in GPU hours
+	weightOfTimes = 1000 // of each time that it was displaced within a day
+	weightOfNode  = 500  // of each node beyond the first that a gang is put on
+)
+
+// tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
+const tooMuchUnsaved = 24 * 3600 * 1000
+
+// price says what each victim costs: its size and its grace as parts of the greatest, the work that would be lost, and how often it was
+// displaced of late.
+func (r *roster) price(t *trial) {
+	for i := range r.victims {
+		r.victims[i].grace = t.graceExpected(r.victims[i].job)
+	}
+	weight := cmp.Or(t.policy.GraceWeight, weightOfGrace)
+	r.score(max(0, weight))
+	for i := range r.victims {
+		v := &r.victims[i]
+		v.unsaved = unsaved(t, v)
+		v.score += one*weightOfLoss/1000*log2Hours(v.unsaved)/1024 + one*weightOfTimes/1000*int64(v.job.DisplacedSince(t.now-day))
+	}
+}
+
+// graceExpected returns how long a job will take to leave, in ms: what it has declared, or less where that is how it usually goes in
+// its queue, so that nobody makes himself dear by declaring much.
+func (t *trial) graceExpected(j *cluster.Job) int64 {
+	declared := graceOf(j)
+	if l := t.view.Learned(); l != nil {
+		if g, known := l.Grace[j.Queue]; known {
+			if usual, enough := g.P95(); enough {
+				return min(declared, usual)
+			}
+		}
+	}
+	return declared
+}
+
+// unsaved returns how much work is lost with an attempt, in ms of one GPU, of a job without GPUs of one core: none if it saves when it is
+// asked to leave, else that since the last time it may have saved.
+func unsaved(t *trial, v *victim) int64 {
+	a := v.attempt
+	if a.Started.At == 0 {
+		return 0
+	}
+	since := int64(t.now - a.Started.At)
+	if c := v.job.Spec.Checkpoint; c != nil {
+		if c.Interval == 0 {
+			return 0
+		}
+		since %= int64(c.Interval) * 1000
+	}
+	total := v.job.Total()
+	if total.GPUs > 0 {
+		return since * (total.GPUs / 1000)
+	}
+	return since * total.Cores
+}
+
+// log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two: integers, so that all machines agree.
+func log2Hours(ms int64) int64 {
+	const hour = 3600 * 1000
+	x := uint64(ms)*1024/hour + 1024 // 1 + hours, in 1024ths
+	n := bits.Len64(x) - 1
+	return int64(n-10)*1024 + int64(x<<10>>n) - 1024
+}

@@ -1,0 +1,176 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// The parameters of policy rota where the policy block does not say.
+const (
+	rotaCap        = 3                   // displacements of one job in a day
+	rotaMinRuntime = 10 * 60 * 1000      // ms: a job that has run for less is taken only if nothing else helps
+	rotaMinTurn    = 60 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
+	rotaCallers    = 64                  // jobs that room is made for in one cycle
+	day            = 24 * 60 * 60 * 1000 // ms
+)
+
+// rota serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need be, and best-effort jobs by how little
+// they have had, letting others pass a blocked one within bounds. Some room stays free for the trial-and-error jobs that usually come.
+//
+// Nobody has to say how long a job runs. What a job has had decides: levels of attained service, with age within each. A job
+// that waits takes the room of one on a worse level, but only if that one can save its state, has run for a while, and was not displaced
+// too often within a day.
+func rota(t *trial) {
+	t.byService = true
+	t.spare = newHeadroom(t)
+	place(t, order(t))
+	m := &maker{trial: t}
+	m.serve()
+	m.takeTurns()
+}
+
+// maker makes room for jobs that wait by asking others to leave.
+type maker struct {
+	*trial
+	roster *roster // nil until somebody needs it
+}
+
+// all returns the roster with what each victim costs, which is made once a cycle.
+func (m *maker) all() *roster {
+	if m.roster == nil {
+		m.roster = newRoster(m.trial)
+		m.roster.price(m.trial)
+	}
+	return m.roster
+}
+
+// serve makes room for the trial-and-error jobs that wait in vain, first come first served.
+func (m *maker) serve() {
+	for _, j := range m.callers() {
+		g := m.gang(j)
+		if m.makeRoom(j, &g, cluster.CauseTE, m.lawful) {
+			continue
+		}
+		if m.hopeless == nil {
+			m.hopeless = map[cluster.JobID]bool{}
+		}
+		m.hopeless[j.ID] = true
+	}
+}
+
+// callers are the trial-and-error jobs that may start and have neither started nor been promised room that others leave.
+func (m *maker) callers() []*cluster.Job {
+	var list []*cluster.Job
+	for g := range m.view.Groups() {
+		if g.Key.Held || g.Key.Class != jobspec.TE {
+			continue
+		}
+		taken := 0
+		for _, j := range g.Jobs {
+			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
+				list = append(list, j)
+				if taken++; taken == rotaCallers {
+					break
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, m.compare)
+	return list[:min(len(list), rotaCallers)]
+}
+
+// lawful says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if nothing else helps, 2 only when not even that
+// does, -1 never.
+func (m *maker) lawful(v *victim) int {
+	switch {
+	case !m.mayDisplace(v.job):
+		return -1
+	case m.now-v.attempt.Assigned.At < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
+		return 2
+	case v.unsaved > tooMuchUnsaved:
+		return 1
+	}
+	return 0
+}
+
+// mayDisplace reports whether a job has been displaced seldom enough of late.
+func (m *maker) mayDisplace(j *cluster.Job) bool {
+	limit := cmp.Or(m.policy.MaxPreempts, rotaCap)
+	return limit < 0 || j.DisplacedSince(m.now-day) < limit
+}
+
+// makeRoom asks the cheapest set of victims to leave that lets a job start, and keeps the room for it. If enough is free or being freed
+// already, nobody is asked. It reports whether there was a way.
+func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*victim) int) bool {
+	r := m.all()
+	most := -1
+	for i := range r.victims {
+		v := &r.victims[i]
+		v.reluctance = lawful(v)
+		most = max(most, v.reluctance)
+	}
+	for limit := 0; limit <= max(0, most); limit++ {
+		restore := m.room.WaiveSoft()
+		set := newSearch(m.trial, r, g, limit).best()
+		if restore(); set == nil {
+			continue
+		}
+		m.carryOut(j, g, set, cause)
+		return true
+	}
+	return false
+}
+
+// carryOut keeps the room of a set for a job and asks its victims to leave. A job for which nobody has to leave starts at once, if it
+// waited only because the room was kept for a blocked head.
+func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause cluster.Cause) {
+	r := m.all()
+	over := m.now
+	for _, i := range set.victims {
+		over = max(over, m.now+cluster.Instant(graceOf(r.victims[i].job)))
+	}
+	v := &cluster.Reservation{Job: j.ID, At: m.now, Firm: true}
+	for _, c := range set.claims {
+		over = max(over, r.over[c.node])
+		v.Claims = append(v.Claims, cluster.Claim{Node: m.view.Nodes()[c.node].Name, Room: fit.AtLeast(c.room)})
+	}
+	v.Until = over + cluster.Instant(m.policy.ReserveHoldMS)
+	m.room.Unclaim(j.ID)
+	m.reserve(v)
+	for _, i := range set.victims {
+		r.stop(m.trial, &r.victims[i], cause, j.ID)
+	}
+	if len(set.victims) == 0 {
+		if spots, ok := m.room.Place(g); ok {
+			m.start(&contender{job: j, trial: m.trial, gang: *g}, spots, 0)
+		}
+	}
+}
+
+// levelOf returns the level of a waiting job by what it has had; one that has waited for four times as long as it has run begins anew.
+func (t *trial) levelOf(j *cluster.Job) int {
+	level := j.Level()
+	if level > 0 && t.promoted(j) {
+		return 0
+	}
+	return level
+}
+
+// promoted reports whether a job has waited for four times as long as it has run.
+func (t *trial) promoted(j *cluster.Job) bool {
+	const patience = 4
+	return int64(t.now-j.Eligible) >= patience*ranAlone(j, j.Attained())
+}
+
+// ranAlone returns for how long a job has held what it asks for to have come to so much service, in ms.
+func ranAlone(j *cluster.Job, attained int64) int64 {
+	total := j.Total()
+	if j.Ledger.GPUMS > 0 {
+		return attained / max(1, total.GPUs/1000)
+	}
+	return attained / max(1, total.Cores)
+}

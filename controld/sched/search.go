@@ -1,0 +1,386 @@
+package sched
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// Bounds of one search. Within them its result is the cheapest there is.
+const (
+	maxItems  = 64  // victims on one node that are looked at, the cheapest
+	maxStates = 512 // sets on one node that are kept at a time, the cheapest
+	maxForced = 6   // victims on several nodes that are tried as given
+	dear      = math.MaxInt64 / 4
+)
+
+// victimSet is the room for a gang and who has to leave for it.
+type victimSet struct {
+	claims  []share // by node
+	victims []int32 // ascending
+	cost    int64
+}
+
+// search looks for the cheapest set of victims that makes room for a gang.
+//
+// On each node it finds the cheapest set for each number of workers; across nodes it divides the workers among them. A victim on several
+// nodes counts with its whole cost on each of them; then the cheapest few such victims are tried as given, so that all the room that
+// they leave counts and their cost counts once.
+type search struct {
+	*trial
+	roster *roster
+	gang   *fit.Gang
+	limit  int   // of reluctance
+	bound  int64 // the cost of the best set known
+	given  int32 // a victim that leaves in any case, -1 none
+}
+
+func newSearch(t *trial, r *roster, g *fit.Gang, limit int) *search {
+	return &search{trial: t, roster: r, gang: g, limit: limit, bound: dear, given: -1}
+}
+
+// best returns the cheapest set, nil if there is none.
+func (s *search) best() *victimSet {
+	if len(s.gang.More) > 0 {
+		return s.parts()
+	}
+	set := s.part(&s.gang.Part)
+	if s.gang.Workers == 1 {
+		return set
+	}
+	for _, i := range s.wide() {
+		if s.roster.victims[i].score >= s.bound {
+			break
+		}
+		s.given = i
+		if other := s.part(&s.gang.Part); other != nil && (set == nil || other.cost < set.cost) {
+			set = other
+		}
+	}
+	s.given = -1
+	return set
+}
+
+// wide lists the cheapest victims on several nodes.
+func (s *search) wide() []int32 {
+	var list []int32
+	for i := range s.roster.victims {
+		if v := &s.roster.victims[i]; len(v.shares) > 1 && s.may(v) {
+			list = append(list, int32(i))
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return compareVictims(&s.roster.victims[a], &s.roster.victims[b]) })
+	return list[:min(len(list), maxForced)]
+}
+
+func (s *search) may(v *victim) bool { return !v.taken && v.reluctance >= 0 && v.reluctance <= s.limit }
+
+// parts looks for room for the parts of a gang one after another, the hardest first. What one part gets, the next cannot have.
+func (s *search) parts() *victimSet {
+	all := &victimSet{}
+	found := true
+	for _, i := range s.gang.Hardest() {
+		p := s.gang.At(i)
+		s.bound = dear
+		set := s.part(p)
+		if set == nil {
+			found = false
+			break
+		}
+		for _, v := range set.victims {
+			s.roster.take(v)
+		}
+		all.victims = append(all.victims, set.victims...)
+		all.cost += set.cost
+		for _, c := range set.claims {
+			all.claims = addShare(all.claims, c.node, c.room)
+			s.roster.draining[c.node] = fit.Minus(s.roster.draining[c.node], c.room)
+		}
+	}
+	for _, v := range all.victims {
+		s.roster.untake(v)
+	}
+	for _, c := range all.claims {
+		s.roster.draining[c.node] = fit.Plus(s.roster.draining[c.node], c.room)
+	}
+	if !found {
+		return nil
+	}
+	slices.Sort(all.victims)
+	return all
+}
+
+// take counts what a victim holds as being freed; untake undoes it.
+func (r *roster) take(i int32) {
+	v := &r.victims[i]
+	v.taken = true
+	for _, s := range v.shares {
+		r.draining[s.node] = fit.Plus(r.draining[s.node], s.room)
+	}
+}
+
+func (r *roster) untake(i int32) {
+	v := &r.victims[i]
+	v.taken = false
+	for _, s := range v.shares {
+		r.draining[s.node] = fit.Minus(r.draining[s.node], s.room)
+	}
+}
+
+// choice is the cheapest way to have some workers on one node.
+type choice struct {
+	cost int64
+	set  uint64 // of the items of the node
+}
+
+// onNode is what one node offers.
+type onNode struct {
+	node    int
+	items   []int32  // indices of victims
+	choices []choice // by number of workers; dear where there is no way
+}
+
+// part looks for room for one part of a gang.
+func (s *search) part(p *fit.Part) *victimSet {
+	base := int64(0)
+	if s.given >= 0 {
+		base = s.roster.victims[s.given].score
+		s.roster.take(s.given)
+		defer s.roster.untake(s.given)
+	}
+	offers := s.offers(p, base)
+	set := s.divide(p, offers)
+	if set == nil || base+set.cost >= s.bound {
+		return nil
+	}
+	set.cost += base
+	if s.given >= 0 {
+		set.victims = append(set.victims, s.given)
+	}
+	slices.Sort(set.victims)
+	set.victims = slices.Compact(set.victims)
+	s.bound = set.cost
+	return set
+}
+
+// offers asks every node what some workers would cost there.
+func (s *search) offers(p *fit.Part, base int64) []onNode {
+	var list []onNode
+	whole := p.Workers == 1
+	bound := s.bound - base
+	for node := range s.view.Nodes() {
+		if !s.room.Usable(node, p, s.gang.Exclude) || s.room.Whole(node) && !p.Request.Exclusive {
+			continue
+		}
+		o, ok := s.offer(p, node, bound)
+		if !ok {
+			continue
+		}
+		if !whole {
+			list = append(list, o)
+			continue
+		}
+		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
+		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound && s.roster.over[node] < s.roster.over[list[0].node] {
+			bound = c
+			list = append(list[:0], o)
+		}
+	}
+	return list
+}
+
+// offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper than the bound.
+func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
+	have := s.roster.coming(s.trial, node)
+	if p.Request.Exclusive {
+		return s.offerWhole(p, node, bound)
+	}
+	workers := min(p.Workers, p.PerNode)
+	o := onNode{node: node, choices: make([]choice, 1, workers+1)}
+	free, now := max(0, fit.Capacity(p, have)), max(0, fit.Capacity(p, s.room.Available(node)))
+	for k := 1; k <= min(workers, free); k++ {
+		c := choice{}
+		if k > now {
+			c.cost = s.delay(node)
+		}
+		o.choices = append(o.choices, c)
+	}
+	if free >= workers {
+		return o, true
+	}
+	if o.items = s.items(node, bound); len(o.items) == 0 {
+		return o, len(o.choices) > 1
+	}
+	for k := free + 1; k <= workers; k++ {
+		c := s.cheapest(fit.Minus(fit.Times(p.Request, k), have), node, o.items, bound)
+		if c.cost >= bound {
+			break
+		}
+		o.choices = append(o.choices, c)
+	}
+	return o, len(o.choices) > 1
+}
+
+// delay is what it costs to wait for those who are leaving a node: as much as a victim's grace would.
+func (s *search) delay(node int) int64 {
+	return ratio(int64(max(0, s.roster.over[node]-s.now)), s.roster.longest) * s.roster.weight / 1000
+}
+
+// offerWhole is offer for who needs nodes for himself: all must leave, and if one of them may not be asked to there is no way.
+func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
+	o := onNode{node: node, items: s.items(node, bound)}
+	all, held := choice{}, s.roster.draining[node]
+	for k, i := range o.items {
+		v := &s.roster.victims[i]
+		all.cost += v.score
+		all.set |= 1 << k
+		held = fit.Plus(held, v.at(node))
+	}
+	empty := fit.Plus(held, s.room.Free(node))
+	if all.cost >= bound || s.room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(s.room.Total(node)), fit.Both(empty.Active)) {
+		return o, false
+	}
+	o.choices = make([]choice, 1, p.Workers+1)
+	for k := 1; k <= min(p.Workers, fit.Capacity(p, empty)); k++ {
+		o.choices = append(o.choices, all)
+	}
+	return o, len(o.choices) > 1
+}
+
+// items are the victims on a node that may be taken, the cheapest first; none if even that one is too dear.
+func (s *search) items(node int, bound int64) []int32 {
+	least := bound
+	for _, i := range s.roster.on[node] {
+		if v := &s.roster.victims[i]; v.score < least && s.may(v) {
+			least = v.score
+		}
+	}
+	if least == bound {
+		return nil
+	}
+	var list []int32
+	for _, i := range s.roster.on[node] {
+		if s.may(&s.roster.victims[i]) {
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return compareVictims(&s.roster.victims[a], &s.roster.victims[b]) })
+	return list[:min(len(list), maxItems)]
+}
+
+// state is some victims of a node: what is still missing when they have left, and what they cost.
+type state struct {
+	missing cluster.Request
+	choice
+}
+
+// cheapest finds the cheapest set of items on a node that frees what is missing: of two sets that are built up in the same order, the one that
+// costs more and frees no more is dropped.
+func (s *search) cheapest(missing cluster.Request, node int, items []int32, bound int64) choice {
+	best := choice{cost: bound}
+	states := []state{{missing: positive(missing)}}
+	for k, i := range items {
+		v := &s.roster.victims[i]
+		if v.score >= best.cost {
+			break // so are all behind it
+		}
+		room := v.at(node)
+		for _, from := range states[:len(states):len(states)] {
+			next := state{choice: choice{from.cost + v.score, from.set | 1<<k}}
+			if next.cost >= best.cost {
+				continue
+			}
+			next.missing = positive(fit.Minus(from.missing, room))
+			switch {
+			case next.missing == cluster.Request{}:
+				best = next.choice
+			case next.missing != from.missing:
+				states = append(states, next)
+			}
+		}
+		states = prune(states, best.cost)
+	}
+	return best
+}
+
+// prune keeps the states that are not worse than another one in every respect, cheapest first.
+func prune(states []state, bound int64) []state {
+	slices.SortFunc(states, func(a, b state) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
+	kept := states[:0]
+	for i := range states {
+		if states[i].cost >= bound || len(kept) == maxStates {
+			break
+		}
+		worse := false
+		for k := range kept {
+			if fit.Covers(states[i].missing, kept[k].missing) {
+				worse = true
+				break
+			}
+		}
+		if !worse {
+			kept = append(kept, states[i])
+		}
+	}
+	return kept
+}
+
+// positive is what is missing: nothing where more than enough is there.
+func positive(r cluster.Request) cluster.Request {
+	up := func(v cluster.Vector) cluster.Vector {
+		return cluster.Vector{Cores: max(0, v.Cores), Memory: max(0, v.Memory), GPUs: max(0, v.GPUs)}
+	}
+	return cluster.Request{Active: up(r.Active), Resident: up(r.Resident)}
+}
+
+// divide divides the workers of a part among nodes at the least cost, each node beyond the first at a price. At equal cost the room that is
+// there sooner is taken, then the node that comes first.
+func (s *search) divide(p *fit.Part, offers []onNode) *victimSet {
+	const perNode = one * weightOfNode / 1000
+	w := p.Workers
+	cost := make([]int64, w+1)
+	for i := range cost {
+		cost[i] = dear
+	}
+	cost[0] = 0
+	from := make([]int16, len(offers)*(w+1))
+	slices.SortStableFunc(offers, func(a, b onNode) int { return cmp.Compare(s.roster.over[a.node], s.roster.over[b.node]) })
+	for n := range offers {
+		row := from[n*(w+1) : (n+1)*(w+1)]
+		choices := offers[n].choices
+		for have := w; have > 0; have-- {
+			for k := 1; k < len(choices) && k <= have; k++ {
+				if c := cost[have-k] + choices[k].cost + perNode; cost[have-k] < dear && choices[k].cost < dear && c < cost[have] {
+					cost[have], row[have] = c, int16(k)
+				}
+			}
+		}
+	}
+	if cost[w] >= dear {
+		return nil
+	}
+	set := &victimSet{cost: cost[w] - perNode}
+	for n := len(offers) - 1; n >= 0; n-- {
+		k := int(from[n*(w+1)+w])
+		if k == 0 {
+			continue
+		}
+		w -= k
+		o := &offers[n]
+		room := fit.Times(p.Request, k)
+		if p.Request.Exclusive {
+			room = fit.Both(s.room.Total(o.node))
+		}
+		set.claims = append(set.claims, share{o.node, room})
+		for b, i := range o.items {
+			if o.choices[k].set&(1<<b) != 0 {
+				set.victims = append(set.victims, i)
+			}
+		}
+	}
+	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.node, b.node) })
+	return set
+}
