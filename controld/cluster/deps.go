@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"container/heap"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ type resolver struct {
 	admin bool
 	facts map[JobID]Fact
 	made  map[JobID]*Job   // jobs of this submission that are not in the state yet, by the ids that they will get
+	kin   []*Job           // those of them with members, by id
 	named map[string]JobID // the same by name, the youngest
 }
 
@@ -61,6 +63,9 @@ func (r *resolver) note(j *Job) {
 		r.made, r.named = map[JobID]*Job{}, map[string]JobID{}
 	}
 	r.made[j.ID], r.named[j.Spec.Name] = j, j.ID
+	if j.Family != nil {
+		r.kin = append(r.kin, j)
+	}
 }
 
 // need makes one dependency. One without jobs is met.
@@ -201,10 +206,9 @@ func (r *resolver) record(id JobID) *Job {
 	if j := r.job(id); j != nil {
 		return j
 	}
-	for made, j := range r.made { // the one that holds the id, if any
-		if j.Family != nil && id > made && id <= made+JobID(j.Family.Size) {
-			return j
-		}
+	i, _ := slices.BinarySearchFunc(r.kin, id, func(j *Job, id JobID) int { return cmp.Compare(j.ID, id) })
+	if i > 0 && id <= r.kin[i-1].ID+JobID(r.kin[i-1].Family.Size) {
+		return r.kin[i-1]
 	}
 	record, _ := r.s.v.Element(id)
 	return record

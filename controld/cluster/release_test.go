@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -45,6 +46,74 @@ func TestReleases(t *testing.T) {
 				t.Errorf("the snapshot is written differently:\n%s\nwant\n%s", got, want)
 			}
 		})
+	}
+}
+
+// TestReleasesAreRaised goes on from every release with the present version, as replicas do that replay its log and ones that read its
+// snapshot. They stay the same, and so does one that is restored on the way.
+func TestReleasesAreRaised(t *testing.T) {
+	dirs, err := filepath.Glob("testdata/v*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no release in testdata: %v", err)
+	}
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join(dir, "snapshot.jsonl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			restore := func(data []byte) *State {
+				s, err := ReadSnapshot(bytes.NewReader(data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			states := []*State{replay(t, filepath.Join(dir, "log.jsonl")), restore(data)}
+			for i, c := range raised(states[0]) {
+				e := Entry{Stamp: Stamp{At: states[0].At() + 1000, Wall: 1_700_000_000_000}, Command: c}
+				for k, s := range states {
+					if _, err := s.Apply(s.Index()+1, e); err != nil {
+						t.Fatalf("command %d, %s: %v", i, c.Kind(), err)
+					}
+					if err := s.Check(); err != nil {
+						t.Fatalf("replica %d after command %d, %s: %v", k, i, c.Kind(), err)
+					}
+				}
+				written := snapshotOf(t, states[0].View())
+				if i > 0 && !bytes.Contains(written[:bytes.IndexByte(written, '\n')], []byte(snapshotFormat2)) {
+					t.Fatalf("after command %d the form of the snapshot is that of version 1", i)
+				}
+				states = append(states[:2], restore(written))
+				for k, s := range states {
+					if got := snapshotOf(t, s.View()); !bytes.Equal(got, written) {
+						t.Fatalf("replica %d after command %d, %s:\n%s\nwant\n%s", k, i, c.Kind(), got, written)
+					}
+				}
+			}
+		})
+	}
+}
+
+// raised is what happens after a release: the version goes up, and jobs of before and after it live side by side.
+func raised(s *State) []Command {
+	cfg := *s.v.config
+	cfg.Version = LatestVersion
+	var pending JobID
+	for j := range s.v.jobs.values() {
+		if j.State == Pending {
+			pending = j.ID
+		}
+	}
+	sweep, after := testSpec(1, 0), testSpec(1, 0)
+	sweep.Array = &jobspec.Array{Indices: "0-3"}
+	after.Dependencies = []jobspec.Dependency{{Type: needAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.lastJob + 1)}}}
+	return []Command{
+		SetConfig{Config: cfg},
+		SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}}},
+		ControlJobs2{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.lastJob + 1, Members: Span(2, 2)}}},
+		ControlJobs2{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: s.v.lastJob + 1}}},
+		TrimHistory{UpTo: s.v.lastSeq + 1},
 	}
 }
 

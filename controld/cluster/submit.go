@@ -218,7 +218,10 @@ func textSize(spec *jobspec.Job) int {
 	}
 	for i := range spec.Groups {
 		g := &spec.Groups[i]
-		n += len(g.Name) + sizeOfMaps(g.Meta) + sizeOfLists(g.DependsOn) + conditionsSize(g.Constraints, g.Affinities)
+		if len(spec.Groups) > 1 { // version 1, whose bound this is too, did not count the name of the only one
+			n += len(g.Name)
+		}
+		n += sizeOfMaps(g.Meta) + sizeOfLists(g.DependsOn) + conditionsSize(g.Constraints, g.Affinities)
 		for k := range g.Tasks {
 			n += taskSize(&g.Tasks[k])
 		}
