@@ -363,12 +363,13 @@ func (s *search) divide(p *fit.Part, offers []onNode) *victimSet {
 		return nil
 	}
 	set := &victimSet{cost: cost[w] - perNode}
+	left := w
 	for n := len(offers) - 1; n >= 0; n-- {
-		k := int(from[n*(w+1)+w])
+		k := int(from[n*(w+1)+left])
 		if k == 0 {
 			continue
 		}
-		w -= k
+		left -= k
 		o := &offers[n]
 		room := fit.Times(p.Request, k)
 		if p.Request.Exclusive {
