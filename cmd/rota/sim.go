@@ -36,6 +36,7 @@ func (w *world) simCommands() []*cli.Command {
 func simFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "trace", Usage: "replay `FILE`, or a generated workload gen:NAME; several are replayed one by one"},
+		&cli.StringSliceFlag{Name: "from-history", Usage: "replay the ended jobs in `FILE`, which \"rota hist -o json\" has printed"},
 		&cli.StringFlag{Name: "format", Usage: "the traces' `FORMAT`, if it cannot be told: " + formatNames()},
 		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds that sia traces need; default profiles beside the trace"},
 		&cli.StringFlag{Name: "nodes", Usage: "the cluster: `SPEC` such as 84x32c/256g/8gpu, or a file"},

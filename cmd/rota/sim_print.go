@@ -111,13 +111,15 @@ func simTable(results []*sim.Result, class string) *table {
 // costTable is what it cost.
 func costTable(results []*sim.Result) *table {
 	t := &table{columns: []column{
-		{title: "POLICY"}, {title: "TRACE"}, {title: "SEED", right: true}, {title: "MAKESPAN_H", right: true}, {title: "GPU%", right: true},
+		{title: "POLICY"}, {title: "TRACE"}, {title: "SEED", right: true}, {title: "MAKESPAN_H", right: true},
+		{title: "JOBS/MIN", right: true}, {title: "GPU%", right: true},
 		{title: "CPU%", right: true}, {title: "MEM%", right: true}, {title: "PREEMPTED%", right: true}, {title: "PREEMPTIONS", right: true},
 		{title: "MAX", right: true}, {title: "LOST_GPU_H", right: true}, {title: "WIDE_P95_H", right: true}, {title: "JAIN", right: true},
 		{title: "RHO", right: true}, {title: "FREE_GPUS", right: true}, {title: "FRAG", right: true}, {title: "P99_US", right: true}, {title: "WALL_S", right: true},
 	}}
 	for _, r := range results {
-		t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), fixed(r.MakespanS/3600, 1), fixed(100*r.Utilisation.GPU, 1),
+		t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), fixed(r.MakespanS/3600, 1),
+			fixed(r.JobsPerMin, 2), fixed(100*r.Utilisation.GPU, 1),
 			fixed(100*r.Utilisation.CPU, 1), fixed(100*r.Utilisation.Memory, 1), fixed(r.PreemptedJobsPct, 2), strconv.Itoa(r.Preemptions),
 			strconv.Itoa(r.PreemptionsMaxJob), fixed(r.LostGPUS/3600, 1), fixed(r.Wide.WaitS.P95/3600, 1), fixed(r.Fairness.Jain, 3),
 			fixed(r.Fairness.WorstRho, 2), fixed(r.UnallocatedGPUs, 1), fixed(r.GPUFragmentation, 3), fixed(r.Decisions.P99, 0), fixed(r.WallS, 2))

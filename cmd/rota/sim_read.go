@@ -24,7 +24,7 @@ const maxSeeds = 1000
 
 // readSimulation reads the command line of sim.
 func (w *world) readSimulation(c *cli.Context) (*simulation, error) {
-	s := &simulation{world: w, traces: append(c.StringSlice("trace"), c.Args().Slice()...), plot: c.String("plot"), speeds: c.String("profiles")}
+	s := &simulation{world: w, traces: slices.Concat(c.StringSlice("trace"), c.StringSlice("from-history"), c.Args().Slice()), plot: c.String("plot"), speeds: c.String("profiles")}
 	if len(s.traces) == 0 {
 		return nil, usagef("which workload? rota sim --trace FILE, or --trace gen:fitgpp:jobs=8192")
 	}

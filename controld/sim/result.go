@@ -47,14 +47,15 @@ type Result struct {
 	Decisions           Decisions          `json:"decisions"`
 	WallS               float64            `json:"wall_s"`
 
-	GPUS     float64  `json:"gpu_s"`                 // held by all jobs
-	TimedOut int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
-	Unended  int      `json:"unended,omitempty"`     // arrived jobs that have not ended
-	Refused  int      `json:"refused,omitempty"`     // actions of plans that the state refused
-	Stopped  bool     `json:"interrupted,omitempty"` // by whoever watched
-	SkippedN int      `json:"skipped_lines,omitempty"`
-	Notes    []string `json:"notes,omitempty"`
-	Story    *Story   `json:"-"` // for plots, if asked for
+	JobsPerMin float64  `json:"jobs_per_min"`          // ended, over the makespan
+	GPUS       float64  `json:"gpu_s"`                 // held by all jobs
+	TimedOut   int      `json:"timed_out,omitempty"`   // jobs killed at their time limit
+	Unended    int      `json:"unended,omitempty"`     // arrived jobs that have not ended
+	Refused    int      `json:"refused,omitempty"`     // actions of plans that the state refused
+	Stopped    bool     `json:"interrupted,omitempty"` // by whoever watched
+	SkippedN   int      `json:"skipped_lines,omitempty"`
+	Notes      []string `json:"notes,omitempty"`
+	Story      *Story   `json:"-"` // for plots, if asked for
 }
 
 // Class is what the jobs of one class got.
@@ -192,6 +193,7 @@ func (e *engine) count(r *Result) {
 	r.Unplaced = len(e.runs) - r.Placed
 	if last > first {
 		r.MakespanS = seconds(int64(last - first))
+		r.JobsPerMin = 60 * float64(len(e.runs)-r.Unended) / r.MakespanS
 	}
 }
 

@@ -216,11 +216,17 @@ func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
 // notes are what a reader of the result should know of the workload.
 func (e *engine) notes(t *trace.Trace) []string {
 	var notes []string
-	parts := 0
+	parts, elastic := 0, 0
 	for i := range e.runs {
 		if e.runs[i].job.Request.GPUs%1000 != 0 {
 			parts++
 		}
+		if e.runs[i].job.Elastic() {
+			elastic++
+		}
+	}
+	if elastic > 0 {
+		notes = append(notes, fmt.Sprintf("%d jobs could run with fewer or more workers and got as many as they ask for", elastic))
 	}
 	if parts > 0 {
 		notes = append(notes, fmt.Sprintf("%d jobs ask for a part of a GPU and got a whole one: parts are not shared", parts))
