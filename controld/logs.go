@@ -2,6 +2,7 @@ package controld
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -179,10 +180,19 @@ func (x *exchange) passLog(a *cluster.Attempt, q *logRequest) error {
 			status = http.StatusNotFound
 		}
 		return &api.Problem{Status: status, Code: map[int]string{http.StatusNotFound: api.CodeNotFound, http.StatusBadGateway: api.CodeInternal}[status],
-			Detail: fmt.Sprintf("node %s: %s: %s", name, resp.Status, strings.TrimSpace(string(b)))}
+			Detail: fmt.Sprintf("node %s: %s", name, whyNot(resp.Status, b))}
 	}
 	x.beginLog()
 	return x.copyLog(resp.Body)
+}
+
+// whyNot is what a node says of a request that it refuses.
+func whyNot(status string, body []byte) string {
+	var p api.Problem
+	if json.Unmarshal(body, &p) == nil && p.Detail != "" {
+		return p.Detail
+	}
+	return status + ": " + strings.TrimSpace(string(body))
 }
 
 func (x *exchange) askNode(ctx context.Context, n *cluster.Node, attempt int, q *logRequest) (*http.Response, error) {

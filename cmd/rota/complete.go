@@ -328,7 +328,7 @@ func explainWords(*line) []candidate {
 func states(*line) []candidate {
 	var found []candidate
 	for _, e := range explain.All() {
-		if e.Kind == explain.State {
+		if e.Kind == explain.State && e.Name == strings.ToUpper(e.Name) { // those of nodes are small
 			found = append(found, candidate{e.Name, e.Title})
 		}
 	}

@@ -132,7 +132,7 @@ func programPage(app *cli.App) manPage {
 // environment is what the program reads.
 var environment = [][2]string{
 	{"ROTA_ADDR", "Where the controllers are, if --addr does not say: http://host:port, unix:PATH, or several with commas. Without it, /run/rota/rota.sock, then\n" +
-		"the \"rota dev\" of this directory or one above it."},
+		"the \"rota dev\" of this directory."},
 	{"ROTA_OUTPUT", "What -o is where it is not given, for commands that know the format."},
 	{"ROTA_VAR_name", "The value of a job file's variable."},
 	{"SBATCH_*", "Options for batch scripts, as sbatch reads them. They win over directives, and the command line wins over them."},

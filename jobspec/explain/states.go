@@ -35,9 +35,14 @@ var jobStates = []entry{
 }
 
 var nodeStates = []entry{
-	{"up", "a node that takes work", "The node answers and gets work."},
+	{"up", "a node that takes work", "The node answers and gets work. rota nodes says how much of it is used: idle, mix or alloc."},
+	{"idle", "a node without work", "The node answers, takes work, and nothing runs there."},
+	{"mix", "a node with room", "Jobs run on the node, and some of its cores and GPUs are free."},
+	{"alloc", "a full node", "All cores or all GPUs of the node are used."},
 	{"down", "a node that was not heard of", "The node has not been heard of for a while. What runs there goes on until its lease ends, and only then can it be " +
 		"started elsewhere: two copies of a job never run at once."},
+	{"drain", "a drained node without work", "An operator has drained the node, and nothing runs there any more. rota node resume takes it back."},
+	{"drng", "a drained node with work", "An operator has drained the node. What runs there ends in its own time, and nothing new is started."},
 	{"drained", "a node that gets nothing new", "An operator has drained the node. What runs there ends in its own time. rota node resume takes it back."},
 }
 
@@ -54,6 +59,12 @@ var reasonTable = []entry{
 		"an array start one by one."},
 	{"Reservation", "the room is kept for another job", "What the job would need is reserved for one that has waited long or was passed often. A job that is sure to end before " +
 		"the reservation begins may still use it, so a shorter time_limit can help."},
+	{"Preempting", "others make room for it", "Jobs were asked to leave for this one, and have their grace period to save their work. It starts when they are gone."},
+	{"Preempted", "it made room for another", "The job had to leave for another one, and waits to go on. What it saved is kept."},
+	{"NoVictim", "nobody may be asked to leave", "There is no room, and no running job that would have to give way to this one. It starts when something ends."},
+	{"TELimit", "enough trial-and-error jobs", "The account has as many te jobs running as it may. It starts when one of them ends."},
+	{"AccountLimit", "the account holds enough", "The account, or the user in it, holds as much as a limit allows. It starts when some of that ends. rota share shows what " +
+		"accounts hold."},
 	{"Backoff", "a pause after a failure", "The last attempt failed and the job waits before the next, twice as long each time, as restart says."},
 	{"JobHeldUser", "held by its owner", "The job was submitted with hold or held by rota hold. rota release lets it go."},
 	{"JobHeldAdmin", "held by an operator", "An operator holds the job, and only an operator can release it."},

@@ -207,7 +207,7 @@ func refusedFlags() []Spec {
 		refused(0, Nothing, "write the whole command", "container-entrypoint"),
 		refused(0, Value, "set the variables in the script", "container-env"),
 		refused(0, Nothing, "a batch job has no terminal: use rota run", "pty"),
-		refused(0, Value, "a script is a job of its own; rota exec runs something in a job", "jobid"),
+		refused(0, Value, "a script is a job of its own, and nothing is started in another one", "jobid"),
 		env("SBATCH_TRES_PER_TASK", refused(0, Value, "use --gpus-per-task and --cpus-per-task", "tres-per-task")),
 		env("SBATCH_TRES_BIND", refused(0, Value, "leave it out", "tres-bind")),
 		refused(0, Value, "Rota has no cloud of its own: leave it out", "extra"),
