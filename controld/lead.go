@@ -143,8 +143,8 @@ func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 
 // wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say.
 func wantedOver(want, have *cluster.Config) *cluster.Config {
-	if want == nil || want == have {
-		return nil
+	if want == nil || want == have || want.NeedsVersion() > have.Version {
+		return nil // once the cluster is of that version it is asked again
 	}
 	next := *want
 	next.Version = have.Version

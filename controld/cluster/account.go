@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -29,6 +31,16 @@ type Quota struct {
 	Memory *jobspec.Bytes   `json:"memory,omitempty"`
 	GPUs   *int64           `json:"gpus,omitempty"`   // in thousandths, of any model
 	Models map[string]int64 `json:"models,omitempty"` // of one model each, in thousandths
+}
+
+// NeedsVersion returns the cluster version that every controller must know before it can be told of a configuration.
+func (c *Config) NeedsVersion() int {
+	p := c.Policy
+	p.ReserveAfterMS, p.MaxBypass, p.ReserveHoldMS, p.MaxLaunchFails, p.MaxRequeues, p.MaxNodeLosses = 0, 0, 0, 0, 0, 0
+	if c.Accounts != nil || c.Capacity != nil || p != (Policy{}) {
+		return 2
+	}
+	return 1
 }
 
 // Bounds of what is configured of accounts.
@@ -97,7 +109,7 @@ func (t *Terms) check(of string, bad func(string, ...any)) {
 	t.Limit.check(of+": limit", bad)
 	for r, most := range t.Limit.amounts() {
 		if d, ok := t.Deserved.amounts()[r]; ok && d > most {
-			bad("%s: %s: deserved %d is above the limit %d", of, r, d, most)
+			bad("%s: %s: deserved %s is above the limit %s", of, r, inUnits(r, d), inUnits(r, most))
 		}
 	}
 }
@@ -106,7 +118,7 @@ func (q *Quota) check(of string, bad func(string, ...any)) {
 	amounts := q.amounts()
 	for _, r := range slices.Sorted(maps.Keys(amounts)) {
 		if amounts[r] < 0 || amounts[r] > maxQuota {
-			bad("%s: %s: %d cannot be", of, r, amounts[r])
+			bad("%s: %s: %s is negative, or more than a cluster can have", of, r, inUnits(r, amounts[r]))
 		}
 	}
 }
@@ -124,12 +136,20 @@ func (q *Quota) amounts() map[string]int64 {
 		all["memory"] = int64(*q.Memory)
 	}
 	if q.GPUs != nil {
-		all["thousandths of a GPU"] = *q.GPUs
+		all["gpus"] = *q.GPUs
 	}
 	for model, n := range q.Models {
-		all["thousandths of a GPU of model "+quote(model)] = n
+		all["gpus of model "+quote(model)] = n
 	}
 	return all
+}
+
+// inUnits writes an amount as users write it, memory in bytes.
+func inUnits(resource string, n int64) string {
+	if strings.HasPrefix(resource, "gpus") {
+		return strconv.FormatFloat(float64(n)/1000, 'f', -1, 64)
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // checkSums says whether more is deserved below an account, or in all, than there is.
@@ -154,7 +174,7 @@ func (c *Config) checkSums(names []string, bad func(string, ...any)) {
 		have := whole.amounts()
 		for _, r := range slices.Sorted(maps.Keys(sums[parent])) {
 			if most, ok := have[r]; ok && sums[parent][r] > most {
-				bad("%s: %s: %d are deserved of %d", of, r, sums[parent][r], most)
+				bad("%s: %s: %s are deserved of %s", of, r, inUnits(r, sums[parent][r]), inUnits(r, most))
 			}
 		}
 	}

@@ -16,16 +16,16 @@ func whole(gpus int64) *Quota {
 func TestAccountsThatCannotBe(t *testing.T) {
 	negative, memory := int64(-1), jobspec.Bytes(-5)
 	for want, accounts := range map[string]map[string]Account{
-		`account "a": there is no account "b" to be its parent`:        {"a": {Parent: "b"}},
-		`account "a": its parents form a circle`:                       {"a": {Parent: "b"}, "b": {Parent: "a"}},
-		`account "a": weight -1: a weight is from 1 to 1000000`:        {"a": {Terms: Terms{Weight: -1}}},
-		`account "a", user "u": weight 2000000`:                        {"a": {Users: map[string]Terms{"u": {Weight: 2_000_000}}}},
-		`account "a": deserved: cores: -1 cannot be`:                   {"a": {Terms: Terms{Deserved: &Quota{Cores: &negative}}}},
-		`account "a": limit: memory: -5 cannot be`:                     {"a": {Terms: Terms{Limit: &Quota{Memory: &memory}}}},
-		`account "a": thousandths of a GPU: deserved 8000 is above`:    {"a": {Terms: Terms{Deserved: whole(8), Limit: whole(4)}}},
-		`below account "a": thousandths of a GPU: 9000 are deserved`:   {"a": {Terms: Terms{Deserved: whole(8)}}, "b": {Parent: "a", Terms: Terms{Deserved: whole(9)}}},
-		`all accounts: thousandths of a GPU: 21000 are deserved of`:    {"a": {Terms: Terms{Deserved: whole(10)}}, "b": {Terms: Terms{Deserved: whole(11)}}},
-		`below account "a": thousandths of a GPU: 6000 are deserved o`: {"a": {Terms: Terms{Deserved: whole(4)}, Users: map[string]Terms{"u": {Deserved: whole(6)}}}},
+		`account "a": there is no account "b" to be its parent`: {"a": {Parent: "b"}},
+		`account "a": its parents form a circle`:                {"a": {Parent: "b"}, "b": {Parent: "a"}},
+		`account "a": weight -1: a weight is from 1 to 1000000`: {"a": {Terms: Terms{Weight: -1}}},
+		`account "a", user "u": weight 2000000`:                 {"a": {Users: map[string]Terms{"u": {Weight: 2_000_000}}}},
+		`account "a": deserved: cores: -1 is negative`:          {"a": {Terms: Terms{Deserved: &Quota{Cores: &negative}}}},
+		`account "a": limit: memory: -5 is negative`:            {"a": {Terms: Terms{Limit: &Quota{Memory: &memory}}}},
+		`account "a": gpus: deserved 8 is above`:                {"a": {Terms: Terms{Deserved: whole(8), Limit: whole(4)}}},
+		`below account "a": gpus: 9 are deserved`:               {"a": {Terms: Terms{Deserved: whole(8)}}, "b": {Parent: "a", Terms: Terms{Deserved: whole(9)}}},
+		`all accounts: gpus: 21 are deserved of`:                {"a": {Terms: Terms{Deserved: whole(10)}}, "b": {Terms: Terms{Deserved: whole(11)}}},
+		`below account "a": gpus: 6 are deserved o`:             {"a": {Terms: Terms{Deserved: whole(4)}, Users: map[string]Terms{"u": {Deserved: whole(6)}}}},
 	} {
 		c := DefaultConfig()
 		c.Version, c.Accounts, c.Capacity = LatestVersion, accounts, whole(20)

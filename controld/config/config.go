@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -30,10 +31,12 @@ type File struct {
 	RootJobsAs      *string  `hcl:"root_jobs_as,optional"`
 	Operators       []string `hcl:"operators,optional"`
 
-	Cluster *Cluster `hcl:"cluster,block"`
-	Queues  []Queue  `hcl:"queue,block"`
-	Policy  *Policy  `hcl:"policy,block"`
-	Lease   *Lease   `hcl:"lease,block"`
+	Cluster  *Cluster  `hcl:"cluster,block"`
+	Queues   []Queue   `hcl:"queue,block"`
+	Policy   *Policy   `hcl:"policy,block"`
+	Lease    *Lease    `hcl:"lease,block"`
+	Accounts []Account `hcl:"account,block"`
+	Capacity *Quota    `hcl:"capacity,block"` // of the cluster as it should be
 }
 
 // Cluster names the cluster.
@@ -60,6 +63,11 @@ type Policy struct {
 	MaxLaunchFails int           `hcl:"max_launch_failures,optional"`
 	MaxRequeues    int           `hcl:"max_requeues,optional"`
 	MaxNodeLosses  int           `hcl:"max_node_losses,optional"`
+
+	Name           string          `hcl:"name,optional"`            // which of the policies
+	MinRuntime     time.Duration   `hcl:"min_runtime,optional"`     // before which a job is not displaced
+	HalfLife       jobspec.Seconds `hcl:"half_life,optional"`       // after which usage counts half
+	UsageInfluence float64         `hcl:"usage_influence,optional"` // on how that is divided which nobody deserves
 }
 
 // Lease is how long a worker may run without word from a leader.
@@ -86,12 +94,15 @@ func Parse(name string, src []byte) (*File, error) {
 		_ = diags.WriteText(&text, false) // a buffer takes everything
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
+	}
 	return f, nil
 }
 
 // Replicated returns the cluster's configuration that the file describes, or nil if it says nothing of it and the log's stays.
 func (f *File) Replicated() *cluster.Config {
-	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil {
+	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 && f.Capacity == nil {
 		return nil
 	}
 	cfg := cluster.DefaultConfig()
@@ -110,6 +121,7 @@ func (f *File) Replicated() *cluster.Config {
 		set(&cfg.MarginMS, f.Lease.Margin.Milliseconds())
 		set(&cfg.NodeDownMS, f.Lease.NodeDown.Milliseconds())
 	}
+	cfg.Accounts, cfg.Capacity = f.accounts(), f.Capacity.quota()
 	return &cfg
 }
 
@@ -138,5 +150,9 @@ func (p Policy) over(base cluster.Policy) cluster.Policy {
 	set(&base.MaxLaunchFails, p.MaxLaunchFails)
 	set(&base.MaxRequeues, p.MaxRequeues)
 	set(&base.MaxNodeLosses, p.MaxNodeLosses)
+	set(&base.Name, p.Name)
+	set(&base.MinRuntimeMS, p.MinRuntime.Milliseconds())
+	set(&base.HalfLifeMS, int64(p.HalfLife)*1000)
+	set(&base.UsageInfluence, int(math.Round(p.UsageInfluence*1000)))
 	return base
 }

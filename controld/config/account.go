@@ -1,0 +1,146 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Account is an account of the tree, with what is said of it and of users in it.
+type Account struct {
+	Name     string `hcl:"name,label"`
+	Parent   string `hcl:"parent,optional"`
+	Weight   *int   `hcl:"weight,optional"`
+	Deserved *Quota `hcl:"deserved,block"`
+	Limit    *Quota `hcl:"limit,block"`
+	Users    []User `hcl:"user,block"`
+}
+
+// User is what is said of a user in an account.
+type User struct {
+	Name     string `hcl:"name,label"`
+	Weight   *int   `hcl:"weight,optional"`
+	Deserved *Quota `hcl:"deserved,block"`
+	Limit    *Quota `hcl:"limit,block"`
+}
+
+// Quota is amounts of some resources. What is not written is not said.
+type Quota struct {
+	GPUs   *int           `hcl:"gpus,optional"`
+	Cores  *int           `hcl:"cores,optional"`
+	Memory Memory         `hcl:"memory,optional"`
+	Models map[string]int `hcl:"models,optional"` // GPUs of one model each
+}
+
+// Memory is a size that may not have been written.
+type Memory struct {
+	bytes   jobspec.Bytes
+	written bool
+}
+
+// FromText reads a size such as "512GiB".
+func (m *Memory) FromText(text string) error {
+	m.written = true
+	return m.bytes.FromText(text)
+}
+
+// Kind says what is read, for messages.
+func (m *Memory) Kind() string { return m.bytes.Kind() }
+
+// Example writes a number as it should have been, for messages.
+func (m *Memory) Example(number string) string { return m.bytes.Example(number) }
+
+// quota is what is replicated, nil if nothing is said.
+func (q *Quota) quota() *cluster.Quota {
+	if q == nil {
+		return nil
+	}
+	out := &cluster.Quota{GPUs: times(q.GPUs, 1000), Cores: times(q.Cores, 1)}
+	if q.Memory.written {
+		out.Memory = &q.Memory.bytes
+	}
+	for model, n := range q.Models {
+		if out.Models == nil {
+			out.Models = map[string]int64{}
+		}
+		out.Models[model] = *times(&n, 1000)
+	}
+	return out
+}
+
+// maxWritten bounds numbers before they are multiplied; what is above it is refused all the same.
+const maxWritten = 1 << 52
+
+// times returns a number in a smaller unit.
+func times(n *int, unit int64) *int64 {
+	if n == nil {
+		return nil
+	}
+	v := max(-maxWritten, min(maxWritten, int64(*n))) * unit
+	return &v
+}
+
+func terms(weight *int, deserved, limit *Quota) cluster.Terms {
+	t := cluster.Terms{Deserved: deserved.quota(), Limit: limit.quota()}
+	if weight != nil {
+		t.Weight = *weight
+	}
+	return t
+}
+
+// accounts are what is replicated, nil for none.
+func (f *File) accounts() map[string]cluster.Account {
+	if len(f.Accounts) == 0 {
+		return nil
+	}
+	all := make(map[string]cluster.Account, len(f.Accounts))
+	for _, a := range f.Accounts {
+		out := cluster.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit)}
+		for _, u := range a.Users {
+			if out.Users == nil {
+				out.Users = map[string]cluster.Terms{}
+			}
+			out.Users[u.Name] = terms(u.Weight, u.Deserved, u.Limit)
+		}
+		all[a.Name] = out
+	}
+	return all
+}
+
+// check returns everything that is wrong with the values of a file, beyond what each attribute can say by itself.
+func (f *File) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	seen := map[string]bool{}
+	once := func(what string) {
+		if seen[what] {
+			bad("%s is written twice: put everything into one", what)
+		}
+		seen[what] = true
+	}
+	weight := func(of string, w *int) {
+		if w != nil && *w < 1 {
+			bad("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight)
+		}
+	}
+	for _, a := range f.Accounts {
+		of := fmt.Sprintf("account %q", a.Name)
+		once(of)
+		weight(of, a.Weight)
+		for _, u := range a.Users {
+			once(fmt.Sprintf("%s, user %q", of, u.Name))
+			weight(fmt.Sprintf("%s, user %q", of, u.Name), u.Weight)
+		}
+	}
+	if p := f.Policy; p != nil && !(p.UsageInfluence >= 0 && p.UsageInfluence <= 10) {
+		bad("policy: usage_influence = %g: it is from 0 to 10", p.UsageInfluence)
+	}
+	if len(errs) == 0 {
+		if cfg := f.Replicated(); cfg != nil {
+			errs = append(errs, cluster.CheckAccounts(cfg))
+		}
+	}
+	return errors.Join(errs...)
+}

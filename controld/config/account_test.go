@@ -1,0 +1,80 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+const fairExample = `
+capacity { gpus = 64 }
+
+policy {
+  name            = "fairshare"
+  min_runtime     = "5m"
+  half_life       = "1d"
+  usage_influence = 0.5
+}
+
+account "research" {
+  weight = 2
+  deserved {
+    gpus   = 40
+    cores  = 512
+    memory = "2TiB"
+    models = { H100 = 8 }
+  }
+}
+
+account "vision" {
+  parent = "research"
+  limit { gpus = 24 }
+  user "ann" {
+    deserved { gpus = 4 }
+  }
+}
+`
+
+func TestReadsAccounts(t *testing.T) {
+	f, err := Parse("c.hcl", []byte(fairExample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := f.Replicated()
+	if p := cfg.Policy; p.Name != "fairshare" || p.MinRuntimeMS != 300_000 || p.HalfLifeMS != 86_400_000 || p.UsageInfluence != 500 {
+		t.Errorf("policy is %+v", p)
+	}
+	if *cfg.Capacity.GPUs != 64_000 || cfg.Capacity.Cores != nil {
+		t.Errorf("capacity is %+v", cfg.Capacity)
+	}
+	d := cfg.Accounts["research"].Deserved
+	if cfg.Accounts["research"].Weight != 2 || *d.GPUs != 40_000 || *d.Cores != 512 || *d.Memory != 2048*jobspec.GiB || d.Models["H100"] != 8000 {
+		t.Errorf("research is %+v", cfg.Accounts["research"])
+	}
+	v := cfg.Accounts["vision"]
+	if v.Parent != "research" || v.Deserved != nil || *v.Limit.GPUs != 24_000 || v.Limit.Memory != nil || *v.Users["ann"].Deserved.GPUs != 4000 {
+		t.Errorf("vision is %+v", v)
+	}
+}
+
+func TestMistakesOfAccountsAreShown(t *testing.T) {
+	for src, want := range map[string]string{
+		`account "a" { weight = 0 }`:                                        `account "a": weight = 0: a weight is from 1`,
+		`account "a" { parent = "b" }`:                                      `account "a": there is no account "b" to be its parent`,
+		`account "a" {}` + "\n" + `account "a" {}`:                          `account "a" is written twice`,
+		"account \"a\" {\n deserved { gpus = -1 }\n}":                       `gpus`,
+		"account \"a\" {\n deserved { gpu = 1 }\n}":                         `gpus`,
+		"account \"a\" {\n limit { memory = 5 }\n}":                         `memory`,
+		"account \"a\" {\n deserved { memory = \"9000000000GiB\" }\n}":      `memory`,
+		"account \"a\" {\n limit { cores = 9007199254740993 }\n}":           `cores`,
+		`account "a" { deserved = 4 }`:                                      `deserved`,
+		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `deserved 4 is above the limit 2`,
+		"capacity { gpus = 4 }\naccount \"a\" {\n deserved { gpus = 5 }\n}": `5 are deserved of 4`,
+		`policy { usage_influence = -1 }`:                                   `usage_influence`,
+	} {
+		if _, err := Parse("c.hcl", []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot %v\nwant %q", src, err, want)
+		}
+	}
+}
