@@ -309,6 +309,10 @@ func TestCancelByStateMeansElements(t *testing.T) {
 		return err
 	})
 	family(api.ArrayPlace{Live: 2, Indices: "2-5%2"})
+	list, _, err := c.Jobs(t.Context(), api.JobFilter{User: "u1000", States: []string{"PD"}}, api.Read{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 1 || list.Items[0].Reason.Code != string(cluster.ReasonArrayLimit) {
+		t.Errorf("what waits: %+v, %v", list, err)
+	}
 	cancel(api.CancelRequest{Refs: []string{"1_[0-2]"}, States: []string{"PD"}})
 	family(api.ArrayPlace{Live: 2, Indices: "3-5%2", Cancelled: 1})
 	cancel(api.CancelRequest{Refs: []string{"1_0"}, States: []string{"R"}})

@@ -82,7 +82,7 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 		len(f.refs) > 0 && !slices.ContainsFunc(f.refs, func(r *reference) bool { return r.names(j) }):
 		return false
 	case len(f.states) > 0:
-		return slices.Contains(f.states, j.State)
+		return slices.Contains(f.states, j.State) || j.Family != nil && j.Waits() && slices.Contains(f.states, cluster.Pending)
 	}
 	return f.all || len(f.refs) > 0 || !j.State.Final()
 }
@@ -102,7 +102,7 @@ func (x *exchange) limit() (int, error) {
 // present is presentJob with what this controller knows now.
 func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
 	why := j.Reason
-	if j.State == cluster.Pending {
+	if j.State == cluster.Pending || j.Waits() {
 		why = x.d.waiting.reason(x.view, x.d.clock.now(x.view), j)
 	}
 	return presentJob(x.view, j, why, x.d.samples.of(j.ID), now)

@@ -52,7 +52,7 @@ var (
 	accountCell = textCell("account", "ACCOUNT", 6, "account", func(j *job) string { return j.Account })
 	queueCell   = textCell("queue", "QUEUE", 6, "queue", func(j *job) string { return j.Queue })
 	classCell   = textCell("class", "CLASS", 0, "class", func(j *job) string { return string(j.Class) })
-	codeCell    = textCell("code", "ST", 0, "code", func(j *job) string { return string(j.Code) })
+	codeCell    = textCell("code", "ST", 0, "code array", shownCode)
 	gpusCell    = numberCell("gpus", "GPUS", "gpus", func(j *job) int64 { return int64(j.GPUs) })
 	coresCell   = numberCell("cores", "CORES", "cores", func(j *job) int64 { return int64(j.Cores) })
 	memoryCell  = textCell("memory", "MEM", 0, "memory", func(j *job) string { return sizeText(j.Memory) }).atRight().
@@ -137,6 +137,14 @@ func calledAs(j *api.Job) string {
 		return fmt.Sprintf("%d.%s", j.Group.Job, j.Group.Name)
 	}
 	return idText(j.ID)
+}
+
+// shownCode is a job's state. The row of an array is of what has not begun of it: that waits, whatever the rest does.
+func shownCode(j *job) string {
+	if j.Array.Indices != "" {
+		return string(cluster.Pending)
+	}
+	return string(j.Code)
 }
 
 // dependsText writes what a job still waits for as sbatch takes it.
