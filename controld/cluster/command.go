@@ -86,6 +86,7 @@ type SetNodeState struct {
 type CommitPlan struct {
 	BasedOn uint64   `json:"based_on"` // index of the view
 	Actions []Action `json:"actions"`
+	Turns   bool     `json:"turns,omitempty"` // of commit-plan/2: the cycle has looked whose turn it is among best-effort jobs
 }
 
 // Action is one decision: exactly one field is set.

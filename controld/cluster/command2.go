@@ -57,11 +57,11 @@ func (SubmitJobs2) Kind() Kind  { return KindSubmitJobs2 }
 func (ControlJobs2) Kind() Kind { return KindControlJobs2 }
 func (CommitPlan2) Kind() Kind  { return KindCommitPlan2 }
 
-var errPlanField = errors.New("commit-plan/1 has no member, port, give_up, settle, for or firm")
+var errPlanField = errors.New("commit-plan/1 has no member, port, give_up, settle, for, firm or turns")
 
 // newIn2 reports whether a plan says what only commit-plan/2 can.
 func (c CommitPlan) newIn2() bool {
-	return slices.ContainsFunc(c.Actions, func(a Action) bool {
+	return c.Turns || slices.ContainsFunc(c.Actions, func(a Action) bool {
 		return a.GiveUp != nil || a.Settle || a.Stop != nil && a.Stop.For != 0 || a.Reserve != nil && a.Reserve.Firm || a.Start != nil &&
 			(a.Start.Member != 0 || slices.ContainsFunc(a.Start.Places, func(p Place) bool { return p.Port != 0 }))
 	})

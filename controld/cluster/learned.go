@@ -12,6 +12,7 @@ import (
 type Learned struct {
 	Grace map[string]Graces `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
 	TE    Arrivals          `json:"te,omitzero"`
+	Turns Instant           `json:"turns,omitempty"` // when a cycle last looked whose turn it is; see [CommitPlan].Turns
 }
 
 // Graces counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.
@@ -25,7 +26,7 @@ const gracesKept = 1024
 // Arrivals is what trial-and-error jobs have asked for lately.
 type Arrivals struct {
 	Last   Instant `json:"last"`   // when the last one came
-	Minute int64   `json:"minute"` // of the log's clock, that Sum is about
+	From   Instant `json:"from"`   // the minute that Sum is about begins
 	Sum    int64   `json:"sum"`    // thousandths of a GPU that came in it
 	Mean   int64   `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
 	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit
@@ -49,6 +50,13 @@ func (s *State) ownLearned() *Learned {
 	}
 	s.v.learned = next
 	return next
+}
+
+// learnTurns notes when it was last looked whose turn it is.
+func (s *State) learnTurns() {
+	if l := s.ownLearned(); l != nil {
+		l.Turns = s.v.at
+	}
 }
 
 // learnGrace takes in how long a displaced attempt took to leave.
@@ -105,7 +113,7 @@ func (s *State) learnArrival(j *Job) {
 	}
 	l := s.ownLearned()
 	a := &l.TE
-	a.turn(int64(s.v.at) / 60_000)
+	a.turn(s.v.at)
 	a.Last = s.v.at
 	for i := range j.Workers {
 		want := j.RequestOf(i).Active
@@ -115,18 +123,18 @@ func (s *State) learnArrival(j *Job) {
 	}
 }
 
-// turn closes the minutes before one.
-func (a *Arrivals) turn(minute int64) {
-	if minute-a.Minute > idleMinutes {
-		*a = Arrivals{Minute: minute}
+// turn closes the minutes that are over.
+func (a *Arrivals) turn(now Instant) {
+	const minute = 60_000
+	if now-a.From > idleMinutes*minute {
+		*a = Arrivals{From: now}
 		return
 	}
-	for a.Minute < minute {
+	for ; now-a.From >= minute; a.From += minute {
 		miss := a.Sum*256 - a.Mean
 		a.Mean += miss / 32
 		a.Dev += (max(miss, -miss) - a.Dev) / 32
 		a.Sum = 0
-		a.Minute++
 	}
 }
 

@@ -22,6 +22,9 @@ func (s *State) commitPlan(c CommitPlan) []error {
 	for _, id := range heads {
 		s.countBypass(id, passed[id])
 	}
+	if c.Turns {
+		s.learnTurns()
+	}
 	return errs
 }
 

@@ -31,7 +31,7 @@ const MaxReservations = 16
 // than now, at which another cycle could decide otherwise although nothing has changed by then; 0 if there is none.
 func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 	t := decide(v, now, p)
-	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions}, t.wake
+	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions, Turns: t.turned && len(t.actions) > 0}, t.wake
 }
 
 // decide runs the phases. What it returns says more than the plan, which is what Explain needs.

@@ -25,18 +25,19 @@ type turn struct {
 
 // takeTurns gives waiting best-effort jobs that have had little the room of running ones that have had more.
 func (m *maker) takeTurns() {
-	if m.policy.MinTurnMS < 0 {
+	if m.policy.MinTurnMS < 0 || !m.anyWaits() {
 		return
 	}
-	if !m.turnsDue() {
-		m.wakeAt(m.now - m.now%turnsMS + turnsMS)
+	if l := m.view.Learned(); l != nil && m.now-l.Turns < turnsMS && l.Turns > 0 {
+		m.wakeAt(l.Turns + turnsMS)
 		return
 	}
+	m.turned = true
+	m.wakeAt(m.now + turnsMS)
 	r := m.all()
 	if !m.anyTurnOver(r) {
 		return
 	}
-	m.wakeAt(m.now - m.now%turnsMS + turnsMS)
 	list := m.turns(r)
 	m.admitTurns(list)
 	asked := 0
@@ -51,9 +52,15 @@ func (m *maker) takeTurns() {
 	}
 }
 
-// turnsDue reports whether a new interval has begun since the last entry of the log, or begins just now. Nothing has to be remembered for
-// that: whoever asks to be woken at the boundary comes before or with the first entry after it.
-func (m *maker) turnsDue() bool { return m.now%turnsMS == 0 || m.view.At()/turnsMS < m.now/turnsMS }
+// anyWaits reports whether best-effort jobs wait that nobody holds.
+func (m *maker) anyWaits() bool {
+	for g := range m.view.Groups() {
+		if !g.Key.Held && g.Key.Class != jobspec.TE && (len(g.Jobs) > 1 || m.started[g.Jobs[0].ID] == 0) {
+			return true
+		}
+	}
+	return false
+}
 
 // anyTurnOver notes the level of every victim and whether it may be displaced for one that has had less, and reports whether any may.
 func (m *maker) anyTurnOver(r *roster) bool {
