@@ -27,16 +27,16 @@ type list struct {
 
 func (l *list) count() int { return len(l.jobs) }
 
-func (l *list) next(*engine) (cluster.Instant, bool) {
+func (l *list) next(e *engine) (cluster.Instant, bool) {
 	if l.at == len(l.jobs) {
 		return 0, false
 	}
-	return epoch + cluster.Instant(l.jobs[l.at].Submit), true
+	return e.instant(l.jobs[l.at].Submit), true
 }
 
 func (l *list) arrive(e *engine) error {
 	from := l.at
-	for l.at < len(l.jobs) && epoch+cluster.Instant(l.jobs[l.at].Submit) <= e.now {
+	for l.at < len(l.jobs) && e.instant(l.jobs[l.at].Submit) <= e.now {
 		l.at++
 	}
 	return e.submit(l.jobs[from:l.at])
@@ -81,7 +81,7 @@ func (l *loop) arrive(e *engine) error {
 		if l.fits.why(&job) != "" {
 			continue
 		}
-		job.Submit = int64(e.now - epoch)
+		job.Submit = e.ms(e.now)
 		l.demand = plus(l.demand, job.Demand(job.Workers))
 		l.trace.Jobs = append(l.trace.Jobs, job)
 		jobs = append(jobs, &job)
@@ -109,7 +109,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	first, plain := len(e.runs), true
 	for k, j := range jobs {
 		plain = plain && len(j.Models) == 0 && j.Servers == 0
-		r := run{job: j, alone: j.Alone(), left: j.Work * trace.FullRate, arrived: true, queued: e.now}
+		r := run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
 		specs[k] = e.spec(&r)
 		e.books.arrived(e, &r)
 		e.runs = append(e.runs, r)

@@ -225,7 +225,7 @@ func (s *Story) sample(e *engine) {
 		}
 		s.Samples, s.step = kept, s.step*2
 	}
-	at := Sample{At: int64(e.now - epoch), Held: e.books.held, Waiting: e.pending, Running: e.running}
+	at := Sample{At: e.ms(e.now), Held: e.books.held, Waiting: e.pending, Running: e.running}
 	for i := range e.books.accounts {
 		at.GPUs = append(at.GPUs, e.books.accounts[i].held)
 	}
@@ -237,6 +237,6 @@ func (s *Story) span(e *engine, r *run) {
 		return
 	}
 	s.Spans = append(s.Spans, Span{
-		ID: r.job.ID, Class: r.job.Class, Start: int64(r.assigned - epoch), End: int64(e.now - epoch), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
+		ID: r.job.ID, Class: r.job.Class, Start: e.ms(r.assigned), End: e.ms(e.now), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
 	})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// epoch is the log's instant of the trace's time 0. It is not 0 because that means "never" in the state.
+// epoch is the instant at which every run begins, with the first arrival, whatever its time in the trace: what happens must not depend on
+// how the hours of the log fall. It is not 0 because that means "never" in the state.
 const epoch cluster.Instant = 3_600_000
 
 // Bounds of one run.
@@ -35,6 +36,7 @@ type engine struct {
 	state   *cluster.State
 	index   uint64
 	now     cluster.Instant
+	origin  int64 // ms, the trace's time at epoch
 	runs    []run // in order of submission: the job with id n is at n-1
 	feed    feed
 	agenda  agenda
@@ -80,6 +82,12 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	return e, nil
 }
 
+// instant is a time of the trace on the log's clock.
+func (e *engine) instant(ms int64) cluster.Instant { return epoch + cluster.Instant(ms-e.origin) }
+
+// ms is an instant of the log as a time of the trace.
+func (e *engine) ms(t cluster.Instant) int64 { return int64(t-epoch) + e.origin }
+
 // survey notes the positions and racks of the nodes.
 func (e *engine) survey() {
 	e.position = map[string]int32{}
@@ -110,7 +118,7 @@ func (e *engine) apply(c cluster.Command) (any, error) {
 // verify checks every invariant of the state.
 func (e *engine) verify() error {
 	if err := e.state.Check(); err != nil {
-		return fmt.Errorf("after %d commands, at %d ms: %w", e.commands, e.now-epoch, err)
+		return fmt.Errorf("after %d commands, at %d ms: %w", e.commands, e.ms(e.now), err)
 	}
 	return nil
 }
@@ -119,7 +127,7 @@ func (e *engine) verify() error {
 func (e *engine) drive() error {
 	for {
 		at, any := e.next()
-		if !any || e.setup.Until > 0 && at-epoch > cluster.Instant(e.setup.Until) {
+		if !any || e.setup.Until > 0 && e.ms(at) > e.setup.Until {
 			break
 		}
 		if e.idle(at) {
@@ -128,7 +136,7 @@ func (e *engine) drive() error {
 		e.now = at
 		e.books.pass(e)
 		if err := e.step(); err != nil {
-			return fmt.Errorf("at %d ms: %w", e.now-epoch, err)
+			return fmt.Errorf("at %d ms: %w", e.ms(e.now), err)
 		}
 		e.books.photograph(e)
 		e.books.story.sample(e)
@@ -138,7 +146,7 @@ func (e *engine) drive() error {
 		}
 	}
 	if e.setup.Until > 0 && !e.stopped {
-		e.now = max(e.now, epoch+cluster.Instant(e.setup.Until))
+		e.now = max(e.now, e.instant(e.setup.Until))
 		e.books.pass(e)
 	}
 	if e.setup.Check {
@@ -150,7 +158,7 @@ func (e *engine) drive() error {
 // report tells how far the run has come, and reports whether it is to end here.
 func (e *engine) report() bool {
 	if e.setup.Progress != nil {
-		e.setup.Progress(Progress{At: int64(e.now - epoch), Arrived: len(e.runs), Finished: e.ended, Jobs: e.feed.count()})
+		e.setup.Progress(Progress{At: e.ms(e.now), Arrived: len(e.runs), Finished: e.ended, Jobs: e.feed.count()})
 	}
 	return e.setup.Stopped != nil && e.setup.Stopped()
 }

@@ -178,7 +178,7 @@ func (e *engine) count(r *Result) {
 	first, last := cluster.Instant(math.MaxInt64), cluster.Instant(0)
 	for i := range e.runs {
 		v := &e.runs[i]
-		first = min(first, epoch+cluster.Instant(v.job.Submit))
+		first = min(first, v.submitted)
 		last = max(last, v.ended)
 		if v.first > 0 {
 			r.Placed++
@@ -207,7 +207,7 @@ func (c *collector) add(e *engine, v *run) {
 	c.slowdown = append(c.slowdown, v.slowdown())
 	c.bounded = append(c.bounded, max(1, float64(jct)/float64(max(v.alone, e.setup.Bound))))
 	c.wait = append(c.wait, seconds(v.waited))
-	c.first = append(c.first, seconds(int64(v.first-epoch)-v.job.Submit))
+	c.first = append(c.first, seconds(int64(v.first-v.submitted)))
 	c.jct = append(c.jct, seconds(jct))
 }
 

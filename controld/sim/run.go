@@ -28,7 +28,7 @@ type run struct {
 	cause    cluster.Cause   // of the stop
 
 	// For the result.
-	arrived   bool
+	submitted cluster.Instant
 	first     cluster.Instant // start of the first attempt; 0: none
 	ended     cluster.Instant // for good; 0: not yet
 	timedOut  bool
@@ -75,7 +75,7 @@ func (r *run) keep(at cluster.Instant) (lost int64) {
 }
 
 // jct returns how many ms passed from its submission to its end.
-func (r *run) jct() int64 { return int64(r.ended-epoch) - r.job.Submit }
+func (r *run) jct() int64 { return int64(r.ended - r.submitted) }
 
 // slowdown returns how many times longer it took than undisturbed, at least 1.
 func (r *run) slowdown() float64 { return max(1, float64(r.jct())/float64(r.alone)) }

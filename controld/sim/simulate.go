@@ -47,7 +47,8 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 		return nil, nil, err
 	}
 	e.runs = make([]run, 0, len(jobs))
-	e.books.last = epoch + cluster.Instant(jobs[len(jobs)-1].Submit)
+	e.origin = jobs[0].Submit
+	e.books.last = e.instant(jobs[len(jobs)-1].Submit)
 	if s.Spans {
 		e.books.story = &Story{Capacity: trace.Capacity(s.Nodes), step: 1}
 	}
