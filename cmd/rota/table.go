@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -101,19 +102,20 @@ func (t *table) titles() []string {
 }
 
 func (t *table) printText(w io.Writer, wide, header bool) error {
-	out := bufio.NewWriter(w)
+	var out bytes.Buffer
 	shown := t.shown(wide)
 	widths := t.widths(shown, header)
 	if !wide {
 		t.shrink(shown, widths)
 	}
 	if header {
-		t.line(out, shown, widths, t.titles())
+		t.line(&out, shown, widths, t.titles())
 	}
 	for _, row := range t.rows {
-		t.line(out, shown, widths, row)
+		t.line(&out, shown, widths, row)
 	}
-	return out.Flush()
+	_, err := out.WriteTo(w)
+	return err
 }
 
 // shown lists the columns of the format, by index.
@@ -182,7 +184,7 @@ func (t *table) shrink(shown, widths []int) {
 }
 
 // line writes one line of the table. A cell's padding comes when the next one is written, so that no line ends in spaces.
-func (t *table) line(out *bufio.Writer, shown, widths []int, cells []string) {
+func (t *table) line(out *bytes.Buffer, shown, widths []int, cells []string) {
 	spaces := 0
 	for n, i := range shown {
 		if n > 0 {
@@ -210,7 +212,7 @@ func (t *table) line(out *bufio.Writer, shown, widths []int, cells []string) {
 }
 
 // fill writes n spaces.
-func fill(out *bufio.Writer, n int) {
+func fill(out *bytes.Buffer, n int) {
 	const some = "                                "
 	for ; n > 0; n -= len(some) {
 		out.WriteString(some[:min(n, len(some))])
