@@ -2,6 +2,7 @@ package controld
 
 import (
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -38,8 +39,10 @@ func newMetrics(d *daemon) *metrics {
 		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "rota_actions_total",
 			Help: "Scheduling decisions committed, and those refused because they no longer held."}, []string{"result"}),
 	}
+	// What is live says what the state takes; the heap's size depends on how much garbage there happens to be.
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile("^/gc/heap/live:bytes$")}
 	r.MustRegister(m.requests, m.latency, m.proposals, m.cycles, m.actions, &stateCollector{d},
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
