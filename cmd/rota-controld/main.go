@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -18,16 +17,10 @@ import (
 	"github.com/rota-hpc/rota/controld"
 )
 
-// gcPercent lets the heap grow to five times what is live before it is collected: the state is small (100,000 jobs take some 200 MB),
-// and collecting at every doubling costs a third of the submissions a second. GOGC overrides it.
-const gcPercent = 400
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	go boundGarbage(ctx)
 	if err := profiled(ctx, os.Args, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "rota-controld:", strings.ReplaceAll(err.Error(), "\n", "\nrota-controld: "))
 		stop()
