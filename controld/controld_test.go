@@ -264,6 +264,23 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 	}
 }
 
+// TestNewNamesAreNames as in job files: they become parts of paths and of tables.
+func TestNewNamesAreNames(t *testing.T) {
+	s := startOne(t)
+	c := s.client(user(1000))
+	if _, err := c.Submit(t.Context(), "", job("a")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "../x", "a\nb", "-a", strings.Repeat("a", 64)} {
+		_, err := c.Update(t.Context(), "1", api.UpdateRequest{Name: &name})
+		wantProblem(t, err, api.CodeInvalid)
+	}
+	name := "b.2_c"
+	if _, err := c.Update(t.Context(), "1", api.UpdateRequest{Name: &name}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCancelByStateMeansElements cancels what waits of an array that has begun, and what runs of another.
 func TestCancelByStateMeansElements(t *testing.T) {
 	s := startOne(t)

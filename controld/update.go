@@ -5,6 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // update answers POST /v1/jobs/{id}/update: another time limit, priority or name for a job that has not ended.
@@ -16,6 +17,9 @@ func update(x *exchange) (any, error) {
 	var req api.UpdateRequest
 	if err := x.decode(&req); err != nil {
 		return nil, err
+	}
+	if req.Name != nil && !jobspec.ValidName(*req.Name) {
+		return nil, invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a letter or digit at both ends", *req.Name)
 	}
 	if x.view.Config().Version < 2 {
 		return nil, tooOld("updates of jobs")
