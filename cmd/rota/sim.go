@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -84,6 +86,9 @@ type simulation struct {
 	inflate  int64 // thousandths; 0: do not
 	plot     string
 	several  bool // means over seeds are asked for
+
+	mu    sync.Mutex // of what runs say on stderr, and of what follows
+	named []string   // traces whose lines have been named
 }
 
 // closedLoop says how arrivals are made.
@@ -180,6 +185,8 @@ func (s *simulation) tell(name, policy string) func(sim.Progress) {
 			if p.Jobs > 0 {
 				of = fmt.Sprintf(" of %d", p.Jobs)
 			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			fmt.Fprintf(s.world.stderr, "%s, %s: %.1f h, %d%s jobs arrived, %d ended\n", name, policy, float64(p.At)/3.6e6, p.Arrived, of, p.Finished)
 		}
 	}
@@ -256,7 +263,14 @@ func (s *simulation) read(name string, seed uint64) (*trace.Trace, trace.Source,
 // skippedShown is how many lines that were left out are named.
 const skippedShown = 10
 
+// nameSkipped names the lines of a trace that were left out, once for all seeds.
 func (s *simulation) nameSkipped(t *trace.Trace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.named, t.Name) {
+		return
+	}
+	s.named = append(s.named, t.Name)
 	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
 	for _, line := range shown {
 		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", t.Name, line)
