@@ -330,6 +330,12 @@ func TestCancelByStateMeansElements(t *testing.T) {
 	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 1 || list.Items[0].Reason.Code != string(cluster.ReasonArrayLimit) {
 		t.Errorf("what waits: %+v, %v", list, err)
 	}
+	if why, _, err := c.Why(t.Context(), 7); err != nil || why.Reason.Code != string(cluster.ReasonArrayLimit) { // 1_5
+		t.Errorf("an element waits because of %+v, %v", why, err)
+	}
+	priority := 10
+	_, err = c.Update(t.Context(), "1_5", api.UpdateRequest{Priority: &priority})
+	wantProblem(t, err, api.CodeWrongState)
 	cancel(api.CancelRequest{Refs: []string{"1_[0-2]"}, States: []string{"PD"}})
 	family(api.ArrayPlace{Live: 2, Indices: "3-5%2", Cancelled: 1})
 	cancel(api.CancelRequest{Refs: []string{"1_0"}, States: []string{"R"}})

@@ -225,7 +225,7 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 	}
 }
 
-// explainRefusal tells a job that ended long ago from one that never was.
+// explainRefusal tells a job that ended long ago, and an element that has not begun, from one that never was.
 func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
 	if p.Code != api.CodeNotFound {
 		return p
@@ -234,10 +234,14 @@ func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
 	if !single {
 		return p
 	}
-	if j, err := x.lookUp(id); err == nil && j != nil && j.State.Final() {
+	switch j, err := x.lookUp(id); {
+	case err != nil || j == nil:
+		return notFound("there is no job %s", r.text)
+	case j.State.Final():
 		return wrongState("job %s has ended: it is %s", r.text, stateNames[j.State])
+	default:
+		return wrongState("element %s has not begun: until then it is as its array, job %d, says", r.text, j.Parent)
 	}
-	return notFound("there is no job %s", r.text)
 }
 
 // maxReason bounds the text that goes into the log.
@@ -382,7 +386,7 @@ func why(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.view.Job(j.ID) == nil {
+	if x.view.Job(j.ID) == nil && j.State.Final() {
 		return api.Why{ID: j.ID, Reason: presentReason(j.Reason), Funnel: []api.FunnelStep{}}, nil
 	}
 	e := sched.Explain(x.view, x.d.clock.now(x.view), x.view.Config().Policy, j.ID)

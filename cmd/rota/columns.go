@@ -102,10 +102,10 @@ var startCells = []cell[job]{
 }
 
 // startCell is when a job began, or may begin at the earliest. Nobody knows when room will be free, and none is promised.
-var startCell = cell[job]{name: "start", column: column{title: "START"}, needs: []string{"started", "eligible", "code"},
+var startCell = cell[job]{name: "start", column: column{title: "START"}, needs: []string{"started", "eligible", "code", "array"},
 	text: func(j *job, s style) string {
 		switch {
-		case j.Code != cluster.Pending:
+		case shownCode(j) != string(cluster.Pending):
 			return stamp(j.Started, s.utc)
 		case j.Eligible != nil:
 			return "after " + stamp(j.Eligible, s.utc)

@@ -196,7 +196,11 @@ func (w *world) printPlan(job *jobspec.Job, plan *api.PlanResponse) error {
 		return nil
 	}
 	if plan.Begins > 1 {
-		fmt.Fprintf(w.stdout, "%d parts of %s would start now, the first of them here\n", plan.Begins, job.Name)
+		what := "elements"
+		if len(job.Groups) > 1 && job.Array == nil {
+			what = "groups"
+		}
+		fmt.Fprintf(w.stdout, "%d %s of %s would start now, the first of them here\n", plan.Begins, what, job.Name)
 	} else {
 		fmt.Fprintf(w.stdout, "%s would start now\n", job.Name)
 	}
