@@ -153,24 +153,25 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 	err = each(len(results), func(i int) (err error) {
 		t, p := workloads[i/len(s.policies)], s.policies[i%len(s.policies)]
 		seed := s.seeds[i/len(s.policies)%len(s.seeds)]
-		results[i], err = sim.Run(t, s.setupFor(ctx, t, p, seed))
+		setup := s.setupFor(ctx, t.Name, p, seed)
+		if s.inflate > 0 {
+			setup.Until = t.Jobs[len(t.Jobs)-1].Submit
+		}
+		results[i], err = sim.Run(t, setup)
 		return err
 	})
 	return results, err
 }
 
 // setupFor completes the setup for one run.
-func (s *simulation) setupFor(ctx context.Context, t *trace.Trace, p sim.Policy, seed uint64) sim.Setup {
+func (s *simulation) setupFor(ctx context.Context, name string, p sim.Policy, seed uint64) sim.Setup {
 	setup := s.setup
 	setup.Policy, setup.Seed = p, seed
-	if s.inflate > 0 {
-		setup.Until = t.Jobs[len(t.Jobs)-1].Submit
-	}
 	began := time.Now()
 	setup.Clock = func() int64 { return int64(time.Since(began)) }
 	setup.Stopped = func() bool { return ctx.Err() != nil }
 	if setup.Progress != nil {
-		setup.Progress = s.tell(t.Name, p.String())
+		setup.Progress = s.tell(name, p.String())
 	}
 	return setup
 }
@@ -214,7 +215,7 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 	if source == nil {
 		source = sim.Replay(t)
 	}
-	setup := s.setupFor(ctx, nil, s.loop.policy, seed)
+	setup := s.setupFor(ctx, name, s.loop.policy, seed)
 	closed, err := sim.CloseLoop(source, name, s.loop.load, setup)
 	if err != nil {
 		return nil, err

@@ -170,6 +170,21 @@ func TestSimRefuses(t *testing.T) {
 	}
 }
 
+// TestSimClosedLoop closes the loop over a generated workload and over a file, whose own submit times then do not count.
+func TestSimClosedLoop(t *testing.T) {
+	for _, from := range []string{"gen:fitgpp:jobs=300", tinyFile(t)} {
+		code, out, complaint := simulate(t, "--trace", from, "--nodes", "2x32c/256g/8gpu", "--closed-loop", "1.0@fifo", "--policy", "fifo", "--progress",
+			"--te-below", "10m", "-o", "json")
+		var r sim.Result
+		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+			t.Fatalf("%s: exit %d, %v\n%s", from, code, err, complaint)
+		}
+		if r.Classes["all"].Count != r.Jobs || r.Classes["all"].Slowdown.P50 > 10 || r.Classes["te"].Count == 0 {
+			t.Errorf("%s: %d of %d jobs, slowdown %g, %d te", from, r.Classes["all"].Count, r.Jobs, r.Classes["all"].Slowdown.P50, r.Classes["te"].Count)
+		}
+	}
+}
+
 // TestSimInterrupted prints what was simulated so far.
 func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,6 +27,7 @@ const (
 // Errors of a run. They mean a mistake in the core or in a policy, not in a workload.
 var (
 	ErrCircles = errors.New("the policy keeps changing its mind at one instant")
+	ErrBooks   = errors.New("the books do not balance")
 	ErrRefused = errors.New("the state refuses what the policy has just planned")
 )
 
@@ -123,6 +124,21 @@ func (e *engine) verify() error {
 	return nil
 }
 
+// audit compares what the nodes think they hold with what the state thinks they do.
+func (e *engine) audit() error {
+	if !e.setup.Check {
+		return nil
+	}
+	free, g := cluster.Vector{}, e.state.View().Grid()
+	for i := range g.Len() {
+		free = plus(free, g.Free(i))
+	}
+	if held := minus(trace.Capacity(e.nodes), free); held != e.books.held {
+		return fmt.Errorf("the state has given away %+v, the nodes hold %+v: %w", held, e.books.held, ErrBooks)
+	}
+	return nil
+}
+
 // drive runs until all jobs have ended, Until has come, or somebody stops it.
 func (e *engine) drive() error {
 	for {
@@ -136,6 +152,9 @@ func (e *engine) drive() error {
 		e.now = at
 		e.books.pass(e)
 		if err := e.step(); err != nil {
+			return fmt.Errorf("at %d ms: %w", e.ms(e.now), err)
+		}
+		if err := e.audit(); err != nil {
 			return fmt.Errorf("at %d ms: %w", e.ms(e.now), err)
 		}
 		e.books.photograph(e)
