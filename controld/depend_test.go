@@ -58,6 +58,9 @@ func TestDependenciesOnThePast(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a job after one that only the history knows", func() error { return trimmed(t, c, late) })
+	if plan, err := c.Plan(t.Context(), after("afterok", plain)); err != nil || !plan.Starts {
+		t.Fatalf("a plan for the same: %+v, %v", plan, err)
+	}
 	never, err := c.Submit(t.Context(), "", after("afternotok", plain))
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,9 @@ func plan(x *exchange) (any, error) {
 	if err := x.accept(jobs); err != nil {
 		return nil, err
 	}
+	if err := honoured(x.view, owner, jobs); err != nil {
+		return nil, err
+	}
 	trial, id, err := x.trialSubmit(owner, jobs[0])
 	if err != nil {
 		return nil, err
@@ -54,8 +57,13 @@ func plan(x *exchange) (any, error) {
 
 // trialSubmit submits a job to a fork of the state that nobody else sees, and returns what it is then and the id that the job would get.
 func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*cluster.View, cluster.JobID, error) {
+	jobs := []*jobspec.Job{job}
+	facts, err := x.facts(x.ctx(), jobs)
+	if err != nil {
+		return nil, 0, err
+	}
 	state := cluster.Fork(x.view)
-	entry := cluster.Entry{Command: cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{job}}, Admin: x.admin()}}
+	entry := cluster.Entry{Command: cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: jobs}, Facts: facts, Admin: x.admin()}}
 	entry.At, entry.Wall = x.d.clock.now(x.view), wallNow()
 	result, err := state.Apply(state.Index()+1, entry)
 	if err != nil {

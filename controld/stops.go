@@ -14,13 +14,15 @@ import (
 func honoured(v *cluster.View, owner cluster.Identity, jobs []*jobspec.Job) error {
 	for i, j := range jobs {
 		q, known := v.Config().Queues[cmp.Or(j.Queue, "default")]
-		for _, t := range j.Groups[0].Tasks {
-			if t.User != "" && t.User != owner.User {
-				return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
-					Detail: fmt.Sprintf("%suser = %q: running as somebody else than the submitter (%s) is not supported yet", prefix(jobs, i), t.User, owner.User)}
-			}
-			if known && q.MaxGrace > 0 && t.KillTimeout > q.MaxGrace {
-				return tooLong(jobs, i, "kill_timeout", t.KillTimeout, q.MaxGrace)
+		for g := range j.Groups {
+			for _, t := range j.Groups[g].Tasks {
+				if t.User != "" && t.User != owner.User {
+					return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
+						Detail: fmt.Sprintf("%suser = %q: running as somebody else than the submitter (%s) is not supported yet", prefix(jobs, i), t.User, owner.User)}
+				}
+				if known && q.MaxGrace > 0 && t.KillTimeout > q.MaxGrace {
+					return tooLong(jobs, i, "kill_timeout", t.KillTimeout, q.MaxGrace)
+				}
 			}
 		}
 		if p := j.Preemption; known && p != nil && q.MaxGrace > 0 && p.GracePeriod > q.MaxGrace {

@@ -14,8 +14,12 @@ func TestWhatWouldNotBeHonouredIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*jobspec.Job){
 		"":              func(j *jobspec.Job) { j.Groups[0].Tasks[0].User = "ada" },
 		`user = "root"`: func(j *jobspec.Job) { j.Groups[0].Tasks[0].User = "root" },
-		"kill_timeout":  func(j *jobspec.Job) { j.Groups[0].Tasks[0].KillTimeout = 24 * 3600 },
-		"grace_period":  func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{GracePeriod: 24 * 3600} },
+		`user = "eve"`: func(j *jobspec.Job) {
+			j.Groups = append(j.Groups, j.Groups[0])
+			j.Groups[1].Tasks = []jobspec.Task{{User: "eve"}}
+		},
+		"kill_timeout": func(j *jobspec.Job) { j.Groups[0].Tasks[0].KillTimeout = 24 * 3600 },
+		"grace_period": func(j *jobspec.Job) { j.Preemption = &jobspec.Preemption{GracePeriod: 24 * 3600} },
 	} {
 		j := job("x")
 		j.Default()
