@@ -478,35 +478,3 @@ func (x *exchange) instant(name string) (cluster.UnixMS, error) {
 	}
 	return cluster.UnixMS(t.UnixMilli()), nil
 }
-
-// listShares answers GET /v1/shares: what each account holds now.
-func listShares(x *exchange) (any, error) {
-	held := map[string]*api.Share{}
-	total := 0
-	for j := range x.view.Jobs() {
-		if j.State.Final() {
-			continue
-		}
-		s := held[j.Account]
-		if s == nil {
-			s = &api.Share{Account: j.Account}
-			held[j.Account] = s
-		}
-		s.Jobs++
-		if j.Live() != nil {
-			gpus := int(j.Total().GPUs) / milli
-			s.Running++
-			s.GPUs += gpus
-			total += gpus
-		}
-	}
-	list := newList[api.Share]("ShareList", x.view)
-	for _, s := range held {
-		if total > 0 {
-			s.Share = int64(s.GPUs) * milli / int64(total)
-		}
-		list.Items = append(list.Items, *s)
-	}
-	slices.SortFunc(list.Items, func(a, b api.Share) int { return strings.Compare(a.Account, b.Account) })
-	return list, nil
-}

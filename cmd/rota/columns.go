@@ -193,15 +193,6 @@ func labelsText(labels map[string]string) string {
 	return strings.Join(all, ",")
 }
 
-var shareCells = []cell[api.Share]{
-	textCell("account", "ACCOUNT", 10, "", func(s *api.Share) string { return s.Account }),
-	numberCell("jobs", "JOBS", "", func(s *api.Share) int64 { return int64(s.Jobs) }),
-	numberCell("running", "RUNNING", "", func(s *api.Share) int64 { return int64(s.Running) }),
-	numberCell("gpus", "GPUS", "", func(s *api.Share) int64 { return int64(s.GPUs) }),
-	textCell("share", "SHARE", 0, "", func(s *api.Share) string { return fmt.Sprintf("%d.%d%%", s.Share/10, s.Share%10) }).atRight().
-		sortedBy(func(s *api.Share) int64 { return s.Share }),
-}
-
 var eventCells = []cell[api.Event]{
 	numberCell("index", "INDEX", "", func(e *api.Event) int64 { return int64(e.Index) }),
 	timeCell("time", "TIME", "", func(e *api.Event) *api.Time { return e.At }),

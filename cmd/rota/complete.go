@@ -363,7 +363,7 @@ func columnsOf(command string) []string {
 	case "nodes":
 		return (&view[api.Node]{cells: nodeCells}).names()
 	case "share":
-		return (&view[api.Share]{cells: shareCells}).names()
+		return (&view[shareLine]{cells: shareCells}).names()
 	case "events":
 		return (&view[api.Event]{cells: eventCells}).names()
 	}

@@ -248,12 +248,6 @@ func idList(ids []cluster.JobID) string {
 	return strings.Join(texts, ",")
 }
 
-func (w *world) share(c *cli.Context) error {
-	return simpleList(w, c, shareCells, func(client *api.Client) (*api.List[api.Share], api.Answer, error) {
-		return client.Shares(c.Context, api.Read{})
-	})
-}
-
 // userName looks up who uid is.
 func userName(uid int) (string, error) {
 	u, err := user.LookupId(strconv.Itoa(uid))

@@ -64,7 +64,10 @@ func sampleCluster(t *testing.T) *answers {
 	a.on("GET /v1/jobs", streamOf(jobs[:3]))
 	a.give("GET /v1/history", list("JobList", jobs[4], jobs[3]))
 	a.give("GET /v1/nodes", list("NodeList", sampleNodes()...))
-	a.give("GET /v1/shares", list("ShareList", api.Share{Account: "vision", Jobs: 12, Running: 3, GPUs: 32, Share: 667}))
+	a.give("GET /v1/shares", list("ShareList", api.Share{Account: "vision", Jobs: 12, Running: 3, GPUs: 32, Share: 667,
+		Fairness: api.Fairness{Weight: 2, Deserved: 250, Fair: 600, Alloc: 500, Borrowed: 250, Usage: 90_061, Ratio: 1204},
+		Users: []api.UserShare{{User: "ann", GPUs: 24, Fairness: api.Fairness{Weight: 1, Deserved: 125, Fair: 300, Alloc: 375, Borrowed: 250, Usage: 90_061, Ratio: 2409}},
+			{User: "bob", GPUs: 8, Fairness: api.Fairness{Weight: 1, Deserved: 0, Fair: 300, Alloc: 125, Ratio: -1}}}}))
 	a.give("GET /v1/events", list("EventList", api.Event{Index: 5, At: at("2026-11-21T08:00:05Z"), Type: "assigned", Job: 7, Attempt: 1},
 		api.Event{Index: 6, At: at("2026-11-21T08:00:06Z"), Type: "node-down", Node: "gpu01"},
 		api.Event{Index: 9, At: at("2026-11-21T08:10:06Z"), Type: "ended", Job: 7, Attempt: 1, Cause: cluster.CauseTE, For: 8}))

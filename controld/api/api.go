@@ -294,6 +294,29 @@ type Share struct {
 	Running int    `json:"running"`
 	GPUs    int    `json:"gpus"`
 	Share   int64  `json:"share"` // thousandths of all GPUs held now
+
+	Parent string `json:"parent,omitempty"` // "": at the top
+	Fairness
+	Users []UserShare `json:"users,omitempty"`
+}
+
+// UserShare is one user's part of what an account has.
+type UserShare struct {
+	User string `json:"user"`
+	GPUs int    `json:"gpus"`
+	Fairness
+}
+
+// Fairness compares what somebody has with what he should have. Parts are thousandths of the cluster, by the resource of which it is the
+// largest part.
+type Fairness struct {
+	Weight   int64 `json:"weight"`
+	Deserved int64 `json:"deserved"` // whatever others ask for
+	Fair     int64 `json:"fair"`     // what it should have now that others ask for what they do
+	Alloc    int64 `json:"alloc"`    // what it holds
+	Borrowed int64 `json:"borrowed"` // of that, what it does not deserve
+	Usage    int64 `json:"usage"`    // seconds for which it has held the whole cluster, those long ago counted less
+	Ratio    int64 `json:"ratio"`    // usage in thousandths of what it would be had it always held what it deserves; -1: it deserves nothing
 }
 
 // Cluster is who the controllers are and what they know.

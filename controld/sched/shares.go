@@ -1,0 +1,71 @@
+package sched
+
+import (
+	"math/big"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+)
+
+// Share is what an account or a user in an account has and should have. Parts of the cluster are in thousandths of what is up of it, by the
+// resource of which it is the largest part.
+type Share struct {
+	Account, Parent string
+	User            string // "" for the account itself
+	Weight          int64
+	Deserved        int64 // what it is entitled to whatever others ask for
+	Fair            int64 // what it should have now
+	Alloc           int64 // what it holds
+	Borrowed        int64 // what it holds beyond what it is entitled to
+	GPUs            int64 // held, in thousandths of a GPU
+	Usage           int64 // seconds for which it has held the whole cluster, those long ago counted less
+	Ratio           int64 // usage in thousandths of what it would have used by always holding what it is entitled to; -1: entitled to nothing
+}
+
+// Shares lists accounts, parents first, each followed by its users. It is the same whatever the policy is.
+func Shares(v *cluster.View, now cluster.Instant, p cluster.Policy) []Share {
+	f := newFair(newTrial(v, now, p))
+	seconds := cluster.NewDecay(now, p.HalfLifeMS).Since(max(0, now-week)) / 1000
+	var list []Share
+	for _, n := range f.tree.Root().Children() {
+		list = appendShares(list, n, seconds)
+	}
+	return list
+}
+
+// week is for how long usage is known.
+const week = 168 * 3_600_000
+
+func appendShares(list []Share, n *shares.Node, seconds int64) []Share {
+	s := Share{
+		Account: n.Name, Parent: n.Parent().Name, Weight: n.Terms().Weight, GPUs: n.Held()[shares.GPUs],
+		Deserved: thousandths(n.Due()), Fair: thousandths(n.Share()), Alloc: thousandths(n.Holding(nil)),
+		Usage: thousandths(n.Usage()) / 1000, Ratio: -1,
+	}
+	if n.User {
+		s.User, s.Account, s.Parent = n.Name, n.Parent().Name, ""
+	}
+	if over := new(big.Rat).Sub(n.Holding(nil), n.Due()); over.Sign() > 0 {
+		s.Borrowed = thousandths(over)
+	}
+	if r := n.Ratio(); r != nil && seconds > 0 {
+		s.Ratio = thousandths(new(big.Rat).Quo(r, big.NewRat(seconds, 1)))
+	}
+	list = append(list, s)
+	children := n.Children()
+	for _, users := range []bool{true, false} {
+		for _, c := range children {
+			if c.User == users {
+				list = appendShares(list, c, seconds)
+			}
+		}
+	}
+	return list
+}
+
+// thousandths rounds to the nearest.
+func thousandths(r *big.Rat) int64 {
+	n := new(big.Int).Mul(r.Num(), big.NewInt(2000))
+	n.Add(n, r.Denom())
+	return n.Quo(n, new(big.Int).Mul(r.Denom(), big.NewInt(2))).Int64()
+}
