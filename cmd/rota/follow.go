@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // progressWait is how often a terminal is told of progress, which no log entry announces.
@@ -142,12 +143,32 @@ func (w *world) streamAll(ctx context.Context, client *api.Client, job *api.Job)
 
 // outputsOf names the streams that a job's output is kept in.
 func outputsOf(job *api.Job) []string {
-	if job.Spec != nil && len(job.Spec.Groups) > 0 && len(job.Spec.Groups[0].Tasks) > 0 {
-		if log := job.Spec.Groups[0].Tasks[0].Log; log != nil && log.Join != nil && !*log.Join {
-			return []string{"stdout", "stderr"}
-		}
+	if t := leading(job); t != nil && t.Log != nil && t.Log.Join != nil && !*t.Log.Join {
+		return []string{"stdout", "stderr"}
 	}
 	return []string{"stdout"}
+}
+
+// leading is the task whose output is shown: the leader of the main tasks of the group that the job runs.
+func leading(job *api.Job) *jobspec.Task {
+	if job.Spec == nil || len(job.Spec.Groups) == 0 {
+		return nil
+	}
+	group := 0
+	if job.Group != nil {
+		group = max(0, slices.IndexFunc(job.Spec.Groups, func(g jobspec.Group) bool { return g.Name == job.Group.Name }))
+	}
+	var first *jobspec.Task
+	for i := range job.Spec.Groups[group].Tasks {
+		switch t := &job.Spec.Groups[group].Tasks[i]; {
+		case t.Lifecycle != nil:
+		case t.Leader != nil && *t.Leader:
+			return t
+		case first == nil:
+			first = t
+		}
+	}
+	return first
 }
 
 // streamRetries bounds how often a stream is taken up again without anything having come of it.
