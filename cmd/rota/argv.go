@@ -34,7 +34,7 @@ func tableOf(flags []cli.Flag) flagTable {
 
 func kindOf(f cli.Flag) flagKind {
 	switch f.(type) {
-	case *cli.BoolFlag:
+	case *cli.BoolFlag, namedSwitch:
 		return switchFlag
 	case *cli.IntFlag, *cli.Uint64Flag:
 		return numberFlag
@@ -80,6 +80,7 @@ func reorder(args []string, app *cli.App) ([]string, error) {
 	if command == nil {
 		return nil, unknownCommand(name, app)
 	}
+	command.Flags = knowingNames(command.Flags)
 	l := commandLine{command: command, table: tableOf(command.Flags)}
 	if likeSbatch(command) {
 		l.primary = primaryNames(command.Flags)

@@ -28,7 +28,7 @@ type submission struct {
 }
 
 // perhapsFlag is an option whose value, if it has one, is written behind "=" or glued to its letter.
-type perhapsFlag struct{ *cli.StringFlag }
+type perhapsFlag struct{ namedText }
 
 // scriptFlags are the options of sbatch. Those that are not honoured are known too, so that they can be refused or warned of by name, but not
 // shown. --output is among commonFlags.
@@ -47,7 +47,7 @@ func scriptFlags() []cli.Flag {
 		case script.Nothing:
 			flags = append(flags, &cli.BoolFlag{Name: s.Name, Aliases: aliases, Usage: s.Usage, Hidden: !s.Honoured()})
 		case script.Perhaps:
-			flags = append(flags, perhapsFlag{text})
+			flags = append(flags, perhapsFlag{nameText(text)})
 		default:
 			flags = append(flags, text)
 		}
