@@ -116,7 +116,10 @@ func (r Reason) plainOfOthers() string {
 func (r Reason) plainOfPreemption() string {
 	switch r.Code {
 	case ReasonPreempting:
-		return "others are leaving to make room for it"
+		if r.For == 0 {
+			return "room is being freed that is kept for it" + onNode(r.Node)
+		}
+		return jobOr(r.For, "") + " is leaving to make room for it" + onNode(r.Node)
 	case ReasonPreempted:
 		return "it has left its room to " + jobOr(r.For, "another job")
 	case ReasonNoVictim:

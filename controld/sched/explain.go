@@ -85,6 +85,9 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 	case full(j):
 		return filled(j)
 	}
+	if why, known := r.ofPreemption(j); known {
+		return why
+	}
 	if r.after.limits != nil {
 		if why := r.after.limits(j); why.Code != cluster.ReasonNone {
 			return why

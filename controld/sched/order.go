@@ -195,6 +195,15 @@ func (l *line) fail(t *trial) {
 	heap.Init(&l.open)
 }
 
+// next lets the group of the best open contender go on to its next job.
+func (l *line) next(t *trial) {
+	if l.open[0].advance(t) {
+		heap.Fix(&l.open, 0)
+	} else {
+		heap.Pop(&l.open)
+	}
+}
+
 func (l *line) drop(c *contender) {
 	if l.block(c) {
 		heap.Fix(&l.heads, len(l.heads)-1)

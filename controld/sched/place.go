@@ -1,8 +1,6 @@
 package sched
 
 import (
-	"container/heap"
-
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -21,6 +19,11 @@ func place(t *trial, l *line) {
 			return
 		}
 		c := l.open[0]
+		if t.overTELimit(c.job) { // by what has been started since it lined up
+			l.open[0].turns = nil
+			l.next(t)
+			continue
+		}
 		spots, ok := t.pack(c)
 		if !ok {
 			l.fail(t)
@@ -28,11 +31,7 @@ func place(t *trial, l *line) {
 		}
 		t.start(c, spots, b.past())
 		b.passed(t)
-		if c.advance(t) {
-			heap.Fix(&l.open, 0)
-		} else {
-			heap.Pop(&l.open)
-		}
+		l.next(t)
 	}
 }
 

@@ -61,8 +61,12 @@ func newRoster(t *trial) *roster {
 			r.largest = most(r.largest, t.room.Total(i))
 		}
 	}
+	ending := t.endingNow()
 	for j := range t.view.Live() {
 		a := j.Live()
+		if ending[j.ID] {
+			continue
+		}
 		if a.Stop != nil {
 			r.leave(t, j, a)
 			continue
@@ -72,6 +76,23 @@ func newRoster(t *trial) *roster {
 		}
 	}
 	return r
+}
+
+// endingNow are the jobs that the phases before have ended or asked to stop.
+func (t *trial) endingNow() map[cluster.JobID]bool {
+	var ids map[cluster.JobID]bool
+	for _, a := range t.actions {
+		if ids == nil && (a.Stop != nil || a.End != nil) {
+			ids = map[cluster.JobID]bool{}
+		}
+		if a.Stop != nil {
+			ids[a.Stop.Job] = true
+		}
+		if a.End != nil {
+			ids[a.End.Job] = true
+		}
+	}
+	return ids
 }
 
 // leave notes an attempt that is being stopped.

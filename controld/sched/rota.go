@@ -27,7 +27,9 @@ const (
 func rota(t *trial) {
 	t.byService = true
 	t.spare = newHeadroom(t)
-	place(t, order(t))
+	if place(t, order(t)); t.freed {
+		return // what has not been tried may fit
+	}
 	m := &maker{trial: t}
 	m.serve()
 	m.takeTurns()

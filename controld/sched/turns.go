@@ -88,10 +88,10 @@ func (m *maker) levelNow(v *victim) int {
 }
 
 // turnOver reports whether a running job has had its turn: it can save what it has done, has run for long enough, and was not displaced too
-// often.
+// often. A wide gang keeps its room: it waits long for a chance to get it together again.
 func (m *maker) turnOver(v *victim) bool {
 	a := v.attempt
-	if v.job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.job) {
+	if v.job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.job) || v.job.Width() >= cluster.WideGPUs {
 		return false
 	}
 	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
@@ -120,7 +120,7 @@ func (m *maker) turns(r *roster) []turn {
 			continue
 		}
 		for _, j := range g.Jobs {
-			if m.started[j.ID] == 0 && m.holders[j.ID] == nil && j.Family == nil && m.startable(j) {
+			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && j.Family == nil && m.startable(j) {
 				list = append(list, turn{job: j, level: max(0, m.levelOf(j)), victim: -1})
 			}
 		}
@@ -133,6 +133,7 @@ func (m *maker) turns(r *roster) []turn {
 
 // admitTurns marks the first jobs that the cluster could hold beside trial-and-error jobs if it were one big node.
 func (m *maker) admitTurns(list []turn) {
+	defer m.room.WaiveSoft()()
 	r := m.all()
 	var left cluster.Request
 	for i, n := range m.view.Nodes() {

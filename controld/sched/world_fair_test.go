@@ -22,7 +22,7 @@ func setFair(p *cluster.Policy, k, v string) (err error) {
 	case "influence":
 		p.UsageInfluence, err = strconv.Atoi(v)
 	default:
-		err = fmt.Errorf("no setting %q", k)
+		err = setRota(p, k, v)
 	}
 	return err
 }

@@ -121,6 +121,7 @@ func (w *world) policy(options map[string]string) error {
 		case "margin":
 			c.MarginMS, err = milliseconds(v)
 		default:
+			c.Version = cluster.LatestVersion
 			err = setFair(&c.Policy, k, v)
 		}
 		if err != nil {
@@ -308,6 +309,8 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		var ms int64
 		ms, err = milliseconds(v)
 		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(ms / 1000)}
+	case "save":
+		err = setSave(spec, v)
 	case "limit":
 		var ms int64
 		ms, err = milliseconds(v)
