@@ -156,17 +156,30 @@ func (t *trial) startRanked(list []ranked) (blocked bool) {
 // spreadOut serves jobs in the order in which they came and lets others pass, but puts each worker on the node that would be left with the
 // most room: what a cluster does that schedules one container at a time.
 func spreadOut(t *trial) {
+	var seen frontier
 	for j := range t.waiting() {
 		g := t.gang(j)
-		if len(g.More) > 0 {
-			t.startWhole(j)
+		if seen.covers(&g) || t.spreadWhole(j, len(g.More) > 0) {
 			continue
 		}
-		for again := true; again; {
-			c := &contender{job: j}
-			again = t.startSpread(c) && c.advance(t)
+		if len(g.Exclude) == 0 {
+			seen.add(&g)
 		}
 	}
+}
+
+// spreadWhole starts a job, and of a record all members that may start, and reports whether it could. Gangs of several parts are packed.
+func (t *trial) spreadWhole(j *cluster.Job, parts bool) bool {
+	if parts {
+		return t.startWhole(j)
+	}
+	c := &contender{job: j}
+	for t.startSpread(c) {
+		if !c.advance(t) {
+			return true
+		}
+	}
+	return false
 }
 
 // startSpread starts a gang of one part and reports whether it could.
