@@ -333,6 +333,10 @@ func TestCancelByStateMeansElements(t *testing.T) {
 	if why, _, err := c.Why(t.Context(), 7); err != nil || why.Reason.Code != string(cluster.ReasonArrayLimit) { // 1_5
 		t.Errorf("an element waits because of %+v, %v", why, err)
 	}
+	_, err = c.Logs(t.Context(), 1, api.LogOptions{Follow: true})
+	if p := wantProblem(t, err, api.CodeInvalid); !strings.Contains(p.Detail, "1_0") {
+		t.Errorf("output of an array: %s", p.Detail)
+	}
 	priority := 10
 	_, err = c.Update(t.Context(), "1_5", api.UpdateRequest{Priority: &priority})
 	wantProblem(t, err, api.CodeWrongState)

@@ -39,6 +39,9 @@ func logs(x *exchange) (any, error) {
 	if !x.admin() && j.Owner.UID != x.caller.User.UID {
 		return nil, denied("the output of job %d can be read by %s and operators only", j.ID, j.Owner.User)
 	}
+	if j.Family != nil {
+		return nil, invalid("job %d has no output of its own: name one of its members, such as %s", j.ID, memberName(j))
+	}
 	q, err := x.logRequest(j)
 	if err != nil {
 		return nil, err
@@ -91,6 +94,14 @@ func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
 	}
 	q.attempt, q.worker, q.tail, q.follow = int(attempt), int(worker), tail, follow
 	return q, nil
+}
+
+// memberName is what the first member of a record is called.
+func memberName(record *cluster.Job) string {
+	if a := record.Spec.Array; a != nil {
+		return fmt.Sprintf("%d_%d", record.ID, a.Index(0))
+	}
+	return fmt.Sprintf("%d.%s", record.ID, record.Spec.Groups[0].Name)
 }
 
 // taskNames lists the tasks of a job's groups, each name once.
