@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"sync"
 	"unsafe"
 )
 
@@ -28,7 +29,7 @@ func (p *plan) readerOf(t reflect.Type) (reader, bool) {
 	case reflect.Struct:
 		return p.structReader(t)
 	case reflect.Pointer:
-		return p.pointerReader(t)
+		return pointerReader(t), true
 	case reflect.Slice:
 		return p.sliceReader(t)
 	case reflect.Map:
@@ -178,17 +179,23 @@ func (in *input) list(first, last byte, element func() bool) bool {
 	return false
 }
 
-func (p *plan) pointerReader(t reflect.Type) (reader, bool) {
+// pointerReader makes the reader of what a pointer points to when there first is any: a program that reads rows of jobs never meets the
+// specifications that jobs may have, which are most of a job's type.
+func pointerReader(t reflect.Type) reader {
 	elem := t.Elem()
-	r, ok := p.readerOf(elem)
+	inner := sync.OnceValue(func() reader { r, _ := newPlan().readerOf(elem); return r })
 	return func(in *input, at unsafe.Pointer) bool {
 		if in.null() {
 			return true
 		}
+		r := inner()
+		if r == nil {
+			return false
+		}
 		to := reflect.New(elem).UnsafePointer()
 		*(*unsafe.Pointer)(at) = to
 		return r(in, to)
-	}, ok
+	}
 }
 
 func (p *plan) sliceReader(t reflect.Type) (reader, bool) {

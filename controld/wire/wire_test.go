@@ -148,6 +148,27 @@ type tree struct {
 	N    int    `json:"n"`
 }
 
+type chain struct {
+	Next *chain `json:"next,omitempty"`
+	N    int    `json:"n"`
+}
+
+// TestTypesThatPointToThemselves are read as far as they go.
+func TestTypesThatPointToThemselves(t *testing.T) {
+	var fast, want chain
+	text := []byte(`{"next":{"next":{"n":3},"n":2},"n":1}`)
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	c := For[chain]()
+	if !c.Read(text, &fast) || !reflect.DeepEqual(fast, want) {
+		t.Errorf("read as %+v", fast)
+	}
+	if c.Read([]byte(`{"next":{"next":{"m":3}}}`), &fast) {
+		t.Error("an unknown field far in was read")
+	}
+}
+
 type quotedNumber struct {
 	N int `json:"n,string"`
 }
