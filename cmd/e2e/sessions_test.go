@@ -302,6 +302,8 @@ func (p *play) look(ref string, what []string) (is string, holds bool) {
 	switch {
 	case err != nil:
 		return err.Error(), false
+	case strings.Contains(ref, "_") && job.Array.Job == 0:
+		return "not begun", false // it is the array's record that has the state
 	case what[0] == "logs":
 		out, _ := exec.Command(filepath.Join(bin, "rota"), "--addr", p.addr, "logs", ref).CombinedOutput()
 		return string(out), strings.Contains(string(out), what[1])

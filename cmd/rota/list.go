@@ -36,7 +36,7 @@ func (w *world) lookCommands() []*cli.Command {
 		{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: w.nodes,
 			Flags: with([]cli.Flag{
 				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "these `NODES` only, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "a line for each state and kind of node"},
+				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "a line for each state and kind of node"}, //nolint:misspell // as sinfo has it
 				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, viewFlags())},
 		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: w.status, Flags: commonFlags()},
 		{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: w.why, Flags: commonFlags()},

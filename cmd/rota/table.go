@@ -203,19 +203,19 @@ func (t *table) line(out *bytes.Buffer, shown, widths []int, cells []string) {
 		text := strings.TrimRight(cell, " ")
 		if text != "" {
 			fill(out, spaces)
-			out.WriteString(text)
+			_, _ = out.WriteString(text) // an error stays in the writer until Flush
 			spaces = 0
 		}
 		spaces += len(cell) - len(text) + pad
 	}
-	out.WriteByte('\n')
+	_ = out.WriteByte('\n') // an error stays in the writer until Flush
 }
 
 // fill writes n spaces.
 func fill(out *bytes.Buffer, n int) {
 	const some = "                                "
 	for ; n > 0; n -= len(some) {
-		out.WriteString(some[:min(n, len(some))])
+		_, _ = out.WriteString(some[:min(n, len(some))]) // an error stays in the writer until Flush
 	}
 }
 
