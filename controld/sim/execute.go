@@ -188,14 +188,21 @@ func (e *engine) flush() error {
 	return nil
 }
 
-// raise doubles a time limit that was a guess and has run out.
+// raise doubles a time limit that was a guess and has run out, but not beyond a limit that the job has in the trace: that one is real.
 func (e *engine) raise(i int32) error {
 	r := &e.runs[i]
 	if r.stopped != 0 {
 		return nil
 	}
-	more := jobspec.Seconds(min(r.limit, trace.MaxTime) / 1000)
-	r.limit += int64(more) * 1000
+	ms := min(r.limit, trace.MaxTime/1000*1000)
+	if r.job.Limit > 0 {
+		ms = min(ms, wholeSeconds(r.job.Limit)-r.limit)
+	}
+	if ms <= 0 {
+		return nil
+	}
+	r.limit += ms
+	more := jobspec.Seconds(ms / 1000)
 	results, err := e.apply(cluster.UpdateJobs{IDs: []cluster.JobID{cluster.JobID(i + 1)}, Admin: true, AddTime: &more})
 	if err != nil {
 		return fmt.Errorf("raise a time limit: %w", err)

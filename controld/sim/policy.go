@@ -186,14 +186,18 @@ func (r *policyRow) known() string {
 // limit returns the time limit with which a job is submitted, in ms and whole seconds, 0 for none, and whether it is only a guess of
 // how long the job runs.
 func (p *Policy) limit(j *trace.Job, alone int64) (ms int64, guess bool) {
-	seconds := func(ms int64) int64 { return max(1000, (ms+999)/1000*1000) }
 	switch {
+	case p.row.knows == knowsAll && j.Limit > 0 && j.Limit < alone:
+		return wholeSeconds(j.Limit), false
 	case p.row.knows == knowsAll, p.row.knows == knowsLimits && j.Estimate == 0 && j.Limit == 0:
-		return seconds(alone), true
+		return wholeSeconds(alone), true
 	case p.row.knows == knowsLimits && j.Limit == 0:
-		return seconds(j.Estimate), true
+		return wholeSeconds(j.Estimate), true
 	case j.Limit > 0:
-		return seconds(j.Limit), false
+		return wholeSeconds(j.Limit), false
 	}
 	return 0, false
 }
+
+// wholeSeconds rounds ms up to what a time limit can be.
+func wholeSeconds(ms int64) int64 { return max(1000, (ms+999)/1000*1000) }

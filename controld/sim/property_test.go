@@ -68,6 +68,44 @@ func TestEveryPolicyKeepsTheInvariants(t *testing.T) {
 	}
 }
 
+// TestEveryPolicyOnMixedClusters does the same with two models of GPUs in two racks, jobs that want one of them, gangs that need servers
+// beside their workers, priorities and limits of time.
+func TestEveryPolicyOnMixedClusters(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 7))
+	var jobs []trace.Job
+	for i := range 250 {
+		j := gang(fmt.Sprint(i), int64(i), 5+r.Int64N(60), 1+r.IntN(3), r.Int64N(5))
+		j.User, j.Account, j.Priority = fmt.Sprintf("user%d", r.IntN(6)), fmt.Sprintf("account%d", r.IntN(3)), 30+r.IntN(3)*20
+		j.Locality[trace.Across] = trace.FullRate / 2
+		switch r.IntN(6) {
+		case 0:
+			j.Models = []string{"H100"}
+		case 1:
+			j.Models = []string{"A100", "H100"}
+		case 2:
+			j.Servers, j.Server = 1+r.IntN(2), cluster.Vector{Cores: 2, Memory: jobspec.GiB}
+		case 3:
+			j.Class, j.Work = jobspec.TE, minute*(1+r.Int64N(5))
+		case 4:
+			j.Limit = (20 + r.Int64N(40)) * minute
+		}
+		jobs = append(jobs, j)
+	}
+	for _, name := range PolicyNames() {
+		t.Run(name, func(t *testing.T) {
+			s := setup(t, "3x16c/64g/4xA100@r1,3x16c/64g/4xH100@r2", name)
+			s.Overhead, s.Deserved.Equal = minute, true
+			got := mustRun(t, workload(jobs...), s)
+			if all := got.Classes["all"]; all.Count != 250 || got.Unended != 0 || len(got.Excluded) != 0 {
+				t.Errorf("%d of 250 ended, %d did not, left out %q", all.Count, got.Unended, got.Excluded)
+			}
+			if got.TimedOut == 0 || got.TimedOut > 45 {
+				t.Errorf("%d jobs were killed at their limit", got.TimedOut)
+			}
+		})
+	}
+}
+
 // TestDeterminism replays a workload twice: not one byte of the result may differ.
 func TestDeterminism(t *testing.T) {
 	for _, name := range PolicyNames() {
