@@ -248,7 +248,9 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	wantProblem(t, owner.Cancel(t.Context(), 1, ""), api.CodeWrongState)
+	if p := wantProblem(t, owner.Cancel(t.Context(), 1, ""), api.CodeWrongState); p.Detail != "job 1 has ended: it is CANCELLED" {
+		t.Errorf("a job that has ended: %s", p.Detail)
+	}
 	wantProblem(t, owner.Requeue(t.Context(), 3, ""), api.CodeWrongState)
 	resp, err := other.CancelMany(t.Context(), api.CancelRequest{User: "u1000"})
 	if err != nil || len(resp.Items) != 0 {

@@ -225,20 +225,20 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 	}
 }
 
-// explainRefusal tells a job that ended long ago, and an element that has not begun, from one that never was.
+// explainRefusal says the same of a job that has ended whether the state still has it or not, and tells it, and an element that has not begun,
+// from one that never was.
 func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
-	if p.Code != api.CodeNotFound {
-		return p
-	}
 	id, single := r.one()
-	if !single {
+	if !single || p.Code != api.CodeNotFound && p.Code != api.CodeWrongState {
 		return p
 	}
 	switch j, err := x.lookUp(id); {
+	case err == nil && j != nil && j.State.Final():
+		return wrongState("job %s has ended: it is %s", r.text, stateNames[j.State])
+	case p.Code == api.CodeWrongState:
+		return p
 	case err != nil || j == nil:
 		return notFound("there is no job %s", r.text)
-	case j.State.Final():
-		return wrongState("job %s has ended: it is %s", r.text, stateNames[j.State])
 	default:
 		return wrongState("element %s has not begun: until then it is as its array, job %d, says", r.text, j.Parent)
 	}
