@@ -121,20 +121,35 @@ func (t *trial) overTELimit(j *cluster.Job) bool {
 	if limit <= 0 || !t.byService || j.Class != jobspec.TE {
 		return false
 	}
+	own := t.holders[j.ID]
+	if own != nil && own.Firm {
+		return false // it was counted when the room was promised
+	}
 	if t.teHeld == nil {
-		t.teHeld = map[string]int64{}
-		for o := range t.view.Live() {
-			if o.Class == jobspec.TE {
-				t.teHeld[o.Account] += o.Width()
-			}
-		}
+		t.countAllTE()
 	}
 	return t.teHeld[j.Account]+j.Width() > limit*1000
 }
 
-// countTE notes that a job has started.
-func (t *trial) countTE(j *cluster.Job) {
-	if t.teHeld != nil && j.Class == jobspec.TE {
-		t.teHeld[j.Account] += j.Width()
+// countAllTE counts the GPUs of trial-and-error jobs that run or have been promised room.
+func (t *trial) countAllTE() {
+	t.teHeld = map[string]int64{}
+	for o := range t.view.Live() {
+		if o.Class == jobspec.TE {
+			t.teHeld[o.Account] += o.Width()
+		}
 	}
+	for id, r := range t.holders {
+		if o := t.view.Job(id); r.Firm && o.Class == jobspec.TE {
+			t.teHeld[o.Account] += o.Width()
+		}
+	}
+}
+
+// countTE notes that a job has started or been promised room, once.
+func (t *trial) countTE(j *cluster.Job) {
+	if own := t.holders[j.ID]; t.teHeld == nil || j.Class != jobspec.TE || own != nil && own.Firm {
+		return
+	}
+	t.teHeld[j.Account] += j.Width()
 }

@@ -142,6 +142,7 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	}
 	v.Until = over + cluster.Instant(m.policy.ReserveHoldMS)
 	m.room.Unclaim(j.ID)
+	m.countTE(j)
 	m.reserve(v)
 	for _, i := range set.victims {
 		r.stop(m.trial, &r.victims[i], cause, j.ID)

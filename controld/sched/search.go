@@ -200,7 +200,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	}
 	workers := min(p.Workers, p.PerNode)
 	o := onNode{node: node, choices: make([]choice, 1, workers+1)}
-	free, now := max(0, fit.Capacity(p, have)), max(0, fit.Capacity(p, s.room.Available(node)))
+	free, now := workersIn(p, have), workersIn(p, s.room.Available(node))
 	for k := 1; k <= min(workers, free); k++ {
 		c := choice{}
 		if k > now {
@@ -215,13 +215,25 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 		return o, len(o.choices) > 1
 	}
 	for k := free + 1; k <= workers; k++ {
-		c := s.cheapest(fit.Minus(fit.Times(p.Request, k), have), node, o.items, bound)
+		missing := fit.Minus(fit.Times(p.Request, k), have)
+		missing.Resident.Cores = 0 // nobody needs cores while he is suspended
+		c := s.cheapest(missing, node, o.items, bound)
 		if c.cost >= bound {
 			break
 		}
 		o.choices = append(o.choices, c)
 	}
 	return o, len(o.choices) > 1
+}
+
+// workersIn returns how many workers of a part some room holds. Where others have claimed more of anything than there is nobody fits, as for
+// cluster.Fits, whether he needs some of it or not.
+func workersIn(p *fit.Part, have cluster.Request) int {
+	a, r := have.Active, have.Resident
+	if a.Cores < 0 || a.Memory < 0 || a.GPUs < 0 || r.Memory < 0 || r.GPUs < 0 {
+		return 0
+	}
+	return fit.Capacity(p, have)
 }
 
 // delay is what it costs to wait for those who are leaving a node: as much as a victim's grace would.
