@@ -61,6 +61,13 @@ func TestDependenciesOnThePast(t *testing.T) {
 	if plan, err := c.Plan(t.Context(), after("afterok", plain)); err != nil || !plan.Starts {
 		t.Fatalf("a plan for the same: %+v, %v", plan, err)
 	}
+	byName, err := c.Submit(t.Context(), "", after("afterok", "plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a job after one of a name that only the history knows", func() error { return trimmed(t, c, byName) })
+	_, err = s.client(user(1001)).Submit(t.Context(), "", after("afterok", "plain"))
+	wantProblem(t, err, api.CodeNotFound)
 	never, err := c.Submit(t.Context(), "", after("afternotok", plain))
 	if err != nil {
 		t.Fatal(err)

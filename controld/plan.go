@@ -58,7 +58,7 @@ func plan(x *exchange) (any, error) {
 // trialSubmit submits a job to a fork of the state that nobody else sees, and returns what it is then and the id that the job would get.
 func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*cluster.View, cluster.JobID, error) {
 	jobs := []*jobspec.Job{job}
-	facts, err := x.facts(x.ctx(), jobs)
+	facts, err := x.facts(x.ctx(), owner.User, jobs)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -187,17 +187,19 @@ func (x *exchange) jobID() (cluster.JobID, error) {
 	return id, nil
 }
 
-// facts looks up what the history says of jobs that a submission depends on and the state has no more, and writes their ids where elements
-// or groups were named.
-func (x *exchange) facts(ctx context.Context, jobs []*jobspec.Job) ([]cluster.Fact, error) {
+// facts looks up what the history says of jobs that a submission of owner's depends on and the state has no more, and writes their ids where
+// elements or groups were named, or jobs by a name that the state has no more.
+func (x *exchange) facts(ctx context.Context, owner string, jobs []*jobspec.Job) ([]cluster.Fact, error) {
 	var facts []cluster.Fact
+	known := names{x: x, owner: owner}
 	for i, j := range jobs {
 		for d := range j.Dependencies {
-			for k, text := range j.Dependencies[d].Jobs {
-				fact, err := x.fact(ctx, text, &j.Dependencies[d].Jobs[k])
+			for k := range j.Dependencies[d].Jobs {
+				text := &j.Dependencies[d].Jobs[k]
+				fact, err := x.fact(ctx, &known, text)
 				if err != nil {
 					p := problemOf(err)
-					p.Detail = prefix(jobs, i) + "dependency on " + text + ": " + p.Detail
+					p.Detail = prefix(jobs, i) + "dependency on " + *text + ": " + p.Detail
 					return nil, p
 				}
 				if fact != nil {
@@ -205,8 +207,40 @@ func (x *exchange) facts(ctx context.Context, jobs []*jobspec.Job) ([]cluster.Fa
 				}
 			}
 		}
+		known.add(j.Name)
 	}
 	return facts, nil
+}
+
+// names knows by which names the state, and what is submitted with it, has jobs of one owner.
+type names struct {
+	x     *exchange
+	owner string
+	all   map[string]bool // nil until somebody asks
+	more  []string        // of the same submission
+}
+
+func (n *names) add(name string) {
+	if n.all != nil {
+		n.all[name] = true
+		return
+	}
+	n.more = append(n.more, name)
+}
+
+func (n *names) has(name string) bool {
+	if n.all == nil {
+		n.all = map[string]bool{}
+		for _, one := range n.more {
+			n.all[one] = true
+		}
+		for _, id := range n.x.d.machine.feeds.jobs(n.owner) {
+			if j := n.x.view.Job(id); j != nil && j.Parent == 0 {
+				n.all[j.Spec.Name] = true
+			}
+		}
+	}
+	return n.all[name]
 }
 
 // leftBefore reports whether a member has ended and left the state before its record.
@@ -221,17 +255,22 @@ func namesGroup(text string) bool {
 	return ok && job != "" && strings.Trim(job, "0123456789") == ""
 }
 
-func (x *exchange) fact(ctx context.Context, text string, rename *string) (*cluster.Fact, error) {
+// fact is what the history says of one job that is depended on, nil when the state knows it.
+func (x *exchange) fact(ctx context.Context, known *names, target *string) (*cluster.Fact, error) {
+	text := *target
 	t, err := jobspec.ParseTarget(text)
-	if err != nil || t.Name != "" && !namesGroup(text) {
-		return nil, nil // a name: the state knows it
+	if err != nil {
+		return nil, nil // the state will say so
+	}
+	if t.Name != "" && !namesGroup(text) {
+		return x.factByName(ctx, known, target)
 	}
 	if !t.Element && t.ID > 0 && x.view.Job(cluster.JobID(t.ID)) != nil {
 		return nil, nil
 	}
 	r, err := x.resolve(text)
 	if p := (*api.Problem)(nil); t.Name != "" && errors.As(err, &p) && p.Code == api.CodeNotFound {
-		return nil, nil // a name that looks like a group
+		return x.factByName(ctx, known, target) // a name that looks like a group
 	}
 	if err != nil {
 		return nil, err
@@ -242,7 +281,7 @@ func (x *exchange) fact(ctx context.Context, text string, rename *string) (*clus
 	}
 	record := x.view.Job(r.id)
 	if record == nil || strings.Contains(text, ".") { // the state reads 123_4, as long as it has 123
-		*rename = strconv.FormatInt(int64(id), 10)
+		*target = strconv.FormatInt(int64(id), 10)
 	}
 	if record != nil && !leftBefore(x.view, record, id) {
 		return nil, nil // the state knows the record, and by it the element
@@ -254,5 +293,26 @@ func (x *exchange) fact(ctx context.Context, text string, rename *string) (*clus
 	if err != nil {
 		return nil, err
 	}
-	return &cluster.Fact{ID: id, Code: j.ExitCode, Ended: j.State, UID: j.Owner.UID}, nil
+	return factOf(j), nil
+}
+
+func factOf(j *cluster.Job) *cluster.Fact {
+	return &cluster.Fact{ID: j.ID, Code: j.ExitCode, Ended: j.State, UID: j.Owner.UID}
+}
+
+// factByName finds the owner's newest job of a name in the history, if the state has none. That there is none is for the state to say.
+func (x *exchange) factByName(ctx context.Context, known *names, target *string) (*cluster.Fact, error) {
+	if known.has(*target) {
+		return nil, nil
+	}
+	found, err := x.d.records.Query(ctx, history.Filter{User: known.owner, Name: *target, Limit: 1})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	j := found[0]
+	if j.Parent != 0 { // its record ends after it and has not been stored yet
+		return nil, nil
+	}
+	*target = strconv.FormatInt(int64(j.ID), 10)
+	return factOf(j), nil
 }

@@ -87,7 +87,7 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 		return nil, err
 	}
 	if x.view.Config().Version >= 2 {
-		facts, err := x.facts(x.ctx(), c.Jobs)
+		facts, err := x.facts(x.ctx(), c.Owner.User, c.Jobs)
 		return cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err
 	}
 	for _, j := range c.Jobs {
