@@ -316,7 +316,7 @@ type Fairness struct {
 	Alloc    int64 `json:"alloc"`    // what it holds
 	Borrowed int64 `json:"borrowed"` // of that, what it does not deserve
 	Usage    int64 `json:"usage"`    // seconds for which it has held the whole cluster, those long ago counted less
-	Ratio    int64 `json:"ratio"`    // usage in thousandths of what it would be had it always held what it deserves; -1: it deserves nothing
+	Ratio    int64 `json:"ratio"`    // usage in thousandths of what it would be had it held what it deserves while it had jobs; -1: of nothing
 }
 
 // Cluster is who the controllers are and what they know.

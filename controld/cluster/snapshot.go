@@ -142,9 +142,11 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
 	s.v.learned = head.Learned
+	s.loading = true
 	if err := s.readRecords(d); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
+	s.loading = false
 	if err := s.derive(); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}

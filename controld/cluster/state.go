@@ -44,6 +44,7 @@ type State struct {
 	due        idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
 	ended      []ended            // members that have ended, to be told to those that follow them; empty between commands
 	usageAt    map[Leaf]int64     // of v.usage
+	loading    bool               // a snapshot is being read, which says since when leaves are active
 	nextUsage  int64
 	forked     bool // arrays of jobs are another state's too
 }
@@ -179,6 +180,7 @@ func (s *State) store(old, next *Job) {
 	s.renamed(old, next)
 	s.date(old, next)
 	s.relate(old, next)
+	s.attend(old, next)
 }
 
 // steps lists the states that may follow each state, itself left out.

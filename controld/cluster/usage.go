@@ -20,9 +20,14 @@ func (j *Job) Leaf() Leaf { return Leaf{j.Account, j.Owner.User} }
 
 // Usage is what the jobs of a leaf have held, by the hour of the log's clock. It counts workers that have ended; what others hold is seen in
 // the state. A Usage never changes once it is stored.
+//
+// With no User it is about an account, and only says when it was active: that cannot be added up from its users.
 type Usage struct {
 	Leaf
-	Hours []HourUse `json:"hours"` // ascending
+	Since Instant   `json:"since,omitempty"` // when it became active; 0: it is not
+	Hours []HourUse `json:"hours"`           // ascending
+
+	active int // jobs that run or could; derived
 }
 
 // HourUse is what was held in one hour: amounts times milliseconds.
@@ -31,6 +36,7 @@ type HourUse struct {
 	Cores  int64 `json:"cores,omitempty"`  // times ms
 	Memory int64 `json:"memory,omitempty"` // whole MiB times seconds
 	GPUs   int64 `json:"gpus,omitempty"`   // thousandths times ms
+	Active int64 `json:"active,omitempty"` // ms in which jobs ran or could have
 }
 
 const (
@@ -50,6 +56,15 @@ func (s *State) charge(of Leaf, held Vector, since Instant) {
 	if s.v.config.Version < 2 || held == (Vector{}) || since >= s.v.at {
 		return
 	}
+	s.enter(of, since, func(h *HourUse, ms int64) {
+		h.Cores += held.Cores * ms
+		h.Memory += int64(held.Memory) / mib * ms / 1000
+		h.GPUs += held.GPUs * ms
+	})
+}
+
+// enter notes something for each hour since an instant.
+func (s *State) enter(of Leaf, since Instant, add func(h *HourUse, ms int64)) {
 	at, ok := s.usageSlot(of)
 	if !ok {
 		return
@@ -59,25 +74,64 @@ func (s *State) charge(of Leaf, held Vector, since Instant) {
 	oldest := int64(s.v.at)/hourMS - usedHours + 1
 	if old != nil {
 		i := sort.Search(len(old.Hours), func(i int) bool { return old.Hours[i].Hour >= oldest })
+		next.Since, next.active = old.Since, old.active
 		next.Hours = append(make([]HourUse, 0, len(old.Hours)-i+1), old.Hours[i:]...)
 	}
 	for hour := max(oldest, int64(since)/hourMS); hour*hourMS < int64(s.v.at); hour++ {
 		begin, end := max(int64(since), hour*hourMS), min(int64(s.v.at), (hour+1)*hourMS)
-		next.add(hour, held, end-begin)
+		add(next.hour(hour), end-begin)
 	}
 	s.v.usage.set(at, next)
 }
 
-// add notes that an amount was held for some milliseconds of an hour.
-func (u *Usage) add(hour int64, held Vector, ms int64) {
+// attend keeps the time in step for which a leaf and its account have been active, with a job that has changed from old to next.
+func (s *State) attend(old, next *Job) {
+	was, is := old != nil && old.active(), next.active()
+	if was == is {
+		return
+	}
+	by := 1
+	if was {
+		by = -1
+	}
+	s.attendLeaf(next.Leaf(), by)
+	s.attendLeaf(Leaf{Account: next.Account}, by)
+}
+
+// active reports whether a job runs, or could if there were room.
+func (j *Job) active() bool { return j.Live() != nil || j.waits() && !aside(j) }
+
+func (s *State) attendLeaf(of Leaf, by int) {
+	at, ok := s.usageSlot(of)
+	if !ok {
+		return
+	}
+	u, _ := s.v.usage.get(at)
+	if u != nil && u.active+by == 0 && u.Since != 0 {
+		s.enter(of, u.Since, func(h *HourUse, ms int64) { h.Active += ms })
+		u, _ = s.v.usage.get(at)
+	}
+	next := Usage{Leaf: of}
+	if u != nil {
+		next = *u
+	}
+	next.active = max(0, next.active+by)
+	switch {
+	case next.active == 0:
+		next.Since = 0
+	case next.Since == 0 && by > 0 && s.v.config.Version >= 2 && !s.loading:
+		next.Since = s.v.at
+	}
+	s.v.usage.set(at, &next)
+}
+
+// hour returns what is noted of an hour.
+func (u *Usage) hour(hour int64) *HourUse {
 	i, ok := slices.BinarySearchFunc(u.Hours, hour, func(h HourUse, hour int64) int { return cmp.Compare(h.Hour, hour) })
 	if !ok {
 		u.Hours = slices.Insert(u.Hours, i, HourUse{Hour: hour})
 	}
-	h := &u.Hours[i]
-	h.Cores += held.Cores * ms
-	h.Memory += int64(held.Memory) / mib * ms / 1000
-	h.GPUs += held.GPUs * ms
+	return &u.Hours[i]
 }
 
 // usageSlot returns where the usage of a leaf is kept, false if there is no place.
@@ -100,7 +154,7 @@ func (s *State) usageSlot(of Leaf) (int64, bool) {
 func (s *State) forgetUsage() {
 	oldest := int64(s.v.at)/hourMS - usedHours
 	for _, u := range slices.Collect(s.v.usage.values()) {
-		if n := len(u.Hours); n == 0 || u.Hours[n-1].Hour < oldest {
+		if n := len(u.Hours); u.active == 0 && (n == 0 || u.Hours[n-1].Hour < oldest) {
 			s.v.usage.drop(s.usageAt[u.Leaf])
 			delete(s.usageAt, u.Leaf)
 		}
@@ -113,7 +167,11 @@ func (s *State) loadUsage(u *Usage) error {
 		return fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	at, ok := s.usageSlot(u.Leaf)
-	if _, twice := s.v.usage.get(at); !ok || twice {
+	known, _ := s.v.usage.get(at)
+	if known != nil { // its jobs have been loaded
+		u.active = known.active
+	}
+	if !ok || known != nil && (known.Hours != nil || known.Since != 0) {
 		return fmt.Errorf("usage of %s in %s: there twice, or too many: %w", u.User, u.Account, ErrSnapshot)
 	}
 	s.v.usage.set(at, u)
@@ -122,7 +180,7 @@ func (s *State) loadUsage(u *Usage) error {
 
 func (u *Usage) check() error {
 	for i, h := range u.Hours {
-		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || i > 0 && u.Hours[i-1].Hour >= h.Hour {
+		if h.Cores < 0 || h.Memory < 0 || h.GPUs < 0 || h.Active < 0 || h.Active > hourMS || i > 0 && u.Hours[i-1].Hour >= h.Hour {
 			return fmt.Errorf("usage of %s in %s: hour %d is out of order or negative", u.User, u.Account, h.Hour)
 		}
 	}
@@ -131,9 +189,19 @@ func (u *Usage) check() error {
 
 // checkUsage says whether usage is where it is looked for, and in order.
 func (s *State) checkUsage(note func(error)) {
+	want := map[Leaf]int{}
+	for j := range s.v.jobs.values() {
+		if j.active() {
+			want[j.Leaf()]++
+			want[Leaf{Account: j.Account}]++
+		}
+	}
 	n := 0
 	for at, u := range s.v.usage.from(0) {
 		n++
+		if u.active != want[u.Leaf] && len(s.usageAt) < maxLeaves || u.active == 0 && u.Since != 0 {
+			note(fmt.Errorf("%s in %s has %d active jobs, made anew %d, since %d", u.User, u.Account, u.active, want[u.Leaf], u.Since))
+		}
 		note(u.check())
 		if slot, ok := s.usageAt[u.Leaf]; !ok || slot != at {
 			note(fmt.Errorf("usage of %s in %s is not at its slot", u.User, u.Account))
@@ -144,9 +212,19 @@ func (s *State) checkUsage(note func(error)) {
 	}
 }
 
-// sortedUsage returns the usage of all leaves by account and user: slots depend on what this replica has seen.
+// sortedUsage returns what a snapshot has of usage, by account and user: slots, and leaves of which nothing is known, depend on what this
+// replica has seen.
 func (v *View) sortedUsage() []*Usage {
-	list := slices.Collect(v.usage.values())
+	if v.config.Version < 2 {
+		return nil
+	}
+	var list []*Usage
+	oldest := int64(v.at)/hourMS - usedHours
+	for u := range v.usage.values() {
+		if n := len(u.Hours); u.Since != 0 || n > 0 && u.Hours[n-1].Hour >= oldest {
+			list = append(list, u)
+		}
+	}
 	slices.SortFunc(list, func(a, b *Usage) int { return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.User, b.User)) })
 	return list
 }
@@ -217,6 +295,20 @@ func (d *Decay) Of(u *Usage) (cores, memory, gpus int64) {
 		gpus += int64(discount(uint64(h.GPUs), w)) / 1000
 	}
 	return cores, memory, gpus
+}
+
+// Active returns for how many weighted seconds a leaf or an account has been active.
+func (d *Decay) Active(u *Usage) int64 {
+	ms := int64(0)
+	for _, h := range u.Hours {
+		if age := int64(d.now)/hourMS - h.Hour; age >= 0 && age < usedHours {
+			ms += int64(discount(uint64(h.Active), d.weight[age]))
+		}
+	}
+	if u.Since != 0 {
+		ms += d.Since(u.Since)
+	}
+	return ms / 1000
 }
 
 // Since returns how many weighted milliseconds there were from an instant to now: what a worker that still runs has used is its room times

@@ -35,9 +35,9 @@ func onlyUsage(t *testing.T, s *State) *Usage {
 func TestUsageIsKeptByTheHour(t *testing.T) {
 	s := charged(t, [][2]Instant{{hourMS / 2, 2*hourMS + 1000}})
 	want := []HourUse{
-		{0, hourMS / 2, hourMS / 2000, hourMS / 2 * 1000},
-		{1, hourMS, hourMS / 1000, hourMS * 1000},
-		{2, 1000, 1, 1_000_000},
+		{Hour: 0, Cores: hourMS / 2, Memory: hourMS / 2000, GPUs: hourMS / 2 * 1000},
+		{Hour: 1, Cores: hourMS, Memory: hourMS / 1000, GPUs: hourMS * 1000},
+		{Hour: 2, Cores: 1000, Memory: 1, GPUs: 1_000_000},
 	}
 	got := onlyUsage(t, s).Hours
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
@@ -123,6 +123,33 @@ func TestUsageSurvivesASnapshot(t *testing.T) {
 	again.Reset()
 	if err := restored.View().WriteSnapshot(&again); err != nil || b.String() != again.String() {
 		t.Errorf("what a fork used is charged to what it was made from: %v", err)
+	}
+}
+
+// TestActiveTime: an account is active while a job of any of its users is; a user while one of his own is.
+func TestActiveTime(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Version = LatestVersion
+	s := New(cfg)
+	job := func(id JobID, user string, state JobState) *Job {
+		return &Job{ID: id, Account: "team", Owner: Identity{User: user}, State: state}
+	}
+	step := func(at Instant, old, next *Job) {
+		s.v.at = at
+		s.attend(old, next)
+	}
+	step(1000, nil, job(1, "ann", Pending))
+	step(2000, nil, job(2, "bob", Pending))
+	step(3000, job(1, "ann", Pending), job(1, "ann", Cancelled))
+	step(7000, job(2, "bob", Pending), job(2, "bob", Cancelled))
+	step(hourMS+9000, nil, job(3, "ann", Pending))
+	s.v.at += 4000
+	d := NewDecay(s.v.at, 0)
+	for user, want := range map[string]int64{"ann": 2 + 4, "bob": 5, "": 6 + 4} {
+		u, _ := s.v.usage.get(s.usageAt[Leaf{"team", user}])
+		if got := d.Active(u); got != want {
+			t.Errorf("%q was active for %d s, want %d: %+v", user, got, want, u)
+		}
 	}
 }
 

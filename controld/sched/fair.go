@@ -43,7 +43,13 @@ func newFair(t *trial) *fair {
 	d := cluster.NewDecay(t.now, t.policy.HalfLifeMS)
 	for u := range t.view.Usages() {
 		cores, memory, gpus := d.Of(u)
-		f.leaf(u.Leaf).Use(f.amount(cores, memory, gpus))
+		if u.User == "" && cores+memory+gpus == 0 {
+			f.account(u.Account).Attend(d.Active(u))
+			continue
+		}
+		leaf := f.leaf(u.Leaf)
+		leaf.Use(f.amount(cores, memory, gpus))
+		leaf.Attend(d.Active(u))
 	}
 	for j := range t.view.Live() {
 		f.holdLive(j, d)
@@ -186,13 +192,19 @@ func (f *fair) leaf(of cluster.Leaf) *shares.Node {
 	if n := f.leaves[of]; n != nil {
 		return n
 	}
-	account := f.tree.Account(of.Account)
-	if account == nil {
-		account = f.tree.AddAccount(of.Account, nil, shares.Terms{})
-	}
-	n := f.tree.AddUser(account, of.User, shares.Terms{})
+	n := f.tree.AddUser(f.account(of.Account), of.User, shares.Terms{})
 	f.leaves[of] = n
+	if f.view.Config().Version < 2 {
+		n.Attend(1) // nothing is known of the past
+	}
 	return n
+}
+
+func (f *fair) account(name string) *shares.Node {
+	if n := f.tree.Account(name); n != nil {
+		return n
+	}
+	return f.tree.AddAccount(name, nil, shares.Terms{})
 }
 
 // holdLive notes what a live job holds and has used since its attempt began.

@@ -76,7 +76,7 @@ func (q *quarrel) step() {
 		case j.State == cluster.Configuring:
 			err = q.bring(j, nil, cluster.WorkerCreated, cluster.WorkerRunning)
 		case leaves:
-			err = q.bring(j, map[string]string{"code": fmt.Sprint(int(j.Counters.Reclaim) + 1)}, cluster.WorkerExited)
+			err = q.bring(j, map[string]string{"code": fmt.Sprint(j.Counters.Reclaim + 1)}, cluster.WorkerExited)
 		}
 		if err != nil {
 			q.t.Fatal(err)

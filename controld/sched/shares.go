@@ -19,24 +19,20 @@ type Share struct {
 	Borrowed        int64 // what it holds beyond what it is entitled to
 	GPUs            int64 // held, in thousandths of a GPU
 	Usage           int64 // seconds for which it has held the whole cluster, those long ago counted less
-	Ratio           int64 // usage in thousandths of what it would have used by always holding what it is entitled to; -1: entitled to nothing
+	Ratio           int64 // usage in thousandths of what it would be had it held what it is entitled to while it was active; -1: of nothing
 }
 
 // Shares lists accounts, parents first, each followed by its users. It is the same whatever the policy is.
 func Shares(v *cluster.View, now cluster.Instant, p cluster.Policy) []Share {
 	f := newFair(newTrial(v, now, p))
-	seconds := cluster.NewDecay(now, p.HalfLifeMS).Since(max(0, now-week)) / 1000
 	var list []Share
 	for _, n := range f.tree.Root().Children() {
-		list = appendShares(list, n, seconds)
+		list = appendShares(list, n)
 	}
 	return list
 }
 
-// week is for how long usage is known.
-const week = 168 * 3_600_000
-
-func appendShares(list []Share, n *shares.Node, seconds int64) []Share {
+func appendShares(list []Share, n *shares.Node) []Share {
 	s := Share{
 		Account: n.Name, Parent: n.Parent().Name, Weight: n.Terms().Weight, GPUs: n.Held()[shares.GPUs],
 		Deserved: thousandths(n.Due()), Fair: thousandths(n.Share()), Alloc: thousandths(n.Holding(nil)),
@@ -48,15 +44,15 @@ func appendShares(list []Share, n *shares.Node, seconds int64) []Share {
 	if over := new(big.Rat).Sub(n.Holding(nil), n.Due()); over.Sign() > 0 {
 		s.Borrowed = thousandths(over)
 	}
-	if r := n.Ratio(); r != nil && seconds > 0 {
-		s.Ratio = thousandths(new(big.Rat).Quo(r, big.NewRat(seconds, 1)))
+	if r := n.Ratio(); r != nil {
+		s.Ratio = thousandths(r)
 	}
 	list = append(list, s)
 	children := n.Children()
 	for _, users := range []bool{true, false} {
 		for _, c := range children {
 			if c.User == users {
-				list = appendShares(list, c, seconds)
+				list = appendShares(list, c)
 			}
 		}
 	}

@@ -18,12 +18,12 @@ func TestShares(t *testing.T) {
 	}
 	v := w.state.View()
 	got := Shares(v, w.now, v.Config().Policy)
-	// 30 minutes of 6 of 8 GPUs are 1350 s of the cluster; in 30 min and 1 s at a quarter of it, it would have been 450 s.
+	// 30 minutes of 6 of 8 GPUs are 1350 s of the cluster; of a quarter of it they would have been 450 s.
 	want := []Share{
-		{Account: "top", Weight: 3, Deserved: 500, Fair: 1000, Alloc: 750, Borrowed: 250, GPUs: 6000, Usage: 1350, Ratio: 1499},
+		{Account: "top", Weight: 3, Deserved: 500, Fair: 1000, Alloc: 750, Borrowed: 250, GPUs: 6000, Usage: 1350, Ratio: 1500},
 		{Account: "top", User: "bob", Weight: 1, Deserved: 250, Fair: 500},
-		{Account: "lab", Parent: "top", Weight: 1, Deserved: 250, Fair: 500, Alloc: 750, Borrowed: 500, GPUs: 6000, Usage: 1350, Ratio: 2998},
-		{Account: "lab", User: "ann", Weight: 1, Deserved: 250, Fair: 500, Alloc: 750, Borrowed: 500, GPUs: 6000, Usage: 1350, Ratio: 2998},
+		{Account: "lab", Parent: "top", Weight: 1, Deserved: 250, Fair: 500, Alloc: 750, Borrowed: 500, GPUs: 6000, Usage: 1350, Ratio: 3000},
+		{Account: "lab", User: "ann", Weight: 1, Deserved: 250, Fair: 500, Alloc: 750, Borrowed: 500, GPUs: 6000, Usage: 1350, Ratio: 3000},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)

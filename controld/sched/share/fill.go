@@ -35,6 +35,7 @@ func (n *Node) ask() {
 	n.active = !n.held.zero() || !n.wanted.zero()
 	for _, c := range n.children {
 		c.ask()
+		n.attended = max(n.attended, c.attended)
 	}
 }
 

@@ -53,8 +53,11 @@ func (n *Node) Limited(more Amount) (at *Node, resource int) {
 // Usage returns the dominant part that a node's past usage is of the live cluster, times the unit of time of [Node.Use].
 func (n *Node) Usage() *big.Rat { return n.dominant(n.used) }
 
-// Ratio returns a node's past usage over what it is entitled to, nil for some usage over nothing.
-func (n *Node) Ratio() *big.Rat { return over(n.Usage(), n.due) }
+// Ratio returns a node's past usage over what it would have been had it always held what it is entitled to while it was active. Nil stands
+// for some usage over nothing.
+func (n *Node) Ratio() *big.Rat {
+	return over(n.Usage(), new(big.Rat).Mul(n.due, big.NewRat(n.attended, 1)))
+}
 
 // over returns a/b, nil for infinite. Nothing over nothing is 0.
 func over(a, b *big.Rat) *big.Rat {

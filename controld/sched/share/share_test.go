@@ -100,6 +100,10 @@ func TestTheDominantResourceCounts(t *testing.T) {
 	if a.Holding(nil).Cmp(big.NewRat(6, 10)) != 0 || b.Holding(nil).Cmp(big.NewRat(5, 10)) != 0 {
 		t.Errorf("a holds %v, b %v", a.Holding(nil), b.Holding(nil))
 	}
+	ann.Use(Amount{1, 0, 0})
+	if HasUsedLess(a, b) || !HasUsedLess(b, a) {
+		t.Error("a has used something although it was never active, b nothing")
+	}
 	if Compare(a, Amount{1, 1, 0}, b, Amount{1, 1, 0}) < 0 {
 		t.Error("b holds less of its dominant resource and comes first")
 	}

@@ -62,7 +62,8 @@ type Node struct {
 	terms    Terms
 
 	held, wanted, used Amount
-	active             bool // somebody below holds or wants something
+	attended           int64 // for how long it has been active
+	active             bool  // somebody below holds or wants something
 
 	entitled []*big.Rat // parts of the cluster; nil for a resource that does not count
 	demand   *big.Rat   // dominant part that it could make use of
@@ -149,6 +150,9 @@ func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
 
 // Use notes, at a leaf, what has been used in the past, in units of resources times a unit of time that is the same for all.
 func (n *Node) Use(a Amount) { n.up(func(m *Node) { m.used.add(a) }) }
+
+// Attend notes for how long a node has been active, in the unit of time of Use. Of an account it is at least as long as of any below it.
+func (n *Node) Attend(time int64) { n.attended = max(n.attended, time) }
 
 func (n *Node) up(do func(*Node)) {
 	for m := n; m != nil; m = m.parent {
