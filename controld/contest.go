@@ -80,11 +80,11 @@ func (c *contests) losers(v *cluster.View) []cluster.Target {
 		var lost cluster.Ranges
 		for rank, member := range ranked(values, stop.Goal) {
 			if j := v.Job(id + cluster.JobID(member)); rank >= keep && j != nil && !j.State.Final() && !stopping(j) {
-				lost = lost.With(cluster.Span(member, member))
+				lost = append(lost, cluster.Range{First: member, Last: member})
 			}
 		}
 		if len(lost) > 0 {
-			out = append(out, cluster.Target{ID: id, Members: lost})
+			out = append(out, cluster.Target{ID: id, Members: lost.With(nil)})
 		}
 	}
 	slices.SortFunc(out, func(a, b cluster.Target) int { return cmp.Compare(a.ID, b.ID) })
@@ -213,7 +213,7 @@ func prune(x *exchange) (any, error) {
 			resp.Kept = append(resp.Kept, index)
 		} else {
 			resp.Cancelled = append(resp.Cancelled, index)
-			lost = lost.With(cluster.Span(member, member))
+			lost = append(lost, cluster.Range{First: member, Last: member})
 		}
 	}
 	resp.Silent = x.silent(r.job, elements, values)
@@ -221,7 +221,7 @@ func prune(x *exchange) (any, error) {
 		return resp, nil
 	}
 	reason := fmt.Sprintf("pruned: not %s by %s", req.Keep, req.Metric)
-	done, err := x.controlJobs(cluster.VerbCancel, []cluster.Target{{ID: r.id, Members: lost}}, reason)
+	done, err := x.controlJobs(cluster.VerbCancel, []cluster.Target{{ID: r.id, Members: lost.With(nil)}}, reason)
 	if err != nil {
 		return nil, err
 	}

@@ -155,11 +155,11 @@ func elementsOf(record *cluster.Job, indices string) (cluster.Ranges, error) {
 		return nil, notFound("array %d has no element %s: its elements are %s", record.ID, indices,
 			elements.Text([]jobspec.Span{{First: 0, Last: elements.Len() - 1}}))
 	}
-	var members cluster.Ranges
-	for _, s := range spans {
-		members = members.With(cluster.Span(s.First+1, s.Last+1))
+	members := make(cluster.Ranges, len(spans))
+	for i, s := range spans {
+		members[i] = cluster.Range{First: s.First + 1, Last: s.Last + 1}
 	}
-	return members, nil
+	return members.With(nil), nil
 }
 
 // groupOf returns the member that runs a group.
