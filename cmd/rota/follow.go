@@ -59,8 +59,12 @@ func (w *world) follow(ctx context.Context, client *api.Client, id cluster.JobID
 			streams <- nil
 		}
 	}()
-	started := false
+	started, told := false, false
 	job, err := awaitJob(ctx, client, id, wait, func(j *api.Job) bool {
+		if note := noOutputOfItsOwn(j); note != "" && !told {
+			told = true
+			fmt.Fprintln(w.stderr, "rota: "+note)
+		}
 		say(j)
 		if !started && j.Attempt > 0 {
 			started = true
@@ -78,6 +82,17 @@ func (w *world) follow(ctx context.Context, client *api.Client, id cluster.JobID
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
+}
+
+// noOutputOfItsOwn says of a job that only stands for its members where output is to be had, "" of any other.
+func noOutputOfItsOwn(j *api.Job) string {
+	switch {
+	case j.Array.Size > 0 && j.Array.Index == nil:
+		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of an element", j.ID, j.ID)
+	case len(j.Groups) > 0 && j.Groups[0].ID != 0:
+		return fmt.Sprintf("job %d runs its groups one by one: \"rota logs %d.%s\" shows the output of the first", j.ID, j.ID, j.Groups[0].Name)
+	}
+	return ""
 }
 
 // isNotFound reports whether a controller said that there is no such thing.

@@ -31,3 +31,22 @@ func TestTheStreamsAreThoseOfTheTaskThatLeads(t *testing.T) {
 		t.Errorf("without a specification: %v", got)
 	}
 }
+
+// TestWhoFollowsARecordIsTold where its output is.
+func TestWhoFollowsARecordIsTold(t *testing.T) {
+	index := 3
+	for want, j := range map[string]*api.Job{
+		"": {ID: 5},
+		"job 5 is an array: \"rota logs 5_INDEX\" shows the output of an element":              {ID: 5, Array: api.ArrayPlace{Size: 9}},
+		"job 5 runs its groups one by one: \"rota logs 5.prep\" shows the output of the first": {ID: 5, Groups: []api.GroupState{{Name: "prep", ID: 6}}},
+	} {
+		if got := noOutputOfItsOwn(j); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for _, j := range []*api.Job{{ID: 6, Array: api.ArrayPlace{Job: 5, Index: &index, Size: 9}}, {ID: 7, Groups: []api.GroupState{{Name: "ps"}}}} {
+		if got := noOutputOfItsOwn(j); got != "" {
+			t.Errorf("%+v: %q", j, got)
+		}
+	}
+}
