@@ -52,6 +52,7 @@ type policyKey struct {
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
 	{name: "rota", keys: slices.Concat(reserving, making)},
+	{name: "fairshare", keys: slices.Concat(reserving, sharing)},
 	{name: "fifo", keys: placing},
 	{name: "backfill", keys: placing},
 	{name: "easy", knows: knowsLimits},
@@ -69,6 +70,13 @@ var reserving = []policyKey{
 	{"reserve_after", "how long a head waits before its room is kept, such as 10m", duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
 	{"reserve_hold", "how long its room is kept", duration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
 	{"max_bypass", "starts past a head before its room is kept", number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
+}
+
+// sharing are the parameters of policies that go by what accounts and users deserve.
+var sharing = []policyKey{
+	{"min_runtime", "how long a job runs at least before it leaves for another account", duration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
+	{"half_life", "after which usage counts half; 0 for no decay", duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
+	{"influence", "of usage on how that is divided which nobody deserves, in thousandths", number(func(p *cluster.Policy) *int { return &p.UsageInfluence })},
 }
 
 // displacing are the parameters of policies that stop jobs for others' sake.

@@ -352,7 +352,7 @@ func TestFragmentation(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	for text, want := range map[string]string{
-		"nobody":                         `no such policy; there are rota, fifo`,
+		"nobody":                         `no such policy; there are rota, fairshare`,
 		"":                               `no such policy`,
 		"easy:x=1":                       `the policy has no such parameter; it has none`,
 		"rota:depth=1":                   `there are reserve_after (how long`,
