@@ -146,6 +146,9 @@ func (v *View) JobBefore(id JobID) *Job {
 // Live yields the jobs with an attempt in progress, in order of id.
 func (v *View) Live() iter.Seq[*Job] { return v.live.values() }
 
+// Lives counts the jobs with an attempt in progress.
+func (v *View) Lives() int { return v.live.size() }
+
 // Groups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: whoever
 // decides by it must order them.
 func (v *View) Groups() iter.Seq[*Group] { return v.groups.values() }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -40,6 +41,7 @@ type share struct {
 // roster is all that could be asked to leave, and what is leaving already.
 type roster struct {
 	victims  []victim
+	arena    []share           // what the victims hold
 	on       [][]int32         // by node: indices of victims that hold room there, ascending
 	draining []cluster.Request // by node: held by attempts that are being stopped
 	over     []cluster.Instant // by node: when the last of those is killed
@@ -52,8 +54,9 @@ type roster struct {
 
 // newRoster looks at every live attempt once. What has been started in this cycle is not among them: it would be displaced by a later one.
 func newRoster(t *trial) *roster {
-	n := len(t.view.Nodes())
+	n, lives := len(t.view.Nodes()), t.view.Lives()
 	r := &roster{
+		victims: make([]victim, 0, lives), arena: make([]share, 0, lives+lives/4),
 		on: make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{},
 	}
 	for i, node := range t.view.Nodes() {
@@ -75,7 +78,30 @@ func newRoster(t *trial) *roster {
 			r.add(t, j, a)
 		}
 	}
+	r.list()
 	return r
+}
+
+// list notes which victims are on which node, in one array for all nodes.
+func (r *roster) list() {
+	count := make([]int32, len(r.on)+1)
+	all := 0
+	for i := range r.victims {
+		for _, s := range r.victims[i].shares {
+			count[s.node]++
+			all++
+		}
+	}
+	array := make([]int32, all)
+	for node := range r.on {
+		n := count[node]
+		r.on[node], array = array[:0:n], array[n:]
+	}
+	for i := range r.victims {
+		for _, s := range r.victims[i].shares {
+			r.on[s.node] = append(r.on[s.node], int32(i))
+		}
+	}
 }
 
 // endingNow are the jobs that the phases before have ended or asked to stop.
@@ -97,7 +123,7 @@ func (t *trial) endingNow() map[cluster.JobID]bool {
 
 // leave notes an attempt that is being stopped.
 func (r *roster) leave(t *trial, j *cluster.Job, a *cluster.Attempt) {
-	for _, s := range sharesOf(t, j, a) {
+	for _, s := range appendRoom(nil, t, j, a) {
 		r.drain(s, a.Stop.KillAt)
 	}
 	if a.Stop.For != 0 {
@@ -112,26 +138,28 @@ func (r *roster) drain(s share, over cluster.Instant) {
 
 // add lists an attempt as a possible victim.
 func (r *roster) add(t *trial, j *cluster.Job, a *cluster.Attempt) {
-	v := victim{job: j, attempt: a, shares: sharesOf(t, j, a), grace: graceOf(j)}
+	from := len(r.arena)
+	r.arena = appendRoom(r.arena, t, j, a)
 	var held cluster.Request
-	for _, s := range v.shares {
+	for _, s := range r.arena[from:] {
 		held = fit.Plus(held, s.room)
-		r.on[s.node] = append(r.on[s.node], int32(len(r.victims)))
 	}
-	v.size = length(held.Active, r.largest)
-	r.victims = append(r.victims, v)
+	r.victims = append(r.victims, victim{
+		job: j, attempt: a, shares: slices.Clip(r.arena[from:]), grace: graceOf(j), size: length(held.Active, r.largest),
+	})
 }
 
-// sharesOf returns what the workers of an attempt that have not ended hold, by the order of its workers.
-func sharesOf(t *trial, j *cluster.Job, a *cluster.Attempt) []share {
-	list := make([]share, 0, 1)
+// appendRoom appends what the workers of an attempt that have not ended hold, by the order of its workers.
+func appendRoom(list []share, t *trial, j *cluster.Job, a *cluster.Attempt) []share {
+	from := len(list)
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if w.State.Final() {
 			continue
 		}
 		if _, n := t.view.Node(w.Node); n >= 0 {
-			list = addShare(list, n, j.RequestOf(i))
+			own := addShare(list[from:], n, j.RequestOf(i))
+			list = append(list[:from], own...)
 		}
 	}
 	return list
@@ -147,7 +175,7 @@ func addShare(list []share, node int, room cluster.Request) []share {
 	return append(list, share{node, room})
 }
 
-// on returns what a victim holds on a node.
+// at returns what a victim holds on a node.
 func (v *victim) at(node int) cluster.Request {
 	for i := range v.shares {
 		if v.shares[i].node == node {

@@ -1,0 +1,88 @@
+package sched
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes with 100,000 best-effort jobs pending: the
+// decision whom to ask to leave for it, alone and with applying the submission and the plan.
+func BenchmarkRotaArrival(b *testing.B) {
+	c := newCrowd(b, 10_000)
+	cfg := cluster.DefaultConfig()
+	cfg.Version, cfg.Policy.Name, cfg.Policy.HeadroomPM = cluster.LatestVersion, "rota", -1
+	c.apply(b, cluster.SetConfig{Config: cfg})
+	c.best(b, 40_000)
+	for c.cycle(b) > 0 {
+	}
+	c.run(b)
+	c.now += 2 * 3600 * 1000
+	c.best(b, 100_000)
+	for c.cycle(b) > 0 {
+	}
+	live, groups, pending := c.sizes()
+	b.Logf("%d running, %d pending in %d groups", live, pending, groups)
+	var decided, all []time.Duration
+	stops := 0
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		c.now += 100
+		spec, _ := newWorld().makeJob("quick", map[string]string{"class": "te", "gpus": "4", "cores": "2", "memory": "4"})
+		b.StartTimer()
+		start := time.Now()
+		c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}})
+		v := c.state.View()
+		between := time.Now()
+		plan, _ := Cycle(v, c.now, v.Config().Policy)
+		decided = append(decided, time.Since(between))
+		if len(plan.Actions) > 0 {
+			c.apply(b, plan)
+		}
+		all = append(all, time.Since(start))
+		for _, a := range plan.Actions {
+			if a.Stop != nil {
+				stops++
+			}
+		}
+	}
+	for name, list := range map[string][]time.Duration{"decide": decided, "all": all} {
+		slices.Sort(list)
+		b.ReportMetric(float64(list[len(list)/2].Microseconds()), name+"-p50-us")
+		b.ReportMetric(float64(list[len(list)*99/100].Microseconds()), name+"-p99-us")
+	}
+	b.ReportMetric(float64(stops)/float64(b.N), "stops")
+}
+
+// best submits best-effort jobs of 200 shapes that can save their state and have declared different times of grace.
+func (c *crowd) best(b *testing.B, n int) {
+	var batch []*jobspec.Job
+	for i := range n {
+		spec, _ := newWorld().makeJob("j", nil)
+		r := &spec.Groups[0].Tasks[0].Resources
+		s := i % 200
+		r.GPUs, r.Cores, r.Memory = 1+s%8, 1+s/8%5, jobspec.Bytes(1+s/40)*jobspec.GiB
+		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(30 + i%97)}
+		spec.Checkpoint = &jobspec.Checkpoint{}
+		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
+			c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: batch})
+			batch = nil
+		}
+	}
+}
+
+// run brings everything that was assigned to running.
+func (c *crowd) run(b *testing.B) {
+	v := c.state.View()
+	for j := range v.Live() {
+		for i, w := range j.Live().Workers {
+			n, _ := v.Node(w.Node)
+			c.apply(b, cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
+				{Job: j.ID, Attempt: j.Attempt, Worker: i, State: cluster.WorkerRunning},
+			}})
+		}
+	}
+}
