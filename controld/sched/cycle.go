@@ -19,6 +19,14 @@
 // Apply counts it in Job.Bypassed: the bound survives a change of leader and costs no log entry of its own.
 // A reservation binds everybody, also jobs that arrive later and come first in the order; it ends when its job starts, stops
 // waiting, or ReserveHoldMS is over, and is then made anew for the nodes that are soonest at that time.
+//
+// # Policies
+//
+// What is said above is the default. A policy is a function that runs after expire, named in the table below. Those that take room from
+// running jobs do so in one way: a plan keeps the room for the job that is to get it, by a firm reservation that goes before all others, and
+// asks its holders to leave, each with the job's name. The state refuses such a stop when the job does not wait any more. Whoever has left
+// for a job that is gone goes first when he is back. See fitgpp.go for the policies of the FitGpp paper, rota.go for what Rota makes of
+// them, search.go for the cheapest set of jobs that lets another start, turns.go for turns among best-effort jobs.
 package sched
 
 import "github.com/rota-hpc/rota/controld/cluster"
