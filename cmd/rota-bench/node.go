@@ -15,6 +15,7 @@ type countingNode struct {
 	name   string
 	shared string
 	gpus   int
+	pace   time.Duration // between a start and its end
 	starts map[cluster.JobID]int
 }
 
@@ -56,6 +57,12 @@ func (n *countingNode) run(ctx context.Context) error {
 				n.starts[a.Job]++
 			}
 			reports = append(reports, cluster.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: cluster.WorkerExited})
+		}
+		if len(reports) > 0 && n.pace > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(n.pace):
+			}
 		}
 		for len(reports) > 0 && ctx.Err() == nil {
 			if _, err := n.client.Report(ctx, n.name, api.ReportRequest{BootID: countingBoot, Workers: reports}); err == nil {
