@@ -294,9 +294,7 @@ func noTemplate(name string, templates []jobfile.Template) error {
 		return usagef("which template? --template %s", strings.Join(names, ", "))
 	}
 	e := usagef("there is no template %q: there are %s", name, strings.Join(names, ", "))
-	if name == "elastic" {
-		e.hint = "elastic jobs are not supported yet: ddp is a gang of fixed size that can be preempted and resumed"
-	} else if near := nearest(name, names); near != "" {
+	if near := nearest(name, names); near != "" {
 		e.hint = "did you mean " + near + "?"
 	}
 	return e

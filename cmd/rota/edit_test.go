@@ -138,7 +138,7 @@ func TestInit(t *testing.T) {
 	if got := s.run("init"); got.code != 0 || strings.Count(got.stdout, "\n") != 1+len(jobfile.Templates()) {
 		t.Errorf("%+v", got)
 	}
-	for _, args := range []string{"init x.hcl", "init --template sngle", "init --template elastic"} {
+	for _, args := range []string{"init x.hcl", "init --template sngle"} {
 		if got := s.run(strings.Fields(args)...); got.code != exitUsage || got.stderr == "" {
 			t.Errorf("rota %s: %+v", args, got)
 		}

@@ -10,8 +10,8 @@ import (
 //go:embed templates/*.hcl
 var templateFiles embed.FS
 
-// templateNames are the templates in the order in which they are shown. An elastic one comes with elastic jobs.
-var templateNames = []string{"single", "te", "ddp", "sweep", "pipeline"}
+// templateNames are the templates in the order in which they are shown.
+var templateNames = []string{"single", "te", "ddp", "elastic", "sweep", "pipeline"}
 
 // Template is a job file to begin with.
 type Template struct {
