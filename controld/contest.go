@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -73,10 +71,11 @@ func (c *contests) losers(v *cluster.View) []cluster.Target {
 			continue
 		}
 		stop := record.Spec.Array.Stop
-		keep, err := keepOf(stop.Keep, record.Family.Size)
+		rule, err := jobspec.ParseKeep(stop.Keep)
 		if err != nil {
-			continue // jobspec would not have let it in
+			continue // Validate would not have let it in
 		}
+		keep := rule.Of(record.Family.Size)
 		var lost cluster.Ranges
 		for rank, member := range ranked(values, stop.Goal) {
 			if j := v.Job(id + cluster.JobID(member)); rank >= keep && j != nil && !j.State.Final() && !stopping(j) {
@@ -110,19 +109,6 @@ func ranked(values map[int]float64, goal string) []int {
 		return cmp.Or(d, a-b)
 	})
 	return members
-}
-
-// keepOf reads "top 25%" or "top 4" for so many elements: at least one is kept.
-func keepOf(text string, elements int) (int, error) {
-	number, percent := strings.CutSuffix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "top")), "%")
-	n, err := strconv.Atoi(strings.TrimSpace(number))
-	if err != nil || n < 1 || percent && n > 100 {
-		return 0, invalid("keep %q: write \"top 25%%\" or \"top 4\"", text)
-	}
-	if percent {
-		n = (elements*n + 99) / 100
-	}
-	return max(1, n), nil
 }
 
 // Pace of contests. What is reported at about the same time is judged together, and all is looked at again now and then: who has lost may have
@@ -201,10 +187,11 @@ func prune(x *exchange) (any, error) {
 		return nil, invalid("goal %q: write min or max", req.Goal)
 	}
 	values := x.values(r.job, &req)
-	keep, err := keepOf(req.Keep, len(values))
+	rule, err := jobspec.ParseKeep(req.Keep)
 	if err != nil {
-		return nil, err
+		return nil, invalid("keep %q: write \"top 25%%\" or \"top 4\"", req.Keep)
 	}
+	keep := rule.Of(len(values))
 	resp := &api.PruneResponse{Kept: []int{}, Cancelled: []int{}, Silent: []int{}}
 	var lost cluster.Ranges
 	elements := r.job.Spec.Array.Elements()
