@@ -62,6 +62,7 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == emptyServer {
 		serveEmpty(os.Args[2])
 	}
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the table may leave; the clusters are taken down all the same
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
