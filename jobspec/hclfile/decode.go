@@ -80,7 +80,7 @@ func (r *reader) knownAttr(a *hclsyntax.Attribute, schema *Block) *Attr {
 		r.add(a.NameRange, CodeForm, "write "+a.Name+" { ... } without =", "%s is a block, not an attribute", a.Name)
 		return nil
 	}
-	r.add(a.NameRange, CodeUnknownName, didYouMean(a.Name, schema.names(), ""), "there is no attribute %q here", a.Name)
+	r.add(a.NameRange, CodeUnknownName, schema.hint(a.Name), "there is no attribute %q here", a.Name)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (r *reader) decodeBlock(b *hclsyntax.Block, known *Nested, target any, path
 		where = path
 	}
 	r.places[where] = b.DefRange()
-	if known.Label != "" {
+	if known.Label != "" && len(b.Labels) > 0 {
 		r.places[join(where, "name")] = b.LabelRanges[0]
 	}
 	if known.Template == nil {
@@ -148,6 +148,8 @@ func (r *reader) label(b *hclsyntax.Block, known *Nested) (string, bool) {
 	case known.Label == "" && len(b.Labels) > 0:
 		r.add(b.LabelRanges[0], CodeLabels, "write "+b.Type+" { ... }", "%s has no label", b.Type)
 		return "", false
+	case known.MayLabel && len(b.Labels) == 0:
+		return "", true
 	case known.Label != "" && len(b.Labels) == 0:
 		r.add(b.DefRange(), CodeLabels, "write "+b.Type+" \"name\" { ... }", "%s needs a label: %s", b.Type, known.Label)
 		return "", false

@@ -105,7 +105,7 @@ func (r *reader) checkDynamic(b *hclsyntax.Block, known *Nested) (string, bool) 
 	switch {
 	case labels != nil && known.Label == "":
 		r.add(labels.NameRange, CodeLabels, "leave labels out", "%s has no label", known.Name)
-	case labels == nil && known.Label != "":
+	case labels == nil && known.Label != "" && !known.MayLabel:
 		r.add(b.DefRange(), CodeLabels, "write labels = [...]", "%s needs a label: %s", known.Name, known.Label)
 	}
 	name := r.iteratorName(b)

@@ -2,6 +2,7 @@ package hclfile
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -186,7 +187,7 @@ func (j *jsonReader) blocks(known *Nested, schema *Block, kind hcl.Range, value 
 	case found.HasErrors() && isNull(value):
 	case found.HasErrors():
 		j.r.add(value.Range(), CodeForm, "write "+jsonForm(known), "%s is a block, not an attribute", known.Name)
-	case known.Label == "":
+	case known.Label == "" || known.MayLabel && j.unlabelled(pairs, known.Body):
 		made = append(made, j.block(known.Name, nil, kind, value, known.Body))
 	default:
 		for _, pair := range pairs {
@@ -194,6 +195,11 @@ func (j *jsonReader) blocks(known *Nested, schema *Block, kind hcl.Range, value 
 		}
 	}
 	return made
+}
+
+// unlabelled reports whether pairs are the content of a block, not blocks by their labels: the first name is one of the block's.
+func (j *jsonReader) unlabelled(pairs []hcl.KeyValuePair, body *Block) bool {
+	return len(pairs) == 0 || slices.Contains(body.names(), j.text(pairs[0].Key))
 }
 
 func jsonForm(known *Nested) string {

@@ -1,6 +1,9 @@
 package hclfile
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Block says what may stand in a block. Every name of the language is in it, those that are not honoured yet as well, so that a
 // mistyped name finds its neighbour and an unsupported one is refused by name.
@@ -8,6 +11,8 @@ type Block struct {
 	Attrs  []Attr
 	Blocks []Nested
 	Free   func(target any) *map[string]string // set: any name is an attribute, and goes into this map (env, meta)
+	// Tells says that who writes a name that there is not is told all that there are.
+	Tells bool
 	// Deferred lets the values of a Free block hold references that only have a value once the job runs, as [Attr.Deferred] does.
 	Deferred bool
 }
@@ -37,6 +42,7 @@ type Attr struct {
 type Nested struct {
 	Name     string
 	Label    string // what its label is; "": none
+	MayLabel bool   // the label may be left out
 	Many     bool
 	Required bool
 	Excludes string // an attribute that says the same, or a block that cannot stand beside it
@@ -182,6 +188,20 @@ func (b *Block) block(name string) *Nested {
 		}
 	}
 	return nil
+}
+
+// hint says what may have been meant by a name that there is not.
+func (b *Block) hint(written string) string {
+	known := b.names()
+	near := didYouMean(written, known, "")
+	if !b.Tells {
+		return near
+	}
+	all := "there are " + strings.Join(known, ", ")
+	if near != "" {
+		return near + " " + all
+	}
+	return all
 }
 
 func (b *Block) names() []string {

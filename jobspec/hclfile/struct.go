@@ -9,17 +9,35 @@ import (
 
 // Decode reads a file into a struct whose fields have tags: `hcl:"name"` for an attribute that must be written, `hcl:"name,optional"`
 // for one that may be, `hcl:"name,block"` for a block (a struct, a pointer to one, or a slice of them when it may be written several
-// times), and `hcl:"name,label"` on the string field of such a struct that takes its label. Fields have the types that [Field] takes,
-// or time.Duration; what is not written keeps the value that target had. Fields without a tag are left alone. It panics when
-// target's type cannot be decoded, which is a mistake in the program.
+// times), and `hcl:"name,label"` on the string field of such a struct that takes its label, `hcl:"name,label,optional"` when the block may
+// have none. Fields have the types that [Field] takes, or time.Duration; what is not written keeps the value that target had. Fields
+// without a tag are left alone. A block whose struct is [Described] is read as that says. It panics when target's type cannot be decoded,
+// which is a mistake in the program.
 func Decode(name string, src []byte, target any) Diagnostics {
+	_, diags := Load(name, src, SchemaOf(target), target, Options{})
+	return diags
+}
+
+// SchemaOf is the schema that [Decode] has for a target, for those who want more than its diagnostics.
+func SchemaOf(target any) *Block {
 	typ := reflect.TypeOf(target)
 	if typ == nil || typ.Kind() != reflect.Pointer || typ.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("hclfile: %T is not a pointer to a struct", target))
 	}
 	schema, _ := structSchema(typ.Elem())
-	_, diags := Load(name, src, schema, target, Options{})
-	return diags
+	return schema
+}
+
+// What the tag of a label says behind its name.
+const (
+	labelled = "label"
+	mayLabel = "label,optional"
+)
+
+// Described is a struct for a block of [Decode] that says itself what may stand in the block. Of its tags only that of its label counts.
+type Described interface {
+	// Block returns the schema, whose targets are pointers to the struct.
+	Block() *Block
 }
 
 // structSchema makes the schema that a struct's tags describe; label is the index of the field that takes the label, or -1.
@@ -30,7 +48,7 @@ func structSchema(typ reflect.Type) (schema *Block, label int) {
 		switch {
 		case name == "":
 			continue
-		case kind == "label":
+		case kind == labelled || kind == mayLabel:
 			label = i
 		case kind == "block":
 			schema.Blocks = append(schema.Blocks, structBlock(name, typ.Field(i).Type, i))
@@ -72,9 +90,13 @@ func structBlock(name string, typ reflect.Type, index int) Nested {
 		panic(fmt.Sprintf("hclfile: block %q cannot be stored in a %s", name, typ))
 	}
 	body, label := structSchema(inner)
+	if own, ok := reflect.New(inner).Interface().(Described); ok {
+		body = own.Block()
+	}
 	block := Nested{Name: name, Many: many, Body: body}
 	if label >= 0 {
-		block.Label = "its name"
+		_, kind, _ := strings.Cut(inner.Field(label).Tag.Get("hcl"), ",")
+		block.Label, block.MayLabel = "its name", kind == mayLabel
 	}
 	block.Enter = func(parent any, text string) (any, string) {
 		field, made := reflect.ValueOf(parent).Elem().Field(index), reflect.New(inner)
