@@ -40,6 +40,7 @@ type daemon struct {
 	machines     *http.Client // signs; for other controllers and nodes
 	operators    map[string]bool
 	clock        logClock
+	young        bool        // the cluster had no job when this controller began to lead; the loops of the leader read it
 	leading      atomic.Bool // everything acknowledged has been applied and the loops of the leader run
 	fresh        atomic.Bool // this replica has caught up once since it started
 	contacts     contacts

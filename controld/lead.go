@@ -24,6 +24,7 @@ func (d *daemon) lead(ctx context.Context) error {
 	d.contacts.restart(time.Now())
 	d.samples.clear()
 	d.contests.clear()
+	d.young = v.LastJob() == 0
 	if err := d.raiseOnce(ctx); err != nil {
 		d.log.Debug("cluster version not raised yet", "error", err)
 	}
@@ -141,13 +142,17 @@ func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 	return nil
 }
 
-// wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say.
+// wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say,
+// and one that names no policy leaves the one there is.
 func wantedOver(want, have *cluster.Config) *cluster.Config {
 	if want == nil || want == have || want.NeedsVersion() > have.Version {
 		return nil // once the cluster is of that version it is asked again
 	}
 	next := *want
 	next.Version = have.Version
+	if next.Policy.Name == "" {
+		next.Policy.Name = have.Policy.Name
+	}
 	if reflect.DeepEqual(next, *have) {
 		return nil
 	}

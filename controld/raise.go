@@ -27,7 +27,8 @@ func (d *daemon) raise(ctx context.Context) error {
 	}
 }
 
-// raiseOnce proposes a greater version if every voter knows it.
+// raiseOnce proposes a greater version if every voter knows it. A cluster that had no job yet when this controller began to lead is a new
+// one, and gets the policy of new ones; older ones keep theirs.
 func (d *daemon) raiseOnce(ctx context.Context) error {
 	have := d.machine.view.Load().Config()
 	if have.Version >= cluster.LatestVersion {
@@ -39,6 +40,9 @@ func (d *daemon) raiseOnce(ctx context.Context) error {
 	}
 	next := *have
 	next.Version = known
+	if d.young && next.Policy.Name == "" {
+		next.Policy.Name = cluster.NewPolicy
+	}
 	if _, _, err := d.propose(ctx, cluster.SetConfig{Config: next}); err != nil {
 		return fmt.Errorf("raise the cluster version to %d: %w", known, err)
 	}

@@ -1,6 +1,7 @@
 package controld
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -38,6 +39,7 @@ func getCluster(x *exchange) (any, error) {
 	cfg := x.view.Config()
 	leader, _ := d.replica.Leader()
 	out := api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: d.replica.Term(), Index: x.view.Index(), Version: cfg.Version,
+		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
 		Controllers: []api.Controller{{Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft}}}
 	for _, p := range d.controllers() {
 		out.Controllers = append(out.Controllers, api.Controller{Name: p.Name, HTTP: p.HTTP, Raft: p.Raft})

@@ -326,6 +326,7 @@ type Cluster struct {
 	Term        uint64       `json:"term"`
 	Index       uint64       `json:"index"`
 	Version     int          `json:"version"`
+	Policy      string       `json:"policy"` // by which it schedules; its parameters are in the configuration
 	Controllers []Controller `json:"controllers"`
 }
 

@@ -445,7 +445,11 @@ type Policy struct {
 	HeadroomPM    int64  `json:"headroom_pm,omitempty"`     // rota: thousandths of the GPUs that are kept free for them at most; negative: none
 }
 
-// DefaultConfig is what a new cluster starts with.
+// NewPolicy is the policy that a new cluster gets once all of its controllers can be told of policies. It is not in [DefaultConfig]: logs
+// of the first release begin there, and mean the policy without a name.
+const NewPolicy = "rota"
+
+// DefaultConfig is what the log of every cluster starts from.
 func DefaultConfig() Config {
 	return Config{
 		ClusterName: "rota",

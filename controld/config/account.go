@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -109,38 +108,31 @@ func (f *File) accounts() map[string]cluster.Account {
 	return all
 }
 
-// check returns everything that is wrong with the values of a file, beyond what each attribute can say by itself.
-func (f *File) check() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+// check reports what is wrong with the values of a file, beyond what each attribute can say by itself, and where it was written.
+func (f *File) check(bad func(path, text, hint string)) {
 	seen := map[string]bool{}
-	once := func(what string) {
+	once := func(path, what string) {
 		if seen[what] {
-			bad("%s is written twice: put everything into one", what)
+			bad(path, what+" is written twice: put everything into one", "")
 		}
 		seen[what] = true
 	}
-	weight := func(of string, w *int) {
+	weight := func(path, of string, w *int) {
 		if w != nil && *w < 1 {
-			bad("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight)
+			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight), "")
 		}
 	}
-	for _, a := range f.Accounts {
-		of := fmt.Sprintf("account %q", a.Name)
-		once(of)
-		weight(of, a.Weight)
-		for _, u := range a.Users {
-			once(fmt.Sprintf("%s, user %q", of, u.Name))
-			weight(fmt.Sprintf("%s, user %q", of, u.Name), u.Weight)
+	for i, a := range f.Accounts {
+		path, of := fmt.Sprintf("account[%d]", i), fmt.Sprintf("account %q", a.Name)
+		once(path, of)
+		weight(path, of, a.Weight)
+		for k, u := range a.Users {
+			path, of := fmt.Sprintf("%s.user[%d]", path, k), fmt.Sprintf("%s, user %q", of, u.Name)
+			once(path, of)
+			weight(path, of, u.Weight)
 		}
 	}
-	if p := f.Policy; p != nil && !(p.UsageInfluence >= 0 && p.UsageInfluence <= 10) {
-		bad("policy: usage_influence = %g: it is from 0 to 10", p.UsageInfluence)
+	if f.Policy != nil {
+		f.Policy.check(bad)
 	}
-	if len(errs) == 0 {
-		if cfg := f.Replicated(); cfg != nil {
-			errs = append(errs, cluster.CheckAccounts(cfg))
-		}
-	}
-	return errors.Join(errs...)
 }

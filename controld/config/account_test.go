@@ -71,7 +71,6 @@ func TestMistakesOfAccountsAreShown(t *testing.T) {
 		`account "a" { deserved = 4 }`:                                      `deserved`,
 		"account \"a\" {\n deserved { gpus = 4 }\n limit { gpus = 2 }\n}":   `deserved 4 is above the limit 2`,
 		"capacity { gpus = 4 }\naccount \"a\" {\n deserved { gpus = 5 }\n}": `5 are deserved of 4`,
-		`policy { usage_influence = -1 }`:                                   `usage_influence`,
 	} {
 		if _, err := Parse("c.hcl", []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot %v\nwant %q", src, err, want)

@@ -4,7 +4,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -55,21 +54,6 @@ type Queue struct {
 	MaxGrace     jobspec.Seconds `hcl:"max_grace,optional"`
 }
 
-// Policy is how jobs are ordered and retried.
-type Policy struct {
-	ReserveAfter   time.Duration `hcl:"reserve_after,optional"`
-	MaxBypass      int           `hcl:"max_bypass,optional"`
-	ReserveHold    time.Duration `hcl:"reserve_hold,optional"`
-	MaxLaunchFails int           `hcl:"max_launch_failures,optional"`
-	MaxRequeues    int           `hcl:"max_requeues,optional"`
-	MaxNodeLosses  int           `hcl:"max_node_losses,optional"`
-
-	Name           string          `hcl:"name,optional"`            // which of the policies
-	MinRuntime     time.Duration   `hcl:"min_runtime,optional"`     // before which a job is not displaced
-	HalfLife       jobspec.Seconds `hcl:"half_life,optional"`       // after which usage counts half
-	UsageInfluence float64         `hcl:"usage_influence,optional"` // on how that is divided which nobody deserves
-}
-
 // Lease is how long a worker may run without word from a leader.
 type Lease struct {
 	Duration time.Duration `hcl:"duration,optional"`
@@ -89,18 +73,27 @@ func Read(path string) (*File, error) {
 // Parse reads the text of a file; name is for messages.
 func Parse(name string, src []byte) (*File, error) {
 	f := &File{}
-	if diags := hclfile.Decode(name, src, f); len(diags) > 0 {
+	read, diags := hclfile.Load(name, src, hclfile.SchemaOf(f), f, hclfile.Options{})
+	if len(diags) == 0 {
+		var more hclfile.Diagnostics
+		f.check(func(path, text, hint string) { more = append(more, read.At(path, hclfile.CodeValue, text, hint)) })
+		diags = diags.Merge(more)
+	}
+	if len(diags) > 0 {
 		var text strings.Builder
 		_ = diags.WriteText(&text, false) // a buffer takes everything
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
-	if err := f.check(); err != nil {
-		return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
+	if cfg := f.Replicated(); cfg != nil {
+		if err := cluster.CheckAccounts(cfg); err != nil {
+			return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
+		}
 	}
 	return f, nil
 }
 
-// Replicated returns the cluster's configuration that the file describes, or nil if it says nothing of it and the log's stays.
+// Replicated returns the cluster's configuration that the file describes, or nil if it says nothing of it and the log's stays. Where the
+// file names no policy its name is empty, and the cluster is to keep the one that it has.
 func (f *File) Replicated() *cluster.Config {
 	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 && f.Capacity == nil {
 		return nil
@@ -140,19 +133,5 @@ func (q Queue) over(base cluster.Queue) cluster.Queue {
 	set(&base.TEMaxTime, q.TEMaxTime)
 	set(&base.TEMaxGPUs, q.TEMaxGPUs)
 	set(&base.MaxGrace, q.MaxGrace)
-	return base
-}
-
-func (p Policy) over(base cluster.Policy) cluster.Policy {
-	set(&base.ReserveAfterMS, p.ReserveAfter.Milliseconds())
-	set(&base.MaxBypass, p.MaxBypass)
-	set(&base.ReserveHoldMS, p.ReserveHold.Milliseconds())
-	set(&base.MaxLaunchFails, p.MaxLaunchFails)
-	set(&base.MaxRequeues, p.MaxRequeues)
-	set(&base.MaxNodeLosses, p.MaxNodeLosses)
-	set(&base.Name, p.Name)
-	set(&base.MinRuntimeMS, p.MinRuntime.Milliseconds())
-	set(&base.HalfLifeMS, int64(p.HalfLife)*1000)
-	set(&base.UsageInfluence, int(math.Round(p.UsageInfluence*1000)))
 	return base
 }

@@ -55,9 +55,10 @@ func decide(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
 }
 
 // policies are what may follow the phase expire, by [cluster.Policy].Name; "" is the default. The state does not know their names, so a
-// name that is not here means the default: a cluster never stands still because of its configuration.
+// name that is not here means the default: a cluster never stands still because of its configuration. Clusters of the first release have
+// no name in their configuration; new ones have [cluster.NewPolicy].
 var policies = map[string]func(*trial){
-	"": standard, "rota": rota, "fairshare": fairshare,
+	"": standard, "standard": standard, "rota": rota, "fairshare": fairshare,
 	"fifo": fifo, "backfill": backfill, "easy": easy, "sjf": shortest, "srtf": remaining, "las": las, "spread": spreadOut,
 	"fitgpp": fitgpp, "lrtp": lrtp, "rand": random,
 }

@@ -53,6 +53,7 @@ type policyKey struct {
 var policyRows = []policyRow{
 	{name: "rota", keys: slices.Concat(reserving, making)},
 	{name: "fairshare", keys: slices.Concat(reserving, sharing)},
+	{name: "standard", keys: reserving},
 	{name: "fifo", keys: placing},
 	{name: "backfill", keys: placing},
 	{name: "easy", knows: knowsLimits},

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/config"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sim"
+)
+
+// TestPoliciesAreTheSameLiveAndSimulated sees to it that what was simulated can be put into a configuration file: the same policies, and the
+// same parameters under the same names.
+func TestPoliciesAreTheSameLiveAndSimulated(t *testing.T) {
+	only := []string{"srtf"} // has to be told how long jobs run
+	other := map[string]string{"influence": "usage_influence"}
+	live := append(config.Policies(), only...)
+	slices.Sort(live)
+	if want := sched.Policies(); !slices.Equal(live, want) {
+		t.Errorf("a configuration knows %v, the scheduler %v", live, want)
+	}
+	simulated := slices.Sorted(slices.Values(sim.PolicyNames()))
+	if !slices.Equal(simulated, sched.Policies()) {
+		t.Errorf("the simulator knows %v, the scheduler %v", simulated, sched.Policies())
+	}
+	for _, policy := range config.Policies() {
+		known := config.Parameters(policy)
+		for _, key := range sim.PolicyKeys(policy) {
+			if name, renamed := other[key]; renamed {
+				key = name
+			}
+			if !slices.Contains(known, key) {
+				t.Errorf("policy %s can be simulated with %s, but a configuration cannot say it: it has %v", policy, key, known)
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+)
+
+// Policy is how jobs are ordered, displaced and retried: policy "rota" { p = 2 }. Without a name the cluster keeps the policy that it has,
+// and what is not written is as the policy has it.
+type Policy struct {
+	Name    string `hcl:"name,label,optional"`
+	written []written
+}
+
+// written is one parameter as the file has it.
+type written struct {
+	name string
+	over func(base *cluster.Policy)
+}
+
+// parameter is one attribute of a policy block.
+type parameter struct {
+	name, typ, doc string
+	set            func(p *cluster.Policy, text string) error
+	text           func(p *cluster.Policy) string // as it is written; "" for what is as the policy has it
+}
+
+// policyRow is a policy that a cluster can have, and what of it can be set besides what all have.
+type policyRow struct {
+	name   string
+	params []parameter
+}
+
+// policyRows has every policy but those that only a simulation can have.
+var policyRows = []policyRow{
+	{"rota", slices.Concat(reserving, making)},
+	{"fairshare", slices.Concat(reserving, sharing)},
+	{"standard", reserving},
+	{"fifo", placing},
+	{"backfill", placing},
+	{"easy", nil},
+	{"sjf", nil},
+	{"las", []parameter{minRun}},
+	{"spread", nil},
+	{"fitgpp", slices.Concat(scoring, placing, []parameter{capped})},
+	{"lrtp", slices.Concat(scoring, placing)},
+	{"rand", slices.Concat(scoring, placing)},
+}
+
+// simulated are the policies that have to be told how long jobs run.
+var simulated = []string{"srtf"}
+
+// common are the parameters that do not depend on the policy.
+var common = []parameter{
+	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails), number(maxLaunchFails)},
+	{"max_requeues", "int", "exits that ask unasked for another attempt, after which a job is held", count(0, maxRequeues), number(maxRequeues)},
+	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses), number(maxNodeLosses)},
+}
+
+// reserving are the parameters of policies that keep room for a blocked head.
+var reserving = []parameter{
+	{"reserve_after", "duration", "how long a head waits before its room is kept", lasting(0, reserveAfter), always(reserveAfter)},
+	{"reserve_hold", "duration", "how long its room is kept", lasting(1, reserveHold), always(reserveHold)},
+	{"max_bypass", "int", "starts past a head before its room is kept in any case", count(0, maxBypass), number(maxBypass)},
+}
+
+// scoring are the parameters of who is displaced.
+var scoring = []parameter{
+	{"s", "number", "how much a long grace weighs against size", graceWeight, func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
+	{"p", "int", "how often one job may be displaced (rota: within a day), or \"inf\"", maxPreempts, func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
+}
+
+// making are the parameters of how policy rota makes room.
+var making = slices.Concat(scoring, []parameter{
+	minRuntime,
+	{"min_turn", "duration", "how long a job runs before one that has had less takes its turn, or \"never\"", minTurn, minTurnText},
+	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom, func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs, func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
+})
+
+// sharing are the parameters of policies that go by what accounts and users deserve.
+var sharing = []parameter{
+	minRuntime,
+	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
+	{"usage_influence", "number", "how much usage counts in dividing what nobody deserves", influence, func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
+}
+
+// placing are the parameters of policies that can be told where to put single workers.
+var placing = []parameter{
+	{"fit", "string", "first, best, worst or random", placement, func(p *cluster.Policy) string { return quoted(p.Placement) }},
+	{"seed", "int", "of what is drawn at random", seed, func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
+}
+
+var (
+	minRuntime = parameter{"min_runtime", "duration", "how long a job runs before it is displaced, if others can be",
+		lasting(1, minRuntimeMS), span(minRuntimeMS)}
+	minRun = parameter{"min_run", "duration", "how long a job runs at least before it is displaced",
+		lasting(0, minRunMS), span(minRunMS)}
+	capped = parameter{"random_obeys_p", "bool", "victims drawn at random obey p too", randomObeysP, randomObeysPText}
+)
+
+// Fields of what is replicated.
+func maxLaunchFails(p *cluster.Policy) *int { return &p.MaxLaunchFails }
+func maxRequeues(p *cluster.Policy) *int    { return &p.MaxRequeues }
+func maxNodeLosses(p *cluster.Policy) *int  { return &p.MaxNodeLosses }
+func maxBypass(p *cluster.Policy) *int      { return &p.MaxBypass }
+func reserveAfter(p *cluster.Policy) *int64 { return &p.ReserveAfterMS }
+func reserveHold(p *cluster.Policy) *int64  { return &p.ReserveHoldMS }
+func minRuntimeMS(p *cluster.Policy) *int64 { return &p.MinRuntimeMS }
+func minRunMS(p *cluster.Policy) *int64     { return &p.MinRunMS }
+func minTurnMS(p *cluster.Policy) *int64    { return &p.MinTurnMS }
+func halfLife(p *cluster.Policy) *int64     { return &p.HalfLifeMS }
+
+// Block implements [hclfile.Described]. What a policy does not have is refused by check, which knows its name.
+func (*Policy) Block() *hclfile.Block {
+	b := &hclfile.Block{Tells: true, Attrs: []hclfile.Attr{hclfile.Text("name", "string", (*Policy).setName)}}
+	for _, p := range allParameters() {
+		b.Attrs = append(b.Attrs, hclfile.Text(p.name, p.typ, func(target *Policy, text string, _ hclfile.Source) error {
+			return target.write(p, text)
+		}).With("", p.doc))
+	}
+	return b
+}
+
+func (p *Policy) setName(name string, _ hclfile.Source) error {
+	if p.Name != "" {
+		return fmt.Errorf("the policy is %q by its label; leave this out", p.Name)
+	}
+	p.Name = name
+	return nil
+}
+
+// write notes a parameter. It is carried out over what the policy has otherwise.
+func (p *Policy) write(param parameter, text string) error {
+	if err := param.set(&cluster.Policy{}, text); err != nil {
+		return err
+	}
+	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }}) // it has just been accepted
+	return nil
+}
+
+// allParameters lists every parameter once, by name.
+func allParameters() []parameter {
+	all := slices.Concat(common)
+	for _, row := range policyRows {
+		all = append(all, row.params...)
+	}
+	slices.SortFunc(all, func(a, b parameter) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(all, func(a, b parameter) bool { return a.name == b.name })
+}
+
+// Policies lists the policies that a cluster can have.
+func Policies() []string {
+	names := make([]string, len(policyRows))
+	for i := range policyRows {
+		names[i] = policyRows[i].name
+	}
+	return names
+}
+
+// Parameters lists what can be written in the block of a policy, nil if there is no such policy. Without a name it is what can be said of
+// the policy that a cluster has, whichever that is.
+func Parameters(policy string) []string {
+	params := reserving
+	if policy != "" {
+		i := slices.IndexFunc(policyRows, func(r policyRow) bool { return r.name == policy })
+		if i < 0 {
+			return nil
+		}
+		params = policyRows[i].params
+	}
+	var names []string
+	for _, p := range slices.Concat(params, common) {
+		names = append(names, p.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// check reports a policy that there is not, and what the policy has no use for: nothing that is written goes unheeded.
+func (p *Policy) check(bad func(path, text, hint string)) {
+	known := Parameters(p.Name)
+	switch {
+	case slices.Contains(simulated, p.Name):
+		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name), "there are "+strings.Join(Policies(), ", "))
+		return
+	case known == nil:
+		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(Policies(), ", "))
+		return
+	}
+	for _, w := range p.written {
+		switch {
+		case slices.Contains(known, w.name):
+		case p.Name == "":
+			bad("policy."+w.name, w.name+" is for some policies only", "name the one that is meant: policy \"rota\" { ... }")
+		default:
+			bad("policy."+w.name, fmt.Sprintf("policy %q has no %s", p.Name, w.name), "it has "+strings.Join(known, ", "))
+		}
+	}
+}
+
+// over is the policy to be replicated, over what a new cluster has.
+func (p *Policy) over(base cluster.Policy) cluster.Policy {
+	base.Name = p.Name
+	for _, w := range p.written {
+		w.over(&base)
+	}
+	return base
+}

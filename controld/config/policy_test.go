@@ -1,0 +1,149 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// valid is a value for every parameter that is not the one of a new cluster, and what it means.
+var valid = map[string]struct {
+	text string
+	want func(*cluster.Policy)
+}{
+	"reserve_after":       {`"1m"`, func(p *cluster.Policy) { p.ReserveAfterMS = 60_000 }},
+	"reserve_hold":        {`"1d"`, func(p *cluster.Policy) { p.ReserveHoldMS = 86_400_000 }},
+	"max_bypass":          {`0`, func(p *cluster.Policy) { p.MaxBypass = 0 }},
+	"max_launch_failures": {`5`, func(p *cluster.Policy) { p.MaxLaunchFails = 5 }},
+	"max_requeues":        {`0`, func(p *cluster.Policy) { p.MaxRequeues = 0 }},
+	"max_node_losses":     {`7`, func(p *cluster.Policy) { p.MaxNodeLosses = 7 }},
+	"s":                   {`2.5`, func(p *cluster.Policy) { p.GraceWeight = 2500 }},
+	"p":                   {`"inf"`, func(p *cluster.Policy) { p.MaxPreempts = -1 }},
+	"min_runtime":         {`"90s"`, func(p *cluster.Policy) { p.MinRuntimeMS = 90_000 }},
+	"min_turn":            {`"never"`, func(p *cluster.Policy) { p.MinTurnMS = -1 }},
+	"headroom":            {`0`, func(p *cluster.Policy) { p.HeadroomPM = -1 }},
+	"te_account_gpus":     {`8`, func(p *cluster.Policy) { p.TEAccountGPUs = 8 }},
+	"half_life":           {`"7d"`, func(p *cluster.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
+	"usage_influence":     {`0.25`, func(p *cluster.Policy) { p.UsageInfluence = 250 }},
+	"min_run":             {`"500ms"`, func(p *cluster.Policy) { p.MinRunMS = 500 }},
+	"fit":                 {`"worst"`, func(p *cluster.Policy) { p.Placement = "worst" }},
+	"seed":                {`18446744073709551615`, func(p *cluster.Policy) { p.Seed = 1<<64 - 1 }},
+	"random_obeys_p":      {`true`, func(p *cluster.Policy) { p.PreemptCapped = true }},
+}
+
+// TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it, and nothing else, in what is replicated.
+func TestEveryParameterOfEveryPolicy(t *testing.T) {
+	base := cluster.DefaultConfig().Policy
+	set := map[string]bool{"Name": true}
+	for _, policy := range Policies() {
+		for _, name := range Parameters(policy) {
+			v, known := valid[name]
+			if !known {
+				t.Errorf("no value is known for %s of %s", name, policy)
+				continue
+			}
+			want := base
+			want.Name = policy
+			v.want(&want)
+			for _, form := range []string{"policy %q {\n  %s = %s\n}\n", "policy {\n  name = %q\n  %s = %s\n}\n"} {
+				src := fmt.Sprintf(form, policy, name, v.text)
+				f, err := Parse("c.hcl", []byte(src))
+				if err != nil {
+					t.Errorf("%s%v", src, err)
+					continue
+				}
+				got := f.Replicated().Policy
+				if got != want {
+					t.Errorf("%sgot  %+v\nwant %+v", src, got, want)
+				}
+				again, err := Parse("again.hcl", []byte(Text(&got)))
+				if err != nil || again.Replicated().Policy != got {
+					t.Errorf("%swritten as\n%sand read: %v", src, Text(&got), err)
+				}
+			}
+			before, after := reflect.ValueOf(base), reflect.ValueOf(want)
+			for i := range before.NumField() {
+				if before.Field(i).Interface() != after.Field(i).Interface() {
+					set[before.Type().Field(i).Name] = true
+				}
+			}
+		}
+	}
+	for f := range reflect.TypeFor[cluster.Policy]().Fields() {
+		if !set[f.Name] {
+			t.Errorf("nothing in a policy block sets %s", f.Name)
+		}
+	}
+}
+
+func TestMistakesOfPoliciesAreShown(t *testing.T) {
+	for _, test := range []struct {
+		src  string
+		line int
+		want string
+	}{
+		{"policy \"rota\" {\n  p = 0\n}", 2, "0 is not a whole number from 1"},
+		{"policy \"rota\" {\n  p = \"often\"\n}", 2, `nor "inf"`},
+		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, fit, half_life, headroom, max_bypass"},
+		{"policy \"rota\" {\n  min_runtim = \"5m\"\n}", 2, `did you mean "min_runtime"?`},
+		{"policy \"rota\" {\n  min_turn = \"0s\"\n}", 2, `"0s" is nothing`},
+		{"policy \"rota\" {\n  min_runtime = 5\n}", 2, `5 has no unit; write "5s"`},
+		{"policy \"rota\" {\n  min_runtime = \"-5m\"\n}", 2, "is not a duration"},
+		{"policy \"rota\" {\n  reserve_hold = \"99999999999d\"\n}", 2, "is not a duration of at most 100 years"},
+		{"policy \"rota\" {\n  headroom = 1001\n}", 2, "1001 is not a whole number from 0 to 1000"},
+		{"policy \"rota\" {\n  headroom = 0.5\n}", 2, "0.5 is not a whole number"},
+		{"policy \"rota\" {\n  te_account_gpus = 0\n}", 2, "from 1"},
+		{"policy \"rota\" {\n  s = -1\n}", 2, "-1 is not a number from 0"},
+		{"policy \"rota\" {\n  min_run = \"1h\"\n}", 2, `policy "rota" has no min_run`},
+		{"policy \"fairshare\" {\n  usage_influence = 11\n}", 2, "11 is not a number from 0 to 10"},
+		{"policy \"fairshare\" {\n  usage_influence = \"nan\"\n}", 2, "not a number from 0 to 10"},
+		{"policy \"fitgpp\" {\n  fit = \"tight\"\n}", 2, `"tight" is not first, best, worst or random`},
+		{"policy \"fitgpp\" {\n  seed = -1\n}", 2, "-1 is not a whole number"},
+		{"policy \"fitgpp\" {\n  random_obeys_p = 2\n}", 2, "not true or false"},
+		{"\npolicy \"fastest\" {}", 2, `there is no policy "fastest"`},
+		{"\npolicy \"srtf\" {}", 2, "only rota sim can have it"},
+		{"policy \"rota\" {\n  name = \"fifo\"\n}", 2, `the policy is "rota" by its label`},
+		{"policy {\n  p = 2\n}", 2, "name the one that is meant"},
+		{"policy \"rota\" {}\npolicy \"fifo\" {}", 2, "policy is written twice"},
+		{"policy \"rota\" \"fifo\" {}", 1, "policy has one label"},
+		{"policy {\n  max_bypass = -1\n}", 2, "-1 is not a whole number from 0"},
+		{"policy {\n  max_launch_failures = 0\n}", 2, "from 1"},
+	} {
+		_, err := Parse("c.hcl", []byte(test.src))
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), fmt.Sprintf("c.hcl:%d:", test.line)) {
+			t.Errorf("%s:\ngot %v\nwant %q in line %d", test.src, err, test.want, test.line)
+		}
+	}
+}
+
+// TestAFileWithoutANameKeepsThePolicy reads a file that says something of the policy, but not which.
+func TestAFileWithoutANameKeepsThePolicy(t *testing.T) {
+	f, err := Parse("c.hcl", []byte("policy {\n  max_bypass = 7\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Replicated().Policy; p.Name != "" || p.MaxBypass != 7 {
+		t.Errorf("got %+v", p)
+	}
+	if got := Parameters(""); !slices.Contains(got, "max_bypass") || slices.Contains(got, "p") {
+		t.Errorf("without a name there are %v", got)
+	}
+}
+
+// TestPoliciesInJSON reads both forms of the block.
+func TestPoliciesInJSON(t *testing.T) {
+	for _, src := range []string{`{"policy": {"rota": {"p": 2}}}`, `{"policy": {"name": "rota", "p": 2}}`, `{"policy": [{"rota": {"p": "2"}}]}`} {
+		f, err := Parse("c.json", []byte(src))
+		if err != nil {
+			t.Errorf("%s: %v", src, err)
+			continue
+		}
+		if p := f.Replicated().Policy; p.Name != "rota" || p.MaxPreempts != 2 {
+			t.Errorf("%s: got %+v", src, p)
+		}
+	}
+}
