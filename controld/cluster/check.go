@@ -27,6 +27,8 @@ func (s *State) Check() error {
 		note(s.checkGrid())
 	}
 	s.checkIndexes(note)
+	s.checkRuns(note)
+	s.checkStandings(note)
 	s.checkReservations(note)
 	s.checkSites(note)
 	note(s.shapes.check(&s.v.groups))
@@ -244,7 +246,7 @@ func (s *State) checkGrid() error {
 	for i, n := range s.v.nodes {
 		r := &got.room[i]
 		switch {
-		case got.nodes[i] != n || *r != want.room[i] || got.usable[i] != want.usable[i]:
+		case got.nodes[i] != n || *r != want.room[i] || got.usable[i] != want.usable[i] || got.total[i] != want.total[i]:
 			return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, want.room[i])
 		case got.Claimed(i) != want.Claimed(i):
 			return fmt.Errorf("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), want.Claimed(i))

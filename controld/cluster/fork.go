@@ -15,6 +15,7 @@ func Fork(v *View) *State {
 		s.shapes.adopt(g)
 	}
 	s.shapes.fill()
+	s.adoptStandings()
 	for at, u := range s.v.usage.from(0) {
 		s.usageAt[u.Leaf], s.nextUsage = at, at+1
 	}

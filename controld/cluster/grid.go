@@ -13,6 +13,7 @@ const wholeGPU = 1000
 type Grid struct {
 	nodes  []*Node  // shared between copies
 	usable []uint64 // healthy GPUs of each node; shared between copies
+	total  []Vector // all that each node has; shared between copies
 	room   []room
 	claims []Vector // of all reservations; nil when there are none
 	words  int      // of one bucket
@@ -33,9 +34,9 @@ type room struct {
 
 // newGrid returns a grid with nothing taken. Inventories must be within the limits that RegisterNode enforces.
 func newGrid(nodes []*Node) *Grid {
-	g := &Grid{nodes: nodes, usable: make([]uint64, len(nodes)), room: make([]room, len(nodes))}
+	g := &Grid{nodes: nodes, usable: make([]uint64, len(nodes)), total: make([]Vector, len(nodes)), room: make([]room, len(nodes))}
 	for i, n := range nodes {
-		g.usable[i] = healthy(n)
+		g.usable[i], g.total[i] = healthy(n), capacity(n)
 		g.room[i] = empty(n)
 	}
 	g.fillBuckets()
@@ -88,7 +89,7 @@ func (g *Grid) sort(i int, in bool) {
 
 // CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later changes to the other.
 func (g *Grid) CopyFrom(src *Grid) {
-	g.nodes, g.usable, g.words = src.nodes, src.usable, src.words
+	g.nodes, g.usable, g.total, g.words = src.nodes, src.usable, src.total, src.words
 	g.room = append(g.room[:0], src.room...)
 	g.bucket = append(g.bucket[:0], src.bucket...)
 	g.claims = append(g.claims[:0], src.claims...)
@@ -126,7 +127,7 @@ func (g *Grid) Claimed(i int) Vector {
 }
 
 // Capacity returns everything that a node has, broken GPUs included.
-func (g *Grid) Capacity(i int) Vector { return capacity(g.nodes[i]) }
+func (g *Grid) Capacity(i int) Vector { return g.total[i] }
 
 func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*wholeGPU) }
 

@@ -72,6 +72,10 @@ func (s *State) addNode(n *Node) error {
 	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
 	s.ownGrid().insert(at, s.v.nodes)
 	s.resite(at, nil)
+	s.restock(nil, n)
+	if at < len(s.v.nodes)-1 && !s.v.runs.empty() {
+		s.reseat()
+	}
 	s.emit(Event{Type: EventNodeUp, Node: n.Name})
 	return nil
 }
@@ -82,14 +86,18 @@ func (s *State) replaceNode(i int, n *Node) {
 	s.v.nodes = slices.Clone(s.v.nodes)
 	s.v.nodes[i] = n
 	s.resite(i, old)
+	s.restock(old, n)
+	if len(s.v.models) > 0 && !sameModels(old, n) {
+		s.reseat()
+	}
 	s.ownGrid().replace(i, s.v.nodes, s.heldOn(i))
 }
 
 // replace puts the node at position i, on which each of held runs, in place of what was there.
 func (g *Grid) replace(i int, nodes []*Node, held []need) {
 	g.sort(i, false)
-	g.nodes, g.usable = nodes, slices.Clone(g.usable)
-	g.usable[i] = healthy(nodes[i])
+	g.nodes, g.usable, g.total = nodes, slices.Clone(g.usable), slices.Clone(g.total)
+	g.usable[i], g.total[i] = healthy(nodes[i]), capacity(nodes[i])
 	g.settle(i, held)
 	if len(nodes[i].GPUs) >= g.Buckets() {
 		g.fillBuckets()
@@ -102,6 +110,7 @@ func (g *Grid) replace(i int, nodes []*Node, held []need) {
 func (g *Grid) insert(i int, nodes []*Node) {
 	g.nodes = nodes
 	g.usable = slices.Insert(slices.Clone(g.usable), i, healthy(nodes[i]))
+	g.total = slices.Insert(slices.Clone(g.total), i, capacity(nodes[i]))
 	g.room = slices.Insert(g.room, i, room{})
 	if len(g.claims) > 0 {
 		g.claims = slices.Insert(g.claims, i, Vector{})

@@ -175,7 +175,7 @@ func (s *State) readRecords(d *json.Decoder) error {
 func (s *State) load(r *record) error {
 	switch {
 	case r.Config != nil:
-		s.v.config = r.Config
+		s.v.config, s.v.models = r.Config, modelsIn(r.Config)
 		return checkConfig(r.Config)
 	case r.Node != nil:
 		return s.loadNode(r.Node)
@@ -204,5 +204,6 @@ func (s *State) loadNode(n *Node) error {
 	}
 	s.v.holdings.set(int64(len(s.v.nodes)), &holding{modified: s.v.index})
 	s.v.nodes = append(s.v.nodes, n)
+	s.restock(nil, n)
 	return nil
 }

@@ -46,13 +46,15 @@ type State struct {
 	usageAt    map[Leaf]int64     // of v.usage
 	loading    bool               // a snapshot is being read, which says since when leaves are active
 	nextUsage  int64
-	forked     bool // arrays of jobs are another state's too
+	forked     bool           // arrays of jobs are another state's too
+	standAt    map[Leaf]int64 // of v.standings
+	freeStands []int64
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
 func New(cfg Config) *State {
 	s := &State{epoch: 1, gridEpoch: 1, slots: map[GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[Leaf]int64{}}
-	s.v.config = &cfg
+	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &Inventory{}
 	s.v.grid = newGrid(nil)
 	return s
 }
@@ -75,6 +77,7 @@ func (s *State) View() *View {
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
 		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), sites: s.v.sites,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
+		runs: s.v.runs.view(), standings: s.v.standings.view(), models: s.v.models, inventory: s.v.inventory,
 		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
 	}
 	s.cached = v
@@ -174,6 +177,7 @@ func (s *State) store(old, next *Job) {
 	case wasLive:
 		s.v.live.drop(int64(next.ID))
 	}
+	s.seat(old, next)
 	if next.Seq > 0 {
 		s.v.finished.set(next.Seq, next)
 	}
@@ -256,6 +260,9 @@ func (s *State) setConfig(c SetConfig) error {
 	// Kinds of a version are in the log once it was raised: it never goes back, whatever order proposals come in.
 	c.Config.Version = max(c.Config.Version, s.v.config.Version)
 	s.v.config = &c.Config
+	if !slices.Equal(modelsIn(s.v.config), s.v.models) {
+		s.reseat()
+	}
 	s.emit(Event{Type: EventConfig})
 	return nil
 }

@@ -240,6 +240,11 @@ type Decay struct {
 // weightOne is the weight of the present.
 const weightOne = 1 << 30
 
+// Empty reports whether a leaf has used nothing in the hours that are known.
+func (u *Usage) Empty() bool {
+	return !slices.ContainsFunc(u.Hours, func(h HourUse) bool { return h.Cores != 0 || h.Memory != 0 || h.GPUs != 0 })
+}
+
 // NewDecay returns the weights at an instant, half for what is a half-life old. Whole hours count alike, so that a bucket is weighed as a
 // whole. 0 is no decay: everything in the last week counts fully.
 func NewDecay(now Instant, halfLifeMS int64) *Decay {

@@ -39,8 +39,13 @@ type View struct {
 	groups   table[*Group]
 	sites    map[string]*site // what waiting jobs say of nodes, by Where and Prefer
 	holdings table[*holding]  // by position of the node
+	runs     table[*Run]      // attempts in progress
+	models   []string         // see Models
 	grid     *Grid
 	events   []Event
+
+	standings table[*Standing] // of leaves
+	inventory *Inventory
 
 	needing   table[*Job] // unfinished ones with dependencies
 	dated     table[*Job] // waiting ones with a deadline

@@ -9,12 +9,10 @@ import (
 // still holds its room: that is freed by reports, not by hope.
 func expire(t *trial) {
 	lost := lostNodes(t)
-	for j := range t.view.Live() {
-		a := j.Live()
-		if endLost(t, lost, j, a) {
-			continue
+	for r := range t.view.Runs() {
+		if !endLost(t, lost, r.Job, r.Attempt) {
+			stopAtLimit(t, r)
 		}
-		stopAtLimit(t, j, a)
 	}
 	giveUp(t)
 	for _, r := range t.view.Reservations() {
@@ -34,8 +32,8 @@ func expire(t *trial) {
 // lostNodes returns, for every node that is down, the instant from which nothing can run there any more. Nil if no node is down.
 func lostNodes(t *trial) map[string]cluster.Instant {
 	var lost map[string]cluster.Instant
-	for _, n := range t.view.Nodes() {
-		if n.State != cluster.NodeDown {
+	for i, n := range t.view.Nodes() {
+		if t.room.Up(i) || n.State != cluster.NodeDown {
 			continue
 		}
 		if lost == nil {
@@ -68,19 +66,14 @@ func endLost(t *trial, lost map[string]cluster.Instant, j *cluster.Job, a *clust
 
 // stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its workers ran. An attempt that
 // is being stopped already is left alone: its grace is never restarted.
-func stopAtLimit(t *trial, j *cluster.Job, a *cluster.Attempt) {
-	end, limited := endOf(j, a)
-	if j.Deadline > 0 && (!limited || j.Deadline < end) {
-		end, limited = j.Deadline, true
+func stopAtLimit(t *trial, r *cluster.Run) {
+	switch {
+	case r.Ends == 0:
+	case r.Ends > t.now:
+		t.wakeAt(r.Ends)
+	default:
+		t.act(cluster.Action{Stop: &cluster.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: cluster.CauseTimeout}})
 	}
-	if !limited || a.Stop != nil {
-		return
-	}
-	if end > t.now {
-		t.wakeAt(end)
-		return
-	}
-	t.act(cluster.Action{Stop: &cluster.StopJob{Job: j.ID, Attempt: a.N, Cause: cluster.CauseTimeout}})
 }
 
 // giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with what it has left over.

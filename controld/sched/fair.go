@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -26,6 +25,8 @@ type fair struct {
 	*trial
 	tree   *shares.Tree
 	models []string // told apart, in the order of their amounts
+	pasts  []past   // by the mark of the node, less one
+	decay  *cluster.Decay
 	leaves map[cluster.Leaf]*shares.Node
 	open   queue // jobs that fit as far as is known
 	heads  queue // the first blocked job of each leaf
@@ -37,70 +38,67 @@ type fair struct {
 func newFair(t *trial) *fair {
 	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: map[*shares.Node]*contender{}}
 	f.open, f.heads = queue{f: f, of: map[*shares.Node]*contenders{}}, queue{f: f, of: map[*shares.Node]*contenders{}}
-	f.models = modelsOf(t.view.Config())
+	f.models = t.view.Models()
 	f.tree = shares.New(f.capacities())
 	f.addAccounts()
-	d := cluster.NewDecay(t.now, t.policy.HalfLifeMS)
 	for u := range t.view.Usages() {
-		cores, memory, gpus := d.Of(u)
-		if u.User == "" && cores+memory+gpus == 0 {
-			f.account(u.Account).Attend(d.Active(u))
-			continue
-		}
-		leaf := f.leaf(u.Leaf)
-		leaf.Use(f.amount(cores, memory, gpus))
-		leaf.Attend(d.Active(u))
-	}
-	for j := range t.view.Live() {
-		f.holdLive(j, d)
-	}
-	for g := range t.view.Groups() {
-		if !g.Key.Held {
-			f.want(g)
+		if u.User == "" && u.Empty() {
+			f.pastOf(f.account(u.Account)).usage = u
+		} else {
+			f.pastOf(f.leaf(u.Leaf)).usage = u
 		}
 	}
+	for st := range t.view.Standings() {
+		leaf := f.leaf(st.Leaf)
+		leaf.Hold(f.amounts(&st.Held))
+		leaf.Want(f.amounts(&st.Wants))
+		f.pastOf(leaf).standing = st
+	}
+	f.tree.Remember(f.remember)
 	f.tree.Settle(int64(t.policy.UsageInfluence))
 	t.limits = f.limitOf
 	return f
 }
 
-// modelsOf lists the models of which a configuration says something.
-func modelsOf(cfg *cluster.Config) []string {
-	named := map[string]bool{}
-	note := func(terms cluster.Terms) {
-		for _, q := range []*cluster.Quota{terms.Deserved, terms.Limit} {
-			if q != nil {
-				for m := range q.Models {
-					named[m] = true
-				}
-			}
+// past is where it says what a user has used, or for how long an account was active.
+type past struct {
+	usage    *cluster.Usage
+	standing *cluster.Standing // for what has not ended
+}
+
+// pastOf returns the past of an account or a user, to be filled in.
+func (f *fair) pastOf(n *shares.Node) *past {
+	if n.Mark == 0 {
+		f.pasts = append(f.pasts, past{})
+		n.Mark = len(f.pasts)
+	}
+	return &f.pasts[n.Mark-1]
+}
+
+// remember notes the past of an account or a user, which matters in few cycles and for few of them.
+func (f *fair) remember(n *shares.Node) {
+	if n.Mark == 0 {
+		return
+	}
+	if f.decay == nil {
+		f.decay = cluster.NewDecay(f.now, f.policy.HalfLifeMS)
+	}
+	p := &f.pasts[n.Mark-1]
+	if p.usage != nil {
+		n.Attend(f.decay.Active(p.usage))
+		if n.User {
+			n.Use(f.amount(f.decay.Of(p.usage)))
 		}
 	}
-	for _, a := range cfg.Accounts {
-		note(a.Terms)
-		for _, u := range a.Users {
-			note(u)
-		}
+	if p.standing != nil {
+		n.Use(f.amount(f.decay.Lasted(p.standing)))
 	}
-	return slices.Sorted(maps.Keys(named))
 }
 
 // capacities returns the cluster as it should be and what of it is up.
 func (f *fair) capacities() (configured, live shares.Amount) {
-	configured, live = f.amount(0, 0, 0), f.amount(0, 0, 0)
-	for _, n := range f.view.Nodes() {
-		all, healthy := f.amount(n.Cores, int64(n.Memory)/mib, 0), f.amount(n.Cores, int64(n.Memory)/mib, 0)
-		for i := range n.GPUs {
-			f.addGPU(all, n, i)
-			if n.GPUs[i].Healthy {
-				f.addGPU(healthy, n, i)
-			}
-		}
-		configured = configured.Plus(all)
-		if n.State == cluster.NodeUp {
-			live = live.Plus(healthy)
-		}
-	}
+	inv := f.view.Inventory()
+	configured, live = f.amounts(&inv.All), f.amounts(&inv.Up)
 	if q := f.view.Config().Capacity; q != nil {
 		stated := f.quota(q)
 		for r := range stated {
@@ -122,11 +120,11 @@ func (f *fair) amount(cores, memoryMiB, gpus int64) shares.Amount {
 	return a
 }
 
-// addGPU adds one GPU of a node.
-func (f *fair) addGPU(a shares.Amount, n *cluster.Node, gpu int) {
-	a[shares.GPUs] += 1000
+// addGPU adds some thousandths of a GPU of a node.
+func (f *fair) addGPU(a shares.Amount, n *cluster.Node, gpu int, of int64) {
+	a[shares.GPUs] += of
 	if i, ok := slices.BinarySearch(f.models, n.GPUs[gpu].Model); ok {
-		a[shares.Models+i] += 1000
+		a[shares.Models+i] += of
 	}
 }
 
@@ -207,43 +205,20 @@ func (f *fair) account(name string) *shares.Node {
 	return f.tree.AddAccount(name, nil, shares.Terms{})
 }
 
-// holdLive notes what a live job holds and has used since its attempt began.
-func (f *fair) holdLive(j *cluster.Job, d *cluster.Decay) {
-	n, a := f.leaf(j.Leaf()), j.Live()
-	held := f.heldBy(j, a)
-	n.Hold(held)
-	seconds := d.Since(a.Assigned.At) / 1000
-	used := f.amount(0, 0, 0)
-	for r := range shares.Models {
-		used[r] = held[r] * seconds
-	}
-	n.Use(used)
-}
-
 // heldBy returns what the workers of an attempt hold that have not ended.
 func (f *fair) heldBy(j *cluster.Job, a *cluster.Attempt) shares.Amount {
-	held := f.amount(0, 0, 0)
-	for i := range a.Workers {
-		w := &a.Workers[i]
-		if w.State.Final() {
-			continue
-		}
-		v := j.Charged(a, i)
-		held[shares.Cores] += v.Cores
-		held[shares.Memory] += inMiB(int64(v.Memory))
-		n, _ := f.view.Node(w.Node)
-		if v.GPUs == int64(len(w.GPUs))*1000 && n != nil {
-			for _, g := range w.GPUs {
-				f.addGPU(held, n, g)
-			}
-			continue
-		}
-		held[shares.GPUs] += v.GPUs // of a node that it has for itself
-	}
-	return held
+	held := f.view.HeldBy(j, a)
+	return f.amounts(&held)
 }
 
-func inMiB(bytes int64) int64 { return (bytes + mib - 1) / mib }
+// amounts returns the amount that the state knows as amounts.
+func (f *fair) amounts(all *cluster.Amounts) shares.Amount {
+	a := f.amount(all.Cores, all.Memory, all.GPUs)
+	copy(a[shares.Models:], all.Models)
+	return a
+}
+
+func inMiB(bytes int64) int64 { return cluster.InMiB(bytes) }
 
 // asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is not known, so that they count for each.
 func (f *fair) asks(j *cluster.Job) shares.Amount {
@@ -253,27 +228,6 @@ func (f *fair) asks(j *cluster.Job) shares.Amount {
 		a[shares.Models+i] = v.GPUs
 	}
 	return a
-}
-
-// want notes what the jobs of a group ask for. When it is more than there is, it does not matter how much.
-func (f *fair) want(g *cluster.Group) {
-	leaf := f.leaf(cluster.Leaf{Account: g.Key.Account, User: g.Key.User})
-	one := f.asks(g.Jobs[0])
-	sum := f.amount(0, 0, 0)
-	for _, j := range g.Jobs {
-		times := 1
-		if j.Family != nil {
-			times = j.Startable()
-		}
-		for range times {
-			if f.tree.Exceeds(sum, one) {
-				leaf.Want(sum)
-				return
-			}
-			sum = sum.Plus(one)
-		}
-	}
-	leaf.Want(sum)
 }
 
 // queue is waiting jobs by leaf, for each a heap in the order of compare.
@@ -475,9 +429,9 @@ func (f *fair) serve(b *bypass, c *contender, leaf *shares.Node) {
 func (f *fair) at(j *cluster.Job, spots []fit.Spot) shares.Amount {
 	v := j.Total()
 	a := f.amount(v.Cores, inMiB(int64(v.Memory)), 0)
-	for _, s := range spots {
+	for i, s := range spots {
 		for _, g := range s.GPUs {
-			f.addGPU(a, f.view.Nodes()[s.Node], g)
+			f.addGPU(a, f.view.Nodes()[s.Node], g, min(1000, j.RequestOf(i).Active.GPUs))
 		}
 	}
 	return a

@@ -59,23 +59,19 @@ func newRoster(t *trial) *roster {
 		victims: make([]victim, 0, lives), arena: make([]share, 0, lives+lives/4),
 		on: make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{},
 	}
-	for i, node := range t.view.Nodes() {
-		if node.State == cluster.NodeUp {
+	for i := range r.on {
+		if t.room.Up(i) {
 			r.largest = most(r.largest, t.room.Total(i))
 		}
 	}
 	ending := t.endingNow()
-	for j := range t.view.Live() {
-		a := j.Live()
-		if ending[j.ID] {
-			continue
-		}
-		if a.Stop != nil {
-			r.leave(t, j, a)
-			continue
-		}
-		if j.Class == jobspec.BE {
-			r.add(t, j, a)
+	for run := range t.view.Runs() {
+		switch {
+		case ending[run.Job.ID]:
+		case run.Attempt.Stop != nil:
+			r.leave(run)
+		case run.Job.Class == jobspec.BE:
+			r.add(run)
 		}
 	}
 	r.list()
@@ -122,12 +118,13 @@ func (t *trial) endingNow() map[cluster.JobID]bool {
 }
 
 // leave notes an attempt that is being stopped.
-func (r *roster) leave(t *trial, j *cluster.Job, a *cluster.Attempt) {
-	for _, s := range appendRoom(nil, t, j, a) {
-		r.drain(s, a.Stop.KillAt)
+func (r *roster) leave(run *cluster.Run) {
+	stop := run.Attempt.Stop
+	for i := range run.Rooms {
+		r.drain(share{run.Rooms[i].Node, run.Rooms[i].Room}, stop.KillAt)
 	}
-	if a.Stop.For != 0 {
-		r.called[a.Stop.For] = max(r.called[a.Stop.For], a.Stop.At)
+	if stop.For != 0 {
+		r.called[stop.For] = max(r.called[stop.For], stop.At)
 	}
 }
 
@@ -137,32 +134,17 @@ func (r *roster) drain(s share, over cluster.Instant) {
 }
 
 // add lists an attempt as a possible victim.
-func (r *roster) add(t *trial, j *cluster.Job, a *cluster.Attempt) {
+func (r *roster) add(run *cluster.Run) {
 	from := len(r.arena)
-	r.arena = appendRoom(r.arena, t, j, a)
 	var held cluster.Request
-	for _, s := range r.arena[from:] {
-		held = fit.Plus(held, s.room)
+	for i := range run.Rooms {
+		room := &run.Rooms[i]
+		r.arena = append(r.arena, share{room.Node, room.Room})
+		held = fit.Plus(held, room.Room)
 	}
 	r.victims = append(r.victims, victim{
-		job: j, attempt: a, shares: slices.Clip(r.arena[from:]), grace: graceOf(j), size: length(held.Active, r.largest),
+		job: run.Job, attempt: run.Attempt, shares: slices.Clip(r.arena[from:]), grace: graceOf(run.Job), size: length(held.Active, r.largest),
 	})
-}
-
-// appendRoom appends what the workers of an attempt that have not ended hold, by the order of its workers.
-func appendRoom(list []share, t *trial, j *cluster.Job, a *cluster.Attempt) []share {
-	from := len(list)
-	for i := range a.Workers {
-		w := &a.Workers[i]
-		if w.State.Final() {
-			continue
-		}
-		if _, n := t.view.Node(w.Node); n >= 0 {
-			own := addShare(list[from:], n, j.RequestOf(i))
-			list = append(list[:from], own...)
-		}
-	}
-	return list
 }
 
 func addShare(list []share, node int, room cluster.Request) []share {

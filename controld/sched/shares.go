@@ -41,10 +41,10 @@ func appendShares(list []Share, n *shares.Node) []Share {
 	if n.User {
 		s.User, s.Account, s.Parent = n.Name, n.Parent().Name, ""
 	}
-	if over := new(big.Rat).Sub(n.Holding(nil), n.Due()); over.Sign() > 0 {
+	if over := n.Holding(nil).Minus(n.Due()); over.Sign() > 0 {
 		s.Borrowed = thousandths(over)
 	}
-	if r := n.Ratio(); r != nil {
+	if r, finite := n.Ratio().Value(); finite {
 		s.Ratio = thousandths(r)
 	}
 	list = append(list, s)
@@ -60,7 +60,8 @@ func appendShares(list []Share, n *shares.Node) []Share {
 }
 
 // thousandths rounds to the nearest.
-func thousandths(r *big.Rat) int64 {
+func thousandths(f shares.Fraction) int64 {
+	r := f.Rat()
 	n := new(big.Int).Mul(r.Num(), big.NewInt(2000))
 	n.Add(n, r.Denom())
 	return n.Quo(n, new(big.Int).Mul(r.Denom(), big.NewInt(2))).Int64()

@@ -14,5 +14,8 @@ func (r *Room) Copy() *Room {
 	return c
 }
 
+// Up reports whether a node may get work.
+func (r *Room) Up(node int) bool { return r.grid.Up(node) }
+
 // Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port stays taken.
 func (r *Room) Release(node int, q cluster.Request, gpus []int) { r.grid.Give(node, q, orNone(gpus)) }

@@ -1,24 +1,22 @@
 package share
 
-import (
-	"cmp"
-	"math/big"
-)
+import "cmp"
 
-// Share returns what part of the live cluster a node should have now, by its dominant resource. The caller must not change it.
-func (n *Node) Share() *big.Rat { return n.share }
+// Share returns what part of the live cluster a node should have now, by its dominant resource.
+func (n *Node) Share() Fraction { return n.share }
 
-// Due returns what part of the cluster a node is entitled to whatever others ask for. The caller must not change it.
-func (n *Node) Due() *big.Rat { return n.due }
+// Due returns what part of the cluster a node is entitled to whatever others ask for.
+func (n *Node) Due() Fraction { return n.due }
 
-// Holding returns what part of the live cluster a node holds together with more, which may be nil. The caller must not change it.
-func (n *Node) Holding(more Amount) *big.Rat {
+// Holding returns what part of the live cluster a node holds together with more, which may be nil.
+func (n *Node) Holding(more Amount) Fraction {
 	if more == nil {
 		return n.dominant(n.held)
 	}
-	sum := make(Amount, len(n.held))
-	sum.add(n.held)
-	sum.add(more)
+	sum := n.could // of use only while shares are settled
+	for r := range sum {
+		sum[r] = n.held[r] + more[r]
+	}
 	return n.dominant(sum)
 }
 
@@ -31,7 +29,7 @@ func (n *Node) Above() bool {
 // Within reports whether a node that gets more is still within what it is entitled to in every resource that counts.
 func (n *Node) Within(more Amount) bool {
 	for r, e := range n.entitled {
-		if e != nil && part(n.held[r]+more[r], n.tree.live[r]).Cmp(e) > 0 {
+		if e.set && part(n.held[r]+more[r], n.tree.live[r]).Cmp(e.part) > 0 {
 			return false
 		}
 	}
@@ -51,54 +49,70 @@ func (n *Node) Limited(more Amount) (at *Node, resource int) {
 }
 
 // Usage returns the dominant part that a node's past usage is of the live cluster, times the unit of time of [Node.Use].
-func (n *Node) Usage() *big.Rat { return n.dominant(n.used) }
+func (n *Node) Usage() Fraction { return n.dominant(n.Used()) }
 
-// Ratio returns a node's past usage over what it would have been had it always held what it is entitled to while it was active. Nil stands
-// for some usage over nothing.
-func (n *Node) Ratio() *big.Rat {
-	return over(n.Usage(), new(big.Rat).Mul(n.due, big.NewRat(n.attended, 1)))
+// Ratio returns a node's past usage over what it would have been had it always held what it is entitled to while it was active.
+func (n *Node) Ratio() Ratio {
+	usage := n.Usage() // which also finds out for how long the node has been active
+	return Ratio{usage, n.due.Times(fraction(n.attended, 1))}
 }
 
-// over returns a/b, nil for infinite. Nothing over nothing is 0.
-func over(a, b *big.Rat) *big.Rat {
+// Ratio is one part over another. Something over nothing is infinite, nothing over nothing is 0.
+type Ratio struct{ of, over Fraction }
+
+// Value returns what a ratio comes to, false if it is infinite.
+func (r Ratio) Value() (Fraction, bool) {
 	switch {
-	case a.Sign() == 0:
-		return zero
-	case b.Sign() == 0:
-		return nil
+	case r.of.Sign() == 0:
+		return zero, true
+	case r.over.Sign() == 0:
+		return zero, false
 	}
-	return new(big.Rat).Quo(a, b)
+	return r.of.Over(r.over), true
 }
 
-// compareRatios orders ratios, nil last.
-func compareRatios(a, b *big.Rat) int {
+// String writes a ratio in lowest terms.
+func (r Ratio) String() string {
+	if v, finite := r.Value(); finite {
+		return v.String()
+	}
+	return "infinite"
+}
+
+// Compare orders ratios, infinite ones last and alike.
+func (r Ratio) Compare(o Ratio) int {
+	a, finiteA := r.Value()
+	b, finiteB := o.Value()
 	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
+	case finiteA && finiteB:
+		return a.Cmp(b)
+	case finiteA:
 		return -1
+	case finiteB:
+		return 1
 	}
-	return a.Cmp(b)
+	return 0
 }
 
 // HasUsedLess reports whether the usage ratio of a is below that of b.
-func HasUsedLess(a, b *Node) bool { return compareRatios(a.Ratio(), b.Ratio()) < 0 }
+func HasUsedLess(a, b *Node) bool { return a.Ratio().Compare(b.Ratio()) < 0 }
 
-// Saturation returns how full a node would be with more: its holding over its line; nil if it holds something and is due nothing.
-func (n *Node) Saturation(more Amount) *big.Rat { return over(n.Holding(more), n.line) }
+// Saturation returns how full a node would be with more: its holding over its line.
+func (n *Node) Saturation(more Amount) Ratio { return Ratio{n.Holding(more), n.line} }
 
 // Compare says which of two nodes comes first if each gets more: the less saturated one, then the one that would hold less, then the one that
 // has used less in the past, then by name.
 func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
-	if by := compareRatios(a.Saturation(moreA), b.Saturation(moreB)); by != 0 {
+	holdsA, holdsB := a.Holding(moreA), b.Holding(moreB)
+	if a.line != b.line { // else the holdings decide
+		if by := (Ratio{holdsA, a.line}).Compare(Ratio{holdsB, b.line}); by != 0 {
+			return by
+		}
+	}
+	if by := holdsA.Cmp(holdsB); by != 0 {
 		return by
 	}
-	if by := a.Holding(moreA).Cmp(b.Holding(moreB)); by != 0 {
-		return by
-	}
-	if by := compareRatios(a.Ratio(), b.Ratio()); by != 0 {
+	if by := a.Ratio().Compare(b.Ratio()); by != 0 {
 		return by
 	}
 	return cmp.Or(cmp.Compare(a.Name, b.Name), compareKinds(a, b))
@@ -117,7 +131,7 @@ func compareKinds(a, b *Node) int {
 
 // CompareFullness orders siblings by how far they are above their shares, the furthest last.
 func CompareFullness(a, b *Node) int {
-	return compareRatios(over(a.Holding(nil), a.share), over(b.Holding(nil), b.share))
+	return Ratio{a.Holding(nil), a.share}.Compare(Ratio{b.Holding(nil), b.share})
 }
 
 // Part returns the nodes at or above a and b that are siblings: where their ways from the root part. It is nil twice if one is above the

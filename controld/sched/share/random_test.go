@@ -2,7 +2,6 @@ package share
 
 import (
 	"fmt"
-	"math/big"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -147,10 +146,10 @@ func walk(n *Node, do func(*Node)) {
 	}
 }
 
-func sum(nodes []*Node, of func(*Node) *big.Rat) *big.Rat {
-	total := new(big.Rat)
+func sum(nodes []*Node, of func(*Node) Fraction) Fraction {
+	total := zero
 	for _, n := range nodes {
-		total.Add(total, of(n))
+		total = total.Plus(of(n))
 	}
 	return total
 }
@@ -186,14 +185,9 @@ func between(_ *plant, n *Node) error {
 // entitlementConserved: in every resource, children are entitled to no more than their parent.
 func entitlementConserved(_ *plant, n *Node) error {
 	for r, whole := range n.entitled {
-		total := sum(n.children, func(c *Node) *big.Rat {
-			if c.entitled[r] == nil {
-				return zero
-			}
-			return c.entitled[r]
-		})
-		if whole != nil && total.Cmp(whole) > 0 {
-			return fmt.Errorf("resource %d: children are entitled to %v of %v", r, total, whole)
+		total := sum(n.children, func(c *Node) Fraction { return c.entitled[r].part })
+		if whole.set && total.Cmp(whole.part) > 0 {
+			return fmt.Errorf("resource %d: children are entitled to %v of %v", r, total, whole.part)
 		}
 	}
 	return nil
@@ -205,9 +199,9 @@ func shareConserved(p *plant, n *Node) error {
 	if len(n.children) == 0 {
 		return nil
 	}
-	got := sum(n.children, func(c *Node) *big.Rat { return c.share })
-	want := least(n.share, sum(n.children, func(c *Node) *big.Rat { return c.demand }))
-	if g := sum(n.children, func(c *Node) *big.Rat { return least(c.due, c.demand) }); p.resources > 1 && g.Cmp(want) > 0 {
+	got := sum(n.children, func(c *Node) Fraction { return c.share })
+	want := least(n.share, sum(n.children, func(c *Node) Fraction { return c.demand }))
+	if g := sum(n.children, func(c *Node) Fraction { return least(c.due, c.demand) }); p.resources > 1 && g.Cmp(want) > 0 {
 		want = g
 	}
 	if got.Cmp(want) != 0 {
@@ -218,9 +212,8 @@ func shareConserved(p *plant, n *Node) error {
 
 // level: who wants more than it gets has, beyond what it is due, as much for its weight as any sibling.
 func level(p *plant, n *Node) error {
-	extra := func(n *Node) *big.Rat {
-		x := new(big.Rat).Sub(n.share, least(n.due, n.demand))
-		return x.Quo(x, big.NewRat(n.terms.Weight, 1))
+	extra := func(n *Node) Fraction {
+		return n.share.Minus(least(n.due, n.demand)).Over(fraction(n.terms.Weight, 1))
 	}
 	for _, a := range n.children {
 		for _, b := range n.children {

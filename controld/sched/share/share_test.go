@@ -19,7 +19,7 @@ func cluster(n int64) *Tree { return New(gpus(n), gpus(n)) }
 func wantShares(t *testing.T, of map[*Node]*big.Rat) {
 	t.Helper()
 	for n, want := range of {
-		if n.Share().Cmp(want) != 0 {
+		if n.Share().Rat().Cmp(want) != 0 {
 			t.Errorf("share of %s is %v, want %v", n.Name, n.Share(), want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestTheDominantResourceCounts(t *testing.T) {
 	ann.Hold(Amount{60, 10, 0})
 	bob.Hold(Amount{10, 10, 5_000})
 	tree.Settle(0)
-	if a.Holding(nil).Cmp(big.NewRat(6, 10)) != 0 || b.Holding(nil).Cmp(big.NewRat(5, 10)) != 0 {
+	if a.Holding(nil).Cmp(fraction(6, 10)) != 0 || b.Holding(nil).Cmp(fraction(5, 10)) != 0 {
 		t.Errorf("a holds %v, b %v", a.Holding(nil), b.Holding(nil))
 	}
 	ann.Use(Amount{1, 0, 0})

@@ -16,7 +16,6 @@
 package share
 
 import (
-	"math/big"
 	"slices"
 	"strings"
 )
@@ -48,12 +47,15 @@ type Tree struct {
 	configured Amount // of what deserved amounts are parts
 	live       Amount // of what held amounts are parts
 	accounts   map[string]*Node
+	past       func(*Node)   // see Remember
+	nothing    []entitlement // of those who are entitled to nothing
 }
 
 // Node is an account or, as a leaf, a user in an account.
 type Node struct {
 	Name string // of the account or the user; "" of the root
 	User bool   // it is a user
+	Mark int    // whatever the caller knows it by
 
 	tree     *Tree
 	parent   *Node
@@ -61,15 +63,18 @@ type Node struct {
 	children []*Node // by name
 	terms    Terms
 
-	held, wanted, used Amount
-	attended           int64 // for how long it has been active
-	active             bool  // somebody below holds or wants something
+	held, wanted Amount
+	used         Amount // by itself, as far as it is recalled; all of it once it is summed up
+	could        Amount // scratch
+	attended     int64  // for how long it has been active
+	active       bool   // somebody below holds or wants something
+	summed       bool
 
-	entitled []*big.Rat // parts of the cluster; nil for a resource that does not count
-	demand   *big.Rat   // dominant part that it could make use of
-	due      *big.Rat   // dominant part of entitled
-	share    *big.Rat
-	line     *big.Rat
+	entitled []entitlement // parts of the cluster; it may be others' as well
+	demand   Fraction      // dominant part that it could make use of
+	due      Fraction      // dominant part of entitled
+	share    Fraction
+	line     Fraction
 }
 
 // New returns a tree of the root alone. configured is the cluster as it should be, of which deserved amounts are parts, live what is up
@@ -86,7 +91,9 @@ func New(configured, live Amount) *Tree {
 func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
 	terms.Weight = max(1, terms.Weight)
 	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, demand: zero, due: zero, share: zero, line: zero}
-	n.held, n.wanted, n.used = make(Amount, len(t.live)), make(Amount, len(t.live)), make(Amount, len(t.live))
+	k := len(t.live)
+	all := make(Amount, 4*k)
+	n.held, n.wanted, n.used, n.could = all[:k:k], all[k:2*k:2*k], all[2*k:3*k:3*k], all[3*k:]
 	if parent != nil {
 		n.depth = parent.depth + 1
 		i, _ := parent.find(name, user)
@@ -148,11 +155,16 @@ func (n *Node) Hold(a Amount) { n.up(func(m *Node) { m.held.add(a) }) }
 // Want notes, at a leaf, that more is asked for than is held.
 func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
 
-// Use notes, at a leaf, what has been used in the past, in units of resources times a unit of time that is the same for all.
-func (n *Node) Use(a Amount) { n.up(func(m *Node) { m.used.add(a) }) }
+// Use notes what has been used in the past, in units of resources times a unit of time that is the same for all: by a user, or in an account
+// by those who have no leaf there. Everything must be noted before anybody is compared.
+func (n *Node) Use(a Amount) { n.used.add(a) }
 
 // Attend notes for how long a node has been active, in the unit of time of Use. Of an account it is at least as long as of any below it.
 func (n *Node) Attend(time int64) { n.attended = max(n.attended, time) }
+
+// Remember lets the past be asked for when it matters, which in most cycles it does for few: past is called for a node once at most, and is to
+// call Use and Attend of that node.
+func (t *Tree) Remember(past func(*Node)) { t.past = past }
 
 func (n *Node) up(do func(*Node)) {
 	for m := n; m != nil; m = m.parent {
@@ -164,7 +176,20 @@ func (n *Node) up(do func(*Node)) {
 func (n *Node) Held() Amount { return n.held }
 
 // Used returns what has been noted with Use at a node and below. The caller must not change it.
-func (n *Node) Used() Amount { return n.used }
+func (n *Node) Used() Amount {
+	if n.summed {
+		return n.used
+	}
+	n.summed = true
+	if n.tree.past != nil {
+		n.tree.past(n)
+	}
+	for _, c := range n.children {
+		n.used.add(c.Used())
+		n.attended = max(n.attended, c.attended)
+	}
+	return n.used
+}
 
 // Terms returns what was configured of a node, its weight at least 1.
 func (n *Node) Terms() Terms { return n.terms }
@@ -180,16 +205,6 @@ func (a Amount) Plus(b Amount) Amount {
 	c := slices.Clone(a)
 	c.add(b)
 	return c
-}
-
-// Exceeds reports whether an amount is at least all of the live cluster in each resource that another asks for.
-func (t *Tree) Exceeds(a, b Amount) bool {
-	for r := range a {
-		if b[r] > 0 && a[r] < t.live[r] {
-			return false
-		}
-	}
-	return true
 }
 
 // Negative returns the amount with every sign turned round.

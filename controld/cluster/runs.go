@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Run is an attempt in progress as a cycle asks about it. There are tens of thousands of them in a large cluster, and looking at each job, its
+// attempts, its workers and their nodes would take most of a decision's time. A Run never changes once it is stored.
+type Run struct {
+	Job     *Job
+	Attempt *Attempt
+	Rooms   []NodeRoom // what its workers hold that have not ended: one for each node, in the order of its first worker there
+	Ends    Instant    // when its time limit or its job's deadline is over; 0: it has none, does not run yet, or is being stopped
+
+	held  Amounts // what it counts for in its leaf
+	since Instant // it was assigned
+}
+
+// NodeRoom is room on the node at a position.
+type NodeRoom struct {
+	Node int
+	Room Request
+}
+
+// Runs yields the attempts in progress, in order of their jobs' ids.
+func (v *View) Runs() iter.Seq[*Run] { return v.runs.values() }
+
+// Run returns a job's attempt in progress, or nil.
+func (v *View) Run(id JobID) *Run {
+	r, _ := v.runs.get(int64(id))
+	return r
+}
+
+// Running returns the jobs with workers on a node that have not ended, by id. It appends to list.
+func (v *View) Running(list []JobID, node int) []JobID {
+	h, _ := v.holdings.get(int64(node))
+	if h == nil {
+		return list
+	}
+	for i := range h.workers {
+		if id := h.workers[i].job; i == 0 || h.workers[i-1].job != id {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// newRun describes a job's attempt in progress. was is what was known of the job before, nil for nothing: while no worker ends, an attempt
+// holds what it held.
+func (v *View) newRun(j *Job, was *Run) *Run {
+	a := j.Live()
+	r := &Run{Job: j, Attempt: a, Ends: ends(j, a), since: a.Assigned.At}
+	if was != nil && was.Attempt.N == a.N && stillHolding(was.Attempt) == stillHolding(a) {
+		r.Rooms, r.held = was.Rooms, was.held
+		return r
+	}
+	r.Rooms = v.roomsOf(j, a)
+	r.held = v.HeldBy(j, a)
+	return r
+}
+
+// stillHolding counts the workers of an attempt that have not ended.
+func stillHolding(a *Attempt) int {
+	n := 0
+	for i := range a.Workers {
+		if !a.Workers[i].State.Final() {
+			n++
+		}
+	}
+	return n
+}
+
+func ends(j *Job, a *Attempt) Instant {
+	if a.Stop != nil {
+		return 0
+	}
+	end := Instant(0)
+	if j.Limit > 0 && a.Started != (Stamp{}) {
+		end = a.Started.At.after(j.Limit)
+	}
+	if j.Deadline > 0 && (end == 0 || j.Deadline < end) {
+		end = j.Deadline
+	}
+	return end
+}
+
+// roomsOf returns what the workers of an attempt hold that have not ended.
+func (v *View) roomsOf(j *Job, a *Attempt) []NodeRoom {
+	rooms := make([]NodeRoom, 0, min(len(a.Workers), 4))
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if w.State.Final() {
+			continue
+		}
+		at, ok := v.position(w.Node)
+		if !ok {
+			continue // reported by checkHoldings
+		}
+		k := slices.IndexFunc(rooms, func(r NodeRoom) bool { return r.Node == at })
+		if k < 0 {
+			rooms = append(rooms, NodeRoom{Node: at, Room: j.RequestOf(i)})
+			continue
+		}
+		rooms[k].Room = rooms[k].Room.plus(j.RequestOf(i))
+	}
+	return rooms
+}
+
+// seat keeps the attempts in progress, and what their leaves hold and ask for, in step with a job that has changed from old to next.
+func (s *State) seat(old, next *Job) {
+	was, _ := s.v.runs.get(int64(next.ID))
+	var is *Run
+	switch {
+	case next.Live() != nil:
+		is = s.v.newRun(next, was)
+		s.v.runs.set(int64(next.ID), is)
+	case was != nil:
+		s.v.runs.drop(int64(next.ID))
+	}
+	s.restand(old, next, was, is)
+}
+
+// reseat makes all runs, and what leaves hold and ask for, anew: positions of nodes or the models that are told apart have changed.
+func (s *State) reseat() {
+	s.v.models = modelsIn(s.v.config)
+	s.v.inventory = s.v.inventoryOf()
+	var runs table[*Run]
+	for j := range s.v.live.values() {
+		runs.set(int64(j.ID), s.v.newRun(j, nil))
+	}
+	s.v.runs = runs
+	s.v.standings, s.standAt = s.standingsOf()
+	s.freeStands = nil
+}
+
+// sameModels reports whether the GPUs of two inventories of a node are of the same models.
+func sameModels(a, b *Node) bool {
+	return slices.EqualFunc(a.GPUs, b.GPUs, func(x, y GPU) bool { return x.Model == y.Model })
+}
+
+// checkRuns compares the runs with the jobs, each made anew.
+func (s *State) checkRuns(note func(error)) {
+	n := 0
+	for j := range s.v.live.values() {
+		n++
+		if j.Live() != nil { // else it is reported by checkJob
+			note(s.checkRun(j))
+		}
+	}
+	if n != s.v.runs.size() {
+		note(fmt.Errorf("index of runs has %d entries for %d", s.v.runs.size(), n))
+	}
+}
+
+func (s *State) checkRun(j *Job) error {
+	got, want := s.v.Run(j.ID), s.v.newRun(j, nil)
+	switch {
+	case got == nil || got.Job != j || got.Attempt != want.Attempt:
+		return fmt.Errorf("job %d and the index of runs do not agree", j.ID)
+	case !slices.Equal(got.Rooms, want.Rooms), got.Ends != want.Ends, got.since != want.since, !got.held.equal(&want.held):
+		return fmt.Errorf("the run of job %d is %+v, made anew %+v", j.ID, *got, *want)
+	}
+	return nil
+}
