@@ -73,6 +73,7 @@ func (s *State) addNode(n *Node) error {
 	s.ownGrid().insert(at, s.v.nodes)
 	s.resite(at, nil)
 	s.restock(nil, n)
+	s.touched.node(n.Name)
 	if at < len(s.v.nodes)-1 && !s.v.runs.empty() {
 		s.reseat()
 	}
@@ -87,6 +88,7 @@ func (s *State) replaceNode(i int, n *Node) {
 	s.v.nodes[i] = n
 	s.resite(i, old)
 	s.restock(old, n)
+	s.touched.node(n.Name)
 	if len(s.v.models) > 0 && !sameModels(old, n) {
 		s.reseat()
 	}

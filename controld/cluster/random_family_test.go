@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -98,12 +99,12 @@ func TestRandomFamilies(t *testing.T) {
 	seen := map[string]int{}
 	for _, seed := range seeds() {
 		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 4)), s: New(DefaultConfig()), at: 1, seen: seen, small: true}
-		twin := New(DefaultConfig())
+		twin, audit := New(DefaultConfig()), audited(t, c.s)
 		for i := uint64(1); i <= 5000; i++ {
 			c.at += Instant(c.IntN(5_000))
 			e := Entry{Stamp: Stamp{At: c.at, Wall: UnixMS(c.at)}, Command: c.familyCommand()}
 			_, err := c.s.Apply(i, e)
-			if bad := c.s.Check(); bad != nil {
+			if bad := errors.Join(c.s.Check(), audit.Check()); bad != nil {
 				t.Fatalf("seed %d, entry %d, %s %+v: %v", seed, i, e.Command.Kind(), e.Command, bad)
 			}
 			twin = c.follow(t, seed, twin, i, e, err)

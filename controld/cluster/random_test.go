@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -284,6 +285,13 @@ func say(t testing.TB, v *View) string {
 	for n := range v.grid.Buckets() {
 		fmt.Fprintln(&b, v.grid.Bucket(n))
 	}
+	for r := range v.Runs() {
+		fmt.Fprintln(&b, "run", r.Job.ID, r.Attempt.N, r.Rooms, r.Ends)
+	}
+	for st := range v.Standings() {
+		fmt.Fprintln(&b, "standing", st.Leaf, st.Held, st.Wants, st.since)
+	}
+	fmt.Fprintln(&b, *v.Inventory(), v.Models())
 	fmt.Fprintln(&b, len(v.Events(0)))
 	return b.String()
 }
@@ -299,10 +307,11 @@ func TestRandomHistories(t *testing.T) {
 			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(DefaultConfig()), at: 1, seen: seen}
 			twin := New(DefaultConfig()) // applies decoded entries, and is replaced by its own snapshot now and then
 			var held []heldView
+			audit := audited(t, c.s)
 			for i := uint64(1); i <= steps; i++ {
 				e := c.next()
 				_, err := c.s.Apply(i, e)
-				if bad := c.s.Check(); bad != nil {
+				if bad := errors.Join(c.s.Check(), audit.Check()); bad != nil {
 					t.Fatalf("seed %d, entry %d, %s %+v: %v", seed, i, e.Command.Kind(), e.Command, bad)
 				}
 				twin = c.follow(t, seed, twin, i, e, err)

@@ -124,6 +124,7 @@ func (s *State) seat(old, next *Job) {
 
 // reseat makes all runs, and what leaves hold and ask for, anew: positions of nodes or the models that are told apart have changed.
 func (s *State) reseat() {
+	s.touched.everything()
 	s.v.models = modelsIn(s.v.config)
 	s.v.inventory = s.v.inventoryOf()
 	var runs table[*Run]

@@ -47,6 +47,7 @@ type State struct {
 	loading    bool               // a snapshot is being read, which says since when leaves are active
 	nextUsage  int64
 	forked     bool           // arrays of jobs are another state's too
+	touched    *touched       // since an auditor last asked; nil: there is none
 	standAt    map[Leaf]int64 // of v.standings
 	freeStands []int64
 }
@@ -169,6 +170,7 @@ func (s *State) store(old, next *Job) {
 		s.v.njobs += next.weight()
 	}
 	s.tracked.note(next.ID)
+	s.touched.job(next.ID)
 	s.v.jobs.set(int64(next.ID), next)
 	s.queue(old, next)
 	switch wasLive := old != nil && old.Live() != nil; {
@@ -243,6 +245,7 @@ func (s *State) trimHistory(c TrimHistory) {
 			s.v.jobs.drop(int64(j.ID))
 			s.forget(j)
 			s.tracked.note(j.ID)
+			s.touched.job(j.ID)
 			s.v.njobs -= j.weight()
 		}
 		s.v.trimmed = seq
@@ -260,7 +263,7 @@ func (s *State) setConfig(c SetConfig) error {
 	// Kinds of a version are in the log once it was raised: it never goes back, whatever order proposals come in.
 	c.Config.Version = max(c.Config.Version, s.v.config.Version)
 	s.v.config = &c.Config
-	if !slices.Equal(modelsIn(s.v.config), s.v.models) {
+	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
 		s.reseat()
 	}
 	s.emit(Event{Type: EventConfig})

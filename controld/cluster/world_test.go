@@ -16,6 +16,9 @@ type world struct {
 	index uint64
 	at    Instant
 	log   []Entry
+
+	auditor *Auditor // of audited
+	audited *State
 }
 
 func newWorld(t testing.TB) *world {
@@ -29,11 +32,28 @@ func (w *world) apply(c Command) (any, error) {
 	w.index++
 	e := Entry{Stamp: Stamp{At: w.at, Wall: UnixMS(w.at) + 1_700_000_000_000}, Command: c}
 	w.log = append(w.log, e)
+	w.audit()
 	got, err := w.s.Apply(w.index, e)
 	if bad := w.s.Check(); bad != nil {
 		w.t.Fatalf("after entry %d, %s: %v", w.index, c.Kind(), bad)
 	}
+	if bad := w.auditor.Check(); bad != nil {
+		w.t.Fatalf("after entry %d, %s, the auditor says: %v", w.index, c.Kind(), bad)
+	}
 	return got, err
+}
+
+// audit begins to audit a state that is new here.
+func (w *world) audit() {
+	w.t.Helper()
+	if w.audited == w.s {
+		return
+	}
+	auditor, err := w.s.Audit()
+	if err != nil {
+		w.t.Fatalf("before entry %d: %v", w.index, err)
+	}
+	w.auditor, w.audited = auditor, w.s
 }
 
 func (w *world) must(c Command) any {

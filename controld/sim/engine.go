@@ -15,7 +15,7 @@ const epoch cluster.Instant = 3_600_000
 
 // Bounds of one run.
 const (
-	checkEvery   = 1000    // commands between whole checks of the state
+	checkEvery   = 1000    // commands between checks of the whole state
 	trimAt       = 128     // finished jobs in the state before they are trimmed: views stay small
 	maxCycles    = 100_000 // at one instant; a policy that needs more goes in circles
 	reportEvery  = 256     // instants between calls of Setup.Progress and Setup.Stopped
@@ -35,6 +35,7 @@ var (
 type engine struct {
 	setup   *Setup
 	state   *cluster.State
+	auditor *cluster.Auditor // of it, if it is checked
 	index   uint64
 	now     cluster.Instant
 	origin  int64 // ms, the trace's time at epoch
@@ -74,6 +75,11 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 		return nil, err
 	}
 	e.state = cluster.New(cfg)
+	if s.Check {
+		if e.auditor, err = e.state.Audit(); err != nil {
+			return nil, err
+		}
+	}
 	for i := range s.Nodes {
 		if _, err := e.apply(cluster.RegisterNode{Node: s.Nodes[i]}); err != nil {
 			return nil, fmt.Errorf("node %s: %w", s.Nodes[i].Name, err)
@@ -110,15 +116,19 @@ func (e *engine) apply(c cluster.Command) (any, error) {
 	e.index++
 	e.commands++
 	result, err := e.state.Apply(e.index, cluster.Entry{Stamp: cluster.Stamp{At: e.now, Wall: cluster.UnixMS(e.now)}, Command: c})
-	if err == nil && e.setup.Check && e.commands%checkEvery == 0 {
-		err = e.verify()
+	if err == nil && e.auditor != nil {
+		err = e.verify(e.commands%checkEvery == 0)
 	}
 	return result, err
 }
 
-// verify checks every invariant of the state.
-func (e *engine) verify() error {
-	if err := e.state.Check(); err != nil {
+// verify checks the invariants of the state: every one, or those of what the last command has touched.
+func (e *engine) verify(whole bool) error {
+	err := e.auditor.Check()
+	if whole && err == nil {
+		err = e.state.Check()
+	}
+	if err != nil {
 		return fmt.Errorf("after %d commands, at %d ms: %w", e.commands, e.ms(e.now), err)
 	}
 	return nil
@@ -168,8 +178,8 @@ func (e *engine) drive() error {
 		e.now = max(e.now, e.instant(e.setup.Until))
 		e.books.pass(e)
 	}
-	if e.setup.Check {
-		return e.verify()
+	if e.auditor != nil {
+		return e.verify(true)
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// BenchmarkRun is a set of the FitGpp paper's size, at its load on its cluster, under the policies whose speed is promised and those that cost
+// most.
+func BenchmarkRun(b *testing.B) {
+	t := paperLoad(b, 1<<16)
+	for _, name := range []string{"fifo", "rota", "fairshare", "fitgpp"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r, err := Run(t, benchSetup(b, name))
+				if err != nil || r.Unended > 0 {
+					b.Fatalf("%d have not ended: %v", r.Unended, err)
+				}
+				b.ReportMetric(float64(r.Decisions.Count), "decisions")
+			}
+		})
+	}
+}
+
+// paperLoad makes the arrivals that keep the cluster of the paper at its load under policy fifo.
+func paperLoad(b *testing.B, jobs int) *trace.Trace {
+	b.Helper()
+	source, err := trace.PaperModel().Source(1, jobs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := benchSetup(b, "fifo")
+	s.Tick = 60_000
+	t, err := CloseLoop(source, "paper", 2000, s)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t
+}
+
+func benchSetup(b *testing.B, policy string) Setup {
+	b.Helper()
+	nodes, err := trace.ParseNodes("84x32c/256g/8gpu")
+	if err != nil {
+		b.Fatal(err)
+	}
+	p, err := ParsePolicy(policy)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return Setup{Nodes: nodes, Policy: p, Seed: 1}
+}
