@@ -25,7 +25,8 @@ import (
 const simAbout = `Replays workloads through the code that schedules a live cluster, over a virtual clock. A trace is a file, plain or
 gzip, or a generated workload: gen:fitgpp, gen:poisson or gen:kubeflow with parameters, such as
 gen:fitgpp:jobs=8192,load=0.95. Nodes are written as 84x32c/256g/8gpu, groups with commas, @ and the name of a rack
-behind a group, or are read from a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64.`
+behind a group, or are read from a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64. --list says
+which policies, workloads and parameters there are.`
 
 // simCommands are those that replay workloads.
 func (w *world) simCommands() []*cli.Command {
@@ -61,6 +62,7 @@ func simFlags() []cli.Flag {
 		&cli.StringFlag{Name: "plot", Usage: "draw utilisation, queue, slowdowns, shares and jobs into `FILE.svg`"},
 		&cli.BoolFlag{Name: "check", Usage: "verify the invariants of the state while simulating"},
 		&cli.BoolFlag{Name: "progress", Usage: "say on stderr how far it is"},
+		&cli.BoolFlag{Name: "list", Usage: "list policies, generated workloads and their parameters instead"},
 	}
 }
 
@@ -103,6 +105,9 @@ func (w *world) sim(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.Bool("list") {
+		return w.listKnown()
+	}
 	s, err := w.readSimulation(c)
 	if err != nil {
 		return err
@@ -126,6 +131,13 @@ func (w *world) sim(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// listKnown says what --policy, --compare and --trace can name.
+func (w *world) listKnown() error {
+	_, err := fmt.Fprintf(w.stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads and theirs:\n%s\n\nFormats of traces: %s\n",
+		strings.Join(sim.Known(), "\n"), strings.Join(trace.Known(), "\n"), formatNames())
+	return err
 }
 
 // collectAt is how much the heap grows between collections, in percent.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,7 +20,7 @@ func (s *simulation) print(results []*sim.Result, form format) error {
 	case form == formatJSON:
 		return printJSON(s.world.stdout, results)
 	case form == formatCSV:
-		return simTable(results, "").print(s.world.stdout, formatCSV, true)
+		return s.printCSV(results)
 	}
 	return s.printTables(results)
 }
@@ -86,7 +85,7 @@ func (s *simulation) printNotes(results []*sim.Result) error {
 	return nil
 }
 
-// simTable is what jobs of a class got, "" for a line for each class.
+// simTable is what jobs of a class got.
 func simTable(results []*sim.Result, class string) *table {
 	t := &table{columns: []column{
 		{title: "POLICY"}, {title: "TRACE"}, {title: "SEED", right: true}, {title: "CLASS"}, {title: "JOBS", right: true},
@@ -95,15 +94,13 @@ func simTable(results []*sim.Result, class string) *table {
 		{title: "JCT_MEAN_S", right: true}, {title: "JCT_P95_S", right: true}, {title: "JCT_P99_S", right: true},
 	}}
 	for _, r := range results {
-		for _, name := range classNames {
-			k := r.Classes[name]
-			if k == nil || k.Count == 0 || class != "" && class != name {
-				continue
-			}
-			t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), name, strconv.Itoa(k.Count),
-				fixed(k.Slowdown.P50, 2), fixed(k.Slowdown.P95, 2), fixed(k.Slowdown.P99, 2), fixed(k.Slowdown.P999, 2), fixed(k.Slowdown.Max, 2),
-				fixed(k.BoundedSlowdown.P95, 2), fixed(k.WaitS.Mean, 0), fixed(k.WaitS.P95, 0), fixed(k.JCTS.Mean, 0), fixed(k.JCTS.P95, 0), fixed(k.JCTS.P99, 0))
+		k := r.Classes[class]
+		if k == nil || k.Count == 0 {
+			continue
 		}
+		t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), class, strconv.Itoa(k.Count),
+			fixed(k.Slowdown.P50, 2), fixed(k.Slowdown.P95, 2), fixed(k.Slowdown.P99, 2), fixed(k.Slowdown.P999, 2), fixed(k.Slowdown.Max, 2),
+			fixed(k.BoundedSlowdown.P95, 2), fixed(k.WaitS.Mean, 0), fixed(k.WaitS.P95, 0), fixed(k.JCTS.Mean, 0), fixed(k.JCTS.P95, 0), fixed(k.JCTS.P99, 0))
 	}
 	return t
 }
@@ -115,13 +112,13 @@ func costTable(results []*sim.Result) *table {
 		{title: "JOBS/MIN", right: true}, {title: "GPU%", right: true},
 		{title: "CPU%", right: true}, {title: "MEM%", right: true}, {title: "PREEMPTED%", right: true}, {title: "PREEMPTIONS", right: true},
 		{title: "MAX", right: true}, {title: "LOST_GPU_H", right: true}, {title: "WIDE_P95_H", right: true}, {title: "JAIN", right: true},
-		{title: "RHO", right: true}, {title: "FREE_GPUS", right: true}, {title: "FRAG", right: true}, {title: "P99_US", right: true}, {title: "WALL_S", right: true},
+		{title: "JAIN_USERS", right: true}, {title: "RHO", right: true}, {title: "FREE_GPUS", right: true}, {title: "FRAG", right: true}, {title: "P99_US", right: true}, {title: "WALL_S", right: true},
 	}}
 	for _, r := range results {
 		t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), fixed(r.MakespanS/3600, 1),
 			fixed(r.JobsPerMin, 2), fixed(100*r.Utilisation.GPU, 1),
 			fixed(100*r.Utilisation.CPU, 1), fixed(100*r.Utilisation.Memory, 1), fixed(r.PreemptedJobsPct, 2), strconv.Itoa(r.Preemptions),
-			strconv.Itoa(r.PreemptionsMaxJob), fixed(r.LostGPUS/3600, 1), fixed(r.Wide.WaitS.P95/3600, 1), fixed(r.Fairness.Jain, 3),
+			strconv.Itoa(r.PreemptionsMaxJob), fixed(r.LostGPUS/3600, 1), fixed(r.Wide.WaitS.P95/3600, 1), fixed(r.Fairness.Jain, 3), fixed(r.Fairness.JainUsers, 3),
 			fixed(r.Fairness.WorstRho, 2), fixed(r.UnallocatedGPUs, 1), fixed(r.GPUFragmentation, 3), fixed(r.Decisions.P99, 0), fixed(r.WallS, 2))
 	}
 	return t
@@ -146,19 +143,27 @@ type seedGroup struct {
 	Runs     []*sim.Result     `json:"runs"`
 }
 
-// groups puts together the results that differ in the seed only, in the order of the results.
+// bySeed puts together the results that differ in the seed only. Results are in the order of run: by trace, seed, policy.
+func (s *simulation) bySeed(results []*sim.Result) [][]*sim.Result {
+	n := len(s.policies)
+	groups := make([][]*sim.Result, len(s.traces)*n)
+	for i, r := range results {
+		at := i/(n*len(s.seeds))*n + i%n
+		groups[at] = append(groups[at], r)
+	}
+	return groups
+}
+
+// groups are the results of all seeds with their means.
 func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 	var groups []*seedGroup
-	byName := map[[2]string]*seedGroup{}
-	for _, r := range results {
-		name := [2]string{r.Trace, policyOf(r)}
-		g := byName[name]
-		if g == nil {
-			g = &seedGroup{Schema: sim.Schema, Policy: r.Policy, Params: r.Params, Trace: r.Trace}
-			byName[name] = g
-			groups = append(groups, g)
+	for _, runs := range s.bySeed(results) {
+		r := runs[0]
+		g := &seedGroup{Schema: sim.Schema, Policy: r.Policy, Params: r.Params, Trace: r.Trace, Runs: runs}
+		for _, r := range runs {
+			g.Seeds = append(g.Seeds, r.Seed)
 		}
-		g.Seeds, g.Runs = append(g.Seeds, r.Seed), append(g.Runs, r)
+		groups = append(groups, g)
 	}
 	for _, g := range groups {
 		trees := make([]map[string]any, len(g.Runs))
@@ -180,59 +185,43 @@ func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 	return groups, nil
 }
 
-// summarise returns the mean of every number in trees of like form, and half the width of its 95 % interval.
+// summarise returns the mean of every number in trees of like form, and half the width of its 95 % interval. A number that a tree leaves out
+// is 0 there; an account that a seed does not have counts where it is.
 func summarise(trees []map[string]any) (mean, half map[string]any) {
 	mean, half = map[string]any{}, map[string]any{}
-	for key, v := range trees[0] {
-		switch v.(type) {
-		case float64:
-			var values []float64
-			for _, t := range trees {
-				if f, ok := t[key].(float64); ok {
-					values = append(values, f)
-				}
-			}
-			mean[key], half[key] = interval(values)
-		case map[string]any:
-			var parts []map[string]any
-			for _, t := range trees {
-				if m, ok := t[key].(map[string]any); ok {
-					parts = append(parts, m)
-				}
-			}
-			m, h := summarise(parts)
-			if len(m) > 0 {
-				mean[key], half[key] = m, h
+	for _, t := range trees {
+		for key := range t {
+			if _, done := mean[key]; !done {
+				summariseAt(key, trees, mean, half)
 			}
 		}
 	}
 	return mean, half
 }
 
-// interval returns the mean of values and half the width of its 95 % interval by Student's distribution, 0 for a single value.
-func interval(values []float64) (mean, half float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
+func summariseAt(key string, trees []map[string]any, mean, half map[string]any) {
+	var values []float64
+	var parts []map[string]any
+	number := false
+	for _, t := range trees {
+		switch v := t[key].(type) {
+		case float64:
+			number = true
+			values = append(values, v)
+		case map[string]any:
+			parts = append(parts, v)
+		case nil:
+			values = append(values, 0)
+		}
 	}
-	if len(values) < 2 {
-		return mean, 0
+	switch {
+	case number:
+		mean[key], half[key] = sim.Interval(values)
+	case len(parts) > 0:
+		if m, h := summarise(parts); len(m) > 0 {
+			mean[key], half[key] = m, h
+		}
 	}
-	squares := 0.0
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, student(len(values)-1) * math.Sqrt(squares/(n-1)/n)
-}
-
-// student is the 97.5 % quantile of Student's distribution: exact for few degrees of freedom, close beyond.
-func student(freedom int) float64 {
-	few := []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131}
-	if freedom <= len(few) {
-		return few[freedom-1]
-	}
-	const z = 1.959964
-	return z + (z*z*z+z)/(4*float64(freedom))
 }
 
 func (s *simulation) printSeeds(results []*sim.Result) error {
@@ -263,7 +252,7 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 			for i, r := range g.Runs {
 				values[i] = of(r)
 			}
-			mean, half := interval(values)
+			mean, half := sim.Interval(values)
 			return fixed(mean, digits) + "±" + fixed(half, digits)
 		}
 		p := sim.Policy{Name: g.Policy, Params: g.Params}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,7 +94,7 @@ func TestSimSeeds(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.Replace(out, `"interval95"`, `"interval"`, 1)), &g); code != 0 || err != nil {
 		t.Fatalf("exit %d, %v\n%s", code, err, complaint)
 	}
-	mean, half := interval([]float64{g.Runs[0].MakespanS, g.Runs[1].MakespanS, g.Runs[2].MakespanS})
+	mean, half := sim.Interval([]float64{g.Runs[0].MakespanS, g.Runs[1].MakespanS, g.Runs[2].MakespanS})
 	if len(g.Seeds) != 3 || g.Mean["makespan_s"] != mean || g.Interval["makespan_s"] != half || half == 0 {
 		t.Errorf("seeds %v, makespan %v ± %v, want %v ± %v", g.Seeds, g.Mean["makespan_s"], g.Interval["makespan_s"], mean, half)
 	}
@@ -103,18 +106,16 @@ func TestSimSeeds(t *testing.T) {
 		t.Errorf("exit %d, no interval in\n%s", code, out)
 	}
 	code, out, _ = simulate(t, append(args, "csv")...)
-	if lines := strings.Count(out, "\n"); code != 0 || lines != 1+3*3 {
-		t.Errorf("exit %d, %d lines of csv\n%s", code, lines, out)
+	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+	if code != 0 || err != nil || len(rows) != 1+3*3+2*3 {
+		t.Fatalf("exit %d, %v, %d lines of csv\n%s", code, err, len(rows), out)
 	}
-}
-
-func TestInterval(t *testing.T) {
-	mean, half := interval([]float64{1, 2, 3, 4, 5, 6, 7, 8})
-	if mean != 4.5 || math.Abs(half-2.0479) > 1e-3 { // 2.365 x 2.4495 / sqrt(8)
-		t.Errorf("%g ± %g", mean, half)
-	}
-	if got := student(100); math.Abs(got-1.984) > 0.005 {
-		t.Errorf("100 degrees of freedom: %g", got)
+	at := slices.Index(rows[0], "makespan_s")
+	for _, row := range rows[1:] {
+		want := map[string]float64{"mean": mean, "interval95": half}[row[2]]
+		if f, err := strconv.ParseFloat(row[at], 64); err != nil || want != 0 && f != want {
+			t.Errorf("%v: makespan %s, want %g", row[:4], row[at], want)
+		}
 	}
 }
 
@@ -196,6 +197,69 @@ func TestSimInterrupted(t *testing.T) {
 	}
 	if n := r.Classes["all"].Count; code != exitInterrupted || !r.Stopped || n == 0 || n >= 2000 || !strings.Contains(complaint, "so far") {
 		t.Errorf("exit %d, stopped %v after %d jobs, %q", code, r.Stopped, n, complaint)
+	}
+}
+
+// TestSimCtrlC interrupts a real process and gets what was simulated so far, whole.
+func TestSimCtrlC(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "sim", "--trace", "gen:fitgpp:jobs=400000", "--nodes", "84x32c/256g/8gpu",
+		"--policy", "fifo", "--compare", "fitgpp", "--progress", "-o", "json")
+	cmd.Env = append(os.Environ(), asRota+"=1")
+	var out strings.Builder
+	cmd.Stdout = &out
+	complaint, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(complaint)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "of 400000 jobs arrived") {
+		t.Errorf("no progress but %q", lines.Text())
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for lines.Scan() {
+		last = lines.Text()
+	}
+	_ = cmd.Wait()
+	var results []sim.Result
+	if err := json.Unmarshal([]byte(out.String()), &results); err != nil || len(results) != 2 {
+		t.Fatalf("%v: %.200s", err, out.String())
+	}
+	for _, r := range results {
+		if n := r.Classes["all"].Count; !r.Stopped || r.Jobs != 400000 || n >= r.Jobs {
+			t.Errorf("%s: interrupted %v after %d of %d jobs", r.Policy, r.Stopped, n, r.Jobs)
+		}
+	}
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || !strings.Contains(last, "so far") {
+		t.Errorf("exit %d, last words %q", code, last)
+	}
+}
+
+// TestSimSweeps keeps results apart whose traces or policies differ in a parameter.
+func TestSimSweeps(t *testing.T) {
+	code, out, complaint := simulate(t, "--trace", "gen:fitgpp:jobs=150,te=10%", "--trace", "gen:fitgpp:jobs=150,te=90%", "--nodes", "2x32c/256g/8gpu",
+		"--policy", "fitgpp:s=0", "--compare", "fitgpp:s=8", "--seeds", "1..2", "-o", "json")
+	var groups []struct {
+		Trace  string
+		Params map[string]string
+		Seeds  []int
+		Mean   struct {
+			Classes map[string]struct{ Count float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &groups); code != 0 || err != nil || len(groups) != 4 {
+		t.Fatalf("exit %d, %v, %d groups\n%s", code, err, len(groups), complaint)
+	}
+	for i, g := range groups {
+		many := strings.HasSuffix(g.Trace, "te=90%")
+		if len(g.Seeds) != 2 || many != (i > 1) || g.Params["s"] != []string{"0", "8"}[i%2] || many != (g.Mean.Classes["te"].Count > 75) {
+			t.Errorf("group %d is %+v", i, g)
+		}
 	}
 }
 

@@ -161,7 +161,14 @@ type snapshot struct {
 
 // photograph notes what is free once the last job has arrived and its cycles are over.
 func (b *books) photograph(e *engine) {
-	if b.atLast != nil || b.last == 0 || e.now < b.last {
+	if b.last > 0 && e.now >= b.last {
+		b.photographNow(e)
+	}
+}
+
+// photographNow notes what is free now, if nothing has been noted yet: a run that ends before the last job arrives ends with that.
+func (b *books) photographNow(e *engine) {
+	if b.atLast != nil {
 		return
 	}
 	s := &snapshot{}

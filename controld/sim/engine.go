@@ -18,7 +18,7 @@ const (
 	checkEvery   = 1000    // commands between checks of the whole state
 	trimAt       = 128     // finished jobs in the state before they are trimmed: views stay small
 	maxCycles    = 100_000 // at one instant; a policy that needs more goes in circles
-	reportEvery  = 256     // instants between calls of Setup.Progress and Setup.Stopped
+	reportEvery  = 32      // instants between calls of Setup.Progress and Setup.Stopped
 	maxRefusals  = 10      // refused actions that are named
 	maxWoken     = 10_000  // cycles for jobs that nothing but time stands in the way of
 	maxPerSubmit = 1000    // jobs in one command
@@ -70,6 +70,9 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	cfg, err := s.Policy.config()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Policy.Seed == 0 {
+		cfg.Policy.Seed = s.Seed
 	}
 	if cfg.Accounts, err = s.table(accounts); err != nil {
 		return nil, err
@@ -178,6 +181,7 @@ func (e *engine) drive() error {
 		e.now = max(e.now, e.instant(e.setup.Until))
 		e.books.pass(e)
 	}
+	e.books.photographNow(e)
 	if e.auditor != nil {
 		return e.verify(true)
 	}

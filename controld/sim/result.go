@@ -170,7 +170,7 @@ func (e *engine) result(t *trace.Trace, excluded []string) *Result {
 	e.utilisation(r)
 	e.preemptions(r)
 	e.decisions(r)
-	r.Notes = e.notes(t)
+	r.Notes = e.notes(t, len(excluded))
 	return r
 }
 

@@ -65,8 +65,11 @@ func (s *Shares) of(account string, accounts int, gpus int64) int64 {
 
 // table is what the configuration says of the accounts of a trace, nil if nobody deserves anything in particular.
 func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
-	if !s.Deserved.Any() || len(accounts) > cluster.MaxAccounts {
+	if !s.Deserved.Any() {
 		return nil, nil
+	}
+	if len(accounts) > cluster.MaxAccounts {
+		return nil, fmt.Errorf("%d accounts in the trace, of at most %d it can be said what they deserve: %w", len(accounts), cluster.MaxAccounts, errSetup)
 	}
 	have, sum := trace.Capacity(s.Nodes).GPUs, int64(0)
 	all := map[string]cluster.Account{}

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -149,7 +151,8 @@ func (e *engine) rho(r *Result) error {
 		if len(nodes) == 0 || len(own.Jobs) == 0 {
 			continue
 		}
-		if err := e.compareAlone(r, own, &Setup{Nodes: nodes, Policy: fifo, Tick: e.setup.Tick, Overhead: e.setup.Overhead}); err != nil {
+		alone := &Setup{Nodes: nodes, Policy: fifo, Tick: e.setup.Tick, Overhead: e.setup.Overhead, Stopped: e.setup.Stopped}
+		if err := e.compareAlone(r, own, alone); err != nil {
 			return fmt.Errorf("account %s alone: %w", name, err)
 		}
 	}
@@ -166,6 +169,9 @@ func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 	alone, _, err := simulate(own, s)
 	if err != nil {
 		return err
+	}
+	if alone.stopped {
+		return nil
 	}
 	fits := map[string]bool{}
 	reference := 0.0
@@ -215,8 +221,13 @@ func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
 }
 
 // notes are what a reader of the result should know of the workload.
-func (e *engine) notes(t *trace.Trace) []string {
+func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	var notes []string
+	note := func(n int, what string) {
+		if n > 0 {
+			notes = append(notes, fmt.Sprintf("%d jobs %s", n, what))
+		}
+	}
 	parts, elastic := 0, 0
 	for i := range e.runs {
 		if e.runs[i].job.Request.GPUs%1000 != 0 {
@@ -226,14 +237,32 @@ func (e *engine) notes(t *trace.Trace) []string {
 			elastic++
 		}
 	}
-	if elastic > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs could run with fewer or more workers and got as many as they ask for", elastic))
-	}
-	if parts > 0 {
-		notes = append(notes, fmt.Sprintf("%d jobs ask for a part of a GPU and got a whole one: parts are not shared", parts))
-	}
+	note(elastic, "could run with fewer or more workers and got as many as they ask for")
+	note(parts, "ask for a part of a GPU and got a whole one: parts are not shared")
+	note(len(t.Jobs)-excluded-len(e.runs), "come after the end and are not counted")
 	if len(t.Skipped) > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines were left out, the first was %s", t.Bad, t.Skipped[0]))
 	}
-	return append(notes, e.refusals...)
+	return append(append(notes, e.shareNotes(t)...), e.refusals...)
+}
+
+// shareNotes says which accounts have a share and no jobs, or jobs and no share.
+func (e *engine) shareNotes(t *trace.Trace) []string {
+	given := e.setup.Deserved.GPUs
+	if e.setup.Deserved.Equal || len(given) == 0 {
+		return nil
+	}
+	var notes []string
+	accounts := t.Accounts()
+	for _, name := range accounts {
+		if given[name] == 0 {
+			notes = append(notes, fmt.Sprintf("nothing says what account %s deserves: it has no rho and does not count in jain", name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, has := slices.BinarySearch(accounts, name); !has {
+			notes = append(notes, fmt.Sprintf("account %s deserves %g GPUs and has no jobs", name, float64(given[name])/1000))
+		}
+	}
+	return notes
 }

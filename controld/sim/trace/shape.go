@@ -15,7 +15,7 @@ func LabelTE(t *Trace, below int64) error {
 	}
 	for i := range t.Jobs {
 		t.Jobs[i].Class = jobspec.BE
-		if t.Jobs[i].Work < below {
+		if t.Jobs[i].Alone() < below {
 			t.Jobs[i].Class = jobspec.TE
 		}
 	}

@@ -14,6 +14,7 @@ const GeneratorPrefix = "gen:"
 
 // Generator is a workload to be drawn, as a user described it.
 type Generator struct {
+	text  string // as it was described, without the prefix
 	kind  string
 	jobs  int
 	gap   int64 // ms; 0: from load
@@ -23,17 +24,49 @@ type Generator struct {
 	which int // experiment of kubeflow
 }
 
-// generatorKeys are the keys of one kind of workload.
-type generatorKeys struct {
+// generatorRow is one kind of workload.
+type generatorRow struct {
 	kind string
-	keys []string
+	what string
+	keys []generatorKey
 }
 
+// generatorKey is one parameter of it.
+type generatorKey struct{ name, what string }
+
+var (
+	jobsKey = generatorKey{"jobs", "their number (1000)"}
+	loadKey = generatorKey{"load", "what they bring of the cluster's scarcest resource (0.9)"}
+	gapKey  = generatorKey{"gap", "mean time between arrivals, such as 30s, instead of load"}
+)
+
 // generators are the kinds in the order they are listed to users.
-var generators = []generatorKeys{
-	{"fitgpp", []string{"jobs", "load", "gap", "te", "users", "grace"}},
-	{"poisson", []string{"jobs", "load", "gap"}},
-	{"kubeflow", []string{"experiment"}},
+var generators = []generatorRow{
+	{"fitgpp", "the synthetic workload of the FitGpp paper", []generatorKey{
+		jobsKey, loadKey, gapKey, {"te", "share of trial-and-error jobs (30%)"}, {"users", "number of equal users (50)"}, {"grace", "a factor on grace periods (1)"},
+	}},
+	{"poisson", "independent arrivals of trials, training, wide gangs and elastic jobs", []generatorKey{jobsKey, loadKey, gapKey}},
+	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
+}
+
+// Known describes the workloads that can be drawn, a line for each and one for each of its parameters.
+func Known() []string {
+	var list []string
+	for _, g := range generators {
+		list = append(list, fmt.Sprintf("%-14s %s", GeneratorPrefix+g.kind, g.what))
+		for _, k := range g.keys {
+			list = append(list, fmt.Sprintf("  %-12s %s", k.name, k.what))
+		}
+	}
+	return list
+}
+
+func (g *generatorRow) names() []string {
+	names := make([]string, len(g.keys))
+	for i, k := range g.keys {
+		names[i] = k.name
+	}
+	return names
 }
 
 // ParseGenerator reads the description of a generated workload, with or without [GeneratorPrefix]:
@@ -45,20 +78,21 @@ var generators = []generatorKeys{
 // jobs is their number (1000). load is what they bring of the cluster's scarcest resource (0.9), gap the mean time between
 // arrivals instead. te is the share of TE jobs (30%), users their number (50), grace a factor on grace periods (1).
 func ParseGenerator(text string) (*Generator, error) {
-	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, GeneratorPrefix), ":")
-	i := slices.IndexFunc(generators, func(g generatorKeys) bool { return g.kind == kind })
+	text = strings.TrimPrefix(text, GeneratorPrefix)
+	kind, rest, _ := strings.Cut(text, ":")
+	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
 		return nil, fmt.Errorf("generator %q is not known; known are fitgpp, poisson, kubeflow", shorten(kind))
 	}
-	g := &Generator{kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
+	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(rest, ",") {
 		if rest == "" {
 			break
 		}
 		key, value, _ := strings.Cut(word, "=")
-		if !slices.Contains(generators[i].keys, key) {
-			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, shorten(key), strings.Join(generators[i].keys, ", "))
+		if !slices.Contains(generators[i].names(), key) {
+			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, shorten(key), strings.Join(generators[i].names(), ", "))
 		}
 		if seen[key] {
 			return nil, fmt.Errorf("generator %s: %s is there twice", kind, key)
@@ -109,13 +143,8 @@ func (g *Generator) set(key, value string) (err error) {
 	return err
 }
 
-// String is the description, short.
-func (g *Generator) String() string {
-	if g.kind == "kubeflow" {
-		return fmt.Sprintf("%skubeflow:experiment=%d", GeneratorPrefix, g.which)
-	}
-	return fmt.Sprintf("%s%s:jobs=%d", GeneratorPrefix, g.kind, g.jobs)
-}
+// String is the description as it was read, with its prefix: workloads that differ have different ones.
+func (g *Generator) String() string { return GeneratorPrefix + g.text }
 
 // Source returns the jobs one by one for a closed loop, or an error for a workload that has times of its own.
 func (g *Generator) Source(seed uint64) (Source, error) {

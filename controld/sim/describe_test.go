@@ -1,0 +1,21 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestKnown sees to it that users are told of every policy and parameter.
+func TestKnown(t *testing.T) {
+	text := strings.Join(Known(), "\n")
+	for i := range policyRows {
+		if about[policyRows[i].name] == "" {
+			t.Errorf("nothing says what policy %s does: add a line to about", policyRows[i].name)
+		}
+		for _, k := range policyRows[i].keys {
+			if k.what == "" || !strings.Contains(text, "  "+k.name) {
+				t.Errorf("nothing says what parameter %s of policy %s does", k.name, policyRows[i].name)
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// near fails a test whose numbers were worked out on paper.
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9*math.Max(1, math.Abs(want)) {
+		t.Errorf("%s: %.9g, want %.9g", what, got, want)
+	}
+}
+
+func of(account string, j trace.Job) trace.Job {
+	j.Account, j.User = account, account
+	return j
+}
+
+// TestResultOnPaper has two nodes of 8 GPUs. a1 holds one and b1 half of the other until minute 10, b2 waits for a whole one from the
+// beginning and a2 from minute 5 on; then both run until minute 20.
+func TestResultOnPaper(t *testing.T) {
+	s := setup(t, "2x8c/8gpu", "fifo")
+	s.Deserved.Equal, s.WideGPUs, s.Bound = true, 8, 20*minute
+	r := mustRun(t, workload(of("a", job("a1", 0, 10, 8)), of("b", job("b1", 0, 10, 4)), of("b", job("b2", 0, 10, 8)), of("a", job("a2", 5, 10, 8))), s)
+	if got, want := spans(r), "a1 0-10, b1 0-10, b2 10-20, a2 10-20"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	near(t, "makespan", r.MakespanS, 1200)
+	near(t, "jobs a minute", r.JobsPerMin, 0.2)
+	near(t, "GPU time", r.GPUS, 60*(80+40+80+80))
+	near(t, "GPU time of b", r.Accounts["b"].GPUS, 60*(40+80))
+	near(t, "GPUs held until the last arrival", r.Utilisation.GPU, 12.0/16)
+	near(t, "cores held", r.Utilisation.CPU, 2.0/16)
+	near(t, "memory held", r.Utilisation.Memory, 2.0/64)
+	near(t, "free GPUs at the last arrival", r.UnallocatedGPUs, 4)
+	near(t, "fragmentation", r.GPUFragmentation, 0.75) // three of the four jobs want 8, where 4 are free
+	near(t, "jain", r.Fairness.Jain, 0.9)              // b held 4 of its 8 while it waited, a 8 of its 8: 1.5² / (2 x 1.25)
+	near(t, "worst rho", r.Fairness.WorstRho, 1)       // each alone on one node would end at the same times
+	all := r.Classes["all"]
+	near(t, "slowdown", all.Slowdown.Mean, (1+1+2+1.5)/4)
+	near(t, "p75 of the slowdown", all.Slowdown.P75, 1.5)
+	near(t, "bounded slowdown", all.BoundedSlowdown.Max, 1) // no job took longer than the bound
+	near(t, "wait", all.WaitS.Mean, (600+300)/4)
+	near(t, "completion", all.JCTS.P50, 600)
+	if r.Wide.Count != 3 || r.Wide.MinGPUs != 8 {
+		t.Errorf("%d jobs of at least %d GPUs", r.Wide.Count, r.Wide.MinGPUs)
+	}
+	near(t, "wait of wide jobs", r.Wide.WaitS.P50, 300)
+}
+
+// TestFairnessOnPaper has two accounts that deserve a node of 8 GPUs each. a takes both first; b waits 10 minutes, a's third job 20.
+func TestFairnessOnPaper(t *testing.T) {
+	s := setup(t, "2x8c/8gpu", "fifo")
+	s.Deserved.GPUs = map[string]int64{"a": 8000, "b": 8000, "nobody": 0}
+	jobs := []trace.Job{of("a", job("a1", 0, 10, 8)), of("a", job("a2", 0, 10, 8)), of("b", job("b1", 0, 10, 8)), of("b", job("b2", 0, 10, 8)), of("a", job("a3", 0, 10, 8))}
+	r := mustRun(t, workload(jobs...), s)
+	if got, want := spans(r), "a1 0-10, a2 0-10, b1 10-20, b2 10-20, a3 20-30"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	near(t, "rho of a", r.Accounts["a"].Rho, (10.0+10+30)/(10+20+30)) // alone one after the other
+	near(t, "rho of b", r.Accounts["b"].Rho, (20.0+20)/(10+20))
+	near(t, "worst rho", r.Fairness.WorstRho, 40.0/30)
+	near(t, "jain", r.Fairness.Jain, 0.5) // b had nothing while it waited
+	near(t, "jain of the users' slowdowns", r.Fairness.JainUsers, math.Pow(5.0/3+2, 2)/(2*(math.Pow(5.0/3, 2)+4)))
+	s.Deserved.GPUs = map[string]int64{"a": 8000, "c": 8000}
+	want := []string{"nothing says what account b deserves: it has no rho and does not count in jain", "account c deserves 8 GPUs and has no jobs"}
+	if r = mustRun(t, workload(jobs...), s); !slices.Equal(r.Notes, want) {
+		t.Errorf("notes %q, want %q", r.Notes, want)
+	}
+}
+
+// TestPreemptionOnPaper has a job of an hour that leaves twice for short ones, with two minutes of grace each time.
+func TestPreemptionOnPaper(t *testing.T) {
+	long, first, second := job("long", 0, 60, 8), job("first", 10, 5, 8), job("second", 30, 3, 8)
+	long.Grace, first.Class, second.Class = 2*minute, jobspec.TE, jobspec.TE
+	r := mustRun(t, workload(long, first, second), setup(t, "1x8c/8gpu", "fitgpp:p=inf"))
+	if got, want := spans(r), "long 0-12|, first 12-17, long 17-32|, second 32-35, long 35-72"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	near(t, "preempted jobs", r.PreemptedJobsPct, 100.0/3)
+	near(t, "preempted once", r.PreemptedTimesPct["1"], 0)
+	near(t, "preempted twice", r.PreemptedTimesPct["2"], 100.0/3)
+	near(t, "shortest interval", r.RescheduleIntervalS.P50, 180)
+	near(t, "mean interval", r.RescheduleIntervalS.Mean, 240)
+	near(t, "longest interval", r.RescheduleIntervalS.P75, 300)
+	near(t, "lost", r.LostGPUS, 8*60*(2+2))
+	near(t, "wait of the long one", r.Classes["be"].WaitS.Max, 480)
+	near(t, "its slowdown", r.Classes["be"].Slowdown.Max, 1.2)
+	if r.Preemptions != 2 || r.PreemptionsMaxJob != 2 {
+		t.Errorf("%d preemptions, %d of one job", r.Preemptions, r.PreemptionsMaxJob)
+	}
+}
+
+// TestPlacement puts a third job beside one of 4 and one of 6 GPUs, on three nodes of 8: the first that has room, the fullest, the emptiest,
+// or any.
+func TestPlacement(t *testing.T) {
+	node := func(policy string, seed uint64) int {
+		s := setup(t, "3x8c/8gpu", policy)
+		s.Seed = seed
+		r := mustRun(t, workload(job("a", 0, 10, 4), job("b", 1, 10, 6), job("c", 2, 10, 1)), s)
+		return r.Story.Spans[len(r.Story.Spans)-1].Node
+	}
+	for fit, want := range map[string]int{"first": 0, "best": 1, "worst": 2} {
+		for _, policy := range []string{"fifo", "fitgpp", "lrtp", "rand"} {
+			if got := node(policy+":fit="+fit, 1); got != want {
+				t.Errorf("%s fit of %s: node %d, want %d", fit, policy, got, want)
+			}
+		}
+	}
+	seen := map[int]bool{}
+	for seed := range uint64(40) {
+		seen[node("fitgpp:fit=random", seed)] = true
+	}
+	if len(seen) != 3 {
+		t.Errorf("at random only nodes %v", seen)
+	}
+}
+
+// TestSeedOfAPolicy checks that what a policy draws depends on the seed of the run.
+func TestSeedOfAPolicy(t *testing.T) {
+	victims := map[string]bool{}
+	for seed := range uint64(20) {
+		s := setup(t, "2x8c/8gpu", "rand")
+		s.Seed = seed
+		a, b, c := job("a", 0, 60, 8), job("b", 0, 60, 8), job("c", 10, 5, 8)
+		a.Grace, b.Grace, c.Class = 0, 0, jobspec.TE
+		r := mustRun(t, workload(a, b, c), s)
+		victims[r.Story.Spans[0].ID] = true
+	}
+	if len(victims) != 2 {
+		t.Errorf("of two jobs always the same one leaves: %v", victims)
+	}
+}
+
+// TestUntil ends a run before the last job arrives.
+func TestUntil(t *testing.T) {
+	s := setup(t, "1x8c/8gpu", "fifo")
+	s.Until = 20 * minute
+	r := mustRun(t, workload(job("a", 0, 10, 8), job("b", 5, 30, 6), job("c", 50, 5, 8)), s)
+	if r.Classes["all"].Count != 1 || r.Unended != 1 || r.Jobs != 3 || fmt.Sprint(r.Notes) != "[1 jobs come after the end and are not counted]" {
+		t.Errorf("%d ended, %d not, of %d; notes %q", r.Classes["all"].Count, r.Unended, r.Jobs, r.Notes)
+	}
+	near(t, "held until then", r.Utilisation.GPU, (8.0*10+6*10)/(8*20))
+	near(t, "free then", r.UnallocatedGPUs, 2)
+	near(t, "of no use", r.GPUFragmentation, 1)
+}
