@@ -79,7 +79,7 @@ func groupStates(j *cluster.Job, v *cluster.View) []api.GroupState {
 	var list []api.GroupState
 	for i := range j.Spec.Groups {
 		g := &j.Spec.Groups[i]
-		s := api.GroupState{Name: g.Name, Code: j.State, Workers: max(1, g.Count)}
+		s := api.GroupState{Name: g.Name, Code: j.State, Workers: g.Fewest()}
 		if j.Family != nil {
 			s.ID = j.ID + cluster.JobID(i+1)
 			if v != nil && v.Job(s.ID) != nil {

@@ -26,7 +26,7 @@ var preparedSeed = maphash.MakeSeed()
 // put keeps an entry until forget is called. Nobody may change it any more.
 func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
 	switch e.Command.(type) {
-	case cluster.SubmitJobs, cluster.SubmitJobs2:
+	case cluster.SubmitJobs, cluster.SubmitJobs2, cluster.SubmitJobs3:
 	default:
 		return func() {}
 	}

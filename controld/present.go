@@ -29,7 +29,7 @@ func presentJob(v *cluster.View, j *cluster.Job, why cluster.Reason, p progress,
 		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, now), Attempts: []api.Attempt{},
 		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
 		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
-		Steps: p.step, SavedStep: p.saved, Metrics: p.metrics,
+		Steps: p.step, SavedStep: p.saved, Metrics: p.metrics, Elastic: presentElastic(j),
 	}
 	for i := range j.Attempts {
 		out.Attempts = append(out.Attempts, presentAttempt(&j.Attempts[i]))
@@ -47,7 +47,7 @@ func presentAttempt(a *cluster.Attempt) api.Attempt {
 		cause = a.Stop.Cause
 	}
 	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a), ExitCode: a.ExitCode,
-		Signal: a.Signal, Cause: cause}
+		Signal: a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
 	for _, f := range a.Findings {
 		out.Findings = append(out.Findings, api.Finding{Policy: f.Policy, Worker: f.Worker, Line: f.Line, At: api.At(f.At.Wall)})
 	}

@@ -88,7 +88,7 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 	}
 	if x.view.Config().Version >= 2 {
 		facts, err := x.facts(x.ctx(), c.Owner.User, c.Jobs)
-		return cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err
+		return newest(x.view, cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err)
 	}
 	for _, j := range c.Jobs {
 		if j.Array != nil || len(j.Groups) > 1 || len(j.Dependencies) > 0 || len(j.Groups[0].Tasks) > 1 || j.Begin != "" || j.Deadline != "" {
@@ -96,6 +96,19 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 		}
 	}
 	return c, nil
+}
+
+// newest returns a submission in the kind that its jobs need, if every controller knows that.
+func newest(v *cluster.View, c cluster.SubmitJobs2, err error) (cluster.Command, error) {
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range c.Jobs {
+		if version, because := cluster.NeedsVersion(j); version > max(2, v.Config().Version) {
+			return nil, tooOld(because)
+		}
+	}
+	return c.Command(), nil
 }
 
 // propose replicates a command; what is read afterwards for this request has it. Once it went out it is waited for, even when the

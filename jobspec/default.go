@@ -48,7 +48,10 @@ func (j *Job) Default() {
 // Default fills in what a group does not say.
 func (g *Group) Default() {
 	orElse(&g.Name, DefaultGroup)
-	orElse(&g.Count, 1)
+	if g.Elastic == nil {
+		orElse(&g.Count, 1)
+	}
+	g.Elastic = g.Elastic.withDefaults()
 	if g.loose() {
 		orElse(&g.MaxWorkersPerNode, g.Count)
 	}

@@ -158,7 +158,7 @@ type Preemption struct {
 // Group is a set of like workers, placed whole when Gang is set.
 type Group struct {
 	Name              string            `json:"name"`
-	Count             int               `json:"count,omitempty"` // workers, default 1
+	Count             int               `json:"count,omitempty"` // workers, default 1; 0 in an elastic group
 	Gang              *bool             `json:"gang,omitempty"`  // default true
 	MaxWorkersPerNode int               `json:"max_workers_per_node,omitempty"`
 	Meta              map[string]string `json:"meta,omitempty"`
@@ -172,6 +172,7 @@ type Group struct {
 	Restart         *Restart     `json:"restart,omitempty"` // default the job's
 	Constraints     []Constraint `json:"constraints,omitempty"`
 	Affinities      []Affinity   `json:"affinities,omitempty"`
+	Elastic         *Elastic     `json:"elastic,omitempty"` // nil: the number of workers is Count
 }
 
 // Task is a program that every worker of its group runs.

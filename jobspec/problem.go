@@ -44,6 +44,7 @@ const (
 	CodeTryTooMuch    = "JS-190" // warning: more than a trial-and-error job gets in most queues
 	CodeNoTrap        = "JS-191" // warning: a grace period that nothing uses
 	CodeNoPath        = "JS-192" // warning: a checkpoint without its place
+	CodeForgetful     = "JS-193" // warning: an elastic group that begins anew with each resize
 )
 
 // Problem is one rule that a job breaks.

@@ -42,13 +42,14 @@ func (c *checker) several(j *Job) {
 	workers := 0
 	for i := range j.Groups {
 		g, where := &j.Groups[i], c.at("groups", i)
-		workers += max(g.Count, 1)
+		workers += g.Most()
 		if len(g.DependsOn) > 0 {
 			c.add(CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
 				"groups that start together and groups that wait for others in one job are not supported yet")
 		}
 		c.together(where, g)
 	}
+	c.oneElastic(j)
 	if workers > MaxWorkers {
 		c.add(CodeRange, "groups", "", "%d workers in all groups together are too many: at most %d", workers, MaxWorkers)
 	}
@@ -95,6 +96,7 @@ func (c *checker) group(where string, g *Group, j *Job) {
 	if g.MaxWorkersPerNode != 0 {
 		c.between(where+".max_workers_per_node", g.MaxWorkersPerNode, 1, MaxWorkers)
 	}
+	c.elastic(where, g, j)
 	c.loose(where, g, j)
 	c.meta(where+".meta", g.Meta)
 	c.duration(where+".time_limit", g.TimeLimit)

@@ -16,6 +16,10 @@ func (j *Job) Warnings() []Problem {
 		c.add(CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
 			"the checkpoint has no path, so nobody can see where the program saves or how large that grows")
 	}
+	if i := j.elasticGroup(); i >= 0 && j.Checkpoint == nil {
+		c.add(CodeForgetful, at("groups", i)+".elastic", "let the program save when it gets the signal, and add checkpoint { }",
+			"the group is started anew each time that its number of workers changes, and the job does not say that it saves its progress")
+	}
 	if p := j.Preemption; p != nil && p.GracePeriod > DefaultGracePeriod && j.Checkpoint == nil {
 		c.add(CodeNoTrap, "preemption.grace_period", "let the program save its state and add checkpoint { }, or leave grace_period out",
 			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it does", p.GracePeriod)
@@ -31,7 +35,7 @@ func (c *checker) tryTooMuch(j *Job) {
 	gpus := 0
 	for i := range j.Groups {
 		for k := range j.Groups[i].Tasks {
-			gpus += min(max(j.Groups[i].Count, 1), MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0), MaxGPUs)
+			gpus += min(j.Groups[i].Most(), MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0), MaxGPUs)
 		}
 	}
 	if gpus > usualTEGPUs {

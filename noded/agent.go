@@ -104,6 +104,7 @@ type worker struct {
 	tail    progressTail
 	source  *source // of progress, once it has been looked up
 	found   int     // findings handed to the outbox
+	pace    pace
 }
 
 // NewAgent returns an agent of these parts.

@@ -31,6 +31,7 @@ type progressLine struct {
 type progressTail struct {
 	offset  int64
 	inode   uint64
+	written time.Time    // when the file last grew
 	reached *api.Reached // the first line from the step on that matters
 }
 
@@ -113,6 +114,9 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 	if desired != nil { // before it is known what is wanted, something may be missing from it
 		w.source = from
 	}
+	if line != nil {
+		a.paced(id, w, desired, *line.Step)
+	}
 	a.mu.Unlock()
 	if line == nil {
 		return nil
@@ -153,7 +157,7 @@ func (t progressTail) read(from *source) (*progressLine, progressTail, error) {
 	if from.stop != nil && t.reached == nil {
 		t.reached = firstReached(data[:whole], from.stop)
 	}
-	t.offset = begin + int64(whole)
+	t.offset, t.written = begin+int64(whole), time.Unix(st.Mtim.Unix())
 	return line, t, nil
 }
 

@@ -20,12 +20,12 @@ const (
 type outbox struct {
 	mu      sync.Mutex
 	workers map[container.ID]cluster.WorkerReport
-	found   map[finding]cluster.WorkerReport // of log policies
+	found   map[finding]cluster.WorkerReport // what is said once of a worker: of its log policies, and how fast it is
 	samples map[container.ID]api.Sample
 	ready   chan struct{} // has room for one token: something is there
 }
 
-// finding is one policy that has found something in one worker's output.
+// finding is one policy that has found something in one worker's output; "": how fast the worker is.
 type finding struct {
 	id     container.ID
 	policy string
@@ -102,7 +102,7 @@ func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) 
 func (o *outbox) confirm(sent []cluster.WorkerReport) {
 	o.mu.Lock()
 	for _, r := range sent {
-		if id := idOf(r); r.Policy != "" {
+		if id := idOf(r); r.Policy != "" || r.Rate != 0 {
 			delete(o.found, finding{id, r.Policy})
 		} else if o.workers[id] == r {
 			delete(o.workers, id)

@@ -157,7 +157,7 @@ func TestMistakes(t *testing.T) {
 		"wrong type":        {[]string{"submit", w.file(t, "type.hcl", task("    command = [\"true\"]\n    resources {\n      gpus = \"two\"\n    }"))}, 2, []string{"type.hcl:5", "gpus"}},
 		"missing unit":      {[]string{"submit", w.file(t, "unit.hcl", "job \"x\" {\n  time_limit = 30\n  task \"t\" {\n    command = [\"true\"]\n  }\n}\n")}, 2, []string{"unit.hcl:2", "30m"}},
 		"bad reference":     {[]string{"submit", w.file(t, "ref.hcl", task("    command = [var.nope]"))}, 2, []string{"ref.hcl:3", "nope"}},
-		"not supported":     {[]string{"submit", w.file(t, "elastic.hcl", "job \"x\" {\n  group \"g\" {\n    elastic {\n      min = 1\n      max = 2\n    }\n    task \"t\" {\n      command = [\"true\"]\n    }\n  }\n}\n")}, 2, []string{"elastic is not supported yet"}},
+		"not supported":     {[]string{"submit", w.file(t, "topology.hcl", "job \"x\" {\n  group \"g\" {\n    topology {\n      require = \"rack\"\n    }\n    task \"t\" {\n      command = [\"true\"]\n    }\n  }\n}\n")}, 2, []string{"topology is not supported yet"}},
 		"fits nowhere":      {[]string{"submit", w.file(t, "big.hcl", task("    command = [\"true\"]\n    resources {\n      gpus = 16\n    }"))}, 2, []string{"16", "n1"}},
 		"no such file":      {[]string{"submit", filepath.Join(w.shared, "none.hcl")}, 2, []string{"none.hcl"}},
 		"unknown job":       {[]string{"status", "4711"}, 3, []string{"4711"}},

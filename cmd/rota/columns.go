@@ -57,7 +57,7 @@ var (
 	coresCell   = numberCell("cores", "CORES", "cores", func(j *job) int64 { return int64(j.Cores) })
 	memoryCell  = textCell("memory", "MEM", 0, "memory", func(j *job) string { return sizeText(j.Memory) }).atRight().
 			sortedBy(func(j *job) int64 { return int64(j.Memory) })
-	workersCell = numberCell("workers", "WORKERS", "workers", func(j *job) int64 { return int64(j.Workers) })
+	workersCell = textCell("workers", "WORKERS", 0, "workers elastic", workersText).atRight().sortedBy(func(j *job) int64 { return int64(j.Workers) })
 	attemptCell = numberCell("attempt", "ATTEMPT", "attempt", func(j *job) int64 { return int64(j.Attempt) })
 	elapsedCell = textCell("time", "TIME", 0, "elapsed", func(j *job) string { return clockText(j.Elapsed) }).atRight().
 			sortedBy(func(j *job) int64 { return int64(j.Elapsed) })
@@ -68,7 +68,7 @@ var (
 	submittedCell = timeCell("submitted", "SUBMITTED", "submitted", func(j *job) *api.Time { return j.Submitted })
 	startedCell   = timeCell("started", "STARTED", "started", func(j *job) *api.Time { return j.Started })
 	endedCell     = timeCell("ended", "ENDED", "ended", func(j *job) *api.Time { return j.Ended })
-	nodesCell     = numberCell("nodes", "NODES", "nodes workers", func(j *job) int64 { return int64(nodeCount(j)) })
+	nodesCell     = textCell("nodes", "NODES", 0, "nodes workers elastic", nodesText).atRight().sortedBy(func(j *job) int64 { return int64(nodeCount(j)) })
 	nodelistCell  = textCell("nodelist", "NODELIST", 8, "nodes", func(j *job) string { return hosts(j.Nodes) })
 	workdirCell   = textCell("workdir", "WORKDIR", 8, "workdir", func(j *job) string { return j.Workdir })
 	reasonCell    = textCell("reason", "REASON", 10, "reason", func(j *job) string { return reasonText(j.Reason) })

@@ -155,6 +155,22 @@ func nodeCount(j *api.Job) int {
 	return j.Workers
 }
 
+// nodesText is how many nodes a job has or, of an elastic one, how many workers of how many.
+func nodesText(j *api.Job) string {
+	if j.Elastic != nil {
+		return workersText(j)
+	}
+	return strconv.Itoa(nodeCount(j))
+}
+
+// workersText is how many workers a job has; of an elastic one between which numbers they may be: 2/1-4.
+func workersText(j *api.Job) string {
+	if e := j.Elastic; e != nil {
+		return fmt.Sprintf("%d/%d-%d", e.Workers, e.Min, e.Max)
+	}
+	return strconv.Itoa(j.Workers)
+}
+
 func distinct(names []string) []string {
 	seen := make(map[string]bool, len(names))
 	var out []string

@@ -162,7 +162,10 @@ func (s sections) request(j *api.Job) {
 	s.line("queue", j.Queue)
 	s.line("class", string(j.Class))
 	s.line("priority", fmt.Sprint(j.Priority))
-	s.line("workers", fmt.Sprint(j.Workers))
+	s.line("workers", workersText(j))
+	if e := j.Elastic; e != nil {
+		s.line("elastic", e.Text)
+	}
 	s.line("in all", fmt.Sprintf("%d GPUs, %d cores, %s memory", j.GPUs, j.Cores, sizeText(j.Memory)))
 	s.line("workdir", clean(j.Workdir))
 }
@@ -182,12 +185,19 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	s.head("Attempts")
 	t := &table{columns: []column{{title: "  N", right: true}, {title: "START"}, {title: "END"}, {title: "CAUSE"}, {title: "EXIT", right: true},
 		{title: "NODELIST", least: 8}}}
+	if j.Elastic != nil {
+		t.columns = append(t.columns, column{title: "WORKERS", right: true})
+	}
 	for _, a := range j.Attempts {
 		exit := "-"
 		if a.End != nil {
 			exit = fmt.Sprintf("%d:%d", a.ExitCode, a.Signal)
 		}
-		t.add(fmt.Sprint(a.N), dashIfEmpty(stamp(a.Start, utc)), dashIfEmpty(stamp(a.End, utc)), dashIfEmpty(string(a.Cause)), exit, hosts(a.Nodes))
+		row := []string{fmt.Sprint(a.N), dashIfEmpty(stamp(a.Start, utc)), dashIfEmpty(stamp(a.End, utc)), dashIfEmpty(string(a.Cause)), exit, hosts(a.Nodes)}
+		if j.Elastic != nil {
+			row = append(row, fmt.Sprint(a.Workers))
+		}
+		t.add(row...)
 	}
 	_ = t.print(s.out, formatTable, true) // an error stays in the writer until Flush
 	p := j.Preemptions

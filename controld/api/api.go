@@ -76,6 +76,7 @@ type Job struct {
 	Workdir     string             `json:"workdir"`
 	Spec        *jobspec.Job       `json:"spec,omitempty"` // with ?spec=true, and of a single job
 
+	Elastic      *Elastic     `json:"elastic,omitempty"` // of a job whose number of workers may change
 	Group        *GroupPlace  `json:"group,omitempty"`
 	Groups       []GroupState `json:"groups,omitempty"`
 	Dependencies []Dependency `json:"dependencies,omitempty"` // not met yet
@@ -96,6 +97,15 @@ type ArrayPlace struct {
 	Completed   int    `json:"completed,omitempty"`
 	Failed      int    `json:"failed,omitempty"`
 	Cancelled   int    `json:"cancelled,omitempty"`
+}
+
+// Elastic says with how many workers a job may run, those of its elastic group, and with how many it does.
+type Elastic struct {
+	Workers    int    `json:"workers"` // 0 while it waits
+	Min        int    `json:"min"`
+	Max        int    `json:"max"`
+	MultipleOf int    `json:"multiple_of"`
+	Text       string `json:"text,omitempty"` // why it has as many as it has
 }
 
 // GroupPlace says which group of which job a job is; a record's groups are in Job.Groups.
@@ -136,6 +146,8 @@ type Attempt struct {
 	Signal   int           `json:"signal"`
 	Cause    cluster.Cause `json:"cause"`
 	Findings []Finding     `json:"findings,omitempty"` // of log policies, oldest first
+	Workers  int           `json:"workers"`
+	Rate     int64         `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
 }
 
 // Finding is the first line of output in which a log policy found its pattern.

@@ -49,6 +49,7 @@ func (s *State) nodeReport(c NodeReport) error {
 			s.found(c.Node, &c.Workers[i])
 			continue
 		}
+		s.rated(c.Node, &c.Workers[i])
 		s.workerReport(c.Node, &c.Workers[i])
 	}
 	return nil
@@ -93,19 +94,19 @@ func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
 	s.advance(next, a)
 }
 
-// vacate gives back the room of a worker that has just become final, and charges for it.
+// vacate charges for a worker that has just become final, and gives back its room unless that is kept for the next attempt.
 func (s *State) vacate(j *Job, a *Attempt, w *Worker) {
 	w.Ended = s.v.at
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
 	j.Ledger.GPUMS += held * (charged.GPUs / wholeGPU)
 	j.Ledger.CoreMS += held * charged.Cores
 	s.charge(j.Leaf(), charged, a.Assigned.At)
-	_, i := s.v.Node(w.Node)
-	s.ownGrid().Give(i, j.RequestOf(w.Index), w.GPUs)
-	h := s.ownHolding(i)
-	if k, ok := slices.BinarySearchFunc(h.workers, heldWorker{j.ID, w.Index}, heldWorker.compare); ok {
-		h.workers = slices.Delete(h.workers, k, k+1)
+	if a.keeps(w.Index) {
+		_, i := s.v.Node(w.Node)
+		s.touchNode(i)
+		return
 	}
+	s.vacateRoom(j, w.Index, j.RequestOf(w.Index), &w.Place)
 }
 
 // advance draws the conclusions from what the workers of an attempt have come to, and stores the job.

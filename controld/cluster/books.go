@@ -74,16 +74,12 @@ func (a *Auditor) count(j *Job, by int) {
 // countRun enters what an attempt in progress holds on nodes.
 func (a *Auditor) countRun(j *Job, by int) {
 	run := j.Live()
-	for i := range run.Workers {
-		if w := &run.Workers[i]; !w.State.Final() {
-			h, held := a.holding(w.Node), heldWorker{j.ID, i}
-			k, found := slices.BinarySearchFunc(h.workers, held, heldWorker.compare)
-			switch {
-			case by > 0:
-				h.workers = slices.Insert(h.workers, k, held)
-			case found:
-				h.workers = slices.Delete(h.workers, k, k+1)
-			}
+	for worker, p := range run.held {
+		h := a.holding(p.Node)
+		if by > 0 {
+			h.add(heldWorker{j.ID, worker})
+		} else {
+			h.remove(heldWorker{j.ID, worker})
 		}
 	}
 	for i := range run.Workers {

@@ -46,7 +46,7 @@ func checkState(j *Job) error {
 	}
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
-		if a.Ended.At == 0 && i < len(j.Attempts)-1 || a.N != j.Attempt-len(j.Attempts)+1+i || len(a.Workers) != j.Workers {
+		if a.Ended.At == 0 && i < len(j.Attempts)-1 || a.N != j.Attempt-len(j.Attempts)+1+i || !j.mayHave(len(a.Workers)) {
 			return bad(fmt.Sprintf("attempt %d is out of order, not ended or not whole", a.N))
 		}
 	}
@@ -65,11 +65,25 @@ func checkState(j *Job) error {
 	case a != nil:
 		return checkAttempt(j, a)
 	}
+	return checkSizeOf(j)
+}
+
+// checkSizeOf says whether a job that waits would start with as few workers as it may (A4).
+func checkSizeOf(j *Job) error {
+	if e, elastic := j.Elastic(); elastic && j.State == Pending && j.Size() != e.Min {
+		return fmt.Errorf("job %d waits with %d workers, not %d", j.ID, j.Size(), e.Min)
+	}
 	return nil
 }
 
 func checkAttempt(j *Job, a *Attempt) error {
 	bad := func(what string) error { return fmt.Errorf("job %d attempt %d: %s", j.ID, a.N, what) }
+	if len(a.Workers) != j.Workers { // mayHave has looked at the number (A4)
+		return bad(fmt.Sprintf("it has %d workers, the job %d", len(a.Workers), j.Workers))
+	}
+	if err := checkResize(j, a); err != nil {
+		return bad(err.Error())
+	}
 	least := 3
 	for i := range a.Workers {
 		w := &a.Workers[i]
@@ -102,9 +116,9 @@ func checkLedger(j *Job) error {
 	}
 	var want Ledger
 	for i := range j.Attempts {
-		a := &j.Attempts[i]
+		a, of := &j.Attempts[i], j.resized(len(j.Attempts[i].Workers))
 		for k := range a.Workers {
-			charged, until := j.RequestOf(k).Active, a.Workers[k].Ended
+			charged, until := of.RequestOf(k).Active, a.Workers[k].Ended
 			if whole := a.Workers[k].Whole; whole != (Vector{}) {
 				charged, until = whole, a.leftBy(k)
 			}
@@ -204,10 +218,12 @@ func (s *State) checkHoldings(note func(error)) {
 				note(fmt.Errorf("job %d worker %d is on node %s, which there is not", j.ID, i, w.Node))
 				continue
 			}
-			if !w.State.Final() {
-				want[at].workers = append(want[at].workers, heldWorker{j.ID, i})
-			}
 			want[at].ports = append(want[at].ports, a.ports(i)...)
+		}
+		for worker, p := range a.held {
+			if _, at := s.v.Node(p.Node); at >= 0 {
+				want[at].workers = append(want[at].workers, heldWorker{j.ID, worker})
+			}
 		}
 	}
 	for i, n := range s.v.nodes {

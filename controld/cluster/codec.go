@@ -39,8 +39,12 @@ func appendBody(b []byte, c Command) ([]byte, error) {
 	case SubmitJobs2:
 		return submissions2.Append(b, &c)
 	case CommitPlan:
-		if c.newIn2() { // nobody could decode it
+		if c.newIn2() || c.newIn3() { // nobody could decode it
 			return nil, errPlanField
+		}
+	case CommitPlan2:
+		if c.newIn3() {
+			return nil, errPlanField2
 		}
 	}
 	body, err := json.Marshal(c)
@@ -126,13 +130,16 @@ var decoders = map[Kind]func([]byte) (Command, error){
 	KindSetNodeState: decodeAs[SetNodeState],
 	KindCommitPlan:   decodePlan1,
 	KindNodeReport:   decodeReport1,
-	KindNodeReport2:  decodeAs[NodeReport2],
+	KindNodeReport2:  decodeReport2,
 	KindTrimHistory:  decodeAs[TrimHistory],
 	KindSetConfig:    decodeAs[SetConfig],
 	KindUpdateJobs:   decodeAs[UpdateJobs],
 	KindSubmitJobs2:  decodeQuickly(submissions2),
 	KindControlJobs2: decodeAs[ControlJobs2],
-	KindCommitPlan2:  decodeAs[CommitPlan2],
+	KindCommitPlan2:  decodePlan2,
+	KindSubmitJobs3:  decodeAs[SubmitJobs3],
+	KindCommitPlan3:  decodeAs[CommitPlan3],
+	KindNodeReport3:  decodeAs[NodeReport3],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

@@ -100,9 +100,11 @@ type Action struct {
 	GiveUp *JobID `json:"give_up,omitempty"`
 	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
 	Settle bool `json:"settle,omitempty"`
+	// Resize gives an elastic job another number of workers; of commit-plan/3.
+	Resize *ResizeJob `json:"resize,omitempty"`
 }
 
-// StartJob begins a new attempt of a pending job with a worker at each place, in order.
+// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
 type StartJob struct {
 	Job    JobID   `json:"job"`
 	Member int     `json:"member,omitempty"` // of commit-plan/2: the member to make, Job being its record
@@ -111,6 +113,8 @@ type StartJob struct {
 	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
 	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
 	Past JobID `json:"past,omitempty"`
+
+	cause Cause // why the attempt before was stopped to begin this one
 }
 
 // StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job (contracts: one table).
@@ -154,6 +158,9 @@ type WorkerReport struct {
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
 	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
+
+	// Rate, of node-report/3, is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it. See [RateAfterMS].
+	Rate int64 `json:"rate,omitempty"`
 }
 
 // TrimHistory drops finished jobs with Seq <= UpTo, which a majority has stored durably.

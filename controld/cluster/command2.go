@@ -46,7 +46,10 @@ type CommitPlan2 struct {
 
 // Command returns the plan in the kind that a cluster of some version may use.
 func (c CommitPlan) Command(version int) Command {
-	if version >= 2 {
+	switch {
+	case version >= 3 && c.newIn3():
+		return CommitPlan3{c}
+	case version >= 2:
 		return CommitPlan2{c}
 	}
 	return c
@@ -57,7 +60,16 @@ func (SubmitJobs2) Kind() Kind  { return KindSubmitJobs2 }
 func (ControlJobs2) Kind() Kind { return KindControlJobs2 }
 func (CommitPlan2) Kind() Kind  { return KindCommitPlan2 }
 
-var errPlanField = errors.New("commit-plan/1 has no member, port, give_up, settle, for, firm or turns")
+// Refusals of plans by their form.
+var (
+	errPlanField  = errors.New("commit-plan/1 has no member, port, give_up, settle, for, firm, turns or resize")
+	errPlanField2 = errors.New("commit-plan/2 has no resize")
+)
+
+// newIn3 reports whether a plan says what only commit-plan/3 can.
+func (c CommitPlan) newIn3() bool {
+	return slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Resize != nil })
+}
 
 // newIn2 reports whether a plan says what only commit-plan/2 can.
 func (c CommitPlan) newIn2() bool {
@@ -73,8 +85,20 @@ func decodePlan1(body []byte) (Command, error) {
 	if err := decodeStrict(body, &c); err != nil {
 		return nil, err
 	}
-	if c.newIn2() {
+	if c.newIn2() || c.newIn3() {
 		return nil, errPlanField
+	}
+	return c, nil
+}
+
+// decodePlan2 is decodePlan1 for plans of version 2.
+func decodePlan2(body []byte) (Command, error) {
+	var c CommitPlan2
+	if err := decodeStrict(body, &c); err != nil {
+		return nil, err
+	}
+	if c.newIn3() {
+		return nil, errPlanField2
 	}
 	return c, nil
 }

@@ -154,6 +154,8 @@ type Stop struct {
 	By     string  `json:"by,omitempty"`
 	Reason string  `json:"reason,omitempty"` // in the words of whoever asked
 	For    JobID   `json:"for,omitempty"`    // the job that was to get the room
+
+	Resize *Resize `json:"resize,omitempty"` // how the next attempt of an elastic job will begin; nil: it goes back to the queue
 }
 
 // Attempt is one execution of a job. Its number grows by one each time; whatever carries an older number is dropped.
@@ -170,6 +172,7 @@ type Attempt struct {
 	Cause      Cause     `json:"cause,omitempty"`
 	ExitCode   int       `json:"exit_code,omitempty"`
 	Signal     int       `json:"signal,omitempty"`
+	Rate       int64     `json:"rate,omitempty"` // steps in 1,000 s, measured once; 0: not known
 }
 
 // Counters count what happened to a job, each with its own limit.
@@ -201,7 +204,7 @@ type Job struct {
 	Priority int             `json:"priority"`
 	Limit    jobspec.Seconds `json:"limit"` // per attempt
 	Spec     *jobspec.Job    `json:"spec"`
-	Workers  int             `json:"workers"` // of the gang
+	Workers  int             `json:"workers"` // of the gang; of an elastic job see [Job.Size]
 	Request  Request         `json:"request"` // of each worker
 
 	State    JobState `json:"state"`

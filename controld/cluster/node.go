@@ -142,8 +142,7 @@ func (s *State) heldOn(i int) []need {
 	h, _ := s.v.holdings.get(int64(i))
 	needs := make([]need, 0, len(h.workers))
 	for _, w := range h.workers {
-		j := s.v.Job(w.job)
-		needs = append(needs, need{j.RequestOf(w.worker), orNone(j.Live().Workers[w.worker].GPUs)})
+		needs = append(needs, s.v.Job(w.job).needOf(w.worker))
 	}
 	return needs
 }
@@ -241,8 +240,13 @@ func (s *State) loseWorkers(i int, why string) {
 	h, _ := s.v.holdings.get(int64(i))
 	name := s.v.nodes[i].Name
 	for _, w := range slices.Clone(h.workers) {
-		if j := s.v.Job(w.job); j.Live() != nil {
-			s.lose(j, func(x *Worker) bool { return x.Node == name }, why)
+		there := func(x *Worker) bool { return x.Node == name }
+		switch j := s.v.Job(w.job); {
+		case j.Live() == nil:
+		case slices.ContainsFunc(j.Live().Workers, func(x Worker) bool { return !x.State.Final() && there(&x) }):
+			s.lose(j, there, why)
+		default:
+			s.forgoOn(j)
 		}
 	}
 }

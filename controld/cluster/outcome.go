@@ -114,11 +114,15 @@ func checkpointCode(spec *jobspec.Job) int {
 // end closes an attempt, and with it the job or the job's way back to the queue.
 func (s *State) end(j *Job, a *Attempt) {
 	o := judge(j, a)
+	next := s.forgo(j, a)
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
 	s.freePorts(a)
 	j.ExitCode, j.Signal = o.code, o.signal
 	s.emitFor(EventEnded, j, o.cause)
 	s.settle(j, a, o)
+	if next != nil && resizes(o.cause) {
+		s.relaunch(j.ID, next, o.cause)
+	}
 }
 
 // settle decides what an attempt's end means for its job.
@@ -265,6 +269,7 @@ func (s *State) avoid(j *Job, nodes []string) {
 
 // returnToQueue makes a job pending again, at its old place, to start after a delay at the earliest.
 func (s *State) returnToQueue(j *Job, cause Cause, delay jobspec.Seconds) {
+	j.settleSize()
 	j.State, j.Eligible = Pending, s.v.at.after(delay)
 	if j.Reason.Code == ReasonBackoff {
 		j.Reason.Until = j.Eligible

@@ -15,14 +15,14 @@ func oneGang(spec *jobspec.Job) bool { return len(spec.Groups) > 1 && spec.GangS
 // layOut fills in what a job's group, or the parts of its gang, ask for.
 func (j *Job) layOut() {
 	g := j.group()
-	j.Workers, j.Request, j.Parts = max(1, g.Count), GroupRequest(g), nil
+	j.Workers, j.Request, j.Parts = least(g), GroupRequest(g), nil
 	if !oneGang(j.Spec) {
 		return
 	}
 	j.Workers = 0
 	for i := range j.Spec.Groups {
 		g := &j.Spec.Groups[i]
-		part := Part{Group: i, Workers: max(1, g.Count), PerNode: max(1, g.MaxWorkersPerNode), Request: GroupRequest(g)}
+		part := Part{Group: i, Workers: least(g), PerNode: max(1, g.MaxWorkersPerNode), Request: GroupRequest(g)}
 		j.Parts = append(j.Parts, part)
 		j.Workers += part.Workers
 	}
@@ -141,14 +141,15 @@ func (j *Job) Charged(a *Attempt, worker int) Vector {
 
 // placing is what follows from a job's spec for where it may run. Jobs made from one another share it; it never changes.
 type placing struct {
-	group  int
-	shapes []Shape // of every part, but for Parts; one if there is one group
-	parts  string  // of Shape
+	group   int
+	workers int
+	shapes  []Shape // of every part, but for Parts; one if there is one group
+	parts   string  // of Shape
 }
 
 // newPlacing derives the placing of a job.
 func newPlacing(j *Job) *placing {
-	p := &placing{group: j.Group()}
+	p := &placing{group: j.Group(), workers: j.Workers}
 	if len(j.Parts) == 0 {
 		p.shapes = []Shape{shapeIn(j.Spec, j.group(), j.Workers, PerNode(j), j.Request)}
 		return p
@@ -171,7 +172,7 @@ func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Reques
 // settlePlacing derives what a job's spec says of where it may run, unless that is known. Most say nothing.
 func (j *Job) settlePlacing() {
 	switch {
-	case j.placing != nil && j.placing.group == j.Group():
+	case j.placing != nil && j.placing.group == j.Group() && j.placing.workers == j.Workers:
 	case len(j.Parts) == 0 && whereOf(j.Spec, j.group()) == "" && preferOf(j.Spec, j.group()) == "":
 		j.placing = nil
 	default:
@@ -208,7 +209,7 @@ func ShapesOf(spec *jobspec.Job) []Shape {
 	var all []Shape
 	for i := range spec.Groups {
 		g := &spec.Groups[i]
-		all = append(all, shapeIn(spec, g, max(1, g.Count), max(1, g.MaxWorkersPerNode), GroupRequest(g)))
+		all = append(all, shapeIn(spec, g, least(g), max(1, g.MaxWorkersPerNode), GroupRequest(g)))
 	}
 	return all
 }

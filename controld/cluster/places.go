@@ -7,12 +7,21 @@ import (
 
 // locate returns the positions of a start's places if these and the ports are what the job asks for.
 func (s *State) locate(j *Job, c *StartJob) ([]int, error) {
-	if len(c.Places) != j.Workers {
-		return nil, fmt.Errorf("%d places for %d workers: %w", len(c.Places), j.Workers, ErrWrongPlaces)
+	at, err := s.locatePlaces(j, c.Places)
+	if err != nil {
+		return nil, err
 	}
-	at, on := make([]int, len(c.Places)), map[[2]int]int{}
+	return at, s.checkPorts(j, c, at)
+}
+
+// locatePlaces is locate for places whose ports do not matter.
+func (s *State) locatePlaces(j *Job, places []Place) ([]int, error) {
+	if len(places) != j.Workers {
+		return nil, fmt.Errorf("%d places for %d workers: %w", len(places), j.Workers, ErrWrongPlaces)
+	}
+	at, on := make([]int, len(places)), map[[2]int]int{}
 	shapes := append([]Shape{ShapeOf(j)}, MoreParts(j)...)
-	for i, p := range c.Places {
+	for i, p := range places {
 		_, n := s.v.Node(p.Node)
 		if n < 0 {
 			return nil, fmt.Errorf("node %s: %w", p.Node, ErrNoNode)
@@ -27,7 +36,7 @@ func (s *State) locate(j *Job, c *StartJob) ([]int, error) {
 		}
 		at[i] = n
 	}
-	return at, s.checkPorts(j, c, at)
+	return at, nil
 }
 
 // checkPorts accepts no port where there is none to give: for a single worker, and on nodes without a range. The workers of a gang of

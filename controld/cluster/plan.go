@@ -47,7 +47,7 @@ func (s *State) countBypass(id JobID, n int) {
 
 func (s *State) act(a Action) error {
 	set := 0
-	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle} {
+	for _, is := range []bool{a.Start != nil, a.Stop != nil, a.End != nil, a.Reserve != nil, a.Unreserve != nil, a.GiveUp != nil, a.Settle, a.Resize != nil} {
 		if is {
 			set++
 		}
@@ -65,6 +65,8 @@ func (s *State) act(a Action) error {
 		return wrapJob("reserve for", a.Reserve.Job, s.reserve(a.Reserve))
 	case a.GiveUp != nil:
 		return wrapJob("give up", *a.GiveUp, s.planGiveUp(*a.GiveUp))
+	case a.Resize != nil:
+		return wrapJob("resize", a.Resize.Job, s.planResize(a.Resize))
 	case a.Settle:
 		return nil
 	}
@@ -96,6 +98,9 @@ func (s *State) start(c *StartJob) error {
 
 // launch begins an attempt of a job that may start, if it fits where it is put.
 func (s *State) launch(j *Job, c *StartJob) error {
+	if j.mayHave(len(c.Places)) {
+		j = j.resized(len(c.Places))
+	}
 	at, err := s.locate(j, c)
 	if err != nil {
 		return err
@@ -115,9 +120,7 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	for i, p := range c.Places {
 		a.Workers[i] = Worker{Index: i, Place: p, State: WorkerAssigned, Whole: s.wholeOf(j.RequestOf(i), at[i])}
 		h := s.ownHolding(at[i])
-		w := heldWorker{j.ID, i}
-		k, _ := slices.BinarySearchFunc(h.workers, w, heldWorker.compare)
-		h.workers = slices.Insert(h.workers, k, w)
+		h.add(heldWorker{j.ID, i})
 		h.holdPorts(a.ports(i))
 	}
 	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
@@ -128,7 +131,7 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	if next.Parent != 0 {
 		s.family(next.Parent).began = true
 	}
-	s.emitJob(EventAssigned, &next, "")
+	s.emitJob(EventAssigned, &next, c.cause)
 }
 
 // planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout never replaces another stop.

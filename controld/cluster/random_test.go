@@ -32,11 +32,12 @@ func seeds() []uint64 {
 // chaos makes random commands: mostly sensible ones, so that histories get far, and some that are garbage.
 type chaos struct {
 	*rand.Rand
-	s     *State
-	at    Instant
-	boots int
-	seen  map[string]int
-	small bool // arrays of one element, so that more of them come to their end
+	s        *State
+	at       Instant
+	boots    int
+	seen     map[string]int
+	small    bool // arrays of one element, so that more of them come to their end
+	stretchy bool // some jobs are elastic, and are resized
 }
 
 func (c *chaos) one(n int) bool { return c.IntN(n) == 0 }
@@ -120,6 +121,9 @@ func (c *chaos) submit() Command {
 	if c.one(3) {
 		return c.depend(cmd)
 	}
+	if c.stretchy && c.one(4) {
+		return c.stretch(SubmitJobs2{SubmitJobs: cmd})
+	}
 	return cmd
 }
 
@@ -161,7 +165,10 @@ func (c *chaos) plan() Command {
 	for range 1 + c.IntN(3) {
 		p.Actions = append(p.Actions, c.action())
 	}
-	if p.newIn2() || c.one(2) {
+	switch {
+	case p.newIn3() || c.stretchy && c.one(4):
+		return CommitPlan3{p}
+	case p.newIn2() || c.one(2):
 		return CommitPlan2{p}
 	}
 	return p
@@ -173,6 +180,9 @@ func (c *chaos) action() Action {
 	attempt := 1
 	if j != nil {
 		attempt = j.Attempt
+	}
+	if c.stretchy && c.one(8) {
+		return Action{Resize: c.resize()}
 	}
 	switch n := c.IntN(21); {
 	case n < 13:
@@ -207,9 +217,17 @@ func (c *chaos) start() *StartJob {
 	if j.Family != nil {
 		cmd.Member = c.IntN(j.Family.Size + 1)
 	}
+	cmd.Places = c.places(j, c.workersOf(j))
+	cmd.Port, _ = c.s.v.FreePort(cmd.Places[0].Node)
+	return cmd
+}
+
+// places are so many for workers of a job.
+func (c *chaos) places(j *Job, workers int) []Place {
+	var places []Place
 	taken := map[string]uint64{}
 	order := c.Perm(len(c.s.v.nodes))
-	for i := range j.Workers {
+	for i := range workers {
 		n := c.s.v.nodes[order[i/PerNode(j)%len(order)]]
 		_, at := c.s.v.Node(n.Name)
 		mask := c.s.v.grid.FreeGPUs(at) &^ taken[n.Name]
@@ -223,10 +241,9 @@ func (c *chaos) start() *StartJob {
 				taken[n.Name] |= 1 << g
 			}
 		}
-		cmd.Places = append(cmd.Places, p)
+		places = append(places, p)
 	}
-	cmd.Port, _ = c.s.v.FreePort(cmd.Places[0].Node)
-	return cmd
+	return places
 }
 
 // report is about one worker on some node, or about nothing there is.
@@ -304,7 +321,7 @@ func TestRandomHistories(t *testing.T) {
 	defer checkNoticed(t, seen)
 	for _, seed := range seeds() {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(DefaultConfig()), at: 1, seen: seen}
+			c := &chaos{Rand: rand.New(rand.NewPCG(seed, 1)), s: New(DefaultConfig()), at: 1, seen: seen, stretchy: true}
 			twin := New(DefaultConfig()) // applies decoded entries, and is replaced by its own snapshot now and then
 			var held []heldView
 			audit := audited(t, c.s)

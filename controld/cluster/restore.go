@@ -47,16 +47,20 @@ func (s *State) adopt(j *Job) error {
 // loadAttempt notes on the nodes what a live attempt holds.
 func (s *State) loadAttempt(j *Job, a *Attempt) error {
 	for i := range a.Workers {
-		w := &a.Workers[i]
-		n, at := s.v.Node(w.Node)
-		if n == nil || !w.State.Final() && slices.ContainsFunc(w.GPUs, func(g int) bool { return g < 0 || g >= len(n.GPUs) }) {
+		n, at := s.v.Node(a.Workers[i].Node)
+		if n == nil {
 			return fmt.Errorf("job %d worker %d: its place: %w", j.ID, i, ErrSnapshot)
 		}
 		h, _ := s.v.holdings.get(int64(at))
-		if !w.State.Final() {
-			h.workers = append(h.workers, heldWorker{j.ID, i})
-		}
 		h.holdPorts(a.ports(i))
+	}
+	for worker, p := range a.held {
+		n, at := s.v.Node(p.Node)
+		if n == nil || slices.ContainsFunc(p.GPUs, func(g int) bool { return g < 0 || g >= len(n.GPUs) }) {
+			return fmt.Errorf("job %d worker %d: its place: %w", j.ID, worker, ErrSnapshot)
+		}
+		h, _ := s.v.holdings.get(int64(at))
+		h.workers = append(h.workers, heldWorker{j.ID, worker})
 	}
 	return nil
 }

@@ -91,6 +91,9 @@ func checkGroup(spec *jobspec.Job, g *jobspec.Group) error {
 			return &SpecError{fmt.Sprintf("group %q waits for %q of group %q: it is ok, any, failed or started", g.Name, n.Condition, n.Group)}
 		}
 	}
+	if err := checkElastic(spec, g); err != nil {
+		return err
+	}
 	return checkWhere(spec, g)
 }
 
@@ -109,7 +112,10 @@ func checkScope(spec *jobspec.Job) error {
 	case oneGang(spec):
 		workers := int64(0)
 		for i := range spec.Groups {
-			workers += int64(max(1, spec.Groups[i].Count))
+			workers += int64(most(&spec.Groups[i]))
+		}
+		if err := checkOneElastic(spec); err != nil {
+			return err
 		}
 		return limit("the number of workers of all groups", workers, maxWorkers, "")
 	}
@@ -232,6 +238,9 @@ func groupNewIn2(g *jobspec.Group) string {
 
 // NeedsVersion returns the cluster version that a job needs, and what of it is the reason where that is not the first.
 func NeedsVersion(spec *jobspec.Job) (version int, because string) {
+	if because = newIn3(spec); because != "" {
+		return 3, because
+	}
 	switch {
 	case len(spec.Groups) > 1:
 		return 2, "several groups"

@@ -105,6 +105,9 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: defaultPriority,
 		Spec: spec, State: Pending, Submitted: s.now(), Eligible: s.v.at,
 	}
+	if j.Class == jobspec.TE && newIn3(spec) != "" {
+		return nil, &SpecError{errElasticTE}
+	}
 	j.layOut()
 	if spec.Priority != nil {
 		j.Priority = *spec.Priority
@@ -164,6 +167,9 @@ func checkSpec(spec *jobspec.Job) error {
 		return &SpecError{"a job has exactly one group: several need cluster version 2"}
 	case len(spec.Groups[0].Tasks) != 1:
 		return &SpecError{"a group has exactly one task: several need cluster version 2"}
+	}
+	if field := newIn3(spec); field != "" {
+		return &SpecError{field + " needs cluster version 3"}
 	}
 	if field := newIn2(spec); field != "" {
 		return &SpecError{field + " needs cluster version 2"}

@@ -13,8 +13,8 @@ const (
 	maxTasks  = 64
 )
 
-// submitJobs2 adds pending jobs, all or none.
-func (s *State) submitJobs2(c SubmitJobs2) (any, error) {
+// submitJobs2 adds pending jobs, all or none. What is of a later version than the command is refused.
+func (s *State) submitJobs2(c SubmitJobs2, version int) (any, error) {
 	s.expireKeys()
 	if ids, err := s.recall(c.SubmitJobs); ids != nil || err != nil {
 		return ids, err
@@ -26,6 +26,9 @@ func (s *State) submitJobs2(c SubmitJobs2) (any, error) {
 	jobs, members := make([]*Job, len(c.Jobs)), 0
 	for i, spec := range c.Jobs {
 		j, err := s.draft2(c.Owner, spec, s.v.lastJob+JobID(i+members+1), r)
+		if err == nil && version < 3 && newIn3(spec) != "" {
+			err = &SpecError{newIn3(spec) + " needs cluster version 3"}
+		}
 		if err != nil {
 			return nil, &JobError{Index: i, Name: nameOf(spec), Err: err}
 		}

@@ -268,7 +268,11 @@ func (v *View) Desired(node string) []DesiredWorker {
 	}
 	desired := make([]DesiredWorker, 0, len(h.workers))
 	for _, w := range h.workers {
-		desired = append(desired, DesiredWorker{Job: v.Job(w.job), Worker: w.worker})
+		j := v.Job(w.job)
+		if workers := j.Live().Workers; w.worker >= len(workers) || workers[w.worker].State.Final() {
+			continue // its room is kept for the next attempt
+		}
+		desired = append(desired, DesiredWorker{Job: j, Worker: w.worker})
 	}
 	return desired
 }

@@ -76,4 +76,5 @@ var ruleCodes = []entry{
 	{"JS-190", "warning: much for a trial-and-error job", "Most queues give te jobs two hours and 16 GPUs, since they go first. A queue may allow more; otherwise the job is refused when it is submitted."},
 	{"JS-191", "warning: a grace period that helps nobody", "The grace period is the time between the preemption signal and the kill. It helps a program that saves its state meanwhile, and checkpoint { } says that it does; others only hold their nodes for longer."},
 	{"JS-192", "warning: a checkpoint without its place", "checkpoint has no path, so neither people nor estimates of its cost know where the program saves."},
+	{"JS-193", "warning: an elastic group that forgets", "All workers of an elastic group are stopped and started again when their number changes. What the program has not saved by then is lost, and checkpoint { } says that it saves. Without it the job is resized only when its room is needed."},
 }

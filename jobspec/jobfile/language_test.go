@@ -49,6 +49,8 @@ func wholeFile(t *testing.T, section, text string) string {
 	switch section {
 	case "group":
 		return "job \"a\" {\ngroup \"g\" {\n" + text + program + "}\n}"
+	case "elastic":
+		return "job \"a\" {\ngroup \"g\" {\nelastic {\nmin = 1\nmax = 2\n" + text + "\n}" + program + "}\n}"
 	case "network":
 		return "job \"a\" {\ngroup \"g\" {\nnetwork {\n" + text + "\n}" + program + "}\n}"
 	}
@@ -127,6 +129,7 @@ var language = map[string]string{
 	"preemption": "mode signal grace_period max min_runtime resume",
 	"group": "count gang depends_on time_limit max_workers_per_node exclusive success on_worker_failure class priority queue elastic topology " +
 		"constraint affinity network restart meta task",
+	"elastic": "min max multiple_of step resize signal cooldown grow_after",
 	"network": "mode port",
 	"task": "image command script script_file entrypoint user leader kill_signal kill_timeout writable resources launch env mount log progress " +
 		"lifecycle secret constraint ulimit",

@@ -124,6 +124,7 @@ func sections() []section {
 		{"checkpoint", "in job", checkpointSchema},
 		{"preemption", "in job", preemptionSchema},
 		{"group", "in job", groupSchema},
+		{"elastic", "in group", elasticSchema},
 		{"network", "in group", networkSchema},
 		{"task", "in group, or in job", taskSchema},
 		{"resources", "in task", resourcesSchema},

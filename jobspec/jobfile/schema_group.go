@@ -27,7 +27,7 @@ func taskTemplate(target any) *bool { return &target.(*jobspec.Task).Template }
 
 var groupSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
-		field("count", func(g *jobspec.Group) *int { return &g.Count }).AtLeastOne().With("1", "number of workers, at most 4096"),
+		field("count", func(g *jobspec.Group) *int { return &g.Count }).AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
 		field("gang", func(g *jobspec.Group) **bool { return &g.Gang }).With("true", "start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose index is its number"),
 		field("depends_on", func(g *jobspec.Group) *[]string { return &g.DependsOn }).
 			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), `prep:started`"),
@@ -53,8 +53,28 @@ var groupSchema = &hclfile.Block{
 			Name: "network", Body: networkSchema, Doc: "says which network the tasks use",
 			Enter: func(parent any, _ string) (any, string) { return parent, "network" },
 		},
-		hclfile.LaterBlock("elastic", "set a fixed count"),
+		{Name: "elastic", Body: elasticSchema, Doc: "lets the number of workers change while the job lives", Enter: enterElastic},
 		hclfile.LaterBlock("topology", "leave it out: the fewest nodes are taken"),
+	},
+}
+
+func enterElastic(parent any, _ string) (any, string) {
+	g := parent.(*jobspec.Group)
+	g.Elastic = &jobspec.Elastic{}
+	return g.Elastic, "elastic"
+}
+
+var elasticSchema = &hclfile.Block{
+	Attrs: []hclfile.Attr{
+		field("min", func(e *jobspec.Elastic) *int { return &e.Min }).AtLeastOne().Must().With("", "fewest workers: as many start together, and none of these is taken away alone"),
+		field("max", func(e *jobspec.Elastic) *int { return &e.Max }).AtLeastOne().Must().With("", "most workers, at most 4096"),
+		field("multiple_of", func(e *jobspec.Elastic) *int { return &e.MultipleOf }).AtLeastOne().With("1", "the number of workers is always a multiple of it, and so are min and max"),
+		field("step", func(e *jobspec.Elastic) *int { return &e.Step }).AtLeastOne().With("`multiple_of`", "how many workers join at once"),
+		field("resize", func(e *jobspec.Elastic) *string { return &e.Resize }).
+			With("restart", "only `restart`: all workers are asked to save, and are started again as many as they are then"),
+		hclfile.Later("signal", "leave it out: with resize = \"restart\" the signal is that of preemption"),
+		field("cooldown", func(e *jobspec.Elastic) *jobspec.Seconds { return &e.Cooldown }).AtLeastOne().With("5m", "how long after a start the group is left alone, unless its room is needed"),
+		field("grow_after", func(e *jobspec.Elastic) *jobspec.Seconds { return &e.GrowAfter }).AtLeastOne().With("60s", "how long room was free before the group grows into it"),
 	},
 }
 

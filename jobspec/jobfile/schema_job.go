@@ -232,7 +232,7 @@ var preemptionSchema = &hclfile.Block{
 			With("SIGTERM; SIGUSR1 with launch type slurm", "sent to ask the program to save and end"),
 		field("grace_period", func(p *jobspec.Preemption) *jobspec.Seconds { return &p.GracePeriod }).AtLeastOne().
 			With("30s", "time between the signal and the kill"),
-		hclfile.Later("mode", "leave it out: a stopped job is requeued, and a checkpoint block says that it goes on where it was"),
+		hclfile.Later("mode", "leave it out: a stopped job is requeued, an elastic one gives up workers first, and a checkpoint block says that it goes on where it was"),
 		hclfile.Later("max", "leave it out"),
 		hclfile.Later("min_runtime", "leave it out"),
 		hclfile.Later("resume", "leave it out: a stopped job is requeued"),

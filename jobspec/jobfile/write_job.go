@@ -170,7 +170,9 @@ func (w *writer) groups(j *jobspec.Job) {
 }
 
 func (w *writer) groupAttrs(g *jobspec.Group) {
-	w.num("count", g.Count, 1)
+	if g.Elastic == nil {
+		w.num("count", g.Count, 1)
+	}
 	w.flag("gang", *g.Gang, true)
 	w.list("depends_on", g.DependsOn)
 	w.duration("time_limit", g.TimeLimit, 0)
@@ -179,6 +181,21 @@ func (w *writer) groupAttrs(g *jobspec.Group) {
 	w.str("success", g.Success, "")
 	w.str("on_worker_failure", g.OnWorkerFailure, "")
 	w.entries("meta", g.Meta)
+	w.elastic(g.Elastic)
 	w.conditions(g.Constraints, g.Affinities)
 	w.restart(g.Restart)
+}
+
+func (w *writer) elastic(e *jobspec.Elastic) {
+	if e == nil {
+		return
+	}
+	w.block("elastic", "", func() {
+		w.num("min", e.Min, 0)
+		w.num("max", e.Max, 0)
+		w.num("multiple_of", e.MultipleOf, 1)
+		w.num("step", e.Step, e.MultipleOf)
+		w.duration("cooldown", e.Cooldown, jobspec.DefaultCooldown)
+		w.duration("grow_after", e.GrowAfter, jobspec.DefaultGrowAfter)
+	})
 }

@@ -46,11 +46,12 @@ func list(env map[string]string) []string {
 
 func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
 	addr, port := in.meeting()
+	fewest, most := in.sizes()
 	env := map[string]string{
 		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt), "ROTA_RESTARTS": itoa(in.Restarts),
 		"ROTA_CLASS": string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account, "ROTA_CLUSTER": in.Cluster,
-		"ROTA_WORKER": itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(len(in.Nodes)),
-		"ROTA_WORKERS_MAX": itoa(len(in.Nodes)), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
+		"ROTA_WORKER": itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
+		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
 		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","), "ROTA_CORES": itoa(task.Resources.Cores),
 		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all), "ROTA_RANKS_PER_WORKER": itoa(s.local),
 		"ROTA_GRACE_SECONDS": itoa(in.grace()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
@@ -63,6 +64,14 @@ func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
 		env["ROTA_META_"+strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(k))] = v
 	}
 	return env
+}
+
+// sizes is between which numbers that of the group's workers may change from attempt to attempt.
+func (in Input) sizes() (fewest, most int) {
+	if g, err := in.group(); err == nil && g.Elastic != nil {
+		return g.Fewest(), g.Most()
+	}
+	return len(in.Nodes), len(in.Nodes)
 }
 
 // grace is how long the job has to stop when its room is needed.

@@ -1,4 +1,4 @@
-# A job that is to grow and shrink with what is free, and runs with a fixed number of workers until elastic jobs are supported.
+# A job with 2 to 8 workers: it grows into room that nobody else wants, and makes room when somebody does.
 job "elastic" {
   class      = "be"
   time_limit = "12h"
@@ -14,8 +14,11 @@ job "elastic" {
   }
 
   group "workers" {
-    # elastic { min = 2, max = 8 } takes the place of count once it is supported: "rota explain elastic".
-    count = 2
+    # All workers are stopped and started again when their number changes.
+    elastic {
+      min = 2
+      max = 8
+    }
 
     task "train" {
       launch {
