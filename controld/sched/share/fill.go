@@ -1,7 +1,7 @@
 package share
 
 import (
-	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -10,24 +10,66 @@ import (
 // again. influence, in thousandths, is how much past usage counts when that is divided which nobody is entitled to: 0 not at all; with
 // 1000, who has used twice his part of late gets nothing of it as long as others want it.
 func (t *Tree) Settle(influence int64) {
-	t.root.ask()
-	t.root.entitled = make([]entitlement, len(t.live))
-	for r := range min(Models, len(t.live)) {
-		if t.live[r] > 0 {
-			t.root.entitled[r] = entitlement{one, true}
-		}
-	}
-	t.nothing = make([]entitlement, len(t.live))
-	t.root.entitle()
-	t.root.measure(make(Amount, len(t.live)))
+	t.Entitle()
 	t.root.due, t.root.share, t.root.line = one, one, one
 	t.root.divide(influence)
 }
 
-// entitlement is what part of a resource a node is entitled to; not set for one that does not count.
+// Entitle works out what everybody is entitled to and no more, which is what [Node.Within], [Node.Holding] and [Node.Limited] go by.
+func (t *Tree) Entitle() {
+	t.root.ask()
+	all := &title{parts: make([]entitlement, len(t.live))}
+	for r := range min(Models, len(t.live)) {
+		if t.live[r] > 0 {
+			all.parts[r] = entitlement{one, true}
+		}
+	}
+	t.root.title = all.settle(t.live)
+	t.root.entitle()
+	t.root.measure(make(Amount, len(t.live)))
+}
+
+// entitlement is what part of a resource somebody is entitled to; not set for one that does not count.
 type entitlement struct {
 	part Fraction
 	set  bool
+}
+
+// title is what a node is entitled to of each resource. Siblings who are all entitled to the same share one, and it does not change then.
+type title struct {
+	parts []entitlement
+	most  Amount   // of each resource that is within the part
+	due   Fraction // the greatest part
+}
+
+// limited returns a title that goes no further than limits.
+func (t *title) limited(limit, live Amount) *title {
+	if limit == nil {
+		return t
+	}
+	next := &title{parts: slices.Clone(t.parts)}
+	for r, l := range limit {
+		if l != Unset && next.parts[r].set {
+			next.parts[r].part = least(next.parts[r].part, part(l, live[r]))
+		}
+	}
+	return next.settle(live)
+}
+
+// settle fills in what follows from the parts.
+func (t *title) settle(live Amount) *title {
+	t.most, t.due = make(Amount, len(live)), zero
+	for r := range t.parts {
+		e := &t.parts[r]
+		t.most[r] = math.MaxInt64
+		if e.set && live[r] > 0 {
+			t.most[r] = e.part.Of(live[r])
+		}
+		if e.set && e.part.cmp(&t.due) > 0 {
+			t.due = e.part
+		}
+	}
+	return t
 }
 
 // ask finds out who is active.
@@ -40,14 +82,9 @@ func (n *Node) ask() {
 
 // entitle divides what a node is entitled to among its children, and so on.
 func (n *Node) entitle() {
-	for r, l := range n.terms.Limit {
-		if l != Unset && n.entitled[r].set {
-			n.entitled[r].part = least(n.entitled[r].part, part(l, n.tree.live[r]))
-		}
-	}
 	split := n.prepare()
 	rest := one // what part of its own the node's configured children leave, of that resource of which they leave least
-	for r, whole := range n.entitled {
+	for r, whole := range n.title.parts {
 		if n.tree.live[r] > 0 {
 			rest = least(rest, n.grant(r, whole))
 		}
@@ -56,7 +93,13 @@ func (n *Node) entitle() {
 		n.splitRest(rest.Over(fraction(int64(split), 1)))
 	}
 	for _, c := range n.children {
-		c.entitle()
+		if c.deserves() {
+			c.title.settle(n.tree.live)
+		}
+		c.title = c.title.limited(c.terms.Limit, n.tree.live)
+		if len(c.children) > 0 {
+			c.entitle()
+		}
 	}
 }
 
@@ -65,31 +108,28 @@ func (n *Node) prepare() (split int) {
 	for _, c := range n.children {
 		switch {
 		case c.deserves():
-			c.entitled = make([]entitlement, len(n.entitled))
+			c.title = &title{parts: make([]entitlement, len(n.title.parts))}
 		case c.active:
 			split++
 		default:
-			c.entitled = n.tree.nothing
+			c.title = n.tree.nothing
 		}
 	}
 	return split
 }
 
-// splitRest gives a part of what a node is entitled to to each child that is active and deserves nothing by itself. They are all entitled to
-// the same, so they share one list, but for those whose own limit will change it.
+// splitRest gives a part of what a node is entitled to to each child that is active and deserves nothing by itself.
 func (n *Node) splitRest(each Fraction) {
-	parts := make([]entitlement, len(n.entitled))
-	for r, whole := range n.entitled {
+	t := &title{parts: make([]entitlement, len(n.title.parts))}
+	for r, whole := range n.title.parts {
 		if whole.set {
-			parts[r] = entitlement{whole.part.Times(each), true}
+			t.parts[r] = entitlement{whole.part.Times(each), true}
 		}
 	}
+	t.settle(n.tree.live)
 	for _, c := range n.children {
-		if !c.active || c.deserves() {
-			continue
-		}
-		if c.entitled = parts; c.terms.Limit != nil {
-			c.entitled = slices.Clone(parts)
+		if c.active && !c.deserves() {
+			c.title = t
 		}
 	}
 }
@@ -105,8 +145,8 @@ func (n *Node) grant(r int, whole entitlement) Fraction {
 	sum := zero
 	for _, c := range n.children {
 		if d := c.terms.Deserved; d != nil && d[r] != Unset {
-			c.entitled[r] = entitlement{part(d[r], n.tree.configured[r]), true}
-			sum = sum.Plus(c.entitled[r].part)
+			c.title.parts[r] = entitlement{part(d[r], n.tree.configured[r]), true}
+			sum = sum.Plus(c.title.parts[r].part)
 		}
 	}
 	if !whole.set || sum.Sign() == 0 {
@@ -118,7 +158,7 @@ func (n *Node) grant(r int, whole entitlement) Fraction {
 	scale := whole.part.Over(sum)
 	for _, c := range n.children {
 		if d := c.terms.Deserved; d != nil && d[r] != Unset {
-			c.entitled[r].part = c.entitled[r].part.Times(scale)
+			c.title.parts[r].part = c.title.parts[r].part.Times(scale)
 		}
 	}
 	return zero
@@ -151,28 +191,22 @@ func (n *Node) measure(sum Amount) {
 			could[r] = min(could[r], l[r])
 		}
 	}
-	n.demand = n.dominant(could)
-	n.due = zero
-	for _, e := range n.entitled {
-		if e.set && e.part.Cmp(n.due) > 0 {
-			n.due = e.part
-		}
-	}
+	n.demand, n.due = n.dominant(could), n.title.due
 	sum.add(could)
 }
 
 // dominant returns the largest part of the live cluster that an amount is, over the resources that count for a node.
 func (n *Node) dominant(a Amount) Fraction {
-	best := -1
-	for r := range n.entitled {
-		if n.entitled[r].set && a[r] > 0 && n.tree.live[r] > 0 && (best < 0 || greater(a[r], n.tree.live[r], a[best], n.tree.live[best])) {
+	best, live := -1, n.tree.live
+	for r := range n.title.parts {
+		if n.title.parts[r].set && a[r] > 0 && live[r] > 0 && (best < 0 || greater(a[r], live[r], a[best], live[best])) {
 			best = r
 		}
 	}
 	if best < 0 {
 		return zero
 	}
-	return fraction(a[best], n.tree.live[best])
+	return fraction(a[best], live[best])
 }
 
 // greater reports whether a/b is greater than c/d; all are positive.
@@ -182,25 +216,17 @@ func greater(a, b, c, d int64) bool {
 	return hi1 > hi2 || hi1 == hi2 && lo1 > lo2
 }
 
-// filling is one child while its parent's share is divided.
-type filling struct {
-	node *Node
-	rate Fraction // in what proportion it gets what is over
-	full Fraction // level at which it has all that it could make use of
-}
-
 // divide gives a node's share to its children, and so on.
 func (n *Node) divide(influence int64) {
-	if len(n.children) == 0 {
-		return
-	}
-	left := n.share
+	var given tally
 	for _, c := range n.children {
-		c.line = c.due
-		c.share = least(c.due, c.demand)
-		left = left.Minus(c.share)
+		c.line, c.share = c.due, c.due
+		if c.demand.cmp(&c.due) < 0 {
+			c.share = c.demand
+		}
+		given.add(c.share)
 	}
-	if left.Sign() > 0 {
+	if left := n.share.Minus(given.sum()); left.Sign() > 0 {
 		rates := n.rates(influence)
 		left = n.fill(left, rates)
 		if left.Sign() > 0 { // whoever has used too much gets what the others leave
@@ -215,58 +241,10 @@ func (n *Node) divide(influence int64) {
 		}
 	}
 	for _, c := range n.children {
-		c.divide(influence)
-	}
-}
-
-// fill raises the level for all children with a rate until each has what it could make use of or left is used up, and returns what is left.
-func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
-	line := make([]filling, 0, len(n.children))
-	total, sated := zero, 0
-	for i, c := range n.children {
-		if rates[i].Sign() <= 0 {
-			continue
-		}
-		total = total.Plus(rates[i])
-		short := c.demand.Minus(c.share)
-		line = append(line, filling{c, rates[i], short.Over(rates[i])})
-		if short.Sign() == 0 { // they have enough at any level
-			line[sated], line[len(line)-1] = line[len(line)-1], line[sated]
-			sated++
+		if len(c.children) > 0 {
+			c.divide(influence)
 		}
 	}
-	if len(line) == 0 {
-		return left
-	}
-	slices.SortStableFunc(line[sated:], func(a, b filling) int { return cmp.Or(a.full.Cmp(b.full), cmp.Compare(a.node.Name, b.node.Name)) })
-	level, over := zero, total
-	for i := range line {
-		f := &line[i]
-		cost := f.full.Minus(level).Times(total)
-		if cost.Cmp(left) > 0 {
-			break
-		}
-		left = left.Minus(cost)
-		level = f.full
-		total = total.Minus(f.rate)
-	}
-	if total.Sign() > 0 { // else everybody has enough: the line goes on rising for all, but nothing is given away
-		over = total
-	}
-	top := level.Plus(left.Over(over))
-	if total.Sign() > 0 {
-		left = zero
-	}
-	for i := range line {
-		line[i].settle(top)
-	}
-	return left
-}
-
-// settle gives one child what it gets at a level.
-func (f *filling) settle(level Fraction) {
-	f.node.share = f.node.share.Plus(f.rate.Times(least(level, f.full)))
-	f.node.line = f.node.due.Plus(f.rate.Times(level))
 }
 
 // rates returns in what proportion the children of a node get what nobody is entitled to: by weight, and less the more of late usage was

@@ -2,6 +2,7 @@ package share
 
 import (
 	"cmp"
+	"math"
 	"math/big"
 	"math/bits"
 )
@@ -74,7 +75,9 @@ func (f Fraction) Sign() int {
 }
 
 // Cmp returns -1, 0 or 1 as f is below, equal to or above g.
-func (f Fraction) Cmp(g Fraction) int {
+func (f Fraction) Cmp(g Fraction) int { return f.cmp(&g) }
+
+func (f *Fraction) cmp(g *Fraction) int {
 	if a, b := f.Sign(), g.Sign(); a != b || a == 0 {
 		return cmp.Compare(a, b)
 	}
@@ -86,6 +89,23 @@ func (f Fraction) Cmp(g Fraction) int {
 		return -by
 	}
 	return by
+}
+
+// Of returns the most whole things that are within a part of so many; neither is negative.
+func (f Fraction) Of(n int64) int64 {
+	if f.rat == nil {
+		below := f.below()
+		if p, ok := times(f.num, wide{0, uint64(n)}); ok && below.hi == 0 && p.hi < below.lo {
+			q, _ := bits.Div64(p.hi, p.lo, below.lo)
+			return int64(min(q, math.MaxInt64))
+		}
+	}
+	r := f.Rat()
+	q := new(big.Int).Mul(r.Num(), big.NewInt(n))
+	if q.Quo(q, r.Denom()); !q.IsInt64() {
+		return math.MaxInt64
+	}
+	return q.Int64()
 }
 
 // Plus returns f + g.
@@ -215,11 +235,29 @@ func multiply(a, b *Fraction) (Fraction, bool) {
 	return Fraction{neg: a.neg != b.neg, num: n, den: d}, ok
 }
 
-// reduce brings a number that is not 0 to lowest terms.
+// reduce brings a number to lowest terms.
 func (f *Fraction) reduce() {
-	f.den = f.below()
-	cancel(&f.num, &f.den)
+	if f.rat == nil && f.num != (wide{}) {
+		f.den = f.below()
+		cancel(&f.num, &f.den)
+	}
 }
+
+// near returns the number up to an error of a few units in the last place.
+func (f *Fraction) near() float64 {
+	if f.rat != nil {
+		x, _ := f.rat.Float64()
+		return x
+	}
+	below := f.below()
+	x := f.num.near() / below.near()
+	if f.neg {
+		return -x
+	}
+	return x
+}
+
+func (w wide) near() float64 { return float64(w.hi)*(1<<64) + float64(w.lo) }
 
 // cancel divides two numbers by what both can be divided by.
 func cancel(a, b *wide) {

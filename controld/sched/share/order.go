@@ -28,12 +28,28 @@ func (n *Node) Above() bool {
 
 // Within reports whether a node that gets more is still within what it is entitled to in every resource that counts.
 func (n *Node) Within(more Amount) bool {
-	for r, e := range n.entitled {
-		if e.set && part(n.held[r]+more[r], n.tree.live[r]).Cmp(e.part) > 0 {
+	for r, most := range n.title.most {
+		if n.held[r]+more[r] > most {
 			return false
 		}
 	}
 	return true
+}
+
+// Guaranteed reports whether something is configured that a node, or one above it, deserves. What nodes are entitled to otherwise follows from
+// nothing but how many they are.
+func (n *Node) Guaranteed() bool {
+	for m := n; m != nil; m = m.parent {
+		if m.deserves() {
+			return true
+		}
+	}
+	return false
+}
+
+// MoreSaturated reports whether a node is fuller now than another would be with more.
+func MoreSaturated(a, b *Node, more Amount) bool {
+	return a.Saturation(nil).Compare(b.Saturation(more)) > 0
 }
 
 // Limited returns the node at or above n whose limit is in the way of more, and the resource; nil if none is.

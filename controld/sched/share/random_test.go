@@ -156,7 +156,7 @@ func sum(nodes []*Node, of func(*Node) Fraction) Fraction {
 
 // properties hold for every node of a settled tree. What they return says what is wrong.
 var properties = map[string]func(p *plant, n *Node) error{
-	"between due and demand": between, "entitlement conserved": entitlementConserved, "share conserved": shareConserved, "level": level,
+	"between due and demand": between, "entitlement conserved": entitlementConserved, "share conserved": shareConserved, "level": isLevel,
 }
 
 // TestProperties tries all of them on random trees.
@@ -184,8 +184,8 @@ func between(_ *plant, n *Node) error {
 
 // entitlementConserved: in every resource, children are entitled to no more than their parent.
 func entitlementConserved(_ *plant, n *Node) error {
-	for r, whole := range n.entitled {
-		total := sum(n.children, func(c *Node) Fraction { return c.entitled[r].part })
+	for r, whole := range n.title.parts {
+		total := sum(n.children, func(c *Node) Fraction { return c.title.parts[r].part })
 		if whole.set && total.Cmp(whole.part) > 0 {
 			return fmt.Errorf("resource %d: children are entitled to %v of %v", r, total, whole.part)
 		}
@@ -210,8 +210,8 @@ func shareConserved(p *plant, n *Node) error {
 	return nil
 }
 
-// level: who wants more than it gets has, beyond what it is due, as much for its weight as any sibling.
-func level(p *plant, n *Node) error {
+// isLevel: who wants more than it gets has, beyond what it is due, as much for its weight as any sibling.
+func isLevel(p *plant, n *Node) error {
 	extra := func(n *Node) Fraction {
 		return n.share.Minus(least(n.due, n.demand)).Over(fraction(n.terms.Weight, 1))
 	}

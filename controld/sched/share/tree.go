@@ -47,8 +47,8 @@ type Tree struct {
 	configured Amount // of what deserved amounts are parts
 	live       Amount // of what held amounts are parts
 	accounts   map[string]*Node
-	past       func(*Node)   // see Remember
-	nothing    []entitlement // of those who are entitled to nothing
+	past       func(*Node) // see Remember
+	nothing    *title      // of those who are entitled to nothing
 }
 
 // Node is an account or, as a leaf, a user in an account.
@@ -70,11 +70,11 @@ type Node struct {
 	active       bool   // somebody below holds or wants something
 	summed       bool
 
-	entitled []entitlement // parts of the cluster; it may be others' as well
-	demand   Fraction      // dominant part that it could make use of
-	due      Fraction      // dominant part of entitled
-	share    Fraction
-	line     Fraction
+	title  *title   // parts of the cluster
+	demand Fraction // dominant part that it could make use of
+	due    Fraction // dominant part of its title
+	share  Fraction
+	line   Fraction
 }
 
 // New returns a tree of the root alone. configured is the cluster as it should be, of which deserved amounts are parts, live what is up
@@ -84,13 +84,14 @@ func New(configured, live Amount) *Tree {
 	for r := range live {
 		t.configured[r] = max(t.configured[r], live[r]) // more than was foreseen makes nobody deserve more
 	}
+	t.nothing = (&title{parts: make([]entitlement, len(live))}).settle(live)
 	t.root = t.node("", false, nil, Terms{})
 	return t
 }
 
 func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
 	terms.Weight = max(1, terms.Weight)
-	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, demand: zero, due: zero, share: zero, line: zero}
+	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, title: t.nothing, demand: zero, due: zero, share: zero, line: zero}
 	k := len(t.live)
 	all := make(Amount, 4*k)
 	n.held, n.wanted, n.used, n.could = all[:k:k], all[k:2*k:2*k], all[2*k:3*k:3*k], all[3*k:]
@@ -145,6 +146,9 @@ func (n *Node) find(name string, user bool) (int, bool) {
 		return 1
 	})
 }
+
+// Depth returns how many nodes are above one: 0 of the root.
+func (n *Node) Depth() int { return n.depth }
 
 // Parent returns the account that a node is in; the root of one at the top, nil of the root.
 func (n *Node) Parent() *Node { return n.parent }
@@ -205,6 +209,15 @@ func (a Amount) Plus(b Amount) Amount {
 	c := slices.Clone(a)
 	c.add(b)
 	return c
+}
+
+// Times returns n times an amount.
+func (a Amount) Times(n int64) Amount {
+	b := slices.Clone(a)
+	for i := range b {
+		b[i] *= n
+	}
+	return b
 }
 
 // Negative returns the amount with every sign turned round.
