@@ -56,14 +56,16 @@ func (s *State) wantsRoom(id JobID) bool {
 }
 
 // Before reports whether a reservation goes before another where both claim the same room: what was taken from others for one job goes
-// before what is merely kept, and that in the order in which it was reserved. Two firm ones never claim the same room; each binds the
-// other's holder.
+// before what is merely kept, and that by whether it is owed, then in the order in which it was reserved. Two firm ones never claim the same room; each binds the
+// other's holder, as far as [Waive] does not say otherwise.
 func (r *Reservation) Before(o *Reservation) bool {
 	switch {
 	case o.Firm:
 		return false
 	case r.Firm:
 		return true
+	case r.Owed != o.Owed:
+		return r.Owed
 	}
 	return cmp.Or(cmp.Compare(r.At, o.At), cmp.Compare(r.Job, o.Job)) < 0
 }

@@ -346,6 +346,8 @@ type Reservation struct {
 	// Firm says that the room is being, or was, taken from others for this job alone. No reservation made earlier goes before it, but for
 	// other firm ones.
 	Firm bool `json:"firm,omitempty"`
+	// Owed says that the job's account deserves the room. No reservation of one that does not, made earlier, goes before it.
+	Owed bool `json:"owed,omitempty"`
 }
 
 // ReasonCode is the word that squeue users know, such as Resources or Priority.

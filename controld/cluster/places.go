@@ -80,8 +80,7 @@ func (s *State) checkPort(port, at int, needless bool) error {
 // occupy takes the room of all places, or none if they do not all fit together.
 func (s *State) occupy(j *Job, c *StartJob, at []int) error {
 	g := s.ownGrid()
-	s.v.Waive(g, c.Job)
-	defer s.v.Reclaim(g, c.Job)
+	defer s.v.Waive(g, c.Job)()
 	for i, p := range c.Places {
 		r, gpus := j.RequestOf(i), orNone(p.GPUs)
 		why := Fits(g, at[i], r, gpus)

@@ -206,7 +206,7 @@ func (s *State) reserve(c *Reservation) error {
 	case !j.waits() || j.Hold != NotHeld:
 		return ErrWrongState
 	}
-	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until, Firm: c.Firm}
+	r := Reservation{Job: c.Job, Claims: c.Claims, At: s.v.at, Until: c.Until, Firm: c.Firm, Owed: c.Owed}
 	old := s.v.Reservation(c.Job)
 	if old != nil {
 		r.At = old.At

@@ -192,24 +192,15 @@ func (v *View) findReservation(id JobID) (int, bool) {
 	return slices.BinarySearchFunc(v.reservations, id, func(r *Reservation, id JobID) int { return cmp.Compare(r.Job, id) })
 }
 
-// Waive takes from g, a copy of the view's grid, the claims that do not bind a job: its own and, if it has one, those that come
-// after it, see [Reservation.Before]. That order keeps two holders of overlapping claims from waiting for each other. Apply asks Fits about a start
-// with the same claims waived. A job without a reservation is bound by all; then nothing changes.
-func (v *View) Waive(g *Grid, id JobID) { v.eachWaived(id, g.Unclaim) }
-
-// Reclaim undoes Waive.
-func (v *View) Reclaim(g *Grid, id JobID) { v.eachWaived(id, g.Claim) }
-
-func (v *View) eachWaived(id JobID, do func(node int, room Vector)) {
-	own := v.Reservation(id)
-	if own == nil {
-		return
-	}
-	for _, r := range v.reservations {
-		if r == own || own.Before(r) {
-			v.eachClaim(r, do)
+// Waive takes from g, a copy of the view's grid, the claims that do not bind a job, see the function [Waive], and returns what puts them
+// back. Apply asks Fits about a start with the same claims waived.
+func (v *View) Waive(g *Grid, id JobID) (restore func()) {
+	return Waive(g, v.Reservation(id), v.reservations, func(node string) int {
+		if i, ok := v.position(node); ok {
+			return i
 		}
-	}
+		return -1
+	})
 }
 
 func (v *View) eachClaim(r *Reservation, do func(node int, room Vector)) {

@@ -251,7 +251,24 @@ func (q *queue) best() (*contender, *shares.Node) {
 			class = min(class, classRank((*line)[0].job.Class))
 		}
 	}
+	if c, leaf := q.firstOf(class); c != nil {
+		return c, leaf
+	}
 	return q.bestBelow(q.f.tree.Root(), class)
+}
+
+// firstOf returns the oldest job of a class that has left its room to one that did not want it any more, nil if there is none: its room is
+// offered to it before anybody else has a turn.
+func (q *queue) firstOf(class int) (c *contender, leaf *shares.Node) {
+	for at, line := range q.of {
+		if len(*line) == 0 {
+			continue
+		}
+		if o := (*line)[0]; o.job.First && classRank(o.job.Class) == class && (c == nil || o.job.ID < c.job.ID) {
+			c, leaf = o, at
+		}
+	}
+	return c, leaf
 }
 
 func (q *queue) bestBelow(n *shares.Node, class int) (*contender, *shares.Node) {
@@ -279,7 +296,7 @@ func (q *queue) bestBelow(n *shares.Node, class int) (*contender, *shares.Node) 
 
 // before reports whether the turn of one job comes before that of another.
 func (f *fair) before(a *contender, x *shares.Node, b *contender, y *shares.Node) bool {
-	if by := cmp.Compare(classRank(a.job.Class), classRank(b.job.Class)); by != 0 {
+	if by := cmp.Or(cmp.Compare(classRank(a.job.Class), classRank(b.job.Class)), firstRank(a.job)-firstRank(b.job)); by != 0 {
 		return by < 0
 	}
 	m, n := shares.Part(x, y)
@@ -372,7 +389,7 @@ func (f *fair) block(leaf *shares.Node, c *contender) {
 // place starts what fits, in the order of shares, and sees to it that no head is passed without bound.
 func (f *fair) place() {
 	f.line()
-	b := bypass{reserved: map[string]bool{}}
+	b := bypass{reserved: map[string]bool{}, owed: func(h *contender) bool { return f.entitled(f.leaf(h.job.Leaf()), f.asks(h.job)) }}
 	b.recall(f.trial)
 	for !f.freed {
 		c, leaf := f.open.best()

@@ -11,7 +11,7 @@ import (
 
 // compare is the order in which jobs are served: where service counts, who has had little of it goes before age. Without a trial it does not.
 func (t *trial) compare(a, b *cluster.Job) int {
-	if t != nil && t.byService && a.Class == b.Class && a.Priority == b.Priority {
+	if t != nil && t.byService && a.Class == b.Class && a.First == b.First && a.Priority == b.Priority {
 		if c := cmp.Compare(t.levelOf(a), t.levelOf(b)); c != 0 {
 			return c
 		}
@@ -19,12 +19,21 @@ func (t *trial) compare(a, b *cluster.Job) int {
 	return compare(a, b)
 }
 
-// compare is the order of class, priority and age. It is total: the id, which grows with age, comes last.
+// compare is the order of class, priority and age; who has left his room to a job that did not want it any more comes first of his class. It
+// is total: the id, which grows with age, comes last.
 func compare(a, b *cluster.Job) int {
 	return cmp.Or(
 		cmp.Compare(classRank(a.Class), classRank(b.Class)),
+		firstRank(a)-firstRank(b),
 		cmp.Compare(b.Priority, a.Priority),
 		cmp.Compare(a.ID, b.ID))
+}
+
+func firstRank(j *cluster.Job) int {
+	if j.First {
+		return 0
+	}
+	return 1
 }
 
 func classRank(c jobspec.Class) int {

@@ -62,6 +62,8 @@ func (t *trial) gang(j *cluster.Job) fit.Gang { return fit.NewGang(t.view, j) }
 type bypass struct {
 	waiting  []blocked       // heads without a reservation, in order; starts are counted against the first
 	reserved map[string]bool // accounts that hold a reservation
+
+	owed func(*contender) bool // whether a head's account deserves what it asks for; nil: nobody deserves anything
 }
 
 // blocked is a head and how many starts have gone past it, those of this cycle included.
@@ -123,13 +125,19 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	if len(t.holders) >= MaxReservations {
 		return
 	}
+	owed := b.owed != nil && b.owed(h)
+	restore := func() {}
+	if owed {
+		restore = t.room.WaiveNotOwed()
+	}
 	claims := soonest(t, h)
+	restore()
 	if claims == nil {
 		return
 	}
 	b.reserved[h.job.Account] = true
 	t.reserve(&cluster.Reservation{
-		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS),
+		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS), Owed: owed,
 	})
 	// Of reservations made at one instant the older job's binds the younger: it may just have opened the door.
 	if spots, ok := t.room.Place(h.asks(t)); ok {

@@ -139,7 +139,7 @@ func (f *fair) holding() []debtor {
 	for j := range f.view.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || classRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j):
+		case a.Stop != nil || classRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) || f.wasteful(j):
 		case f.now-a.Started.At < least:
 			f.wakeAt(a.Started.At + least)
 		default:

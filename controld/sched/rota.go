@@ -99,10 +99,10 @@ func (m *maker) lawful(v *victim) int {
 	return 0
 }
 
-// mayDisplace reports whether a job has been displaced seldom enough of late.
+// mayDisplace reports whether a job has been displaced seldom enough of late, and would not lose too much by it.
 func (m *maker) mayDisplace(j *cluster.Job) bool {
 	limit := cmp.Or(m.policy.MaxPreempts, rotaCap)
-	return limit < 0 || j.DisplacedSince(m.now-day) < limit
+	return (limit < 0 || j.DisplacedSince(m.now-day) < limit) && !m.wasteful(j)
 }
 
 // makeRoom asks the cheapest set of victims to leave that lets a job start, and keeps the room for it. If enough is free or being freed

@@ -22,26 +22,16 @@ func (r *Room) Unclaim(id cluster.JobID) {
 	r.reservations = slices.Delete(r.reservations, i, i+1)
 }
 
-// Waive lifts the claims that do not bind a job, until the function that it returns is called: those of its own reservation and
-// of later ones, as View.Waive does. A job without a reservation is bound by all.
+// Waive lifts the claims that do not bind a job, until the function that it returns is called, as View.Waive does.
 func (r *Room) Waive(id cluster.JobID) (restore func()) {
 	i := slices.IndexFunc(r.reservations, func(v *cluster.Reservation) bool { return v.Job == id })
 	if i < 0 {
 		return func() {}
 	}
-	own := r.reservations[i]
-	var waived []*cluster.Reservation
-	for _, v := range r.reservations {
-		if v == own || own.Before(v) {
-			waived = append(waived, v)
-			r.each(v, r.grid.Unclaim)
-		}
-	}
-	return func() {
-		for _, v := range waived {
-			r.each(v, r.grid.Claim)
-		}
-	}
+	return cluster.Waive(&r.grid, r.reservations[i], r.reservations, func(node string) int {
+		_, n := r.view.Node(node)
+		return n
+	})
 }
 
 func (r *Room) each(v *cluster.Reservation, do func(node int, room cluster.Vector)) {

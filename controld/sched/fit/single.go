@@ -25,9 +25,18 @@ func covers(a, b cluster.Vector) bool {
 // WaiveSoft lifts the claims of all reservations that are not firm, until the function that it returns is called: those who may take
 // room from others may take that too.
 func (r *Room) WaiveSoft() (restore func()) {
+	return r.waiveIf(func(v *cluster.Reservation) bool { return !v.Firm })
+}
+
+// WaiveNotOwed lifts the claims of reservations that are neither firm nor owed in the same way.
+func (r *Room) WaiveNotOwed() (restore func()) {
+	return r.waiveIf(func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
+}
+
+func (r *Room) waiveIf(will func(*cluster.Reservation) bool) (restore func()) {
 	var waived []*cluster.Reservation
 	for _, v := range r.reservations {
-		if !v.Firm {
+		if will(v) {
 			waived = append(waived, v)
 			r.each(v, r.grid.Unclaim)
 		}

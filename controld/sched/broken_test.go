@@ -1,0 +1,299 @@
+package sched
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestEveryRuleCanBeBroken plants a fault for every rule that judge knows, in what it sees or in what is planned, until it is told.
+func TestEveryRuleCanBeBroken(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 400; seed++ {
+				l := newLife(seed, fault.policy, map[string]int{})
+				planted := false
+				if fault.falsify != nil {
+					l.judge.falsify = func(o *observed) {
+						if o.now > 60_000 && !planted {
+							planted = fault.falsify(l.judge, o)
+						}
+					}
+				}
+				if fault.spoil != nil {
+					l.judge.spoil = func(v *cluster.View, actions *[]cluster.Action) {
+						planted = fault.spoil(l.judge, v, actions) || planted
+					}
+				}
+				err := l.play(60)
+				switch {
+				case err == nil && planted && fault.falsify != nil:
+					t.Fatalf("seed=%d: nobody noticed", seed)
+				case err != nil && (!planted || !strings.Contains(err.Error(), fault.rule+": ")):
+					t.Fatalf("seed=%d: planted %v: %v, want %s", seed, planted, err, fault.rule)
+				case err != nil:
+					return
+				}
+			}
+			t.Errorf("there was no occasion for a fault, or nobody noticed any")
+		})
+	}
+}
+
+// faults has one for each rule, at least. What falsify and spoil return says whether there was an occasion.
+var faults = []struct {
+	name, rule, policy string
+	falsify            func(*judge, *observed) bool
+	spoil              func(*judge, *cluster.View, *[]cluster.Action) bool
+}{
+	{name: "a clock starts again", rule: "A1", policy: "rota", falsify: func(j *judge, o *observed) bool {
+		return change(o, func(job *cluster.Job, a *cluster.Attempt) bool {
+			_, known := j.stops[attempt{job.ID, a.N}]
+			if a.Stop == nil || !known {
+				return false
+			}
+			stop := *a.Stop
+			stop.KillAt++
+			a.Stop = &stop
+			return true
+		})
+	}},
+	{name: "who leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
+		for job := range v.Live() {
+			if a := job.Live(); a.Stop != nil && job.Class != jobspec.TE {
+				*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N, Cause: cluster.CauseTE}})
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "a GPU is given out twice", rule: "A2", policy: "standard", falsify: func(_ *judge, o *observed) bool {
+		var held *cluster.Worker
+		return change(o, func(_ *cluster.Job, a *cluster.Attempt) bool {
+			w := &a.Workers[0]
+			if w.State.Final() || len(w.GPUs) == 0 {
+				return false
+			}
+			if held == nil {
+				held = w
+				return false
+			}
+			w.Node, w.GPUs = held.Node, held.GPUs
+			return true
+		})
+	}},
+	{name: "more cores than there are", rule: "A2", policy: "standard", falsify: func(_ *judge, o *observed) bool {
+		return change(o, func(job *cluster.Job, a *cluster.Attempt) bool {
+			job.Request.Active.Cores = 1000
+			return !a.Workers[0].State.Final()
+		})
+	}},
+	{name: "a gang goes on without one", rule: "A3", policy: "standard", falsify: func(_ *judge, o *observed) bool {
+		return change(o, func(_ *cluster.Job, a *cluster.Attempt) bool {
+			if len(a.Workers) < 2 || a.Stop != nil || a.Workers[0].State.Final() {
+				return false
+			}
+			a.Workers[1].State, a.Workers[1].ExitCode = cluster.WorkerExited, 1
+			return true
+		})
+	}},
+	{name: "a gang is one short", rule: "A4", policy: "standard", falsify: func(_ *judge, o *observed) bool {
+		return change(o, func(_ *cluster.Job, a *cluster.Attempt) bool {
+			if len(a.Workers) < 2 {
+				return false
+			}
+			a.Workers = a.Workers[1:]
+			return true
+		})
+	}},
+	{name: "room is kept no more", rule: "A5", policy: "rota", falsify: func(j *judge, o *observed) bool {
+		i := slices.IndexFunc(o.reservations, func(r *cluster.Reservation) bool {
+			_, known := j.promised[r.Job]
+			return r.Firm && known
+		})
+		if i >= 0 {
+			o.reservations = slices.Delete(slices.Clone(o.reservations), i, i+1)
+		}
+		return i >= 0
+	}},
+	{name: "room is given to another", rule: "A5", policy: "rota", falsify: func(_ *judge, o *observed) bool {
+		i := slices.IndexFunc(o.reservations, func(r *cluster.Reservation) bool { return r.Firm })
+		if i < 0 {
+			return false
+		}
+		more := *o.reservations[i]
+		more.Job = -1 // takes as much again on the same nodes
+		more.Claims = slices.Clone(more.Claims)
+		for k := range more.Claims {
+			more.Claims[k].Room.Cores += 1000
+		}
+		o.reservations = append(slices.Clone(o.reservations), &more)
+		return true
+	}},
+	{name: "who loses too much is displaced again", rule: "A6", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
+		return displaceOne(v, actions, someWaiting(v), func(job *cluster.Job) bool {
+			lost, held := wasteBy(job, j.now)
+			return job.Spec.Checkpoint != nil && lost*5 > held
+		})
+	}},
+	{name: "a displacement is not counted", rule: "A7", policy: "rota", falsify: func(_ *judge, o *observed) bool {
+		return swapJob(o, func(job *cluster.Job) bool {
+			had := job.Counters.TE > 0
+			job.Counters.TE = 0
+			return had
+		})
+	}},
+	{name: "a displacement uses up a retry", rule: "A7", policy: "rota", falsify: func(_ *judge, o *observed) bool {
+		return swapJob(o, func(job *cluster.Job) bool {
+			job.Failures = append(slices.Clone(job.Failures), o.now, o.now)
+			return job.Counters.TE > 0 && job.Counters.UserFailures == 0
+		})
+	}},
+	{name: "a trial waits for room", rule: "A8", policy: "rota", falsify: func(_ *judge, o *observed) bool {
+		reason := o.reason
+		if !o.atRest {
+			return false
+		}
+		for _, job := range o.jobs {
+			if job.Class == jobspec.TE && job.Waits() && job.Hold == cluster.NotHeld && job.Eligible <= o.now {
+				o.reason = func(id cluster.JobID) cluster.Reason {
+					if id == job.ID {
+						return cluster.Reason{Code: cluster.ReasonResources}
+					}
+					return reason(id)
+				}
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "a trial starts late", rule: "A8", policy: "rota", falsify: func(j *judge, o *observed) bool {
+		for id := range j.could {
+			j.could[id] = o.now - 2000
+			return true
+		}
+		return false
+	}},
+	{name: "nobody leaves for a trial that is told so", rule: "A8", policy: "rota", falsify: func(j *judge, o *observed) bool {
+		if !o.atRest || !slices.ContainsFunc(o.jobs, func(job *cluster.Job) bool {
+			return job.Class == jobspec.TE && job.Waits() && o.reason(job.ID).Code == cluster.ReasonPreempting
+		}) {
+			return false
+		}
+		for i, job := range o.jobs {
+			if a := job.Live(); a != nil && a.Stop != nil {
+				next := *job
+				next.Attempts = slices.Clone(job.Attempts)
+				next.Attempts[len(next.Attempts)-1].Stop = nil
+				o.jobs[i] = &next
+			}
+		}
+		clear(j.promised)
+		o.reservations = nil
+		return true
+	}},
+	{name: "a charge is missing", rule: "A10", policy: "standard", falsify: func(_ *judge, o *observed) bool {
+		return swapJob(o, func(job *cluster.Job) bool {
+			job.Ledger.GPUMS--
+			return job.Ledger.GPUMS > 0
+		})
+	}},
+	{name: "somebody leaves for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
+		return displaceOne(v, actions, 0, func(*cluster.Job) bool { return true })
+	}},
+	{name: "another gets the room of who left for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
+		first := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Start != nil && v.Job(a.Start.Job).First })
+		if first < 0 {
+			return false
+		}
+		other := slices.IndexFunc(*actions, func(a cluster.Action) bool {
+			return a.Start != nil && !v.Job(a.Start.Job).First && v.Job(a.Start.Job).Class == jobspec.BE
+		})
+		if other < first {
+			return false
+		}
+		list := slices.Clone(*actions)
+		list[first], list[other] = list[other], list[first]
+		*actions = list
+		return true
+	}},
+	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
+		for _, a := range *actions {
+			if a.Stop != nil && a.Stop.Cause == cluster.CauseOrder {
+				j.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.now
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "room idles", rule: "I5", policy: "standard", falsify: func(_ *judge, o *observed) bool {
+		if !o.atRest {
+			return false
+		}
+		for _, job := range o.jobs {
+			if job.Live() != nil && job.Workers == 1 && len(job.Exclude) == 0 {
+				waiting := *job
+				waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil, cluster.Request{}
+				waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = cluster.Ledger{}, cluster.Counters{}, nil, 0
+				if couldStart(o.view, &waiting) {
+					o.jobs = append(o.jobs, &waiting)
+					return true
+				}
+			}
+		}
+		return false
+	}},
+}
+
+// change changes the live attempt of a copy of some job.
+func change(o *observed, do func(*cluster.Job, *cluster.Attempt) bool) bool {
+	return swapJob(o, func(job *cluster.Job) bool {
+		if job.Live() == nil {
+			return false
+		}
+		job.Attempts = slices.Clone(job.Attempts)
+		a := &job.Attempts[len(job.Attempts)-1]
+		a.Workers = slices.Clone(a.Workers)
+		return do(job, a)
+	})
+}
+
+// swapJob puts a changed copy in the place of the first job for which do says so.
+func swapJob(o *observed, do func(*cluster.Job) bool) bool {
+	for i, job := range o.jobs {
+		if next := *job; do(&next) {
+			o.jobs[i] = &next
+			return true
+		}
+	}
+	return false
+}
+
+// someWaiting returns a job that waits, 0 if there is none.
+func someWaiting(v *cluster.View) (id cluster.JobID) {
+	for job := range v.Jobs() {
+		if job.Waits() && job.Hold == cluster.NotHeld {
+			id = job.ID
+		}
+	}
+	return id
+}
+
+// displaceOne plans that somebody leaves for a job.
+func displaceOne(v *cluster.View, actions *[]cluster.Action, taker cluster.JobID, will func(*cluster.Job) bool) bool {
+	for job := range v.Live() {
+		a := job.Live()
+		if a.Stop != nil || job.Class == jobspec.TE || a.Started.At == 0 || !will(job) || job.DisplacedSince(0) > 0 {
+			continue
+		}
+		if slices.ContainsFunc(*actions, func(o cluster.Action) bool { return o.Stop != nil && o.Stop.Job == job.ID }) {
+			continue
+		}
+		*actions = append(slices.Clone(*actions), cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N, Cause: cluster.CauseTE, For: taker}})
+		return true
+	}
+	return false
+}

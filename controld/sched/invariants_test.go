@@ -1,0 +1,364 @@
+package sched
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// What must hold whatever happens, and where it is proved over random states. "Kept" are rules that a history must obey, see judge_test.go;
+// TestEveryRuleCanBeBroken shows for each of them that a history in which it is broken is told.
+//
+//	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
+//	A2  no GPU or byte twice                                        kept; Check after every command
+//	A3  a gang is whole                                             kept; Check after every command
+//	A4  workers within bounds                                       kept
+//	A5  room that was taken for a job is its alone                  kept
+//	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
+//	A7  displacements are counted, and use up no retry              kept
+//	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
+//	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded
+//	A10 what was held is what was charged                           kept; Check after every command
+//	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
+//	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
+//	I1  an account is above its share before its last job leaves    TestReclaimIsFair
+//	I2  and has used more                                           TestReclaimIsFair
+//	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
+//	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
+//	I5  nothing idles that somebody could use                       kept, of policies that let jobs pass; TestHistories
+//
+// Suspended jobs, of which A10 speaks too, there are none yet.
+
+// TestInvariants plays random histories under every policy that clusters are meant to have, and under that of the paper.
+func TestInvariants(t *testing.T) {
+	for _, policy := range []string{"standard", "fairshare", "fitgpp", "rota"} {
+		t.Run(policy, func(t *testing.T) {
+			seen := playAll(t, policy, states(20_000))
+			t.Log(seen)
+			for _, what := range expected(policy) {
+				if *seedFlag == 0 && seen[what] == 0 {
+					t.Errorf("the histories had no %q: %v", what, seen)
+				}
+			}
+		})
+	}
+}
+
+// expected is what must have happened for histories under a policy to prove anything.
+func expected(policy string) []string {
+	always := []string{"start", "gang", "node lost", "requeue asked for"}
+	switch policy {
+	case "fairshare":
+		return append(always, "reclaim", "beneficiary gone", "killed", "limit reached")
+	case "fitgpp":
+		return append(always, "te", "beneficiary gone", "killed")
+	case "rota":
+		return append(always, "te", "order", "beneficiary gone", "killed", "Preempting", "NoVictim", "TELimit", "offered first")
+	}
+	return append(always, "limit reached")
+}
+
+// playAll plays histories until so many states have been judged.
+func playAll(t *testing.T, policy string, states int) map[string]int {
+	t.Helper()
+	seen := map[string]int{}
+	for seed := uint64(1); states > 0; seed++ {
+		if *seedFlag != 0 {
+			seed, states = *seedFlag, 1
+		}
+		l := newLife(seed, policy, seen)
+		if err := l.play(30); err != nil {
+			if *seedFlag != 0 {
+				t.Log(strings.Join(l.trail, "\n"))
+			}
+			t.Fatalf("seed=%d: %v", seed, err)
+		}
+		states -= l.judge.states
+	}
+	return seen
+}
+
+// life is a random history under one policy on a small cluster, in which nodes do what they are told: they start what is assigned, pass on
+// the signal, and kill at the end of the grace. Every state at rest is judged.
+type life struct {
+	*world
+	random *rand.Rand
+	policy string
+	faulty bool // nodes get lost
+	judge  *judge
+	jobs   int
+	wake   cluster.Instant // when the cycle wants to look again
+	seen   map[string]int  // what has happened
+	trail  []string        // what was done, if one history alone is played
+
+	prompt     bool                     // everything that is assigned runs at once
+	calm       bool                     // nobody asks for a requeue
+	graceTimes int                      // graces are so many times as long
+	planned    func(cluster.CommitPlan) // is told of each plan
+}
+
+func newLife(seed uint64, policy string, seen map[string]int) *life {
+	l := &life{world: newWorld(), random: rand.New(rand.NewPCG(seed, 11)), policy: policy, seen: seen}
+	l.unchecked = true
+	l.judge = newJudge(l)
+	l.faulty = l.random.IntN(4) == 0
+	l.must("policy name=%s p=%d min-runtime=%ds reserve-after=%dm reserve-hold=%dm max-bypass=%d te-gpus=%d min-turn=%dm lease=2m margin=10s", policy,
+		1+l.random.IntN(3), 30+l.random.IntN(600), 1+l.random.IntN(20), 5+l.random.IntN(60), l.random.IntN(5), []int{0, 0, 6}[l.random.IntN(3)], 5+l.random.IntN(60))
+	for i := range 1 + l.random.IntN(3) {
+		l.must("node n%d gpus=%d cores=%d memory=%d", i, 1+l.random.IntN(6), 4+l.random.IntN(8), 8+l.random.IntN(16))
+	}
+	if policy == "fairshare" || l.random.IntN(3) == 0 {
+		for i := range 2 {
+			l.must("account a%d deserved=%d weight=%d", i, l.random.IntN(5), 1+l.random.IntN(3))
+		}
+	}
+	return l
+}
+
+// must runs a line that cannot be refused.
+func (l *life) must(format string, args ...any) {
+	l.note(format, args...)
+	if err := l.run(fmt.Sprintf(format, args...)); err != nil {
+		panic(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))
+	}
+}
+
+// note keeps what is done for whoever plays one history to see how it failed.
+func (l *life) note(format string, args ...any) {
+	if *seedFlag != 0 {
+		l.trail = append(l.trail, fmt.Sprintf("%d ", l.now)+fmt.Sprintf(format, args...))
+	}
+}
+
+// play takes so many steps.
+func (l *life) play(steps int) error {
+	for step := range steps {
+		if err := l.step(); err != nil {
+			return fmt.Errorf("step %d, at %d: %w", step, l.now, err)
+		}
+	}
+	return nil
+}
+
+// step lets something happen, and then decides until nothing changes.
+func (l *life) step() error {
+	switch l.random.IntN(10) {
+	case 0, 1, 2:
+		for range 1 + l.random.IntN(3) {
+			l.submitOne()
+		}
+	case 3, 4, 5:
+		return l.pass(cluster.Instant(1000 * (1 + l.random.Int64N(1800))))
+	case 6:
+		if l.faulty {
+			l.loseOrFind()
+		}
+	default:
+		l.disturb()
+	}
+	return l.settle()
+}
+
+func (l *life) submitOne() {
+	l.jobs++
+	limit := ""
+	if l.random.IntN(2) == 0 {
+		limit = fmt.Sprintf(" limit=%dm", 1+l.random.IntN(60))
+	}
+	l.must("submit j%d class=%s gang=%dx%d per-node=%d cores=%d memory=%d grace=%ds account=a%d user=u%d priority=%d retries=1%s%s", l.jobs,
+		[...]string{"te", "be", "be", "be"}[l.random.IntN(4)], []int{1, 1, 1, 2, 3}[l.random.IntN(5)], l.random.IntN(4), 1+l.random.IntN(2),
+		1+l.random.IntN(3), 1+l.random.IntN(5), max(1, l.graceTimes)*(1+l.random.IntN(300)), l.random.IntN(2), l.random.IntN(2), 50+l.random.IntN(2),
+		[...]string{"", " save=yes", " save=5m", " save=30m"}[l.random.IntN(4)], limit)
+}
+
+// loseOrFind takes a node away or gives it back. What ran there is lost when its lease is over.
+func (l *life) loseOrFind() {
+	n := l.state.View().Nodes()[l.random.IntN(len(l.state.View().Nodes()))]
+	verb := "down"
+	if n.State != cluster.NodeUp {
+		verb = "up"
+	} else {
+		l.seen["node lost"]++
+	}
+	l.must("%s %s", verb, n.Name)
+}
+
+// disturb does something to a random job that is not final.
+func (l *life) disturb() {
+	var live []*cluster.Job
+	for j := range l.state.View().Jobs() {
+		if !j.State.Final() {
+			live = append(live, j)
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	j := live[l.random.IntN(len(live))]
+	name := l.names[j.ID]
+	switch a := j.Live(); {
+	case a == nil && j.Hold != cluster.NotHeld:
+		l.must("release %s", name)
+	case a == nil:
+		if l.state.View().Reservation(j.ID) != nil {
+			l.seen["beneficiary gone"]++
+		}
+		l.must("%s %s", [...]string{"hold", "cancel", "cancel"}[l.random.IntN(3)], name)
+	case l.unreachable(a):
+	case a.Stop != nil:
+		l.must("exit code=%d %s", []int{0, 85, 85, 85, 1}[l.random.IntN(5)], name)
+	case j.State == cluster.Configuring:
+		l.must("run %s", name)
+	case l.random.IntN(5) == 0 && !l.calm:
+		l.seen["requeue asked for"]++
+		l.must("requeue %s", name)
+	default:
+		l.must("%s %s", [...]string{"exit", "exit", "exit code=1", "exit code=85", "cancel"}[l.random.IntN(5)], name)
+	}
+}
+
+// unreachable reports whether a worker of an attempt is on a node that is lost.
+func (l *life) unreachable(a *cluster.Attempt) bool {
+	return slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool {
+		n, _ := l.state.View().Node(w.Node)
+		return n.State == cluster.NodeDown
+	})
+}
+
+// pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle wants to look at again.
+func (l *life) pass(by cluster.Instant) error {
+	until := l.now + by
+	l.begin()
+	for {
+		next := until
+		for j := range l.state.View().Live() {
+			if s := j.Live().Stop; s != nil && s.KillAt > l.now {
+				next = min(next, s.KillAt)
+			}
+		}
+		if l.wake > l.now {
+			next = min(next, l.wake)
+		}
+		l.now = next
+		l.kill()
+		if err := l.settle(); err != nil || l.now >= until {
+			return err
+		}
+	}
+}
+
+// begin lets most of the attempts run that were assigned.
+func (l *life) begin() {
+	for j := range l.state.View().Live() {
+		if j.State == cluster.Configuring && (l.random.IntN(4) > 0 || l.prompt) && !l.unreachable(j.Live()) {
+			l.must("run %s", l.names[j.ID])
+		}
+	}
+}
+
+// kill ends what has used up its grace.
+func (l *life) kill() {
+	for j := range l.state.View().Live() {
+		a := j.Live()
+		if a.Stop == nil || a.Stop.KillAt > l.now || l.unreachable(a) {
+			continue
+		}
+		l.seen["killed"]++
+		l.note("killed %s", l.names[j.ID])
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			n, _ := l.state.View().Node(w.Node)
+			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: cluster.WorkerExited, Signal: 9}
+			if _, err := l.apply(cluster.NodeReport{Node: w.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
+// settle decides and commits until nothing changes, and has every state judged.
+func (l *life) settle() error {
+	for range 24 {
+		v := l.state.View()
+		plan, wake := Cycle(v, l.now, v.Config().Policy)
+		l.wake = wake
+		if err := l.judge.plan(v, plan, wake); err != nil {
+			return err
+		}
+		if l.planned != nil && len(plan.Actions) > 0 {
+			l.planned(plan)
+		}
+		if len(plan.Actions) == 0 {
+			return errors.Join(l.state.Check(), l.judge.rest(observe(l)))
+		}
+		if err := l.commit(plan); err != nil {
+			return err
+		}
+		l.out.Reset()
+		l.count(plan)
+		l.note("-> %s", l.told(plan))
+		if err := l.judge.state(observe(l)); err != nil {
+			return fmt.Errorf("after %s: %w", l.told(plan), err)
+		}
+	}
+	return fmt.Errorf("the cycle does not come to rest")
+}
+
+// count notes what a plan has brought about.
+func (l *life) count(plan cluster.CommitPlan) {
+	for _, a := range plan.Actions {
+		switch {
+		case a.Start != nil:
+			l.seen["start"]++
+			if len(a.Start.Places) > 1 {
+				l.seen["gang"]++
+			}
+		case a.Stop != nil:
+			what := string(a.Stop.Cause)
+			if a.Stop.Cause == cluster.CauseTimeout {
+				what = "limit reached"
+			}
+			l.seen[what]++
+		}
+	}
+}
+
+// told writes a plan.
+func (l *life) told(plan cluster.CommitPlan) string {
+	var parts []string
+	for _, a := range plan.Actions {
+		parts = append(parts, l.action(a))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// observed is what a judge looks at: what the state has, taken out of it, so that a test can falsify it.
+type observed struct {
+	now          cluster.Instant
+	view         *cluster.View
+	nodes        []*cluster.Node
+	jobs         []*cluster.Job // by id
+	reservations []*cluster.Reservation
+	reason       func(cluster.JobID) cluster.Reason
+	atRest       bool // nothing more is to be done
+}
+
+func observe(l *life) *observed {
+	v := l.state.View()
+	o := &observed{now: l.now, view: v, nodes: v.Nodes(), reservations: v.Reservations()}
+	o.jobs = slices.SortedFunc(v.Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
+	var reasons func(cluster.JobID) cluster.Reason
+	o.reason = func(id cluster.JobID) cluster.Reason {
+		if reasons == nil {
+			reasons = Reasons(v, l.now, v.Config().Policy)
+		}
+		return reasons(id)
+	}
+	return o
+}

@@ -1,0 +1,462 @@
+package sched
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// judge knows the rules of TestInvariants and what has been, as far as a rule is about more than one instant.
+type judge struct {
+	*life
+	stops    map[attempt]cluster.Stop              // as first seen
+	promised map[cluster.JobID]cluster.Reservation // firm ones, as last seen
+	expired  map[cluster.JobID]bool                // ended by the last plan, because their time was over
+	held     map[cluster.JobID]int64               // ms of one GPU, by what was seen
+	last     *observed                             // what was seen before; its holders hold until now
+	could    map[cluster.JobID]cluster.Instant     // by when a trial-and-error job is to have started
+	swaps    map[[2]cluster.JobID]cluster.Instant  // when one of two jobs last left for the other
+	states   int
+
+	falsify func(*observed)                        // plants a fault in what is seen
+	spoil   func(*cluster.View, *[]cluster.Action) // and in what is planned
+}
+
+func newJudge(l *life) *judge {
+	return &judge{
+		life: l, stops: map[attempt]cluster.Stop{}, promised: map[cluster.JobID]cluster.Reservation{}, held: map[cluster.JobID]int64{},
+		could: map[cluster.JobID]cluster.Instant{}, swaps: map[[2]cluster.JobID]cluster.Instant{},
+	}
+}
+
+// chooses reports whether the policy decides whom to displace by what it costs.
+func (j *judge) chooses() bool { return j.policy == "rota" || j.policy == "fairshare" }
+
+// plan looks at what is about to be done.
+func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Instant) error {
+	if wake != 0 && wake <= j.now {
+		return fmt.Errorf("the next wake-up %d is not after %d", wake, j.now)
+	}
+	if again, at := Cycle(v, j.now, v.Config().Policy); !reflect.DeepEqual(plan, again) || at != wake {
+		return fmt.Errorf("I4: the same view gives %+v and %+v", plan, again)
+	}
+	actions := plan.Actions
+	if j.spoil != nil {
+		actions = slices.Clone(actions)
+		j.spoil(v, &actions)
+	}
+	j.expired = map[cluster.JobID]bool{}
+	stopped := map[cluster.JobID]bool{}
+	for _, a := range actions {
+		if a.Unreserve != nil {
+			if r := v.Reservation(*a.Unreserve); r != nil && r.Until <= j.now {
+				j.expired[r.Job] = true
+			}
+		}
+		if a.Stop == nil || a.Stop.Cause == cluster.CauseTimeout {
+			continue
+		}
+		if stopped[a.Stop.Job] {
+			return fmt.Errorf("A1: %s is disturbed twice", j.names[a.Stop.Job])
+		}
+		stopped[a.Stop.Job] = true
+		if err := j.displacement(v, a.Stop); err != nil {
+			return err
+		}
+	}
+	return j.offered(v, actions)
+}
+
+// displacement looks at one who is asked to leave.
+func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
+	o, p := v.Job(s.Job), v.Config().Policy
+	a, taker := o.Live(), v.Job(s.For)
+	switch {
+	case a.Stop != nil:
+		return fmt.Errorf("A1: %s is asked to leave and is leaving", j.names[o.ID])
+	case o.Class == jobspec.TE:
+		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.names[o.ID])
+	case taker == nil || !taker.Waits() || taker.Hold != cluster.NotHeld:
+		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.names[o.ID], s.For)
+	case j.policy == "rota" && o.DisplacedSince(j.now-day) >= p.MaxPreempts:
+		return fmt.Errorf("P: %s is displaced too often", j.names[o.ID])
+	case s.Cause == cluster.CauseOrder && o.Spec.Checkpoint == nil:
+		return fmt.Errorf("%s loses its turn although it cannot save its state", j.names[o.ID])
+	case s.Cause != cluster.CauseTE && j.now-a.Started.At < cluster.Instant(p.MinRuntimeMS):
+		return fmt.Errorf("%s has run for %d ms and leaves for %s", j.names[o.ID], j.now-a.Started.At, j.names[s.For])
+	}
+	if lost, held := wasteBy(o, j.now); j.chooses() && o.Spec.Checkpoint != nil && lost*5 > held {
+		return fmt.Errorf("A6: %s leaves for %s and has then lost %d ms of %d", j.names[o.ID], j.names[s.For], lost, held)
+	}
+	return j.swap(o, s, cluster.Instant(p.MinRuntimeMS))
+}
+
+// wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms: work that was not saved, and restarts; and
+// for how long it has held its room.
+func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
+	from, again := now-day, false
+	for i := range o.Attempts {
+		a := &o.Attempts[i]
+		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder, cluster.CauseReclaim}, a.Cause)
+		if end == 0 {
+			end, displaced = now, true
+		}
+		if end <= from {
+			again = displaced
+			continue
+		}
+		held += int64(end - max(a.Assigned.At, from))
+		began := a.Started.At
+		if began == 0 {
+			began = end
+		}
+		if again {
+			lost += max(0, int64(began-max(a.Assigned.At, from)))
+		}
+		if again = displaced; displaced && a.Started.At != 0 && o.Spec.Checkpoint != nil && o.Spec.Checkpoint.Interval > 0 {
+			until := end
+			if a.Stop != nil {
+				until = a.Stop.At
+			}
+			lost += int64(until-began) % (int64(o.Spec.Checkpoint.Interval) * 1000)
+		}
+	}
+	return lost, held
+}
+
+// swap is I3, which also turns among jobs obey.
+func (j *judge) swap(o *cluster.Job, s *cluster.StopJob, least cluster.Instant) error {
+	if s.Cause == cluster.CauseTE {
+		return nil
+	}
+	pair := [2]cluster.JobID{min(o.ID, s.For), max(o.ID, s.For)}
+	if at, ok := j.swaps[pair]; ok && j.now-at < least {
+		return fmt.Errorf("I3: %s and %s swap after %d ms", j.names[pair[0]], j.names[pair[1]], j.now-at)
+	}
+	j.swaps[pair] = j.now
+	return nil
+}
+
+// offered is A12: nobody of his class starts before one who has left for nobody, if that one fits.
+func (j *judge) offered(v *cluster.View, actions []cluster.Action) error {
+	var first []*cluster.Job
+	for o := range v.Jobs() {
+		if o.First && o.Waits() && o.Hold == cluster.NotHeld && o.Eligible <= j.now {
+			first = append(first, o)
+		}
+	}
+	if len(first) == 0 || !j.chooses() {
+		return nil
+	}
+	copied := cluster.Fork(v)
+	for i, a := range actions {
+		if a.Start != nil {
+			y := v.Job(a.Start.Job)
+			if y.First {
+				j.seen["offered first"]++
+			}
+			for _, f := range first {
+				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.First && now.Waits() && couldStart(copied.View(), now) {
+					return fmt.Errorf("A12: %s starts before %s, which left for nobody and fits", j.names[y.ID], j.names[f.ID])
+				}
+			}
+		}
+		entry := cluster.Entry{Stamp: cluster.Stamp{At: j.now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		if _, err := copied.Apply(j.index+uint64(i)+1, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state looks at what a command has left.
+func (j *judge) state(o *observed) error {
+	if j.falsify != nil {
+		j.falsify(o)
+	}
+	j.integrate(o)
+	for _, job := range o.jobs {
+		for _, rule := range []func(*observed, *cluster.Job) error{j.clock, j.whole, counted, j.charged} {
+			if err := rule(o, job); err != nil {
+				return err
+			}
+		}
+	}
+	if err := once(o); err != nil {
+		return err
+	}
+	return j.kept(o)
+}
+
+// clock is A1: the clock of a stop is never started again.
+func (j *judge) clock(_ *observed, job *cluster.Job) error {
+	a := job.Live()
+	if a == nil || a.Stop == nil {
+		return nil
+	}
+	key := attempt{job.ID, a.N}
+	first, known := j.stops[key]
+	if known && (a.Stop.At != first.At || a.Stop.KillAt > first.KillAt) {
+		return fmt.Errorf("A1: the clock of %s was started again: %+v, before %+v", j.names[job.ID], *a.Stop, first)
+	}
+	if !known {
+		j.stops[key] = *a.Stop
+	}
+	return nil
+}
+
+// whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has failed the others are stopped.
+func (j *judge) whole(_ *observed, job *cluster.Job) error {
+	a := job.Live()
+	if a == nil {
+		return nil
+	}
+	failed, going := 0, 0
+	for i := range a.Workers {
+		switch w := &a.Workers[i]; {
+		case !w.State.Final():
+			going++
+		case w.ExitCode != 0 || w.Signal != 0:
+			failed++
+		}
+	}
+	switch {
+	case len(a.Workers) != job.Workers:
+		return fmt.Errorf("A4: %s has %d workers of %d", j.names[job.ID], len(a.Workers), job.Workers)
+	case failed > 0 && going > 0 && a.Stop == nil:
+		return fmt.Errorf("A3: %s goes on with %d workers although %d failed", j.names[job.ID], going, failed)
+	}
+	return nil
+}
+
+// counted is A7: displacements are counted by their cause, and retries are used up by the job's own failures alone.
+func counted(_ *observed, job *cluster.Job) error {
+	n := map[cluster.Cause]int{}
+	for i := range job.Attempts {
+		n[job.Attempts[i].Cause]++
+	}
+	k, failed := job.Counters, n[cluster.CauseFailed]+n[cluster.CauseOOM]
+	if job.Attempt <= cluster.MaxAttemptsKept && (k.TE != n[cluster.CauseTE] || k.Order != n[cluster.CauseOrder] ||
+		k.Reclaim != n[cluster.CauseReclaim] || k.UserFailures != failed || len(job.Failures) > failed) {
+		return fmt.Errorf("A7: job %d: %+v and %d retries used, of attempts that ended by %v", job.ID, k, len(job.Failures), n)
+	}
+	return nil
+}
+
+// integrate adds up what was held since the last look.
+func (j *judge) integrate(o *observed) {
+	if j.last != nil {
+		for _, job := range j.last.jobs {
+			if a := job.Live(); a != nil {
+				for i := range a.Workers {
+					if !a.Workers[i].State.Final() {
+						j.held[job.ID] += int64(o.now-j.last.now) * (job.RequestOf(i).Active.GPUs / 1000)
+					}
+				}
+			}
+		}
+	}
+	j.last = o
+}
+
+// charged is A10: what a job was charged, and what it will be for what it holds, is what it has held.
+func (j *judge) charged(o *observed, job *cluster.Job) error {
+	total := job.Ledger.GPUMS
+	if a := job.Live(); a != nil {
+		for i := range a.Workers {
+			if !a.Workers[i].State.Final() {
+				total += int64(o.now-a.Assigned.At) * (job.RequestOf(i).Active.GPUs / 1000)
+			}
+		}
+	}
+	if total != j.held[job.ID] {
+		return fmt.Errorf("A10: %s is charged %d ms of a GPU and has held %d", j.names[job.ID], total, j.held[job.ID])
+	}
+	return nil
+}
+
+// once is A2: no node has given out more than it has, and no GPU twice.
+func once(o *observed) error {
+	used := map[string]cluster.Vector{}
+	gpus := map[string]bool{}
+	for _, job := range o.jobs {
+		a := job.Live()
+		if a == nil {
+			continue
+		}
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if w.State.Final() {
+				continue
+			}
+			v, q := used[w.Node], job.RequestOf(i).Active
+			used[w.Node] = cluster.Vector{Cores: v.Cores + q.Cores, Memory: v.Memory + q.Memory, GPUs: v.GPUs + q.GPUs}
+			for _, g := range w.GPUs {
+				name := fmt.Sprintf("%s/%d", w.Node, g)
+				if gpus[name] {
+					return fmt.Errorf("A2: GPU %s is held twice", name)
+				}
+				gpus[name] = true
+			}
+		}
+	}
+	for _, n := range o.nodes {
+		if v := used[n.Name]; v.Cores > n.Cores || v.Memory > n.Memory || v.GPUs > int64(len(n.GPUs))*1000 {
+			return fmt.Errorf("A2: %+v is held on %s, which has %d cores, %d bytes, %d GPUs", v, n.Name, n.Cores, n.Memory, len(n.GPUs))
+		}
+	}
+	return nil
+}
+
+// kept is A5: room that is being taken from others for a job is his until he starts or does not want it any more, or its time is over.
+func (j *judge) kept(o *observed) error {
+	now := map[cluster.JobID]cluster.Reservation{}
+	claimed := map[string]cluster.Vector{}
+	for _, r := range o.reservations {
+		if !r.Firm {
+			continue
+		}
+		now[r.Job] = *r
+		for _, c := range r.Claims {
+			v := claimed[c.Node]
+			claimed[c.Node] = cluster.Vector{Cores: v.Cores + c.Room.Cores, Memory: v.Memory + c.Room.Memory, GPUs: v.GPUs + c.Room.GPUs}
+		}
+	}
+	before := j.promised
+	j.promised = now
+	for _, job := range o.jobs {
+		r, was := before[job.ID]
+		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == cluster.NotHeld && !j.expired[job.ID] && r.Until > o.now {
+			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.names[job.ID])
+		}
+	}
+	leaving := map[string]cluster.Request{}
+	for _, job := range o.jobs {
+		if a := job.Live(); a != nil && a.Stop != nil {
+			for i := range a.Workers {
+				if w := &a.Workers[i]; !w.State.Final() {
+					leaving[w.Node] = fit.Plus(leaving[w.Node], job.RequestOf(i))
+				}
+			}
+		}
+	}
+	for i, n := range o.nodes {
+		have := fit.Plus(cluster.Request{Active: o.view.Grid().Free(i), Resident: o.view.Grid().FreeResident(i)}, leaving[n.Name])
+		have.Resident.Cores = have.Active.Cores
+		if n.State == cluster.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])) {
+			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have, claimed[n.Name])
+		}
+	}
+	return nil
+}
+
+// rest looks at a state in which nothing more is to be done.
+func (j *judge) rest(o *observed) error {
+	j.states++
+	o.atRest = true
+	if err := j.state(o); err != nil {
+		return err
+	}
+	for _, job := range o.jobs {
+		if !job.Waits() || job.Eligible > o.now || job.Hold != cluster.NotHeld {
+			continue
+		}
+		if err := j.idle(o, job); err != nil {
+			return err
+		}
+		if job.Class == jobspec.TE && j.policy == "rota" {
+			if err := j.served(o, job); err != nil {
+				return err
+			}
+		}
+	}
+	return j.onTime(o)
+}
+
+// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, so it is not asked.
+func (j *judge) idle(o *observed, job *cluster.Job) error {
+	if j.policy == "fitgpp" || !couldStart(o.view, job) {
+		return nil
+	}
+	if why := o.reason(job.ID); why.Code != cluster.ReasonTELimit && why.Code != cluster.ReasonLimit {
+		return fmt.Errorf("I5: %s waits although it fits: %+v", j.names[job.ID], why)
+	}
+	return nil
+}
+
+// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be served; it never waits for room to turn up.
+func (j *judge) served(o *observed, job *cluster.Job) error {
+	why := o.reason(job.ID)
+	j.seen[string(why.Code)]++
+	switch why.Code {
+	case cluster.ReasonPreempting:
+	case cluster.ReasonNoVictim, cluster.ReasonTELimit, cluster.ReasonBadConstraint:
+		delete(j.could, job.ID)
+		return nil
+	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+		if j.faulty || len(job.Exclude) > 0 {
+			return nil
+		}
+		fallthrough
+	default:
+		return fmt.Errorf("A8: %s is a trial-and-error job and waits for %+v", j.names[job.ID], why)
+	}
+	if j.faulty {
+		return nil
+	}
+	over := cluster.Instant(0)
+	for _, v := range o.jobs {
+		if a := v.Live(); a != nil && a.Stop != nil && (a.Stop.For == job.ID || onClaim(o, job.ID, a)) {
+			over = max(over, a.Stop.KillAt)
+		}
+	}
+	if over == 0 {
+		return fmt.Errorf("A8: %s waits for others to leave, and nobody leaves: %+v", j.names[job.ID], why)
+	}
+	if _, known := j.could[job.ID]; !known {
+		j.could[job.ID] = over
+	}
+	return nil
+}
+
+// onClaim reports whether an attempt holds room on a node that is kept for a job.
+func onClaim(o *observed, id cluster.JobID, a *cluster.Attempt) bool {
+	for _, r := range o.reservations {
+		if r.Job != id {
+			continue
+		}
+		for _, c := range r.Claims {
+			for i := range a.Workers {
+				if !a.Workers[i].State.Final() && a.Workers[i].Node == c.Node {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// onTime is A8 as well: who was promised room has started at most a second after the grace of those who leave was over.
+func (j *judge) onTime(o *observed) error {
+	for _, job := range o.jobs {
+		by, promised := j.could[job.ID]
+		if !promised {
+			continue
+		}
+		if !job.Waits() || job.Hold != cluster.NotHeld || job.Eligible > o.now {
+			if a := job.Live(); a != nil && a.Assigned.At > by+1000 {
+				return fmt.Errorf("A8: %s started at %d and could have at %d", j.names[job.ID], a.Assigned.At, by)
+			}
+			delete(j.could, job.ID)
+			continue
+		}
+		if o.now > by+1000 {
+			return fmt.Errorf("A8: %s waits at %d and could have started at %d", j.names[job.ID], o.now, by)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package sched
+
+import "github.com/rota-hpc/rota/controld/cluster"
+
+// wastePart is the part of what it held within a day that a job which saves its state loses at most because it is displaced: one in so many.
+const wastePart = 5
+
+// wasteful reports whether a job that saves its state would have lost too much if it were displaced now: work since it saved last, and
+// restarts after it was displaced, of what it has held within a day. One that never saves loses all its work, which is what makes it dear.
+// The cycle looks again when that is over.
+func (t *trial) wasteful(j *cluster.Job) bool {
+	if j.Spec.Checkpoint == nil {
+		return false
+	}
+	var held, lost int64
+	from, again := t.now-day, false
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		displaced := displacing(a.Cause)
+		end := a.Ended.At
+		if end == 0 {
+			end, displaced = t.now, true
+		}
+		if end > from {
+			held += int64(end - max(a.Assigned.At, from))
+			if again {
+				lost += restartOf(a, from, end)
+			}
+			if displaced {
+				lost += unsavedAt(j, a, t.now)
+			}
+		}
+		again = displaced
+	}
+	if lost*wastePart <= held {
+		return false
+	}
+	t.wakeAt(t.savedBy(j, lost*wastePart-held))
+	return true
+}
+
+// savedBy returns when a job will have saved its state, or held its room for so many ms more.
+func (t *trial) savedBy(j *cluster.Job, missing int64) cluster.Instant {
+	every := cluster.Instant(j.Spec.Checkpoint.Interval) * 1000
+	if a := j.Live(); every > 0 && a != nil && a.Started.At != 0 {
+		return t.now + every - (t.now-a.Started.At)%every
+	}
+	return t.now + cluster.Instant(missing)
+}
+
+// displacing reports whether an attempt that ended for a cause has left for another job.
+func displacing(c cluster.Cause) bool {
+	return c == cluster.CauseTE || c == cluster.CauseReclaim || c == cluster.CauseOrder
+}
+
+// restartOf returns for how long an attempt held its room before it ran, in ms, as far as that was later than an instant.
+func restartOf(a *cluster.Attempt, from, end cluster.Instant) int64 {
+	began := a.Started.At
+	if began == 0 {
+		began = end
+	}
+	return max(0, int64(began-max(a.Assigned.At, from)))
+}
+
+// unsavedAt returns for how long an attempt had run when it was asked to leave, or has run now, since it saved its state last, in ms.
+func unsavedAt(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
+	if a.Started.At == 0 || j.Spec.Checkpoint.Interval == 0 {
+		return 0 // it saves when it is asked to leave
+	}
+	until := now
+	if a.Stop != nil {
+		until = a.Stop.At
+	}
+	return int64(until-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
+}
