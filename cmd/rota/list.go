@@ -51,6 +51,7 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
 				&cli.StringFlag{Name: "type", Usage: "of `TYPE` only"},
 			}, viewFlags())},
+		{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS]", Action: w.cluster, Flags: commonFlags()},
 		{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: w.check, Flags: commonFlags()},
 	})
 }

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/config"
+)
+
+// clusterShown is what rota cluster gives to programs.
+type clusterShown struct {
+	*api.Cluster
+	Settings *cluster.Policy `json:"settings"` // of the policy
+}
+
+// cluster shows who the controllers are and by which policy they schedule.
+func (w *world) cluster(c *cli.Context) error {
+	asJSON, err := w.plainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	if err := noArguments(c); err != nil {
+		return err
+	}
+	client, err := w.dial(c)
+	if err != nil {
+		return err
+	}
+	cl, answer, err := client.Cluster(c.Context)
+	if err != nil {
+		return err
+	}
+	cfg, _, err := client.Config(c.Context, api.Read{})
+	if err != nil {
+		return err
+	}
+	w.warnStale(answer)
+	if asJSON {
+		return printJSON(w.stdout, clusterShown{cl, &cfg.Policy})
+	}
+	_, err = fmt.Fprint(w.stdout, clusterText(cl, &cfg.Policy))
+	return err
+}
+
+// clusterText has the policy in the form in which a configuration file says it.
+func clusterText(cl *api.Cluster, p *cluster.Policy) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Cluster %s, version %d\n", cl.Name, cl.Version)
+	for _, m := range cl.Controllers {
+		fmt.Fprintf(&b, "  controller %s%s\n", m.Name, roleOf(&m))
+	}
+	return b.String() + "\n" + config.Text(p)
+}
+
+func roleOf(m *api.Controller) string {
+	switch {
+	case m.Leader:
+		return ", leads"
+	case m.HTTP == "":
+		return ", is not to be seen"
+	case !m.Voter:
+		return ", does not vote yet"
+	}
+	return ""
+}
