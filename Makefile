@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check lint demo bench pgo fuzz golden clean
+.PHONY: help setup build test test-long check lint demo bench papers pgo fuzz golden clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ demo: build ## a one-machine cluster, a training job on it, and its accounting r
 bench: build ## measure; writes bench.json and prints a table
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-bench
 	bin/rota-bench -out bench.json
+
+papers: build ## write the tables of docs/papers.md anew (about 15 minutes); ROTA_TRACES names the folder of the traces, SECTION some of them
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/rota-papers
+	bin/rota-papers docs/papers.md $(SECTION)
 
 pgo: build ## profile the control daemon under submissions, for the compiler: cmd/rota-controld/default.pgo, which go build takes by itself
 	CGO_ENABLED=1 $(GO) build -trimpath -o bin/ ./cmd/rota-bench

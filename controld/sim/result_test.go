@@ -68,7 +68,7 @@ func TestFairnessOnPaper(t *testing.T) {
 	near(t, "rho of b", r.Accounts["b"].Rho, (20.0+20)/(10+20))
 	near(t, "worst rho", r.Fairness.WorstRho, 40.0/30)
 	near(t, "jain", r.Fairness.Jain, 0.5) // b had nothing while it waited
-	near(t, "jain of the users' slowdowns", r.Fairness.JainUsers, math.Pow(5.0/3+2, 2)/(2*(math.Pow(5.0/3, 2)+4)))
+	near(t, "jain of the users' slowdowns", r.Fairness.JainUsers, (11.0/3*11/3)/(2*(25.0/9+4)))
 	s.Deserved.GPUs = map[string]int64{"a": 8000, "c": 8000}
 	want := []string{"nothing says what account b deserves: it has no rho and does not count in jain", "account c deserves 8 GPUs and has no jobs"}
 	if r = mustRun(t, workload(jobs...), s); !slices.Equal(r.Notes, want) {
