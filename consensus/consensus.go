@@ -59,6 +59,9 @@ type Config struct {
 	SnapshotEvery int   // entries between snapshots
 	SnapshotBytes int64 // or bytes of entries, whichever comes first; for a large state at least as many bytes as that has
 
+	// Compress says whether entries may be compressed now, which members of the first release cannot read; nil: always.
+	Compress func() bool
+
 	Dial     Dialer       // nil: plain TCP
 	Listener net.Listener // nil: TCP on Bind or Addr; closed by the node
 }
@@ -82,6 +85,9 @@ func (c Config) withDefaults() Config {
 	c.SnapshotBytes = orElse(c.SnapshotBytes, d.SnapshotBytes)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Compress == nil {
+		c.Compress = func() bool { return true }
 	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext

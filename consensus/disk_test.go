@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -267,9 +268,11 @@ func TestDiskFull(t *testing.T) {
 // fillUp proposes until that fails, and returns what was acknowledged and the failure.
 func fillUp(t *testing.T, n *consensus.Node) (map[string]bool, error) {
 	acked := map[string]bool{}
-	padding := strings.Repeat("x", 50_000)
+	padding := make([]byte, 50_000)
+	random := rand.NewChaCha8([32]byte{}) // nothing that could be compressed
 	for i := range 10_000 {
-		data := fmt.Sprint(i, padding)
+		random.Read(padding)
+		data := fmt.Sprintf("%d %s", i, padding)
 		if _, _, err := n.Propose(withTimeout(t), []byte(data)); err != nil {
 			return acked, err
 		}

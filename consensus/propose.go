@@ -11,13 +11,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Limits of a group. Proposals that arrive while groupsInFlight entries are on their way wait and go together in the next, so
-// a lone caller waits for one fsync and many callers share it.
+// Limits of a group. Proposals that arrive while an entry is on its way wait and go together in the next, so a lone caller waits for one
+// fsync and many callers share it.
 const (
-	groupCountMax  = 4096
-	groupBytesMax  = 1 << 20
-	groupsInFlight = 1
-	groupYields    = 2
+	groupCountMax = 4096
+	groupBytesMax = 1 << 20
+	groupYields   = 2
+	groupWait     = time.Millisecond
 
 	// ProposalMax is the most bytes one proposal may have. It bounds what a follower must take in one request.
 	ProposalMax = 32 << 20
@@ -103,38 +103,29 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 	}
 }
 
-// sendProposals gathers waiting proposals into entries.
+// sendProposals gathers waiting proposals into entries, one on its way at a time.
 func (n *Node) sendProposals() {
-	slots := make(chan struct{}, groupsInFlight)
+	callers := 0 // when the last entry had been applied: its own and those who were waiting by then
 	for {
 		select {
-		case slots <- struct{}{}:
-		case <-n.dead:
-			return
-		}
-		select {
 		case p := <-n.proposals:
-			group := n.gather(p)
-			if len(group) == 0 {
-				<-slots
-				continue
+			if group := n.gather(p, callers*3/4); len(group) > 0 {
+				n.complete(group, n.raft.Apply(encodeGroup(contents(group), n.cfg.Compress()), 0))
+				callers = len(group) + len(n.proposals)
 			}
-			future := n.raft.Apply(encodeGroup(contents(group)), 0)
-			n.tasks.Go(func() {
-				n.complete(group, future)
-				<-slots
-			})
 		case <-n.dead:
 			return
 		}
 	}
 }
 
-// gather claims first and whatever else is waiting, within the limits.
-func (n *Node) gather(first *proposal) []*proposal {
+// gather claims first and whatever else is waiting, within the limits. Callers that have just been answered come again at once or not for
+// long: a group of fewer than enough waits a moment for them, or entries of one or two would take turns with those of all others.
+func (n *Node) gather(first *proposal, enough int) []*proposal {
 	var group []*proposal
+	var late <-chan time.Time
 	size := 0
-	for p := first; ; {
+	for p := first; p != nil; {
 		if p.state.CompareAndSwap(waiting, sent) {
 			group = append(group, p)
 			size += len(p.data)
@@ -142,10 +133,25 @@ func (n *Node) gather(first *proposal) []*proposal {
 		if len(group) == groupCountMax || size >= groupBytesMax {
 			return group
 		}
-		if p = n.another(); p == nil {
-			return group
+		if p = n.another(); p == nil && len(group) < enough {
+			if late == nil {
+				late = time.After(groupWait)
+			}
+			p = n.next(late)
 		}
 	}
+	return group
+}
+
+// next waits for a proposal until late, and returns nil then.
+func (n *Node) next(late <-chan time.Time) *proposal {
+	select {
+	case p := <-n.proposals:
+		return p
+	case <-late:
+	case <-n.dead:
+	}
+	return nil
 }
 
 // another returns a proposal that waits, or nil. Before it gives up it lets whoever can run go first, a few times: callers whose last

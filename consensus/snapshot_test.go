@@ -56,7 +56,10 @@ func TestALargeStateIsWrittenLessOften(t *testing.T) {
 	c := consensustest.Start(t, 1, func(string) consensus.Machine {
 		machines = append(machines, &bulky{})
 		return machines[len(machines)-1]
-	}, func(cfg *consensus.Config) { cfg.SnapshotEvery = every })
+	}, func(cfg *consensus.Config) {
+		cfg.SnapshotEvery = every
+		cfg.Compress = func() bool { return false } // the entries shall have the size of their proposals
+	})
 	c.WaitLeader()
 	add := func(size int) {
 		if _, _, err := c.Node("n1").Propose(t.Context(), make([]byte, size)); err != nil {

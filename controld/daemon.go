@@ -143,6 +143,7 @@ func (d *daemon) openReplica() error {
 	}
 	cfg := consensus.DefaultConfig()
 	cfg.Name, cfg.Dir, cfg.Addr, cfg.Listener, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, l, d.log
+	cfg.Compress = func() bool { return d.machine.view.Load().Config().Version >= 2 }
 	if d.cfg.Heartbeat > 0 {
 		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = d.cfg.Heartbeat, d.cfg.Election, d.cfg.LeaderLease
 	}

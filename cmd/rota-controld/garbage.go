@@ -12,7 +12,7 @@ import (
 // collecting at every doubling costs a third of the submissions a second. What a large one may have is bounded, down to its own size again:
 // collecting costs in proportion to the state then, but comes as seldom.
 const (
-	garbageMost  = 256 << 20 // bytes
+	garbageMost  = 512 << 20 // bytes
 	percentMost  = 400
 	percentLeast = 100
 	percentStep  = 10 // smaller changes are not worth stopping the world for
