@@ -25,9 +25,10 @@ type resolver struct {
 	owner Identity
 	admin bool
 	facts map[JobID]Fact
-	made  map[JobID]*Job   // jobs of this submission that are not in the state yet, by the ids that they will get
+	made  []*Job           // jobs of this submission that are not in the state yet, by the ids that they will get
 	kin   []*Job           // those of them with members, by id
-	named map[string]JobID // the same by name, the youngest
+	named map[string]JobID // the youngest of each name among the first seen of made
+	seen  int
 }
 
 func (s *State) newResolver(owner Identity, admin bool, facts []Fact) *resolver {
@@ -59,10 +60,7 @@ func (r *resolver) resolve(j *Job) error {
 
 // note remembers a job of this submission for those after it.
 func (r *resolver) note(j *Job) {
-	if r.made == nil {
-		r.made, r.named = map[JobID]*Job{}, map[string]JobID{}
-	}
-	r.made[j.ID], r.named[j.Spec.Name] = j, j.ID
+	r.made = append(r.made, j)
 	if j.Family != nil {
 		r.kin = append(r.kin, j)
 	}
@@ -117,7 +115,7 @@ const maxDelay = 10 * 366 * 24 * 3600
 
 // openBefore returns the youngest unfinished job of a job's owner and name that is older.
 func (r *resolver) openBefore(j *Job) JobID {
-	if id := r.named[j.Spec.Name]; id != 0 {
+	if id := r.youngest(j.Spec.Name); id != 0 {
 		return id
 	}
 	return r.s.openBefore(j.ID, j.Owner.UID, j.Spec.Name)
@@ -168,7 +166,7 @@ func parseTarget(text string) (id JobID, element int, ok bool) {
 }
 
 func (r *resolver) byName(name string) JobID {
-	if id := r.named[name]; id != 0 {
+	if id := r.youngest(name); id != 0 {
 		return id
 	}
 	return r.s.newest(r.owner.UID, name)
@@ -176,10 +174,21 @@ func (r *resolver) byName(name string) JobID {
 
 // job returns a job of this submission or of the state.
 func (r *resolver) job(id JobID) *Job {
-	if j := r.made[id]; j != nil {
-		return j
+	if i, ok := slices.BinarySearchFunc(r.made, id, func(j *Job, id JobID) int { return cmp.Compare(j.ID, id) }); ok {
+		return r.made[i]
 	}
 	return r.s.v.Job(id)
+}
+
+// youngest returns the last job of this submission with a name, or 0. Few submissions ask, so names are only taken down then.
+func (r *resolver) youngest(name string) JobID {
+	if r.named == nil && len(r.made) > 0 {
+		r.named = make(map[string]JobID, len(r.made))
+	}
+	for ; r.seen < len(r.made); r.seen++ {
+		r.named[r.made[r.seen].Spec.Name] = r.made[r.seen].ID
+	}
+	return r.named[name]
 }
 
 // mayDependOn refuses jobs that never were, that are another user's, or of which nothing is known any more.

@@ -41,13 +41,19 @@ type Event struct {
 // maxEvents bounds what a replica remembers: a few minutes of a busy cluster, a few MiB.
 const maxEvents = 10_000
 
+// trimEvents leaves the newest.
+func trimEvents(e []Event) []Event { return e[max(0, len(e)-maxEvents):] }
+
 // emit appends an event. Views share the array: they hold a shorter length, and what they see is never written again.
 func (s *State) emit(e Event) {
 	e.Index, e.At, e.Wall = s.v.index, s.v.at, s.v.wall
-	s.v.events = append(s.v.events, e)
-	if extra := len(s.v.events) - maxEvents; extra > 0 {
-		s.v.events = s.v.events[extra:]
+	if len(s.v.events) == cap(s.v.events) {
+		// The next array has room for several times what is remembered, or every few events would copy all of them.
+		wider := make([]Event, len(s.v.events), min(2*len(s.v.events), 3*maxEvents)+64)
+		copy(wider, s.v.events)
+		s.v.events = wider
 	}
+	s.v.events = trimEvents(append(s.v.events, e))
 }
 
 func (s *State) emitJob(t EventType, j *Job, cause Cause) {
