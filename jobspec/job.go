@@ -278,4 +278,8 @@ type GPU struct {
 	Vendor    string `json:"vendor,omitempty"`     // nvidia, which is also what "" means
 	Model     string `json:"model,omitempty"`      // glob, case-insensitive
 	MinMemory Bytes  `json:"min_memory,omitempty"` // of each
+
+	// Share is how many thousandths of one GPU are enough, 0 for whole ones. Only simulated jobs have it: nodes do not confine a share yet,
+	// so Validate refuses it.
+	Share int `json:"share,omitempty"`
 }

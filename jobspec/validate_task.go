@@ -272,6 +272,9 @@ func (c *checker) gpu(where string, r *Resources) {
 	c.atMost(where+".model", len(g.Model), 128, "bytes")
 	c.text(where+".model", g.Model)
 	c.size(where+".min_memory", g.MinMemory, 1, MaxSize)
+	if g.Share != 0 {
+		c.add(CodeUnsupported, where+".share", "ask for whole GPUs", "a share of a GPU is not supported yet: nodes do not confine it")
+	}
 }
 
 // sortedKeys gives a map's keys in the order in which problems are reported.

@@ -98,7 +98,7 @@ func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
 func (s *State) vacate(j *Job, a *Attempt, w *Worker) {
 	w.Ended = s.v.at
 	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
-	j.Ledger.GPUMS += held * (charged.GPUs / wholeGPU)
+	j.Ledger.GPUMS += GPUTime(held, charged.GPUs)
 	j.Ledger.CoreMS += held * charged.Cores
 	s.charge(j.Leaf(), charged, a.Assigned.At)
 	if a.keeps(w.Index) {

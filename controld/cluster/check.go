@@ -88,7 +88,7 @@ func checkAttempt(j *Job, a *Attempt) error {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		least = min(least, rank(w.State))
-		if w.Index != i || rank(w.State) < 0 || int64(len(w.GPUs))*wholeGPU != j.RequestOf(i).Active.GPUs {
+		if w.Index != i || rank(w.State) < 0 || len(w.GPUs) != devices(j, i) {
 			return bad(fmt.Sprintf("worker %d is not what was asked for", i))
 		}
 		if w.State.Final() != (w.Ended > 0) {
@@ -123,7 +123,7 @@ func checkLedger(j *Job) error {
 				charged, until = whole, a.leftBy(k)
 			}
 			held := max(0, int64(until-a.Assigned.At))
-			want.GPUMS += held * (charged.GPUs / wholeGPU)
+			want.GPUMS += GPUTime(held, charged.GPUs)
 			want.CoreMS += held * charged.Cores
 		}
 	}
@@ -203,7 +203,7 @@ func (s *State) checkIndexes(note func(error)) {
 	}
 }
 
-// checkHoldings compares what nodes are said to hold with the jobs, and says whether a GPU has two owners (A2).
+// checkHoldings compares what nodes are said to hold with the jobs, and says whether more of a GPU is held than there is (A2).
 func (s *State) checkHoldings(note func(error)) {
 	want := make([]holding, len(s.v.nodes))
 	for j := range s.v.live.values() {
@@ -240,14 +240,17 @@ func (s *State) checkHoldings(note func(error)) {
 	}
 }
 
+// checkOwners says whether more of a GPU is held than there is: by whoever has it as a whole, or by all who share it (A2).
 func (s *State) checkOwners(i int) error {
-	var taken uint64
+	var taken [MaxGPUsPerNode]int64
 	for _, held := range s.heldOn(i) {
 		for _, g := range held.gpus {
-			if g >= len(s.v.nodes[i].GPUs) || taken&(1<<g) != 0 {
-				return fmt.Errorf("node %s: GPU %d has two owners or is not there", s.v.nodes[i].Name, g)
+			if g >= len(s.v.nodes[i].GPUs) {
+				return fmt.Errorf("node %s: GPU %d is held and not there", s.v.nodes[i].Name, g)
 			}
-			taken |= 1 << g
+			if taken[g] += min(wholeGPU, held.request.Active.GPUs); taken[g] > wholeGPU {
+				return fmt.Errorf("node %s: of GPU %d %d thousandths are held", s.v.nodes[i].Name, g, taken[g])
+			}
 		}
 	}
 	return nil
@@ -264,6 +267,8 @@ func (s *State) checkGrid() error {
 		switch {
 		case got.nodes[i] != n || *r != want.room[i] || got.usable[i] != want.usable[i] || got.total[i] != want.total[i]:
 			return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, want.room[i])
+		case !slices.Equal(got.lentOn(i), want.lentOn(i)):
+			return fmt.Errorf("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), want.lentOn(i))
 		case got.Claimed(i) != want.Claimed(i):
 			return fmt.Errorf("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), want.Claimed(i))
 		case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:

@@ -225,6 +225,8 @@ func (a *Auditor) checkRoom(n *Node, i int) {
 	switch {
 	case got.nodes[i] != n || *r != anew.room[0] || got.usable[i] != anew.usable[0] || got.total[i] != anew.total[0]:
 		a.bad("room on node %s is %+v, made anew %+v", n.Name, *r, anew.room[0])
+	case !slices.Equal(got.lentOn(i), anew.lentOn(0)):
+		a.bad("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), anew.lentOn(0))
 	case got.Claimed(i) != a.claims[n.Name]:
 		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
 	case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:

@@ -116,8 +116,11 @@ func (j *Job) settleSize() {
 
 // newIn3 names what in a job is of version 3, "" if nothing is.
 func newIn3(spec *jobspec.Job) string {
-	if slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
+	switch {
+	case slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }):
 		return "elastic"
+	case slices.ContainsFunc(spec.Groups, sharesGPU):
+		return "gpu.share"
 	}
 	return ""
 }

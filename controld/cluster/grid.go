@@ -18,6 +18,8 @@ type Grid struct {
 	claims []Vector // of all reservations; nil when there are none
 	words  int      // of one bucket
 	bucket []uint64 // one bucket after another; see Bucket
+	lent   []uint16 // thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was ever shared
+	stride int
 }
 
 // room is what is free on one node. It is kept small because every cycle copies all of them.
@@ -29,7 +31,8 @@ type room struct {
 	gpus        uint64 // free and healthy ones
 	workers     int32  // that hold some of it
 	up          bool
-	whole       bool // they have the node for themselves
+	whole       bool   // they have the node for themselves
+	left        uint16 // thousandths that are free of healthy GPUs that some share
 }
 
 // newGrid returns a grid with nothing taken. Inventories must be within the limits that RegisterNode enforces.
@@ -89,10 +92,11 @@ func (g *Grid) sort(i int, in bool) {
 
 // CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later changes to the other.
 func (g *Grid) CopyFrom(src *Grid) {
-	g.nodes, g.usable, g.total, g.words = src.nodes, src.usable, src.total, src.words
+	g.nodes, g.usable, g.total, g.words, g.stride = src.nodes, src.usable, src.total, src.words, src.stride
 	g.room = append(g.room[:0], src.room...)
 	g.bucket = append(g.bucket[:0], src.bucket...)
 	g.claims = append(g.claims[:0], src.claims...)
+	g.lent = append(g.lent[:0], src.lent...)
 }
 
 // Len returns the number of nodes.
@@ -104,10 +108,11 @@ func (g *Grid) Node(i int) *Node { return g.nodes[i] }
 // Up reports whether a node may get work.
 func (g *Grid) Up(i int) bool { return g.room[i].up }
 
-// Free returns what active work may still take of a node, claims not subtracted.
+// Free returns what active work may still take of a node, claims not subtracted. What is left of GPUs that some share counts, although only
+// those can take it who share too: see Shared.
 func (g *Grid) Free(i int) Vector {
 	r := &g.room[i]
-	return vector(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*wholeGPU)
+	return vector(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*wholeGPU+int64(r.left))
 }
 
 // FreeResident returns what may still become resident on a node, claims not subtracted. It has no cores.
@@ -115,7 +120,7 @@ func (g *Grid) FreeResident(i int) Vector {
 	return vector(0, g.room[i].residentMem, int64(g.room[i].residentGPU))
 }
 
-// FreeGPUs returns the free, healthy GPUs of a node: bit n is set for index n.
+// FreeGPUs returns the healthy GPUs of a node of which nobody has anything: bit n is set for index n.
 func (g *Grid) FreeGPUs(i int) uint64 { return g.room[i].gpus }
 
 // Claimed returns what reservations claim of a node, which may be more than is free there.
@@ -137,7 +142,7 @@ func (g *Grid) Workers(i int) int { return int(g.room[i].workers) }
 // Whole reports whether the workers on a node have it for themselves.
 func (g *Grid) Whole(i int) bool { return g.room[i].whole }
 
-// Bucket returns the nodes that may get work and have exactly n free GPUs: bit i of the words is set for the node at position i. It is nil if
+// Bucket returns the nodes that may get work and have exactly n GPUs of which nobody has anything: bit i of the words is set for the node at position i. It is nil if
 // no node has as many GPUs. The caller must not change it, and it changes as room is taken and given back.
 func (g *Grid) Bucket(n int) []uint64 {
 	if n < 0 || n >= g.Buckets() {
@@ -172,9 +177,9 @@ func (g *Grid) Obstacle(node int, r Request, gpus []int) ReasonCode {
 		return ReasonNodeDown
 	case !rm.up:
 		return ReasonNotAvail
-	case rm.whole || r.Exclusive && rm.workers > 0 || !rm.holds(r, Vector{}) || !rm.offers(gpus):
+	case rm.whole || r.Exclusive && rm.workers > 0 || !rm.holds(r, Vector{}) || !g.offers(node, r, 0, gpus):
 		return ReasonResources
-	case len(g.claims) > 0 && (!rm.holds(r, g.claims[node]) || r.Exclusive && g.claims[node] != Vector{}):
+	case len(g.claims) > 0 && (!rm.holds(r, g.claims[node]) || !g.offers(node, r, g.claims[node].GPUs, gpus) || r.Exclusive && g.claims[node] != Vector{}):
 		return ReasonReservation
 	}
 	return ReasonNone
@@ -183,29 +188,16 @@ func (g *Grid) Obstacle(node int, r Request, gpus []int) ReasonCode {
 // joins reports whether a further worker fits on a node that its part of a gang has for itself.
 func (g *Grid) joins(node int, r Request, gpus []int) bool {
 	rm := &g.room[node]
-	return rm.whole && rm.holds(r, Vector{}) && rm.offers(gpus)
+	return rm.whole && rm.holds(r, Vector{}) && g.offers(node, r, 0, gpus)
 }
 
-// holds reports whether a request fits beside what is claimed.
+// holds reports whether a request fits beside what is claimed, as far as it is not for GPUs to work on: see offers.
 func (r *room) holds(q Request, claimed Vector) bool {
 	memory := int64(claimed.Memory)
 	return int64(r.cores)-claimed.Cores >= q.Active.Cores &&
 		r.memory-memory >= int64(q.Active.Memory) &&
 		r.residentMem-memory >= int64(q.Resident.Memory) &&
-		int64(bits.OnesCount64(r.gpus))*wholeGPU-claimed.GPUs >= q.Active.GPUs &&
 		int64(r.residentGPU)-claimed.GPUs >= q.Resident.GPUs
-}
-
-// offers reports whether each of the GPUs is free and named once.
-func (r *room) offers(gpus []int) bool {
-	var seen uint64
-	for _, n := range gpus {
-		if n < 0 || n >= MaxGPUsPerNode || (r.gpus&^seen)&(1<<n) == 0 {
-			return false
-		}
-		seen |= 1 << n
-	}
-	return true
 }
 
 // open returns what a node offers to those without claims.
@@ -214,19 +206,21 @@ func (g *Grid) open(i int) Vector {
 	return vector(max(0, free.Cores-claimed.Cores), int64(max(0, free.Memory-claimed.Memory)), max(0, free.GPUs-claimed.GPUs))
 }
 
-// Take takes a worker's room on a node; it must fit. Nil gpus take the free ones with the lowest indices.
+// Take takes a worker's room on a node; it must fit. Nil gpus take the free ones with the lowest indices, a share the [Grid.Tightest].
 func (g *Grid) Take(node int, r Request, gpus []int) {
 	mask := maskOf(gpus)
-	if gpus == nil {
+	switch share := r.Share(); {
+	case gpus != nil:
+	case share > 0:
+		mask = 1 << g.Tightest(node, share)
+	default:
 		mask = lowest(g.room[node].gpus, int(r.Active.GPUs/wholeGPU))
 	}
-	g.change(node, r, -1, g.room[node].gpus&^mask)
+	g.change(node, r, -1, mask)
 }
 
 // Give returns what Take took; gpus must name the GPUs, also when Take was left to choose. Broken ones do not become free.
-func (g *Grid) Give(node int, r Request, gpus []int) {
-	g.change(node, r, 1, g.room[node].gpus|maskOf(gpus)&g.usable[node])
-}
+func (g *Grid) Give(node int, r Request, gpus []int) { g.change(node, r, 1, maskOf(gpus)) }
 
 func (g *Grid) change(node int, r Request, sign int64, gpus uint64) {
 	g.sort(node, false)
@@ -235,7 +229,15 @@ func (g *Grid) change(node int, r Request, sign int64, gpus uint64) {
 	rm.memory += sign * int64(r.Active.Memory)
 	rm.residentMem += sign * int64(r.Resident.Memory)
 	rm.residentGPU += int32(sign * r.Resident.GPUs)
-	rm.gpus = gpus
+	switch share := r.Share(); {
+	case share > 0 && gpus != 0:
+		g.lend(node, bits.TrailingZeros64(gpus), -sign*share)
+	case share > 0: // of a worker without a place, which Check reports
+	case sign < 0:
+		rm.gpus &^= gpus
+	default:
+		rm.gpus |= gpus & g.usable[node]
+	}
 	rm.workers -= int32(sign)
 	rm.whole = rm.workers > 0 && (rm.whole || r.Exclusive)
 	g.sort(node, true)

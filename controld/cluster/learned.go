@@ -13,6 +13,7 @@ type Learned struct {
 	Grace map[string]Graces `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
 	TE    Arrivals          `json:"te,omitzero"`
 	Turns Instant           `json:"turns,omitempty"` // when a cycle last looked whose turn it is; see [CommitPlan].Turns
+	Mix   *Mix              `json:"mix,omitempty"`   // nil: no job with GPUs has come yet
 }
 
 // Graces counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.

@@ -84,11 +84,14 @@ func workersIn(s Shape, room Vector) int {
 	n := int64(s.PerNode)
 	need := s.Request.Active
 	for _, d := range [][2]int64{
-		{room.Cores, need.Cores}, {room.GPUs, need.GPUs}, {int64(room.Memory), int64(max(need.Memory, s.Request.Resident.Memory))},
+		{room.Cores, need.Cores}, {int64(room.Memory), int64(max(need.Memory, s.Request.Resident.Memory))},
 	} {
 		if d[1] > 0 {
 			n = min(n, d[0]/d[1])
 		}
+	}
+	if need.GPUs > 0 {
+		n = min(n, slots(room.GPUs/wholeGPU, need.GPUs))
 	}
 	return int(n)
 }

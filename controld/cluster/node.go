@@ -117,12 +117,16 @@ func (g *Grid) insert(i int, nodes []*Node) {
 	if len(g.claims) > 0 {
 		g.claims = slices.Insert(g.claims, i, Vector{})
 	}
+	if len(g.lent) > 0 {
+		g.lent = slices.Insert(g.lent, i*g.stride, make([]uint16, g.stride)...)
+	}
 	g.settle(i, nil)
 	g.fillBuckets()
 }
 
 // settle makes the room of node i anew without putting it into a bucket.
 func (g *Grid) settle(i int, held []need) {
+	g.recall(i)
 	g.room[i] = empty(g.nodes[i])
 	g.room[i].up = false
 	for _, n := range held {

@@ -28,7 +28,7 @@ func (s *State) locatePlaces(j *Job, places []Place) ([]int, error) {
 		}
 		part, _ := j.PartOf(i)
 		shape := &shapes[part]
-		if on[[2]int{part, n}]++; on[[2]int{part, n}] > shape.PerNode || int64(len(p.GPUs))*wholeGPU != shape.Request.Active.GPUs {
+		if on[[2]int{part, n}]++; on[[2]int{part, n}] > shape.PerNode || len(p.GPUs) != shape.Request.Devices() {
 			return nil, fmt.Errorf("node %s: %w", p.Node, ErrWrongPlaces)
 		}
 		if shape.Where != "" && s.v.Eligible(shape.Where)[n/64]&(1<<(n%64)) == 0 {

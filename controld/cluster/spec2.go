@@ -83,6 +83,9 @@ func checkGroup(spec *jobspec.Job, g *jobspec.Group) error {
 	case !slices.Contains([]string{"", onFailureRestart, onFailureIgnore}, g.OnWorkerFailure):
 		return &SpecError{fmt.Sprintf("on_worker_failure is restart_group or ignore, not %q", g.OnWorkerFailure)}
 	}
+	if err := checkShares(g); err != nil {
+		return err
+	}
 	for _, n := range g.Needs() {
 		switch {
 		case !slices.ContainsFunc(spec.Groups, func(o jobspec.Group) bool { return o.Name == n.Group }):

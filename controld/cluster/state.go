@@ -25,6 +25,7 @@ type State struct {
 	epoch      uint64 // raised by View: what carries an older one is shared with a view
 	gridEpoch  uint64
 	siteEpoch  uint64
+	mixEpoch   uint64
 	shapes     shapes
 	slots      map[GroupKey]int64 // of v.groups
 	freeSlots  []int64

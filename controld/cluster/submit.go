@@ -78,6 +78,7 @@ func (s *State) add(j *Job) JobID {
 	j.ID = s.v.lastJob
 	s.put(j)
 	s.learnArrival(j)
+	s.learnMix(j)
 	s.emitJob(EventSubmitted, j, "")
 	if j.Hold != NotHeld {
 		s.emitJob(EventHeld, j, "")
@@ -105,7 +106,7 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: defaultPriority,
 		Spec: spec, State: Pending, Submitted: s.now(), Eligible: s.v.at,
 	}
-	if j.Class == jobspec.TE && newIn3(spec) != "" {
+	if j.Class == jobspec.TE && newIn3(spec) == "elastic" {
 		return nil, &SpecError{errElasticTE}
 	}
 	j.layOut()
@@ -124,6 +125,9 @@ func RequestOf(r jobspec.Resources) Request {
 	cores := max(1, int64(r.Cores))
 	memory := cmp.Or(r.Memory, memoryPerCore*jobspec.Bytes(cores))
 	gpus := int64(r.GPUs) * wholeGPU
+	if r.GPU != nil && r.GPU.Share > 0 {
+		gpus = int64(r.GPU.Share)
+	}
 	return Request{Active: Vector{cores, memory, gpus}, Resident: Vector{0, memory, gpus}}
 }
 
@@ -151,7 +155,7 @@ func checkQueue(j *Job, name string, q *Queue) error {
 		}
 	}
 	if q.TEMaxGPUs > 0 {
-		gpus := j.Total().GPUs / wholeGPU
+		gpus := roundUp(j.Total().GPUs) / wholeGPU
 		return limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
 	}
 	return nil

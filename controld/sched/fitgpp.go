@@ -82,7 +82,7 @@ func (p *paper) drains(j *cluster.Job, g *fit.Gang) bool {
 	}
 	r, best := p.all(), -1
 	for i := range p.view.Nodes() {
-		if p.room.Usable(i, &g.Part, g.Exclude) && fit.Within(g.Request, r.coming(p.trial, i)) && (best < 0 || r.over[i] < r.over[best]) {
+		if p.room.Usable(i, &g.Part, g.Exclude) && fit.Within(g.Request, r.coming(p.trial, i, &g.Part)) && (best < 0 || r.over[i] < r.over[best]) {
 			best = i
 		}
 	}
@@ -115,7 +115,7 @@ func (p *paper) cheapest(j *cluster.Job, g *fit.Gang) bool {
 		if g.Size() > 1 || len(r.on[node]) == 0 || !p.room.Usable(node, &g.Part, g.Exclude) {
 			continue
 		}
-		have := r.coming(p.trial, node)
+		have := r.coming(p.trial, node, &g.Part)
 		for _, i := range r.on[node] {
 			v := &r.victims[i]
 			if v.taken || !p.mayTake(v) || !fit.Within(g.Request, fit.Plus(have, v.at(node))) {

@@ -62,7 +62,7 @@ func newHeadroom(t *trial) *headroom {
 func (h *headroom) count(t *trial, node int) {
 	n := int32(0)
 	if t.room.Usable(node, &h.worker, nil) && !t.room.Whole(node) {
-		n = int32(max(0, fit.Capacity(&h.worker, t.room.Available(node))))
+		n = int32(max(0, fit.Capacity(&h.worker, t.room.AvailableTo(node, &h.worker))))
 	}
 	h.have += int(n - h.on[node])
 	h.on[node] = n
@@ -112,7 +112,7 @@ func (h *headroom) cost(t *trial, node int, need cluster.Request) int {
 	if h.on[node] == 0 {
 		return 0
 	}
-	return int(h.on[node]) - max(0, fit.Capacity(&h.worker, fit.Minus(t.room.Available(node), need)))
+	return int(h.on[node]) - max(0, fit.Capacity(&h.worker, fit.Minus(t.room.AvailableTo(node, &h.worker), need)))
 }
 
 // overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it may.

@@ -55,6 +55,10 @@ func (t *trial) pack(c *contender) ([]fit.Spot, bool) {
 		spots, ok := t.room.Place(g)
 		return spots, ok && t.spare.allows(t, c, spots)
 	}
+	if t.sharing() {
+		spots, ok := t.unbroken(g, c.job.Class == jobspec.BE)
+		return spots, ok && t.spare.allows(t, c, spots)
+	}
 	node := t.tightest(g, c.job.Class == jobspec.BE)
 	if node < 0 {
 		return nil, false

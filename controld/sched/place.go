@@ -40,12 +40,13 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 	port := t.room.Take(c.asks(t), spots)
 	places := make([]cluster.Place, 0, len(spots))
 	for i, s := range spots {
-		t.willEnd(s.Node, c.job, i)
+		t.willEnd(s.Node, c.job, i, s.GPUs)
 		places = append(places, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs, Port: s.Port})
 	}
 	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Member: c.member(), Places: places, Port: port, Past: past}})
 	t.started[c.job.ID]++
 	t.spare.took(t, spots)
+	t.mix.took(spots)
 	t.countTE(c.job)
 	if t.holders[c.job.ID] != nil {
 		// Its claims are void, so others may fit that were found not to: a new cycle asks all of them again.

@@ -63,7 +63,7 @@ func unsaved(t *trial, v *victim) int64 {
 	}
 	total := v.job.Total()
 	if total.GPUs > 0 {
-		return since * (total.GPUs / 1000)
+		return cluster.GPUTime(since, total.GPUs)
 	}
 	return since * total.Cores
 }

@@ -63,15 +63,14 @@ func ranFor(a *cluster.Attempt, now cluster.Instant) int64 {
 
 // attainedBy is the GPU time that a job has held, in ms of one GPU; of jobs without GPUs the time of their workers.
 func attainedBy(j *cluster.Job, now cluster.Instant) int64 {
-	width := int64(j.Workers)
-	if gpus := j.Total().GPUs / 1000; gpus > 0 {
-		width = gpus
-	}
 	sum := int64(0)
 	for i := range j.Attempts {
-		sum += ranFor(&j.Attempts[i], now) * width
+		sum += ranFor(&j.Attempts[i], now)
 	}
-	return sum
+	if gpus := j.Total().GPUs; gpus > 0 {
+		return cluster.GPUTime(sum, gpus)
+	}
+	return sum * int64(j.Workers)
 }
 
 // displace starts jobs in the order of a key, then of age, and at every round stops those that run although others come before them that

@@ -158,11 +158,11 @@ func (f *fair) expiring(j *cluster.Job) bool {
 
 // lost is what it costs to take a job away: what it has done since it began, since nothing is known of what it has saved, and its grace.
 func (f *fair) lost(j *cluster.Job, a *cluster.Attempt) int64 {
-	width := int64(j.Workers)
-	if gpus := j.Total().GPUs / 1000; gpus > 0 {
-		width = gpus
+	held := ranFor(a, f.now) + graceWeight*graceOf(j)
+	if gpus := j.Total().GPUs; gpus > 0 {
+		return cluster.GPUTime(held, gpus) / 1000
 	}
-	return width * (ranFor(a, f.now) + graceWeight*graceOf(j)) / 1000
+	return int64(j.Workers) * held / 1000
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.

@@ -15,6 +15,7 @@ const never = cluster.Instant(1) << 62
 type release struct {
 	at   cluster.Instant
 	room cluster.Request
+	gpus []int // on which it lies
 }
 
 // slot is room for one worker of a gang on one node, and when it will be there.
@@ -96,7 +97,7 @@ func (t *trial) releases() [][]release {
 			if a.Start != nil {
 				for i, p := range a.Start.Places {
 					_, n := t.view.Node(p.Node)
-					t.willEnd(n, t.view.Job(a.Start.Job), i)
+					t.willEnd(n, t.view.Job(a.Start.Job), i, p.GPUs)
 				}
 			}
 		}
@@ -105,11 +106,11 @@ func (t *trial) releases() [][]release {
 }
 
 // willEnd notes that a worker has been started in this cycle.
-func (t *trial) willEnd(node int, j *cluster.Job, worker int) {
+func (t *trial) willEnd(node int, j *cluster.Job, worker int, gpus []int) {
 	if t.ending == nil {
 		return
 	}
-	t.ending[node] = append(t.ending[node], release{at: t.startedNow(j), room: j.RequestOf(worker)})
+	t.ending[node] = append(t.ending[node], release{t.startedNow(j), j.RequestOf(worker), gpus})
 	sortReleases(t.ending[node])
 }
 
@@ -128,7 +129,7 @@ func (t *trial) listReleases() [][]release {
 				continue
 			}
 			if _, n := t.view.Node(w.Node); n >= 0 {
-				all[n] = append(all[n], release{at: at, room: j.RequestOf(i)})
+				all[n] = append(all[n], release{at, j.RequestOf(i), w.GPUs})
 			}
 		}
 	}
@@ -164,6 +165,9 @@ func (t *trial) slotsOn(slots []slot, node int, p *fit.Part, b *booking, release
 	alone := p.Request.Exclusive
 	if b.whole[node] || alone && (taken || t.room.Claimed(node) != cluster.Vector{}) {
 		return slots
+	}
+	if t.parted(node, p, releases) {
+		return t.slotsOnParted(slots, node, p, promised, b.whole[node], releases)
 	}
 	free, at := fit.Minus(t.room.Available(node), promised), t.now
 	for len(releases) > 0 && (alone || t.room.Whole(node)) {

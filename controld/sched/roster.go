@@ -252,9 +252,9 @@ func (r *roster) stop(t *trial, v *victim, cause cluster.Cause, beneficiary clus
 	t.stopping[v.job.ID] = beneficiary
 }
 
-// coming returns what a node will have when all have left that are asked to, and nobody else has claimed it. It can be negative.
-func (r *roster) coming(t *trial, node int) cluster.Request {
-	return fit.Plus(t.room.Available(node), r.draining[node])
+// coming returns what a node will have for a part when all have left that are asked to, and nobody else has claimed it. It can be negative.
+func (r *roster) coming(t *trial, node int, p *fit.Part) cluster.Request {
+	return fit.Plus(t.room.AvailableTo(node, p), r.draining[node])
 }
 
 // draw returns a number below n that depends on nothing but the numbers given: chance that is the same on every replica.

@@ -38,7 +38,8 @@ func rota(t *trial) {
 // maker makes room for jobs that wait by asking others to leave.
 type maker struct {
 	*trial
-	roster *roster // nil until somebody needs it
+	roster  *roster    // nil until somebody needs it
+	lodging [][]tenant // see tenants
 }
 
 // all returns the roster with what each victim costs, which is made once a cycle.
@@ -117,7 +118,7 @@ func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawfu
 	}
 	for limit := 0; limit <= max(0, most); limit++ {
 		restore := m.room.WaiveSoft()
-		set := newSearch(m.trial, r, g, limit).best()
+		set := m.cheapestSet(g, limit)
 		if restore(); set == nil {
 			continue
 		}
@@ -173,7 +174,7 @@ func (t *trial) promoted(j *cluster.Job) bool {
 func ranAlone(j *cluster.Job, attained int64) int64 {
 	total := j.Total()
 	if j.Ledger.GPUMS > 0 {
-		return attained / max(1, total.GPUs/1000)
+		return cluster.TimeOf(attained, max(1, total.GPUs))
 	}
 	return attained / max(1, total.Cores)
 }

@@ -194,13 +194,13 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper than the bound.
 func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
-	have := s.roster.coming(s.trial, node)
+	have := s.roster.coming(s.trial, node, p)
 	if p.Request.Exclusive {
 		return s.offerWhole(p, node, bound)
 	}
 	workers := min(p.Workers, p.PerNode)
 	o := onNode{node: node, choices: make([]choice, 1, workers+1)}
-	free, now := workersIn(p, have), workersIn(p, s.room.Available(node))
+	free, now := workersIn(p, have), workersIn(p, s.room.AvailableTo(node, p))
 	for k := 1; k <= min(workers, free); k++ {
 		c := choice{}
 		if k > now {

@@ -3,10 +3,16 @@ package sched
 import "github.com/rota-hpc/rota/controld/sched/fit"
 
 // put finds spots for a gang. A single worker goes to the node that the policy's placement says: the first that has room, the one with the
-// least left, the one with the most, or any by chance.
+// least left, the one with the most, any by chance, or the one on which least becomes useless to others.
 func (t *trial) put(g *fit.Gang) ([]fit.Spot, bool) {
 	if g.Size() > 1 || t.policy.Placement == "" || t.policy.Placement == "best" {
 		return t.room.Place(g)
+	}
+	if t.policy.Placement == "frag" {
+		if t.usual() == nil {
+			return t.room.Place(g)
+		}
+		return t.unbroken(g, false)
 	}
 	defer t.room.Waive(g.For)()
 	var nodes []int

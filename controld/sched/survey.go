@@ -160,7 +160,9 @@ func (s *surveyed) bar(n *cluster.Node, could int) {
 
 func (s *surveyed) surveyFree(t *trial, node int, g *fit.Gang, p *fit.Part) {
 	free := t.room.Open(node, p)
-	s.freeGPUs += free.Active.GPUs
+	if free != (cluster.Request{}) {
+		s.freeGPUs += t.room.Free(node).Active.GPUs
+	}
 	holds := fit.Capacity(p, free)
 	left := fit.Capacity(p, t.room.Unclaimed(node, p))
 	s.free += holds

@@ -27,6 +27,7 @@ type trial struct {
 	alone     map[cluster.JobID]bool // lined up apart from their groups
 	spare     *headroom              // nil: none is kept
 	dear      *scarcity              // nil until somebody asks
+	mix       *mixture               // nil until somebody asks
 	turned    bool                   // it was looked whose turn it is
 	hopeless  map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
 	teHeld    map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil: it does not matter

@@ -40,7 +40,7 @@ func (m *maker) takeTurns() {
 	}
 	list := m.turns(r)
 	m.admitTurns(list)
-	asked := 0
+	asked, shared := 0, m.room.Sharing()
 	for i := range list {
 		w := &list[i]
 		if w.victim >= 0 || !w.in || asked == rotaCallers {
@@ -48,7 +48,7 @@ func (m *maker) takeTurns() {
 		}
 		asked++
 		g := m.gang(w.job)
-		m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w.level) })
+		m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w.level, shared) })
 	}
 }
 
@@ -80,7 +80,7 @@ func (m *maker) levelNow(v *victim) int {
 	total := v.job.Total()
 	service := v.job.Attained()
 	if total.GPUs > 0 {
-		service += held * (total.GPUs / 1000)
+		service += cluster.GPUTime(held, total.GPUs)
 	} else {
 		service += held * total.Cores
 	}
@@ -99,9 +99,10 @@ func (m *maker) turnOver(v *victim) bool {
 	return m.now-a.Started.At >= least
 }
 
-// turnAgainst says how readily a victim leaves for a job of a level, as [maker.lawful] does.
-func (v *victim) turnAgainst(level int) int {
-	if v.turnOver && !v.in && v.level > level {
+// turnAgainst says how readily a victim leaves for a job of a level, as [maker.lawful] does. Where GPUs are shared it matters who of those
+// whose turn is over leaves: whoever keeps the rest of his GPU from being used, rather than whoever came last.
+func (v *victim) turnAgainst(level int, shared bool) int {
+	if v.turnOver && (shared || !v.in) && v.level > level {
 		return 0
 	}
 	return -1

@@ -192,7 +192,7 @@ func (w *world) setNode(verb string, names []string) error {
 	return nil
 }
 
-// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS or gpus=N, cores, memory (GiB), limit, account, per-node,
+// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS of a GPU, cores, memory (GiB), limit, account, per-node,
 // retries, hold, user, grace.
 func (w *world) submit(names []string, options map[string]string) error {
 	owner := cmp.Or(options["user"], "ada")
@@ -216,8 +216,8 @@ func (w *world) addAs(user, name string, spec *jobspec.Job) error {
 	owner := ada
 	owner.User = user
 	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
-	if version, _ := cluster.NeedsVersion(spec); version == 2 {
-		c = cluster.SubmitJobs2{SubmitJobs: c.(cluster.SubmitJobs)}
+	if version, _ := cluster.NeedsVersion(spec); version >= 2 {
+		c = cluster.SubmitJobs2{SubmitJobs: c.(cluster.SubmitJobs)}.Command()
 	}
 	result, err := w.apply(c)
 	if err != nil {
@@ -300,6 +300,8 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 		spec.Priority = &n
 	case "gpus":
 		r.GPUs = n
+	case "share":
+		r.GPUs, r.GPU = 1, &jobspec.GPU{Share: n}
 	case "cores":
 		r.Cores = n
 	case "memory":

@@ -108,7 +108,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	specs := make([]*jobspec.Job, len(jobs))
 	first, plain := len(e.runs), true
 	for k, j := range jobs {
-		plain = plain && len(j.Models) == 0 && j.Servers == 0
+		plain = plain && len(j.Models) == 0 && j.Servers == 0 && j.Request.GPUs%wholeGPU == 0
 		r := run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
 		specs[k] = e.spec(&r)
 		e.books.arrived(e, &r)
@@ -119,7 +119,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	owner := cluster.Identity{UID: uid, GID: uid, User: jobs[0].User}
 	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: specs}
 	if !plain {
-		c = cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}}
+		c = cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}}.Command()
 	}
 	result, err := e.apply(c)
 	if err != nil {
@@ -168,9 +168,11 @@ func (e *engine) spec(r *run) *jobspec.Job {
 const defaultGrace = 30_000
 
 func group(name string, count, perNode int, v cluster.Vector, models []string) jobspec.Group {
-	g := jobspec.Group{Name: name, Count: count, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Resources: jobspec.Resources{
-		Cores: int(v.Cores), Memory: v.Memory, GPUs: int(wholeGPUs(v.GPUs) / 1000),
-	}}}}
+	r := jobspec.Resources{Cores: int(v.Cores), Memory: v.Memory, GPUs: int((v.GPUs + wholeGPU - 1) / wholeGPU)}
+	if part := v.GPUs % wholeGPU; part > 0 {
+		r.GPU = &jobspec.GPU{Share: int(part)} // which no job file may ask for: nodes could not confine it
+	}
+	g := jobspec.Group{Name: name, Count: count, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Resources: r}}}
 	if perNode == 0 && count > 1 {
 		g.MaxWorkersPerNode = count
 	}
@@ -180,8 +182,8 @@ func group(name string, count, perNode int, v cluster.Vector, models []string) j
 	return g
 }
 
-// wholeGPUs rounds up to what a worker can be given: parts of a GPU are not shared.
-func wholeGPUs(gpus int64) int64 { return (gpus + 999) / 1000 * 1000 }
+// wholeGPU is one GPU in the unit of vectors.
+const wholeGPU = 1000
 
 func plus(a, b cluster.Vector) cluster.Vector {
 	return cluster.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
@@ -233,7 +235,6 @@ func (f *fitting) judge(j *trace.Job) string {
 		per = j.Workers
 	}
 	worker := j.Request
-	worker.GPUs = wholeGPUs(worker.GPUs)
 	room, matching := 0, 0
 	for i := range f.nodes {
 		if len(j.Models) > 0 && worker.GPUs > 0 && !contains(j.Models, f.models[i]) {
@@ -276,6 +277,9 @@ func into(v cluster.Vector, n *cluster.Node) int {
 		if p[0] > 0 {
 			fit = min(fit, p[1]/p[0])
 		}
+	}
+	if part := v.GPUs % wholeGPU; part > 0 { // it does not lie on two GPUs
+		fit = min(fit, have.GPUs/wholeGPU*(wholeGPU/part))
 	}
 	return int(fit)
 }

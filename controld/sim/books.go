@@ -155,7 +155,7 @@ func (b *books) finished(_ *engine, r *run) {
 
 // snapshot is what is free on each node at one instant.
 type snapshot struct {
-	free []cluster.Vector
+	grid *cluster.Grid
 	gpus int64 // thousandths of a GPU that are free
 }
 
@@ -171,12 +171,9 @@ func (b *books) photographNow(e *engine) {
 	if b.atLast != nil {
 		return
 	}
-	s := &snapshot{}
-	g := e.state.View().Grid()
-	for i := range g.Len() {
-		free := g.Free(i)
-		s.free = append(s.free, free)
-		s.gpus += free.GPUs
+	s := &snapshot{grid: e.state.View().Grid()}
+	for i := range s.grid.Len() {
+		s.gpus += s.grid.Free(i).GPUs
 	}
 	b.atLast = s
 }

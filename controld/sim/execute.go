@@ -30,7 +30,7 @@ func (e *engine) begin(i int32, places []cluster.Place) {
 		r.workers = append(r.workers, place{node, int32(w)})
 		e.tell(node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: w, State: cluster.WorkerRunning})
 	}
-	r.held = holds(r.job, len(places))
+	r.held = r.job.Demand(len(places) - r.job.Servers)
 	r.rate = r.job.Rate(e.layout(r))
 	if r.attempt > 1 {
 		r.from += cluster.Instant(e.overhead(r))
@@ -43,13 +43,6 @@ func (e *engine) begin(i int32, places []cluster.Place) {
 	e.running++
 	e.books.started(e, r)
 	e.plan(i)
-}
-
-// holds is what a job is given for so many workers, its servers included: GPUs are given whole.
-func holds(j *trace.Job, workers int) cluster.Vector {
-	v := j.Demand(workers - j.Servers)
-	v.GPUs = wholeGPUs(j.Request.GPUs)*int64(workers-j.Servers) + wholeGPUs(j.Server.GPUs)*int64(j.Servers)
-	return v
 }
 
 // plan puts the end of an attempt on the agenda, and that of its limit if it is a guess that will be too short.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 )
@@ -31,9 +32,9 @@ var paper = []policyKey{
 	fitKey, seedKey,
 }
 
-// making are the parameters of how policy rota makes room.
+// making are the parameters of how policy rota makes room and where it puts single workers.
 var making = []policyKey{
-	paper[0], {"p", "how often one job may be displaced in a day, or inf", paper[1].set},
+	packKey, paper[0], {"p", "how often one job may be displaced in a day, or inf", paper[1].set},
 	{"min_runtime", "how long a job runs before it is displaced, if others can be", duration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"min_turn", "how long a job runs before one that has had less takes its turn", duration(func(p *cluster.Policy) *int64 { return &p.MinTurnMS })},
 	{"headroom", "thousandths of the GPUs that are left free for trial-and-error jobs at most", func(p *cluster.Policy, value string) error {
@@ -48,17 +49,24 @@ var making = []policyKey{
 	}},
 }
 
-// placing are the parameters of policies that can be told where to put single workers.
-var placing = []policyKey{fitKey, seedKey}
-
-var (
-	fitKey = policyKey{"fit", "first, best, worst or random", func(p *cluster.Policy, value string) error {
-		if !slices.Contains([]string{"first", "best", "worst", "random"}, value) {
-			return fmt.Errorf("%q is not first, best, worst or random", value)
+// oneOf is the parameter that says where single workers go.
+func oneOf(names ...string) policyKey {
+	list := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+	return policyKey{"fit", list, func(p *cluster.Policy, value string) error {
+		if !slices.Contains(names, value) {
+			return fmt.Errorf("%q is not %s", value, list)
 		}
 		p.Placement = value
 		return nil
 	}}
+}
+
+// placing are the parameters of policies that can be told where to put single workers.
+var placing = []policyKey{fitKey, seedKey}
+
+var (
+	fitKey  = oneOf("first", "best", "worst", "random", "frag")
+	packKey = oneOf("tight", "frag")
 	seedKey = policyKey{"seed", "of what is drawn at random", func(p *cluster.Policy, value string) error {
 		seed, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -332,39 +331,4 @@ func (e *engine) decisions(r *Result) {
 	slices.Sort(d)
 	us := func(ns int64) float64 { return float64(ns) / 1000 }
 	r.Decisions.P50, r.Decisions.P99, r.Decisions.Max = us(d[rank(len(d), 500)]), us(d[rank(len(d), 990)]), us(d[len(d)-1])
-}
-
-// shape is what decides whether a job fits a node.
-type shape struct{ worker cluster.Vector }
-
-// fragmentation is the expected share of the free GPUs that a job like those of the trace cannot use: on each node all of them if not
-// one worker of it fits there, else none, since GPUs are given whole (FGD, weighted by how often jobs like that come).
-func (e *engine) fragmentation(s *snapshot) float64 {
-	if s.gpus == 0 {
-		return 0
-	}
-	weight := map[shape]int{}
-	for i := range e.runs {
-		v := e.runs[i].job.Request
-		v.GPUs = wholeGPUs(v.GPUs)
-		weight[shape{v}]++
-	}
-	shapes := make([]shape, 0, len(weight))
-	for k := range weight {
-		shapes = append(shapes, k)
-	}
-	slices.SortFunc(shapes, func(a, b shape) int {
-		return cmp.Or(cmp.Compare(a.worker.GPUs, b.worker.GPUs), cmp.Compare(a.worker.Cores, b.worker.Cores), cmp.Compare(a.worker.Memory, b.worker.Memory))
-	})
-	unusable := 0.0
-	for _, free := range s.free {
-		bad := 0
-		for _, k := range shapes {
-			if k.worker.GPUs == 0 || k.worker.GPUs > free.GPUs || k.worker.Cores > free.Cores || k.worker.Memory > free.Memory {
-				bad += weight[k]
-			}
-		}
-		unusable += float64(free.GPUs) * float64(bad) / float64(len(e.runs))
-	}
-	return unusable / float64(s.gpus)
 }

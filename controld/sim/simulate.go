@@ -228,17 +228,13 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 			notes = append(notes, fmt.Sprintf("%d jobs %s", n, what))
 		}
 	}
-	parts, elastic := 0, 0
+	elastic := 0
 	for i := range e.runs {
-		if e.runs[i].job.Request.GPUs%1000 != 0 {
-			parts++
-		}
 		if e.runs[i].job.Elastic() {
 			elastic++
 		}
 	}
 	note(elastic, "could run with fewer or more workers and got as many as they ask for")
-	note(parts, "ask for a part of a GPU and got a whole one: parts are not shared")
 	note(len(t.Jobs)-excluded-len(e.runs), "come after the end and are not counted")
 	if len(t.Skipped) > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines were left out, the first was %s", t.Bad, t.Skipped[0]))

@@ -73,7 +73,9 @@ func (r *Room) Open(node int, p *Part) cluster.Request {
 	if r.grid.Whole(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
 		return cluster.Request{}
 	}
-	return r.Free(node)
+	free := r.Free(node)
+	free.Active.GPUs = r.gpusFor(node, p)
+	return free
 }
 
 // Unclaimed is Open without what others claim. It can be negative: claims may be for more than is free.
@@ -88,7 +90,7 @@ func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
 // Total returns all that a node has.
 func (r *Room) Total(node int) cluster.Vector { return r.grid.Capacity(node) }
 
-// Free returns what is free on a node, claims disregarded.
+// Free returns what is free on a node, claims disregarded, what is left of GPUs that some share included.
 func (r *Room) Free(node int) cluster.Request {
 	return cluster.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
 }
@@ -98,4 +100,11 @@ func (r *Room) Free(node int) cluster.Request {
 func (r *Room) Available(node int) cluster.Request {
 	free, claimed := r.Free(node), r.grid.Claimed(node)
 	return cluster.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
+}
+
+// AvailableTo is Available with the GPUs that count for a part: see [Capacity].
+func (r *Room) AvailableTo(node int, p *Part) cluster.Request {
+	free := r.Available(node)
+	free.Active.GPUs += r.gpusFor(node, p) - r.grid.Free(node).GPUs
+	return free
 }

@@ -2,7 +2,8 @@
 //
 // A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may share, each chosen among those that meet
 // the job's constraints by what the job prefers and then by best fit: the node with the fewest free GPUs that still suffice, and of
-// those the first by name. Whether a worker fits is asked of cluster.Fits alone, with which Apply checks the plan again.
+// those the first by name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and a GPU of which nobody has
+// anything only if no other will do. Whether a worker fits is asked of cluster.Fits alone, with which Apply checks the plan again.
 package fit
 
 import (
@@ -26,6 +27,7 @@ type Room struct {
 	reservations []*cluster.Reservation
 	ports        map[int][]int // ports taken on the copy
 	used         []stretch     // scratch of search
+	options      []option      // scratch of sharedStretches
 	asked        map[int]int   // ports that parts placed so far will take; nil while a gang of one part is placed
 }
 
@@ -71,7 +73,12 @@ func (r *Room) Place(g *Gang) ([]Spot, bool) {
 // spots turns what search has found into spots.
 func (r *Room) spots(p *Part) []Spot {
 	spots := make([]Spot, 0, p.Workers)
+	share := p.Request.Share()
 	for _, s := range r.used {
+		if share > 0 {
+			spots = r.shareOut(spots, s, share)
+			continue
+		}
 		free, n := list(r.grid.FreeGPUs(s.node)), int(p.Request.Active.GPUs/1000)
 		for range s.workers {
 			gpus := pick(free, n)
@@ -201,7 +208,7 @@ func (r *Room) searchFrom(p *Part, exclude []int) bool {
 			continue
 		}
 		for w := min(p.PerNode, p.Workers); w > 0; w-- {
-			if r.meets(node, w) && r.holds(node, Times(p.Request, w), w) {
+			if r.meets(node, w) && r.takes(node, p.Request, w) {
 				r.used = append(r.used[:0], stretch{node, w})
 				return r.fill(p, exclude, p.Workers-w)
 			}
@@ -235,6 +242,9 @@ func (r *Room) stretches(p *Part, exclude []int, w, n int) int {
 
 // stretchesOn is stretches on some nodes, nil for all: best fit first.
 func (r *Room) stretchesOn(p *Part, exclude []int, w, n int, among []uint64) int {
+	if share := p.Request.Share(); share > 0 {
+		return r.sharedStretches(p, exclude, w, n, among, share)
+	}
 	need, found := Times(p.Request, w), 0
 	others := len(r.used) > 0 // one pass meets no node twice
 	for gpus := int(need.Active.GPUs / 1000); gpus < r.grid.Buckets() && found < n; gpus++ {
@@ -265,9 +275,14 @@ func (r *Room) uses(node int) bool {
 	return slices.ContainsFunc(r.used, func(s stretch) bool { return s.node == node })
 }
 
-// holds reports whether a node has room for some workers and, in a gang of several parts, as many ports.
+// holds reports whether a node has room for what some workers need together and, in a gang of several parts, as many ports.
 func (r *Room) holds(node int, need cluster.Request, workers int) bool {
 	return r.grid.Obstacle(node, need, nil) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
+}
+
+// takes is holds for what each of the workers needs, which may be a part of a GPU.
+func (r *Room) takes(node int, worker cluster.Request, workers int) bool {
+	return r.grid.ObstacleTo(node, worker, workers) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
 }
 
 // meets reports whether a gang can meet on a node with some of its workers: it has a port left, or none at all to give.

@@ -35,9 +35,17 @@ func Capacity(p *Part, free cluster.Request) int {
 	n := int64(min(p.PerNode, p.Workers))
 	for _, pair := range [][2]cluster.Vector{{p.Request.Active, free.Active}, {p.Request.Resident, free.Resident}} {
 		need, have := pair[0], pair[1]
-		n = min(n, ratio(need.Cores, have.Cores), ratio(int64(need.Memory), int64(have.Memory)), ratio(need.GPUs, have.GPUs))
+		n = min(n, ratio(need.Cores, have.Cores), ratio(int64(need.Memory), int64(have.Memory)), seats(need.GPUs, have.GPUs))
 	}
 	return int(n)
+}
+
+// seats returns how many workers some GPUs hold. Those that share one do not lie across two.
+func seats(need, have int64) int64 {
+	if need <= 0 || need >= gpu || have <= 0 {
+		return ratio(need, have)
+	}
+	return have/gpu*(gpu/need) + have%gpu/need
 }
 
 // ratio returns how often need goes into have; what is not needed sets no bound.

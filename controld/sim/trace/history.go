@@ -220,7 +220,7 @@ func (r *record) size(j *Job) error {
 	}
 	n := int64(r.Workers)
 	j.Workers = r.Workers
-	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n), GPUs: gpus * gpu / n}
+	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n), GPUs: (gpus + n - 1) / n * gpu}
 	return nil
 }
 

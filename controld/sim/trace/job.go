@@ -237,6 +237,8 @@ func checkVector(what string, v cluster.Vector) error {
 		return fmt.Errorf("%s of %d cores is more than %d", what, v.Cores, MaxCores)
 	case v.Memory > MaxMemory:
 		return fmt.Errorf("%s of %d bytes of memory is more than a pebibyte", what, v.Memory)
+	case v.GPUs > gpu && v.GPUs%gpu != 0:
+		return fmt.Errorf("%s of %d thousandths of a GPU is a part of several: only one can be shared", what, v.GPUs)
 	case v.GPUs > MaxGPUs*gpu:
 		return fmt.Errorf("%s of %d thousandths of a GPU is more than %d GPUs", what, v.GPUs, MaxGPUs)
 	}

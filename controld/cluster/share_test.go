@@ -1,0 +1,363 @@
+package cluster
+
+import (
+	"errors"
+	"math/bits"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// part is a job of some workers that each ask for a part of a GPU.
+func part(workers, share int) *jobspec.Job {
+	spec := testSpec(workers, 1)
+	spec.Groups[0].MaxWorkersPerNode = workers
+	spec.Groups[0].Tasks[0].Resources.GPU = &jobspec.GPU{Share: share}
+	return spec
+}
+
+// submitPart submits such a job and returns its id.
+func (w *world) submitPart(workers, share int) JobID {
+	w.t.Helper()
+	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(workers, share)}}}
+	return w.must(c.Command()).([]JobID)[0]
+}
+
+// put starts a job of one worker on a GPU of a node.
+func (w *world) put(id JobID, node string, gpus ...int) error {
+	w.t.Helper()
+	c := &StartJob{Job: id, Places: []Place{{Node: node, GPUs: gpus}}}
+	return w.plan(Action{Start: c})
+}
+
+func TestJobsShareAGPU(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 2)
+	a, b, c, whole := w.submitPart(1, 600), w.submitPart(1, 400), w.submitPart(1, 1), w.submit(1, 1)
+	w.ok(w.put(a, "n1", 1))
+	w.ok(w.put(b, "n1", 1))
+	var none *FitError
+	if err := w.put(c, "n1", 1); !errors.As(err, &none) {
+		t.Fatalf("a full GPU was shared: %v", err)
+	}
+	if err := w.put(whole, "n1", 1); !errors.As(err, &none) {
+		t.Fatalf("a GPU that others share was given away: %v", err)
+	}
+	if free, shared := w.s.v.grid.Free(0).GPUs, w.s.v.grid.Shared(0); free != 1000 || shared != 0 {
+		t.Fatalf("%d thousandths are free, and something of %b", free, shared)
+	}
+	w.run(a)
+	w.run(b)
+	w.wait(10)
+	w.report(b, 0, WorkerExited)
+	if j := w.job(b); j.Ledger.GPUMS != 4000 {
+		t.Fatalf("held 400 thousandths for 10 s and is charged %d ms", j.Ledger.GPUMS)
+	}
+	if g := w.s.v.grid; g.Free(0).GPUs != 1400 || g.Shared(0) != 2 || g.Left(0, 1) != 400 {
+		t.Fatalf("free %d, shared %b, left %d", g.Free(0).GPUs, g.Shared(0), g.Left(0, 1))
+	}
+	w.ok(w.put(c, "n1", 1))
+	w.restored()
+	w.report(a, 0, WorkerExited)
+	w.run(c)
+	w.report(c, 0, WorkerExited)
+	w.ok(w.put(whole, "n1", 1))
+	if g := w.s.v.grid; g.Free(0).GPUs != 1000 || g.FreeGPUs(0) != 1 {
+		t.Fatalf("free %d, empty %b", g.Free(0).GPUs, g.FreeGPUs(0))
+	}
+}
+
+// restored compares the state with what comes back from its snapshot.
+func (w *world) restored() {
+	w.t.Helper()
+	back, err := ReadSnapshot(strings.NewReader(string(w.snapshot())))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := back.Check(); err != nil {
+		w.t.Fatal(err)
+	}
+	if !reflect.DeepEqual(back.v.grid.room, w.s.v.grid.room) {
+		w.t.Fatalf("room %+v, restored %+v", w.s.v.grid.room, back.v.grid.room)
+	}
+}
+
+// A GPU that breaks while it is shared is free to nobody until it is whole again, and then as far as nobody has it.
+func TestSharedGPUBreaks(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 2)
+	a, b := w.submitPart(1, 300), w.submitPart(1, 300)
+	w.ok(w.put(a, "n1", 0))
+	broken := testNode("n1", 2)
+	broken.GPUs[0].Healthy = false
+	w.must(RegisterNode{Node: broken})
+	if g := w.s.v.grid; g.Free(0).GPUs != 1000 || g.Left(0, 0) != 0 {
+		t.Fatalf("free %d, left of the broken one %d", g.Free(0).GPUs, g.Left(0, 0))
+	}
+	if w.put(b, "n1", 0) == nil {
+		t.Fatal("a part of a broken GPU was given away")
+	}
+	w.must(RegisterNode{Node: testNode("n1", 2)})
+	w.ok(w.put(b, "n1", 0))
+	if g := w.s.v.grid; g.Left(0, 0) != 400 {
+		t.Fatalf("left %d", g.Left(0, 0))
+	}
+	gone := testNode("n1", 2)
+	gone.GPUs = gone.GPUs[1:]
+	if _, err := w.apply(RegisterNode{Node: gone}); err == nil {
+		t.Fatal("a GPU that is shared vanished")
+	}
+}
+
+// What is reserved is kept: a share may use what others leave over, but not what a claim needs.
+func TestSharesAndClaims(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 2)
+	a, head, b, c, d := w.submitPart(1, 300), w.submit(1, 1), w.submitPart(1, 700), w.submitPart(1, 500), w.submit(1, 1)
+	w.ok(w.put(a, "n1", 0))
+	claim := Claim{Node: "n1", Room: Vector{Cores: 4, GPUs: 1000}}
+	w.ok(w.plan(Action{Reserve: &Reservation{Job: head, Claims: []Claim{claim}, Until: w.at + 1}}))
+	if w.put(c, "n1", 1) == nil || w.put(d, "n1", 1) == nil {
+		t.Fatal("the empty GPU was taken that somebody has a claim to")
+	}
+	w.ok(w.put(b, "n1", 0))
+	w.ok(w.put(head, "n1", 1))
+}
+
+func TestSharesThatMakeNoSense(t *testing.T) {
+	w := newWorld(t)
+	for _, edit := range []func(*jobspec.Resources){
+		func(r *jobspec.Resources) { r.GPU.Share = 1000 },
+		func(r *jobspec.Resources) { r.GPU.Share = -1 },
+		func(r *jobspec.Resources) { r.GPUs = 2 },
+		func(r *jobspec.Resources) { r.GPUs = 0 },
+	} {
+		spec := part(1, 500)
+		edit(&spec.Groups[0].Tasks[0].Resources)
+		c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}
+		if _, err := w.apply(c.Command()); err == nil {
+			t.Errorf("%+v was taken", spec.Groups[0].Tasks[0].Resources)
+		}
+	}
+	two := part(1, 600)
+	two.Groups[0].Tasks = append(two.Groups[0].Tasks, two.Groups[0].Tasks[0])
+	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{two}}}
+	if _, err := w.apply(c.Command()); err == nil {
+		t.Error("tasks that need 1.2 GPUs together were taken")
+	}
+	if _, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(1, 500)}}}); err == nil {
+		t.Error("a submission of version 2 has a share")
+	}
+}
+
+// devicesOf is a model of the GPUs of some nodes: what is free of each, and nothing else.
+type devicesOf [][]int64
+
+// holds says whether n workers that ask for so much each could have GPUs of a node.
+func (d devicesOf) holds(node int, gpus int64, n int) bool {
+	seats := int64(0)
+	for _, left := range d[node] {
+		if gpus < 1000 {
+			seats += left / gpus
+		} else if left == 1000 {
+			seats++
+		}
+	}
+	if gpus >= 1000 {
+		seats = seats * 1000 / gpus
+	}
+	return seats >= int64(n)
+}
+
+// TestGridOfParts takes and gives back whole GPUs and parts at random and compares with a model that knows each GPU by itself.
+func TestGridOfParts(t *testing.T) {
+	type held struct {
+		node int
+		r    Request
+		gpus []int
+	}
+	shared := 0
+	for _, seed := range seeds() {
+		r := rand.New(rand.NewPCG(seed, 5))
+		var nodes []*Node
+		var model devicesOf
+		for range 20 {
+			n := testNode("n", r.IntN(9))
+			n.State, n.Cores, n.Memory = NodeUp, 1000, jobspec.TiB
+			nodes = append(nodes, &n)
+			free := make([]int64, len(n.GPUs))
+			for i := range free {
+				free[i] = 1000
+			}
+			model = append(model, free)
+		}
+		g := newGrid(nodes)
+		var all []held
+		for range 3000 {
+			if len(all) > 0 && r.IntN(5) < 2 {
+				k := r.IntN(len(all))
+				h := all[k]
+				all = append(all[:k], all[k+1:]...)
+				g.Give(h.node, h.r, h.gpus)
+				for _, n := range h.gpus {
+					model[h.node][n] += min(1000, h.r.Active.GPUs)
+				}
+				continue
+			}
+			node, gpus := r.IntN(len(nodes)), int64(1+r.IntN(4))*1000
+			if r.IntN(3) > 0 {
+				gpus = 1 + r.Int64N(999)
+			}
+			q := Request{Active: Vector{Cores: 1, GPUs: gpus}, Resident: Vector{GPUs: gpus}}
+			workers := 1 + r.IntN(3)
+			if got := g.ObstacleTo(node, q, workers) == ReasonNone; got != model.holds(node, gpus, workers) {
+				t.Fatalf("seed %d: %d workers of %d on %v: %v", seed, workers, gpus, model[node], got)
+			}
+			if !model.holds(node, gpus, 1) {
+				continue
+			}
+			chosen := pickGPUs(r, g, node, q)
+			if (Fits(g, node, q, chosen) == nil) != fitsModel(model[node], gpus, chosen) {
+				t.Fatalf("seed %d: %d on GPUs %v of %v", seed, gpus, chosen, model[node])
+			}
+			if !fitsModel(model[node], gpus, chosen) {
+				continue
+			}
+			g.Take(node, q, chosen)
+			all = append(all, held{node, q, chosen})
+			for _, n := range chosen {
+				model[node][n] -= min(1000, gpus)
+			}
+			if g.Shared(node) != 0 {
+				shared++
+			}
+			checkModel(t, seed, g, model)
+			checkBuckets(t, seed, g)
+		}
+		for _, h := range all {
+			g.Give(h.node, h.r, h.gpus)
+		}
+		if !reflect.DeepEqual(g.room, newGrid(nodes).room) {
+			t.Fatalf("seed %d: something is left behind", seed)
+		}
+	}
+	if shared < 1000 {
+		t.Errorf("GPUs were shared %d times: too seldom to prove anything", shared)
+	}
+}
+
+// pickGPUs chooses GPUs for a worker: mostly such that it fits.
+func pickGPUs(r *rand.Rand, g *Grid, node int, q Request) []int {
+	all := r.Perm(len(g.Node(node).GPUs))
+	if r.IntN(4) == 0 {
+		return all[:min(len(all), q.Devices())]
+	}
+	if share := q.Share(); share > 0 {
+		return []int{g.Tightest(node, share)}
+	}
+	var gpus []int
+	for m := g.FreeGPUs(node); m != 0 && len(gpus) < q.Devices(); m &= m - 1 {
+		gpus = append(gpus, bits.TrailingZeros64(m))
+	}
+	return gpus
+}
+
+func fitsModel(left []int64, gpus int64, chosen []int) bool {
+	if int64(len(chosen))*1000 < gpus {
+		return false
+	}
+	for _, n := range chosen {
+		if left[n] < min(1000, gpus) {
+			return false
+		}
+	}
+	return true
+}
+
+func checkModel(t *testing.T, seed uint64, g *Grid, model devicesOf) {
+	t.Helper()
+	for node := range model {
+		sum := int64(0)
+		rest := g.Rest(node, nil)
+		for n, left := range model[node] {
+			sum += left
+			if g.Left(node, n) != left {
+				t.Fatalf("seed %d: of GPU %d of node %d %d are left, want %d", seed, n, node, g.Left(node, n), left)
+			}
+		}
+		if g.Free(node).GPUs != sum || rest.GPUs() != sum {
+			t.Fatalf("seed %d: node %d has %d free, and %+v, want %d", seed, node, g.Free(node).GPUs, rest, sum)
+		}
+	}
+}
+
+// Unusable agrees with what one would count by hand.
+func TestUnusable(t *testing.T) {
+	rest := Rest{Cores: 10, Memory: 10 * jobspec.GiB, Empty: 1, Shared: []int64{200, 500}}
+	for _, test := range []struct {
+		worker Vector
+		want   int64
+	}{
+		{Vector{Cores: 1, GPUs: 1000}, 700},
+		{Vector{Cores: 1, GPUs: 2000}, 1700},
+		{Vector{Cores: 1, GPUs: 300}, 200},
+		{Vector{Cores: 1, GPUs: 200}, 0},
+		{Vector{Cores: 1, GPUs: 900}, 700},
+		{Vector{Cores: 11, GPUs: 200}, 1700},
+		{Vector{Cores: 1, Memory: 11 * jobspec.GiB, GPUs: 200}, 1700},
+		{Vector{Cores: 1}, 1700},
+	} {
+		if got := rest.Unusable(test.worker); got != test.want {
+			t.Errorf("%+v: %d, want %d", test.worker, got, test.want)
+		}
+	}
+	full := Rest{Cores: 10, Shared: []int64{200}}
+	if got := full.Unusable(Vector{GPUs: 300}); got != 200 {
+		t.Errorf("nothing fits, and %d are of no use", got)
+	}
+}
+
+// The mix has few kinds, small counts, and forgets what does not come any more.
+func TestMix(t *testing.T) {
+	var m Mix
+	for i := range 20_000 {
+		m.add(coarse(Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
+		if i%100 == 0 {
+			m.add(coarse(Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
+		}
+		if len(m.Kinds) > mixKinds {
+			t.Fatalf("%d kinds", len(m.Kinds))
+		}
+	}
+	total, common := int64(0), int64(0)
+	for _, k := range m.Kinds {
+		total += k.Count
+		if k.Worker.GPUs == 1000 && k.Worker.Cores <= 8 {
+			common += k.Count
+		}
+	}
+	if total > mixKept || common*100 < total*95 {
+		t.Errorf("%d of %d are of the usual kinds: %+v", common, total, m.Kinds)
+	}
+	for n, want := range map[int64]int64{1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 6, 7: 8, 9: 12, 96_000: 98_304, 0: 0} {
+		if got := coarsely(n); got != want {
+			t.Errorf("%d is about %d, want %d", n, got, want)
+		}
+	}
+}
+
+func TestGPUTime(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 9))
+	for range 10_000 {
+		ms, gpus := r.Int64N(1<<38), 1+r.Int64N(64_000)
+		if want := ms * gpus / 1000; gpus < 1<<20 && GPUTime(ms, gpus) != want {
+			t.Fatalf("%d ms of %d: %d, want %d", ms, gpus, GPUTime(ms, gpus), want)
+		}
+		if got, want := TimeOf(ms, gpus), ms*1000/gpus; got != want {
+			t.Fatalf("%d of %d: %d, want %d", ms, gpus, got, want)
+		}
+	}
+}

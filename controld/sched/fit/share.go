@@ -1,0 +1,166 @@
+package fit
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// gpu is one GPU in the unit of vectors.
+const gpu = 1000
+
+// option is a node for workers that share GPUs, and how much of a GPU the first of them finds there: less is a tighter fit.
+type option struct {
+	node int
+	left int64
+}
+
+// sharedStretches is stretchesOn for workers that ask for a part of a GPU.
+func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among []uint64, share int64) int {
+	r.options = r.options[:0]
+	others := len(r.used) > 0
+	for empty := range r.grid.Buckets() {
+		for i, word := range r.grid.Bucket(empty) {
+			if p.Nodes != nil {
+				word &= p.Nodes[i]
+			}
+			if among != nil {
+				word &= among[i]
+			}
+			for ; word != 0; word &= word - 1 {
+				node := i*64 + bits.TrailingZeros64(word)
+				o := option{node, r.tightness(node, empty, share)}
+				if n == 1 && len(r.options) > 0 && o.left >= r.options[0].left || o.left == 0 {
+					continue
+				}
+				if others && r.uses(node) || slices.Contains(exclude, node) || !r.takes(node, p.Request, w) {
+					continue
+				}
+				if n == 1 {
+					r.options = r.options[:0]
+				}
+				r.options = append(r.options, o)
+			}
+		}
+	}
+	slices.SortStableFunc(r.options, func(a, b option) int { return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.node, b.node)) })
+	found := min(n, len(r.options))
+	for _, o := range r.options[:found] {
+		r.used = append(r.used, stretch{o.node, w})
+	}
+	return found
+}
+
+// tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it is more the more there are of these on
+// its node, and 0 says that there is no such GPU.
+func (r *Room) tightness(node, empty int, share int64) int64 {
+	if r.grid.Shared(node) != 0 {
+		if n := r.grid.Tightest(node, share); n >= 0 && r.grid.Left(node, n) < gpu {
+			return r.grid.Left(node, n)
+		}
+	}
+	return gpu * int64(empty)
+}
+
+// shareOut appends spots for the workers of a stretch that ask for a part of a GPU.
+func (r *Room) shareOut(spots []Spot, s stretch, share int64) []Spot {
+	left := r.Left(s.node)
+	for range s.workers {
+		best := -1
+		for n, free := range left {
+			if free >= share && (best < 0 || free < left[best]) {
+				best = n
+			}
+		}
+		left[best] -= share
+		spots = append(spots, Spot{Node: s.node, GPUs: []int{best}})
+	}
+	return spots
+}
+
+// Left returns how many thousandths of each GPU of a node are free.
+func (r *Room) Left(node int) []int64 { return r.LeftIn(node, nil) }
+
+// LeftIn is Left in the memory of a list that is not needed any more.
+func (r *Room) LeftIn(node int, left []int64) []int64 {
+	left = left[:0]
+	for n := range r.grid.Node(node).GPUs {
+		left = append(left, r.grid.Left(node, n))
+	}
+	return left
+}
+
+// Sharing reports whether any GPU has been shared since the grid was made.
+func (r *Room) Sharing() bool { return r.grid.Sharing() }
+
+// Firm returns a copy with the firm reservations only, while the others are lifted by WaiveSoft.
+func (r *Room) Firm() *Room {
+	c := r.Copy()
+	c.reservations = slices.DeleteFunc(c.reservations, func(v *cluster.Reservation) bool { return !v.Firm })
+	return c
+}
+
+// Within returns the gang on some nodes only.
+func (g *Gang) Within(nodes []uint64) *Gang {
+	only := *g
+	only.Nodes, only.More = both(g.Nodes, nodes), slices.Clone(g.More)
+	for i := range only.More {
+		only.More[i].Nodes = both(only.More[i].Nodes, nodes)
+	}
+	return &only
+}
+
+// both is the nodes that are in two sets; nil stands for all.
+func both(a, b []uint64) []uint64 {
+	if a == nil {
+		return b
+	}
+	set := make([]uint64, len(a))
+	for i := range a {
+		set[i] = a[i] & b[i]
+	}
+	return set
+}
+
+// Shares reports whether something is free of GPUs of a node that some share.
+func (r *Room) Shares(node int) bool { return r.grid.Shared(node) != 0 }
+
+// Rest returns what is free on a node, its GPUs told apart, in the memory of shared.
+func (r *Room) Rest(node int, shared []int64) cluster.Rest { return r.grid.Rest(node, shared) }
+
+// HoldsOn is Holds on certain GPUs of a node.
+func (r *Room) HoldsOn(node int, p *Part, gpus []int) bool {
+	return r.grid.Obstacle(node, p.Request, gpus) == cluster.ReasonNone
+}
+
+// SharedGPUs returns the GPUs of a node that some share and of which something is free, by index.
+func (r *Room) SharedGPUs(node int) []int { return list(r.grid.Shared(node)) }
+
+// FirstEmpty returns the first GPU of a node of which nobody has anything, -1 if there is none.
+func (r *Room) FirstEmpty(node int) int {
+	free := r.grid.FreeGPUs(node)
+	if free == 0 {
+		return -1
+	}
+	return bits.TrailingZeros64(free)
+}
+
+// gpusFor returns how much of the free GPUs of a node counts for a part: for workers that get theirs as a whole only those that are empty; for
+// workers that share, as many thousandths as [Capacity] makes the number of workers of that have room.
+func (r *Room) gpusFor(node int, p *Part) int64 {
+	shared := r.grid.Shared(node)
+	if shared == 0 || p.Request.Active.GPUs == 0 {
+		return r.grid.Free(node).GPUs
+	}
+	empty, share := int64(bits.OnesCount64(r.grid.FreeGPUs(node))), p.Request.Share()
+	if share == 0 {
+		return empty * gpu
+	}
+	per, workers := gpu/share, int64(0)
+	for ; shared != 0; shared &= shared - 1 {
+		workers += r.grid.Left(node, bits.TrailingZeros64(shared)) / share
+	}
+	return (empty+workers/per)*gpu + workers%per*share
+}
