@@ -202,9 +202,15 @@ func (l *commandLine) unknownFlag(a, name string) error {
 	}
 	slices.Sort(names)
 	e := usagef("rota %s has no option %s", l.command.Name, a)
-	if near := nearest(name, names); near != "" {
+	switch near := nearest(name, names); {
+	case near != "":
 		e.hint = fmt.Sprintf("did you mean %s?", dashed(near))
-	} else {
+	case l.command.Name == "sim":
+		for i := range names {
+			names[i] = dashed(names[i])
+		}
+		e.hint = "its options are " + strings.Join(names, " ")
+	default:
 		e.hint = fmt.Sprintf("\"rota help %s\" lists its options", l.command.Name)
 	}
 	return e

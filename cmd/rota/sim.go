@@ -233,9 +233,10 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 		return nil, err
 	}
 	if t == nil {
-		err = s.shape.apply(closed, seed)
+		return closed, s.shape.apply(closed, seed)
 	}
-	return closed, err
+	closed.Format, closed.Skipped, closed.Bad = t.Format, t.Skipped, t.Bad
+	return closed, nil
 }
 
 // read returns a trace, or a source of jobs where arrivals are made by a closed loop.
@@ -253,7 +254,10 @@ func (s *simulation) read(name string, seed uint64) (*trace.Trace, trace.Source,
 			return nil, source, nil
 		}
 		t, err := g.Trace(seed, trace.Capacity(s.setup.Nodes))
-		return t, nil, err
+		if err != nil {
+			return nil, nil, &usageError{text: err.Error()}
+		}
+		return t, nil, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -47,6 +47,13 @@ func (s *simulation) readFormat(c *cli.Context) error {
 	if text != "" && !slices.Contains(trace.Formats, trace.Format(text)) {
 		return usagef("--format %q is not known: %s", text, formatNames())
 	}
+	if generated := !slices.ContainsFunc(s.traces, func(name string) bool { return !strings.HasPrefix(name, trace.GeneratorPrefix) }); generated {
+		for _, flag := range []string{"format", "profiles"} {
+			if c.IsSet(flag) {
+				return usagef("--%s says how a file is to be read: generated workloads have none", flag)
+			}
+		}
+	}
 	s.options.Format = trace.Format(text)
 	return nil
 }
@@ -272,6 +279,9 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 	if h.teBelow, err = milliseconds(c, "te-below"); err != nil {
 		return err
 	}
+	if h.teBelow == 0 && c.IsSet("te-below") {
+		return usagef("--te-below is zero: no job is shorter")
+	}
 	if text := c.String("te-noise"); text != "" {
 		missed, extra, _ := strings.Cut(text, ",")
 		var errs [2]error
@@ -297,8 +307,16 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 		if h.estimates < 1000 {
 			return usagef("--estimates %s: from 1, which is exact", text)
 		}
+		if !s.uses("easy") {
+			return usagef("--estimates is what policy easy is told, and none of the policies here is easy")
+		}
 	}
 	return nil
+}
+
+// uses reports whether a policy is simulated or makes the arrivals.
+func (s *simulation) uses(policy string) bool {
+	return s.loop != nil && s.loop.policy.Name == policy || slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
 }
 
 func (h *shaping) readGrace(text string) error {

@@ -156,12 +156,17 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--grace", "20m:3m"), "MEAN:MAX"},
 		{append(base, "--checkpoint", "none:30%"), "add up to 30 %"},
 		{append(base, "--estimates", "0.5"), "from 1"},
+		{append(base, "--estimates", "3"), "none of the policies here is easy"},
+		{append(base, "--te-below", "0s"), "--te-below is zero"},
+		{append(base, "--policy", "lrtp:s=4"), "there are p ("},
+		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "generated workloads have none"},
+		{[]string{"--trace", "gen:fitgpp", "--nodes", "1x8c"}, "need GPUs, of which the cluster has none"},
 		{append(base, "--inflate", "0"), "--inflate 0"},
 		{append(base, "--inflate", "NaN"), "--inflate NaN"},
 		{append(base, "--inflate", "1.3", "--until", "1d"), "neither"},
 		{append(base, "--deserved", deserved), "line 3"},
 		{append(base, "--plot", "x.png"), "only SVG"},
-		{append(base, "--nonsense"), "nonsense"},
+		{append(base, "--nonsense"), "its options are --addr --bound"},
 		{append(base, "-o", "yaml"), "table, json, csv"},
 	} {
 		code, out, complaint := simulate(t, test.args...)
@@ -197,6 +202,31 @@ func TestSimInterrupted(t *testing.T) {
 	}
 	if n := r.Classes["all"].Count; code != exitInterrupted || !r.Stopped || n == 0 || n >= 2000 || !strings.Contains(complaint, "so far") {
 		t.Errorf("exit %d, stopped %v after %d jobs, %q", code, r.Stopped, n, complaint)
+	}
+}
+
+// TestSimNamesWhatIsLeftOut also where arrivals are made by a loop.
+func TestSimNamesWhatIsLeftOut(t *testing.T) {
+	for _, more := range [][]string{nil, {"--closed-loop", "1.0@fifo"}} {
+		args := append([]string{"--trace", tinyFile(t), "--nodes", "2x32c/32g/8gpu,1x32c/256g/4gpu", "--policy", "fifo", "-o", "json"}, more...)
+		code, out, _ := simulate(t, args...)
+		if code != exitUsage && code != exitFailed {
+			t.Errorf("%v: exit %d: no job of it fits\n%s", more, code, out)
+		}
+		args[3] = "2x32c/64g/8gpu"
+		code, out, complaint := simulate(t, append(args, "--te-below", "6m")...)
+		var r sim.Result
+		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || r.Jobs != 2 || r.SkippedN != 2 || !strings.Contains(complaint, "line 5") {
+			t.Errorf("%v: exit %d, %v, %d jobs, %d lines left out\n%s", more, code, err, r.Jobs, r.SkippedN, complaint)
+		}
+	}
+	code, out, _ := simulate(t, "--trace", "gen:fitgpp:jobs=60", "--nodes", "2x32c/256g/4gpu", "--closed-loop", "1.0@fifo", "--policy", "fifo", "-o", "json")
+	var r sim.Result
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v", code, err)
+	}
+	if n := len(r.Excluded); n == 0 || r.Jobs != 60 || r.Classes["all"].Count != 60-n || !strings.Contains(r.Excluded[0], "no node has") {
+		t.Errorf("%d jobs, %d ended, %d left out: %q", r.Jobs, r.Classes["all"].Count, n, r.Excluded)
 	}
 }
 

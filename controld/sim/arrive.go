@@ -78,10 +78,11 @@ func (l *loop) arrive(e *engine) error {
 			l.over = true
 			break
 		}
-		if l.fits.why(&job) != "" {
+		job.Submit = e.ms(e.now)
+		if l.fits.why(&job) != "" { // it stays in the trace, so that who replays it is told
+			l.trace.Jobs = append(l.trace.Jobs, job)
 			continue
 		}
-		job.Submit = e.ms(e.now)
 		l.demand = plus(l.demand, job.Demand(job.Workers))
 		l.trace.Jobs = append(l.trace.Jobs, job)
 		jobs = append(jobs, &job)

@@ -26,9 +26,9 @@ var about = map[string]string{
 func Known() []string {
 	var list []string
 	for i := range policyRows {
-		list = append(list, fmt.Sprintf("%-14s %s", policyRows[i].name, about[policyRows[i].name]))
+		list = append(list, fmt.Sprintf("%-16s %s", policyRows[i].name, about[policyRows[i].name]))
 		for _, k := range policyRows[i].keys {
-			list = append(list, fmt.Sprintf("  %-12s %s", k.name, k.what))
+			list = append(list, fmt.Sprintf("  %-14s %s", k.name, k.what))
 		}
 	}
 	return list

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// paper are the parameters of the FitGpp paper's policies.
+// paper are the parameters of the FitGpp paper's policies; the first is of no use to those that do not go by size and grace.
 var paper = []policyKey{
 	{"s", "how much a victim's grace weighs against its size, such as 4", func(p *cluster.Policy, value string) error {
 		s, err := strconv.ParseFloat(value, 64)
@@ -65,8 +65,15 @@ func oneOf(names ...string) policyKey {
 var placing = []policyKey{fitKey, seedKey}
 
 var (
-	fitKey  = oneOf("first", "best", "worst", "random", "frag")
-	packKey = oneOf("tight", "frag")
+	fitKey   = oneOf("first", "best", "worst", "random", "frag")
+	packKey  = oneOf("tight", "frag")
+	obeysKey = policyKey{"random_obeys_p", "yes: victims drawn at random, because no other will do, obey p too", func(p *cluster.Policy, value string) error {
+		if value != "yes" && value != "no" {
+			return fmt.Errorf("%q is neither yes nor no", value)
+		}
+		p.PreemptCapped = value == "yes"
+		return nil
+	}}
 	seedKey = policyKey{"seed", "of what is drawn at random", func(p *cluster.Policy, value string) error {
 		seed, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {

@@ -61,9 +61,9 @@ var policyRows = []policyRow{
 	{name: "srtf", knows: knowsAll, keys: displacing},
 	{name: "las", keys: displacing},
 	{name: "spread"},
-	{name: "fitgpp", keys: paper},
-	{name: "lrtp", knows: knowsAll, keys: paper},
-	{name: "rand", keys: paper},
+	{name: "fitgpp", keys: append(slices.Clone(paper), obeysKey)},
+	{name: "lrtp", knows: knowsAll, keys: paper[1:]},
+	{name: "rand", keys: paper[1:]},
 }
 
 // reserving are the parameters of policies that keep room for a blocked head.

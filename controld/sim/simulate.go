@@ -111,7 +111,7 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 	if err := e.drive(); err != nil {
 		return nil, fmt.Errorf("close the loop of %s with policy %s: %w", name, s.Policy.Name, err)
 	}
-	if len(t.Jobs) == 0 {
+	if len(e.runs) == 0 {
 		return nil, fmt.Errorf("close the loop of %s: no job fits the nodes: %w", name, errSetup)
 	}
 	return t, nil

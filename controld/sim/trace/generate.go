@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -170,7 +169,7 @@ func GapFor(jobs []Job, capacity cluster.Vector, load int64) (int64, error) {
 		switch {
 		case total[r] == 0:
 		case have == 0:
-			return 0, errors.New("the jobs need a resource of which the cluster has none")
+			return 0, fmt.Errorf("the jobs need %s, of which the cluster has none", [...]string{"cores", "memory", "GPUs"}[r])
 		default:
 			busy = max(busy, total[r]/have)
 		}

@@ -53,9 +53,9 @@ var generators = []generatorRow{
 func Known() []string {
 	var list []string
 	for _, g := range generators {
-		list = append(list, fmt.Sprintf("%-14s %s", GeneratorPrefix+g.kind, g.what))
+		list = append(list, fmt.Sprintf("%-16s %s", GeneratorPrefix+g.kind, g.what))
 		for _, k := range g.keys {
-			list = append(list, fmt.Sprintf("  %-12s %s", k.name, k.what))
+			list = append(list, fmt.Sprintf("  %-14s %s", k.name, k.what))
 		}
 	}
 	return list
