@@ -35,7 +35,7 @@ job "elastic" {
     }
 
     task "train" {
-      command = ["bin/trainer", "-steps", var.steps, "-pause", "50ms", "-dir", var.dir]
+      command = ["bin/trainer", "-steps", var.steps, "-compute", "200ms", "-dir", var.dir]
 
       resources {
         cores  = 1

@@ -22,7 +22,7 @@ func TestPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var p pace
 			for i, l := range lines {
-				if rate, known := p.take(l.step, begin.Add(l.after)); rate != l.rate || known != (l.rate > 0) {
+				if rate, known := p.take(l.step, begin.Add(l.after), time.Minute); rate != l.rate || known != (l.rate > 0) {
 					t.Errorf("line %d: %d, %v; want %d", i, rate, known, l.rate)
 				}
 			}

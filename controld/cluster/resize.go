@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Kinds of cluster version 3. Those they succeed keep their meaning.
@@ -43,8 +45,15 @@ func (c SubmitJobs2) Command() Command {
 	return c
 }
 
-// RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how fast it is.
+// RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how fast it is, at most: see [RateAfter].
 const RateAfterMS = 60_000
+
+// RateAfter returns for how long, in milliseconds, an attempt of an elastic group makes progress before it is told how fast it is. A group
+// that may be resized sooner is measured sooner, as well as that goes.
+func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
+
+// RateAfter is [RateAfter] of the group.
+func (e Elastic) RateAfter() Instant { return min(RateAfterMS, e.Cooldown) }
 
 // ResizeJob, of commit-plan/3, gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
 // job has asked for; when the last one has exited, the same entry of the log begins the next attempt with those that are not to leave, at

@@ -32,7 +32,7 @@ type options struct {
 	shape
 	steps, every, log int
 	rate              float64
-	pause             time.Duration
+	pause, compute    time.Duration
 	dir               string
 	progress          string
 	rank, world       int
@@ -77,6 +77,7 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	f.IntVar(&o.every, "every", 50, "steps between checkpoints; 0: only when asked to stop")
 	f.IntVar(&o.log, "log", 20, "steps between lines on standard output")
 	f.DurationVar(&o.pause, "pause", 0, "extra time of a step, to make a run last")
+	f.DurationVar(&o.compute, "compute", 0, "extra time to work through a batch, which the workers share as they share its shards")
 	f.StringVar(&o.dir, "dir", "", "directory for the checkpoint and the heartbeat; empty: none of either")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -197,7 +198,7 @@ func (t *trainer) loop(ctx context.Context, progress *progressFile) (int, error)
 		if stopping && t.done < t.steps {
 			return t.stopped()
 		}
-		t.wait(ctx)
+		sleep(ctx, t.pause)
 	}
 	return 0, nil
 }
@@ -218,6 +219,7 @@ func (t *trainer) step(ctx context.Context) (loss float64, stopping bool, err er
 	for shard := from; shard < to; shard++ {
 		own = append(own, t.shardGradient(t.done, shard))
 	}
+	sleep(ctx, t.compute*time.Duration(len(own))/time.Duration(t.options.Shards))
 	total, stopping, err := t.gang.reduce(own, len(t.w), ctx.Err() != nil)
 	if err != nil {
 		return 0, false, fmt.Errorf("step %d: %w", t.done+1, err)
@@ -228,9 +230,12 @@ func (t *trainer) step(ctx context.Context) (loss float64, stopping bool, err er
 	return loss, stopping, nil
 }
 
-// wait makes a step last; a request to stop ends it early.
-func (t *trainer) wait(ctx context.Context) {
-	timer := time.NewTimer(t.pause)
+// sleep makes a step last; a request to stop ends it early.
+func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
