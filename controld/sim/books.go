@@ -181,6 +181,8 @@ func (b *books) photographNow(e *engine) {
 // Story is what plots are made of.
 type Story struct {
 	Capacity  cluster.Vector              `json:"capacity"`
+	Nodes     int                         `json:"nodes"`
+	NodeGPUs  int                         `json:"node_gpus"` // of the node with most
 	Accounts  []string                    `json:"accounts"`
 	Samples   []Sample                    `json:"samples"`   // by time
 	Spans     []Span                      `json:"spans"`     // attempts, in order of their end
@@ -208,6 +210,33 @@ type Span struct {
 	GPUs    int64         `json:"gpus"` // thousandths
 	Node    int           `json:"node"` // of its first worker, by position
 	Stopped bool          `json:"stopped,omitempty"`
+	Rows    []Row         `json:"rows"` // all it held
+}
+
+// Row is GPUs of one node that lie side by side.
+type Row struct {
+	Node int `json:"node"`
+	GPU  int `json:"gpu"`  // the first of them
+	GPUs int `json:"gpus"` // 0: a worker without
+}
+
+// rowsOf lists what an attempt holds on each node.
+func (e *engine) rowsOf(r *run) []Row {
+	var rows []Row
+	for _, p := range r.places {
+		node := int(e.position[p.Node])
+		if len(p.GPUs) == 0 {
+			rows = append(rows, Row{Node: node})
+		}
+		for _, g := range p.GPUs {
+			if n := len(rows); n > 0 && rows[n-1].Node == node && rows[n-1].GPU+rows[n-1].GPUs == g && rows[n-1].GPUs > 0 {
+				rows[n-1].GPUs++
+				continue
+			}
+			rows = append(rows, Row{node, g, 1})
+		}
+	}
+	return rows
 }
 
 // maxSamples bounds the samples: beyond it every second one is dropped.
@@ -242,5 +271,6 @@ func (s *Story) span(e *engine, r *run) {
 	}
 	s.Spans = append(s.Spans, Span{
 		ID: r.job.ID, Class: r.job.Class, Start: e.ms(r.assigned), End: e.ms(e.now), GPUs: r.held.GPUs, Node: int(r.workers[0].node), Stopped: r.stopped > 0,
+		Rows: e.rowsOf(r),
 	})
 }

@@ -24,7 +24,7 @@ func (e *engine) begin(i int32, places []cluster.Place) {
 	r := &e.runs[i]
 	r.live, r.attempt, r.stopped, r.cause = true, r.attempt+1, 0, ""
 	r.assigned, r.from = e.now, e.now
-	r.workers = r.workers[:0]
+	r.workers, r.places = r.workers[:0], places
 	for w := range places {
 		node := e.position[places[w].Node]
 		r.workers = append(r.workers, place{node, int32(w)})

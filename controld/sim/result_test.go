@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -150,4 +151,19 @@ func TestUntil(t *testing.T) {
 	near(t, "held until then", r.Utilisation.GPU, (8.0*10+6*10)/(8*20))
 	near(t, "free then", r.UnallocatedGPUs, 2)
 	near(t, "of no use", r.GPUFragmentation, 1)
+}
+
+// TestRows says what plots need of each attempt: its GPUs on every node.
+func TestRows(t *testing.T) {
+	wide := gang("wide", 0, 10, 2, 6)
+	wide.PerNode = 1
+	r := mustRun(t, workload(wide, job("small", 1, 5, 1), job("idle", 1, 5, 0)), setup(t, "2x8c/8gpu", "fifo"))
+	got := map[string]string{}
+	for _, s := range r.Story.Spans {
+		got[s.ID] = fmt.Sprint(s.Rows)
+	}
+	want := map[string]string{"wide": "[{0 0 6} {1 0 6}]", "small": "[{0 6 1}]", "idle": "[{0 0 0}]"}
+	if !maps.Equal(got, want) || r.Story.Nodes != 2 || r.Story.NodeGPUs != 8 {
+		t.Errorf("got %v on %d nodes of %d GPUs", got, r.Story.Nodes, r.Story.NodeGPUs)
+	}
 }

@@ -21,6 +21,7 @@ type run struct {
 	attempt  int32
 	held     cluster.Vector // by it
 	workers  []place
+	places   []cluster.Place // as the plan had them, for plots
 	assigned cluster.Instant
 	from     cluster.Instant // progress begins
 	rate     int64           // millionths of a ms of work in each ms

@@ -67,6 +67,9 @@ func (e *engine) tellStory() {
 	if s == nil {
 		return
 	}
+	for i := range e.nodes {
+		s.Nodes, s.NodeGPUs = i+1, max(s.NodeGPUs, len(e.nodes[i].GPUs))
+	}
 	for i := range e.books.accounts {
 		s.Accounts = append(s.Accounts, e.books.accounts[i].name)
 	}

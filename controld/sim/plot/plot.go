@@ -184,17 +184,17 @@ func shares(r *sim.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
-// jobs draws every attempt as a bar over its time, at the node of its first worker and as high as its part of the GPUs there.
+// jobs draws every attempt as bars over its time, one for the GPUs that it held side by side on a node.
 func jobs(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
-	title := "Attempts by the node of their first worker; those that were stopped end in black"
+	title := "Attempts on the GPUs of the nodes; those that were stopped end in black"
 	spans := s.Spans
 	if len(spans) > maxSpans {
 		spans = spans[:maxSpans]
 		title += fmt.Sprintf("; the first %d of %d", maxSpans, len(s.Spans))
 	}
 	p := panel(title, "hours", "node")
-	p.Add(&bars{spans})
+	p.Add(&bars{spans, s.Nodes, max(1, s.NodeGPUs)})
 	for i, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
 		if l, err := plotter.NewLine(plotter.XYs{{}, {}}); err == nil {
 			l.Color = colour(1 - i)
@@ -204,16 +204,18 @@ func jobs(r *sim.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
-// bars are attempts as rectangles.
-type bars struct{ spans []sim.Span }
+// bars are attempts as rectangles on a number of nodes with so many GPUs each.
+type bars struct {
+	spans       []sim.Span
+	nodes, gpus int
+}
 
 // DataRange implements plot.DataRanger.
 func (b *bars) DataRange() (xmin, xmax, ymin, ymax float64) {
-	xmin, ymax = math.Inf(1), 1
+	xmin, ymax = math.Inf(1), math.Max(1, float64(b.nodes))
 	for i := range b.spans {
 		s := &b.spans[i]
 		xmin, xmax = math.Min(xmin, float64(s.Start)/hourMS), math.Max(xmax, float64(s.End)/hourMS)
-		ymax = math.Max(ymax, float64(s.Node+1))
 	}
 	if len(b.spans) == 0 {
 		xmin = 0
@@ -230,13 +232,27 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 		if s.Class == jobspec.TE {
 			k = 1
 		}
-		bottom := float64(s.Node) + float64(i%8)/10 // jobs that share a node lie beside each other, not on each other
 		left, right := x(float64(s.Start)/hourMS), x(float64(s.End)/hourMS)
-		low, high := y(bottom), y(bottom+0.1)
-		c.FillPolygon(colour(k), []vg.Point{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}})
-		if s.Stopped {
-			edge := vg.Length(math.Max(float64(left), float64(right)-0.5))
-			c.FillPolygon(color.Black, []vg.Point{{X: edge, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: edge, Y: high}})
+		for _, row := range s.Rows {
+			from, to := b.lane(&row, i)
+			low, high := y(from), y(to)
+			c.FillPolygon(colour(k), []vg.Point{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}})
+			if s.Stopped {
+				edge := vg.Length(math.Max(float64(left), float64(right)-0.5))
+				c.FillPolygon(color.Black, []vg.Point{{X: edge, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: edge, Y: high}})
+			}
 		}
 	}
+}
+
+// lane returns where a bar lies: each GPU has a part of its node's height. Workers without a GPU lie beside each other, as far as they can.
+func (b *bars) lane(row *sim.Row, i int) (from, to float64) {
+	const gap = 0.06
+	if row.GPUs == 0 {
+		from = float64(row.Node) + float64(i%8)/10
+		return from, from + 0.1
+	}
+	height := (1 - gap) / float64(b.gpus)
+	from = float64(row.Node) + float64(row.GPU)*height
+	return from, from + float64(row.GPUs)*height - gap/4
 }
