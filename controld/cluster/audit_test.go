@@ -220,10 +220,10 @@ func TestLastedIsTheSumOfAll(t *testing.T) {
 		st, want := &Standing{}, [3]float64{}
 		var runs []*Run
 		for range 1 + r.IntN(20) {
-			run := &Run{since: Instant(r.Int64N(int64(now))), held: Amounts{Cores: r.Int64N(100), Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
+			run := &Run{Since: Instant(r.Int64N(int64(now))), held: Amounts{Cores: r.Int64N(100), Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
 			runs = append(runs, run)
 			st.run(run, 1)
-			lasted := float64(d.Since(run.since)) / 1000
+			lasted := float64(d.Since(run.Since)) / 1000
 			want[0] += float64(run.held.Cores) * lasted
 			want[1] += float64(run.held.Memory) * lasted
 			want[2] += float64(run.held.GPUs) * lasted

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Run is an attempt in progress as a cycle asks about it. There are tens of thousands of them in a large cluster, and looking at each job, its
@@ -12,10 +14,21 @@ type Run struct {
 	Job     *Job
 	Attempt *Attempt
 	Rooms   []NodeRoom // what its workers hold that have not ended: one for each node, in the order of its first worker there
+	Frees   []NodeRoom // what of it comes free when they end: all, unless it is being resized
 	Ends    Instant    // when its time limit or its job's deadline is over; 0: it has none, does not run yet, or is being stopped
 
-	held  Amounts // what it counts for in its leaf
-	since Instant // it was assigned
+	Number     int // of the attempt
+	BestEffort bool
+	Stopping   bool      // it has been asked to stop
+	Since      Instant   // it was assigned
+	Started    Instant   // its workers ran; 0: not yet
+	Grace      int64     // ms that it may take to leave, as declared
+	Saves      int64     // ms between the times that it saves its state; 0: it saves when it is asked to leave, -1: it does not
+	Total      Vector    // of all workers that its job asks for
+	Displaced  []Instant // as in its job
+	Queue      string
+
+	held Amounts // what it counts for in its leaf
 }
 
 // NodeRoom is room on the node at a position.
@@ -51,14 +64,43 @@ func (v *View) Running(list []JobID, node int) []JobID {
 // holds what it held.
 func (v *View) newRun(j *Job, was *Run) *Run {
 	a := j.Live()
-	r := &Run{Job: j, Attempt: a, Ends: ends(j, a), since: a.Assigned.At}
-	if was != nil && was.Attempt.N == a.N && stillHolding(was.Attempt) == stillHolding(a) {
-		r.Rooms, r.held = was.Rooms, was.held
+	r := &Run{
+		Job: j, Attempt: a, Number: a.N, Ends: ends(j, a), BestEffort: j.Class == jobspec.BE, Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
+		Grace: declaredGrace(j.Spec), Saves: savesEvery(j.Spec), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
+	}
+	if was != nil && was.Attempt.N == a.N && was.Attempt.resize() == a.resize() && stillHolding(was.Attempt) == stillHolding(a) {
+		r.Rooms, r.Frees, r.held = was.Rooms, was.Frees, was.held
 		return r
 	}
-	r.Rooms = v.roomsOf(j, a)
+	r.Rooms = v.roomsOf(j, a, func(int) bool { return true })
+	if r.Frees = r.Rooms; a.resize() != nil {
+		r.Frees = v.roomsOf(j, a, func(worker int) bool { return !a.keeps(worker) })
+	}
 	r.held = v.HeldBy(j, a)
 	return r
+}
+
+// declaredGrace returns how many milliseconds a job may take to leave.
+func declaredGrace(spec *jobspec.Job) int64 {
+	if p := spec.Preemption; p != nil && p.GracePeriod > 0 {
+		return int64(p.GracePeriod) * 1000
+	}
+	return defaultGrace * 1000
+}
+
+// savesEvery returns what Run.Saves says of a job.
+func savesEvery(spec *jobspec.Job) int64 {
+	if spec.Checkpoint == nil {
+		return -1
+	}
+	return int64(spec.Checkpoint.Interval) * 1000
+}
+
+// equal reports whether two runs of one attempt say the same, but for its rooms.
+func (r *Run) equal(o *Run) bool {
+	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping && r.Since == o.Since && r.Started == o.Started &&
+		r.Grace == o.Grace && r.Saves == o.Saves && r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
+		r.held.equal(&o.held)
 }
 
 // stillHolding counts the workers of an attempt that have not ended.
@@ -86,12 +128,12 @@ func ends(j *Job, a *Attempt) Instant {
 	return end
 }
 
-// roomsOf returns what the workers of an attempt hold that have not ended.
-func (v *View) roomsOf(j *Job, a *Attempt) []NodeRoom {
+// roomsOf returns what those workers of an attempt hold that have not ended and that count.
+func (v *View) roomsOf(j *Job, a *Attempt, counts func(worker int) bool) []NodeRoom {
 	rooms := make([]NodeRoom, 0, min(len(a.Workers), 4))
 	for i := range a.Workers {
 		w := &a.Workers[i]
-		if w.State.Final() {
+		if w.State.Final() || !counts(i) {
 			continue
 		}
 		at, ok := v.position(w.Node)
@@ -160,7 +202,7 @@ func (s *State) checkRun(j *Job) error {
 	switch {
 	case got == nil || got.Job != j || got.Attempt != want.Attempt:
 		return fmt.Errorf("job %d and the index of runs do not agree", j.ID)
-	case !slices.Equal(got.Rooms, want.Rooms), got.Ends != want.Ends, got.since != want.since, !got.held.equal(&want.held):
+	case !slices.Equal(got.Rooms, want.Rooms), !slices.Equal(got.Frees, want.Frees), !got.equal(want):
 		return fmt.Errorf("the run of job %d is %+v, made anew %+v", j.ID, *got, *want)
 	}
 	return nil

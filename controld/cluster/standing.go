@@ -68,7 +68,7 @@ func (j *Job) wanting() int64 {
 // restand keeps the standing of a leaf in step with a job that has changed, and with its run.
 func (s *State) restand(old, next *Job, was, is *Run) {
 	wanted, wants := old.wanting(), next.wanting()
-	sameRun := was == is || was != nil && is != nil && was.since == is.since && was.held.equal(&is.held)
+	sameRun := was == is || was != nil && is != nil && was.Since == is.Since && was.held.equal(&is.held)
 	if sameRun && wanted == wants && (wants == 0 || sameAsk(old, next)) {
 		return
 	}
@@ -141,7 +141,7 @@ func (st *Standing) run(r *Run, n int) {
 	}
 	st.jobs += n
 	st.Held.add(&r.held, int64(n))
-	hour := int64(r.since) / hourMS
+	hour := int64(r.Since) / hourMS
 	i, known := slices.BinarySearchFunc(st.since, hour, func(h heldSince, hour int64) int { return cmp.Compare(h.hour, hour) })
 	if !known {
 		st.since = slices.Insert(st.since, i, heldSince{hour: hour})
@@ -149,7 +149,7 @@ func (st *Standing) run(r *Run, n int) {
 	h := &st.since[i]
 	held := Amounts{Cores: r.held.Cores, Memory: r.held.Memory, GPUs: r.held.GPUs}
 	h.held.add(&held, int64(n))
-	ms := int64(r.since) - hour*hourMS
+	ms := int64(r.Since) - hour*hourMS
 	late := Amounts{Cores: held.Cores * ms, Memory: held.Memory * (ms / 1000), GPUs: held.GPUs * ms}
 	h.late.add(&late, int64(n))
 	if h.runs += n; h.runs == 0 {

@@ -22,46 +22,59 @@ const tooMuchUnsaved = 24 * 3600 * 1000
 // displaced of late.
 func (r *roster) price(t *trial) {
 	for i := range r.victims {
-		r.victims[i].grace = t.graceExpected(r.victims[i].job)
+		v := &r.victims[i]
+		v.grace = t.graceExpected(v.run)
 	}
 	weight := cmp.Or(t.policy.GraceWeight, weightOfGrace)
 	r.score(max(0, weight))
 	for i := range r.victims {
 		v := &r.victims[i]
 		v.unsaved = unsaved(t, v)
-		v.score += one*weightOfLoss/1000*log2Hours(v.unsaved)/1024 + one*weightOfTimes/1000*int64(v.job.DisplacedSince(t.now-day))
+		v.score += one * weightOfLoss / 1000 * log2Hours(v.unsaved) / 1024
+		if len(v.run.Displaced) > 0 {
+			v.score += one * weightOfTimes / 1000 * int64(v.job.DisplacedSince(t.now-day))
+		}
 	}
 }
 
 // graceExpected returns how long a job will take to leave, in ms: what it has declared, or less where that is how it usually goes in
 // its queue, so that nobody makes himself dear by declaring much.
-func (t *trial) graceExpected(j *cluster.Job) int64 {
-	declared := graceOf(j)
-	if l := t.view.Learned(); l != nil {
-		if g, known := l.Grace[j.Queue]; known {
-			if usual, enough := g.P95(); enough {
-				return min(declared, usual)
+func (t *trial) graceExpected(r *cluster.Run) int64 {
+	if t.graces == nil {
+		t.graces = usualGraces(t.view.Learned())
+	}
+	if len(t.graces) > 0 {
+		if usual, known := t.graces[r.Queue]; known {
+			return min(r.Grace, usual)
+		}
+	}
+	return r.Grace
+}
+
+// usualGraces returns in what time nearly all of those who were asked to leave had left, by queue, as far as there were enough of them.
+func usualGraces(l *cluster.Learned) map[string]int64 {
+	usual := map[string]int64{}
+	if l != nil {
+		for queue, g := range l.Grace {
+			if ms, enough := g.P95(); enough {
+				usual[queue] = ms
 			}
 		}
 	}
-	return declared
+	return usual
 }
 
 // unsaved returns how much work is lost with an attempt, in ms of one GPU, of a job without GPUs of one core: none if it saves when it is
 // asked to leave, else that since the last time it may have saved.
 func unsaved(t *trial, v *victim) int64 {
-	a := v.attempt
-	if a.Started.At == 0 {
+	if v.run.Started == 0 || v.run.Saves == 0 {
 		return 0
 	}
-	since := int64(t.now - a.Started.At)
-	if c := v.job.Spec.Checkpoint; c != nil {
-		if c.Interval == 0 {
-			return 0
-		}
-		since %= int64(c.Interval) * 1000
+	since := int64(t.now - v.run.Started)
+	if v.run.Saves > 0 {
+		since %= v.run.Saves
 	}
-	total := v.job.Total()
+	total := &v.run.Total
 	if total.GPUs > 0 {
 		return cluster.GPUTime(since, total.GPUs)
 	}

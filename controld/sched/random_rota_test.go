@@ -335,7 +335,7 @@ func reference(t *trial, r *roster, g *fit.Gang) int64 {
 			}
 			cost += r.victims[i].score
 			for _, s := range r.victims[i].shares {
-				freed[s.node] = fit.Plus(freed[s.node], s.room)
+				freed[s.Node] = fit.Plus(freed[s.Node], s.Room)
 			}
 		}
 		var holds []int

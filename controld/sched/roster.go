@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // one is 1 as a score or a cost: they are fixed-point numbers, so that they compare alike on every machine.
@@ -16,6 +14,7 @@ const one = int64(1) << 32
 
 // victim is a running best-effort job that nobody has asked to stop yet.
 type victim struct {
+	run     *cluster.Run
 	job     *cluster.Job
 	attempt *cluster.Attempt
 	shares  []share // what it holds, one for each of its nodes
@@ -33,15 +32,11 @@ type victim struct {
 }
 
 // share is what one attempt holds on one node.
-type share struct {
-	node int
-	room cluster.Request
-}
+type share = cluster.NodeRoom
 
 // roster is all that could be asked to leave, and what is leaving already.
 type roster struct {
 	victims  []victim
-	arena    []share           // what the victims hold
 	on       [][]int32         // by node: indices of victims that hold room there, ascending
 	draining []cluster.Request // by node: held by attempts that are being stopped
 	over     []cluster.Instant // by node: when the last of those is killed
@@ -56,8 +51,8 @@ type roster struct {
 func newRoster(t *trial) *roster {
 	n, lives := len(t.view.Nodes()), t.view.Lives()
 	r := &roster{
-		victims: make([]victim, 0, lives), arena: make([]share, 0, lives+lives/4),
-		on: make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{},
+		victims: make([]victim, 0, lives),
+		on:      make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{},
 	}
 	for i := range r.on {
 		if t.room.Up(i) {
@@ -67,10 +62,10 @@ func newRoster(t *trial) *roster {
 	ending := t.endingNow()
 	for run := range t.view.Runs() {
 		switch {
-		case ending[run.Job.ID]:
-		case run.Attempt.Stop != nil:
+		case ending != nil && ending[run.Job.ID]:
+		case run.Stopping:
 			r.leave(run)
-		case run.Job.Class == jobspec.BE:
+		case run.BestEffort:
 			r.add(run)
 		}
 	}
@@ -84,7 +79,7 @@ func (r *roster) list() {
 	all := 0
 	for i := range r.victims {
 		for _, s := range r.victims[i].shares {
-			count[s.node]++
+			count[s.Node]++
 			all++
 		}
 	}
@@ -95,7 +90,7 @@ func (r *roster) list() {
 	}
 	for i := range r.victims {
 		for _, s := range r.victims[i].shares {
-			r.on[s.node] = append(r.on[s.node], int32(i))
+			r.on[s.Node] = append(r.on[s.Node], int32(i))
 		}
 	}
 }
@@ -120,8 +115,8 @@ func (t *trial) endingNow() map[cluster.JobID]bool {
 // leave notes an attempt that is being stopped.
 func (r *roster) leave(run *cluster.Run) {
 	stop := run.Attempt.Stop
-	for i := range run.Rooms {
-		r.drain(share{run.Rooms[i].Node, run.Rooms[i].Room}, stop.KillAt)
+	for i := range run.Frees {
+		r.drain(run.Frees[i], stop.KillAt)
 	}
 	if stop.For != 0 {
 		r.called[stop.For] = max(r.called[stop.For], stop.At)
@@ -129,39 +124,36 @@ func (r *roster) leave(run *cluster.Run) {
 }
 
 func (r *roster) drain(s share, over cluster.Instant) {
-	r.draining[s.node] = fit.Plus(r.draining[s.node], s.room)
-	r.over[s.node] = max(r.over[s.node], over)
+	r.draining[s.Node] = fit.Plus(r.draining[s.Node], s.Room)
+	r.over[s.Node] = max(r.over[s.Node], over)
 }
 
 // add lists an attempt as a possible victim.
 func (r *roster) add(run *cluster.Run) {
-	from := len(r.arena)
 	var held cluster.Request
 	for i := range run.Rooms {
-		room := &run.Rooms[i]
-		r.arena = append(r.arena, share{room.Node, room.Room})
-		held = fit.Plus(held, room.Room)
+		held = fit.Plus(held, run.Rooms[i].Room)
 	}
 	r.victims = append(r.victims, victim{
-		job: run.Job, attempt: run.Attempt, shares: slices.Clip(r.arena[from:]), grace: graceOf(run.Job), size: length(held.Active, r.largest),
+		run: run, job: run.Job, attempt: run.Attempt, shares: run.Rooms, grace: run.Grace, size: length(held.Active, r.largest),
 	})
 }
 
 func addShare(list []share, node int, room cluster.Request) []share {
 	for i := range list {
-		if list[i].node == node {
-			list[i].room = fit.Plus(list[i].room, room)
+		if list[i].Node == node {
+			list[i].Room = fit.Plus(list[i].Room, room)
 			return list
 		}
 	}
-	return append(list, share{node, room})
+	return append(list, share{Node: node, Room: room})
 }
 
 // at returns what a victim holds on a node.
 func (v *victim) at(node int) cluster.Request {
 	for i := range v.shares {
-		if v.shares[i].node == node {
-			return v.shares[i].room
+		if v.shares[i].Node == node {
+			return v.shares[i].Room
 		}
 	}
 	return cluster.Request{}

@@ -90,9 +90,9 @@ func (m *maker) callers() []*cluster.Job {
 // does, -1 never.
 func (m *maker) lawful(v *victim) int {
 	switch {
-	case !m.mayDisplace(v.job):
+	case !m.mayDisplaceVictim(v):
 		return -1
-	case m.now-v.attempt.Assigned.At < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
+	case m.now-v.run.Since < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
 		return 2
 	case v.unsaved > tooMuchUnsaved:
 		return 1
@@ -104,6 +104,18 @@ func (m *maker) lawful(v *victim) int {
 func (m *maker) mayDisplace(j *cluster.Job) bool {
 	limit := cmp.Or(m.policy.MaxPreempts, rotaCap)
 	return (limit < 0 || j.DisplacedSince(m.now-day) < limit) && !m.wasteful(j)
+}
+
+// mayDisplaceVictim is mayDisplace for who runs. Most run for the first time, and then their runs say it all.
+func (m *maker) mayDisplaceVictim(v *victim) bool {
+	r := v.run
+	if r.Number > 1 {
+		return m.mayDisplace(v.job)
+	}
+	if r.Saves > 0 && r.Started > 0 && int64(m.now-r.Started)%r.Saves*wastePart > int64(min(m.now-r.Since, day)) {
+		return m.mayDisplace(v.job)
+	}
+	return true
 }
 
 // makeRoom asks the cheapest set of victims to leave that lets a job start, and keeps the room for it. If enough is free or being freed
@@ -138,8 +150,8 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	}
 	v := &cluster.Reservation{Job: j.ID, At: m.now, Firm: true}
 	for _, c := range set.claims {
-		over = max(over, r.over[c.node])
-		v.Claims = append(v.Claims, cluster.Claim{Node: m.view.Nodes()[c.node].Name, Room: fit.AtLeast(c.room)})
+		over = max(over, r.over[c.Node])
+		v.Claims = append(v.Claims, cluster.Claim{Node: m.view.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
 	}
 	v.Until = over + cluster.Instant(m.policy.ReserveHoldMS)
 	m.room.Unclaim(j.ID)

@@ -96,15 +96,15 @@ func (s *search) parts() *victimSet {
 		all.victims = append(all.victims, set.victims...)
 		all.cost += set.cost
 		for _, c := range set.claims {
-			all.claims = addShare(all.claims, c.node, c.room)
-			s.roster.draining[c.node] = fit.Minus(s.roster.draining[c.node], c.room)
+			all.claims = addShare(all.claims, c.Node, c.Room)
+			s.roster.draining[c.Node] = fit.Minus(s.roster.draining[c.Node], c.Room)
 		}
 	}
 	for _, v := range all.victims {
 		s.roster.untake(v)
 	}
 	for _, c := range all.claims {
-		s.roster.draining[c.node] = fit.Plus(s.roster.draining[c.node], c.room)
+		s.roster.draining[c.Node] = fit.Plus(s.roster.draining[c.Node], c.Room)
 	}
 	if !found {
 		return nil
@@ -118,7 +118,7 @@ func (r *roster) take(i int32) {
 	v := &r.victims[i]
 	v.taken = true
 	for _, s := range v.shares {
-		r.draining[s.node] = fit.Plus(r.draining[s.node], s.room)
+		r.draining[s.Node] = fit.Plus(r.draining[s.Node], s.Room)
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *roster) untake(i int32) {
 	v := &r.victims[i]
 	v.taken = false
 	for _, s := range v.shares {
-		r.draining[s.node] = fit.Minus(r.draining[s.node], s.room)
+		r.draining[s.Node] = fit.Minus(r.draining[s.Node], s.Room)
 	}
 }
 
@@ -387,13 +387,13 @@ func (s *search) divide(p *fit.Part, offers []onNode) *victimSet {
 		if p.Request.Exclusive {
 			room = fit.Both(s.room.Total(o.node))
 		}
-		set.claims = append(set.claims, share{o.node, room})
+		set.claims = append(set.claims, share{Node: o.node, Room: room})
 		for b, i := range o.items {
 			if o.choices[k].set&(1<<b) != 0 {
 				set.victims = append(set.victims, i)
 			}
 		}
 	}
-	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.node, b.node) })
+	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.Node, b.Node) })
 	return set
 }

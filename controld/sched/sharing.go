@@ -63,7 +63,7 @@ func (m *maker) frees(set *victimSet, g *fit.Gang) bool {
 	}
 	nodes := make([]uint64, (len(m.view.Nodes())+63)/64)
 	for _, c := range set.claims {
-		nodes[c.node/64] |= 1 << (c.node % 64)
+		nodes[c.Node/64] |= 1 << (c.Node % 64)
 	}
 	_, ok := room.Place(g.Within(nodes))
 	return ok

@@ -29,6 +29,7 @@ type trial struct {
 	dear      *scarcity              // nil until somebody asks
 	mix       *mixture               // nil until somebody asks
 	turned    bool                   // it was looked whose turn it is
+	graces    map[string]int64       // see graceExpected; nil until somebody asks
 	hopeless  map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
 	teHeld    map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil: it does not matter
 }

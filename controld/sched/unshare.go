@@ -92,7 +92,7 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 		return nil
 	}
 	slices.Sort(s.best.victims)
-	return &victimSet{claims: []share{{s.best.node, g.Request}}, victims: s.best.victims, cost: s.best.cost}
+	return &victimSet{claims: []share{{Node: s.best.node, Room: g.Request}}, victims: s.best.victims, cost: s.best.cost}
 }
 
 // siege is one search of evict.
