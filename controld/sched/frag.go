@@ -104,14 +104,31 @@ func (c *candidate) better(o *candidate) bool {
 	return c.left < o.left
 }
 
-// unbroken finds the place for a worker where it makes least of the free GPUs useless to what is usually asked for, false if there is none.
+// mixCandidates is at how many nodes a placement looks in a cluster that is too large to look at all: those that are fullest.
+const mixCandidates = 512
+
+// unbroken puts a worker where it makes least of the free GPUs useless to what is usually asked for, false if it has no room anywhere. Of equal
+// places it takes that where least is left. If it is to spare the headroom that comes first.
 func (t *trial) unbroken(g *fit.Gang, spare bool) ([]fit.Spot, bool) {
-	m := t.usual()
+	best := t.leastBroken(g, spare)
+	switch {
+	case best.node < 0:
+		return nil, false
+	case best.gpu >= 0:
+		return []fit.Spot{{Node: best.node, GPUs: []int{best.gpu}}}, true
+	}
+	return t.room.PlaceOn(g, best.node)
+}
+
+func (t *trial) leastBroken(g *fit.Gang, spare bool) candidate {
 	defer t.room.Waive(g.For)()
-	best := candidate{node: -1}
-	for node := range t.view.Nodes() {
-		if !t.room.Usable(node, &g.Part, g.Exclude) || !t.room.Holds(node, &g.Part) {
-			continue
+	m, best, left := t.usual(), candidate{node: -1}, len(t.view.Nodes())
+	if left > packNodes {
+		left = mixCandidates
+	}
+	for node := range t.room.Candidates(&g.Part, g.Exclude) {
+		if left--; left < 0 {
+			break
 		}
 		c := candidate{node: node, gpu: -1}
 		if spare && t.spare != nil {
@@ -121,13 +138,7 @@ func (t *trial) unbroken(g *fit.Gang, spare bool) ([]fit.Spot, bool) {
 		}
 		t.weigh(m, &best, c, &g.Part)
 	}
-	switch {
-	case best.node < 0:
-		return nil, false
-	case best.gpu >= 0:
-		return []fit.Spot{{Node: best.node, GPUs: []int{best.gpu}}}, true
-	}
-	return t.room.PlaceOn(g, best.node)
+	return best
 }
 
 // weigh looks at all places for a worker on one node.

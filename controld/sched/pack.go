@@ -48,15 +48,16 @@ func (s *scarcity) left(v, of cluster.Vector) int64 {
 }
 
 // pack finds spots for a gang. A single worker that likes all nodes alike goes where it takes no room that is kept free for
-// trial-and-error jobs if it can, and where it leaves least of what is scarce.
+// trial-and-error jobs if it can, and where it leaves least of what is scarce or, once parts of GPUs are asked for, breaks least of them.
 func (t *trial) pack(c *contender) ([]fit.Spot, bool) {
 	g := c.asks(t)
-	if !t.byService || g.Size() > 1 || g.Levels != nil || len(t.view.Nodes()) > packNodes {
-		spots, ok := t.room.Place(g)
-		return spots, ok && t.spare.allows(t, c, spots)
-	}
-	if t.sharing() {
+	alone := t.byService && g.Size() == 1 && g.Levels == nil
+	switch {
+	case alone && t.sharing():
 		spots, ok := t.unbroken(g, c.job.Class == jobspec.BE)
+		return spots, ok && t.spare.allows(t, c, spots)
+	case !alone || len(t.view.Nodes()) > packNodes:
+		spots, ok := t.room.Place(g)
 		return spots, ok && t.spare.allows(t, c, spots)
 	}
 	node := t.tightest(g, c.job.Class == jobspec.BE)

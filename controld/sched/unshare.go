@@ -75,7 +75,10 @@ func (e *eviction) better(o *eviction, unit int64) bool {
 
 // evict finds the cheapest victims on one node for a single worker, nil if there are none.
 func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
-	s := &siege{maker: m, gang: g, limit: limit, mix: m.usual(), best: eviction{node: -1}}
+	s := &siege{maker: m, gang: g, limit: limit, best: eviction{node: -1}}
+	if len(m.view.Nodes()) <= packNodes {
+		s.mix = m.usual()
+	}
 	if s.mix != nil {
 		for i := range s.mix.kinds {
 			s.unit += s.mix.kinds[i].Count * wholeGPU
@@ -84,7 +87,7 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 	}
 	m.tenants()
 	for node := range m.view.Nodes() {
-		if m.room.Usable(node, &g.Part, g.Exclude) && !m.room.Whole(node) {
+		if m.room.Usable(node, &g.Part, g.Exclude) && !m.room.Whole(node) && s.promises(node) {
 			s.node(node)
 		}
 	}
@@ -93,6 +96,20 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 	}
 	slices.Sort(s.best.victims)
 	return &victimSet{claims: []share{{Node: s.best.node, Room: g.Request}}, victims: s.best.victims, cost: s.best.cost}
+}
+
+// promises reports whether a node may be better than the best so far: room that is free or on its way is, and somebody who may be asked to leave
+// and costs less or, where it counts what is broken, anybody.
+func (s *siege) promises(node int) bool {
+	if s.roster.draining[node] != (cluster.Request{}) || s.room.Holds(node, &s.gang.Part) {
+		return true
+	}
+	for _, i := range s.roster.on[node] {
+		if s.mayTake(i) && (s.mix != nil || s.best.node < 0 || s.roster.victims[i].score < s.best.cost) {
+			return true
+		}
+	}
+	return false
 }
 
 // siege is one search of evict.
@@ -116,6 +133,7 @@ func (s *siege) node(node int) {
 			s.vacate(node, t)
 		}
 	}
+	s.setAside(node)
 	have := fit.Plus(s.room.Available(node), s.roster.draining[node])
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
@@ -133,8 +151,24 @@ func (s *siege) vacate(node int, t *tenant) {
 	}
 }
 
-// targets are the sets of GPUs on which the worker could be put: each GPU for a share, the cheapest ones for whole GPUs. As many GPUs as others
-// claim are left to them, those first of which most is free.
+// setAside takes from what will be free of GPUs what others have been promised: of the GPU on which it leaves least, or of the freest ones.
+func (s *siege) setAside(node int) {
+	for _, claimed := range s.room.FirmClaims(node, s.gang.For) {
+		for ; claimed > 0; claimed -= wholeGPU {
+			part, best := min(claimed, wholeGPU), -1
+			for n, left := range s.left {
+				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part && left > s.left[best] {
+					best = n
+				}
+			}
+			if best >= 0 {
+				s.left[best] -= part
+			}
+		}
+	}
+}
+
+// targets are the sets of GPUs on which the worker could be put: each GPU for a share, the cheapest ones for whole GPUs.
 func (s *siege) targets(node int) [][]int {
 	s.order = s.order[:0]
 	for n := range s.left {
@@ -142,9 +176,7 @@ func (s *siege) targets(node int) [][]int {
 			s.order = append(s.order, n)
 		}
 	}
-	slices.SortStableFunc(s.order, func(a, b int) int { return cmp.Compare(s.left[b], s.left[a]) })
-	claimed := int((s.room.Claimed(node).GPUs + wholeGPU - 1) / wholeGPU)
-	order, need := s.order[min(claimed, len(s.order)):], s.gang.Request.Devices()
+	order, need := s.order, s.gang.Request.Devices()
 	switch {
 	case need > len(order):
 		return nil

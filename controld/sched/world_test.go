@@ -534,7 +534,7 @@ func gpuList(gpus []int) string {
 }
 
 func amount(v cluster.Vector) string {
-	return fmt.Sprintf("(%d GPUs, %d cores, %d GiB)", v.GPUs/1000, v.Cores, v.Memory/jobspec.GiB)
+	return fmt.Sprintf("(%g GPUs, %d cores, %d GiB)", float64(v.GPUs)/1000, v.Cores, v.Memory/jobspec.GiB)
 }
 
 // why prints the reason, the funnel without its unchanging steps, and the advice.

@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"slices"
 
@@ -102,6 +103,23 @@ func (r *Room) Firm() *Room {
 	return c
 }
 
+// FirmClaims returns how many thousandths of GPUs each firm reservation of others than a job claims of a node, the greatest first.
+func (r *Room) FirmClaims(node int, id cluster.JobID) []int64 {
+	var list []int64
+	for _, v := range r.reservations {
+		if !v.Firm || v.Job == id {
+			continue
+		}
+		for _, c := range v.Claims {
+			if c.Room.GPUs > 0 && c.Node == r.grid.Node(node).Name {
+				list = append(list, c.Room.GPUs)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b int64) int { return cmp.Compare(b, a) })
+	return list
+}
+
 // Within returns the gang on some nodes only.
 func (g *Gang) Within(nodes []uint64) *Gang {
 	only := *g
@@ -126,6 +144,29 @@ func both(a, b []uint64) []uint64 {
 
 // Shares reports whether something is free of GPUs of a node that some share.
 func (r *Room) Shares(node int) bool { return r.grid.Shared(node) != 0 }
+
+// Candidates yields nodes that have room for one worker of a part, those with the fewest empty GPUs first.
+func (r *Room) Candidates(p *Part, exclude []int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		first := 0
+		if p.Request.Share() == 0 {
+			first = p.Request.Devices()
+		}
+		for empty := first; empty < r.grid.Buckets(); empty++ {
+			for i, word := range r.grid.Bucket(empty) {
+				if p.Nodes != nil {
+					word &= p.Nodes[i]
+				}
+				for ; word != 0; word &= word - 1 {
+					node := i*64 + bits.TrailingZeros64(word)
+					if !slices.Contains(exclude, node) && r.holds(node, p.Request, 1) && !yield(node) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // Rest returns what is free on a node, its GPUs told apart, in the memory of shared.
 func (r *Room) Rest(node int, shared []int64) cluster.Rest { return r.grid.Rest(node, shared) }
