@@ -52,7 +52,8 @@
 // # history
 //
 // Our own accounting as rota hist -o json prints it, or the same jobs one after the other (JSON Lines). A job's length is that of its
-// attempts together; cores, memory and GPUs are divided among its workers. Jobs that never ran or have not ended are left out.
+// attempts together; cores, memory and GPUs are divided among its workers. Jobs that never ran or have not ended are left out. The record
+// of an array, or of groups that ran one by one, is no job: its members are, and are in the accounting too.
 //
 // # Further columns
 //

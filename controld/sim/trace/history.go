@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
@@ -33,6 +34,21 @@ type record struct {
 	Memory    int64           `json:"memory"` // bytes, of all workers
 	GPUs      json.RawMessage `json:"gpus"`   // of all workers: a number, or a list of them
 	Attempts  []recordAttempt `json:"attempts"`
+
+	Array struct {
+		Size int `json:"size"`
+	} `json:"array"`
+	Groups []recordGroup `json:"groups"`
+}
+
+type recordGroup struct {
+	ID int64 `json:"id"` // of the job that ran it
+}
+
+// stands reports whether the record stands for others, which are in the accounting themselves: for the elements of an array, or for the
+// jobs that its groups ran as.
+func (r *record) stands() bool {
+	return r.Array.Size > 0 || slices.ContainsFunc(r.Groups, func(g recordGroup) bool { return g.ID > 0 })
 }
 
 type recordAttempt struct {
@@ -153,6 +169,9 @@ func itemsAt(raw json.RawMessage) (int, bool) {
 func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	var r record
 	err := json.Unmarshal(raw, &r)
+	if err == nil && r.stands() {
+		return nil
+	}
 	if err == nil {
 		var j *Job
 		if j, err = r.job(); err == nil {
