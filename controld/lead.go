@@ -101,7 +101,7 @@ func (d *daemon) schedule(ctx context.Context) error {
 		plan, next := sched.Cycle(v, now, v.Config().Policy)
 		took := time.Since(begin)
 		d.metrics.cycled(took)
-		if len(plan.Actions) > 0 {
+		if !plan.Empty() {
 			if err := d.commit(ctx, plan); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 		}
 	}
 	d.metrics.planned(len(plan.Actions)-refused, refused)
-	if refused == len(plan.Actions) && !d.pause(ctx, 50*time.Millisecond) {
+	if refused > 0 && refused == len(plan.Actions) && !d.pause(ctx, 50*time.Millisecond) {
 		return context.Cause(ctx) // what is refused whole must not be decided again and again without a break
 	}
 	return nil

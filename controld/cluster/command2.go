@@ -66,6 +66,9 @@ var (
 	errPlanField2 = errors.New("commit-plan/2 has no resize")
 )
 
+// Empty reports whether there is nothing in a plan to be carried out or noted.
+func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Turns }
+
 // newIn3 reports whether a plan says what only commit-plan/3 can.
 func (c CommitPlan) newIn3() bool {
 	return slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Resize != nil })

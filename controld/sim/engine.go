@@ -310,10 +310,10 @@ func (e *engine) cycle() (bool, error) {
 		e.durations = append(e.durations, 0)
 	}
 	e.wake = wake
-	if len(plan.Actions) == 0 {
+	if plan.Empty() {
 		return false, nil
 	}
-	if e.setup.decided != nil {
+	if e.setup.decided != nil && len(plan.Actions) > 0 {
 		e.setup.decided(e.now, &plan)
 	}
 	result, err := e.apply(plan.Command(v.Config().Version))
@@ -332,7 +332,7 @@ func (e *engine) cycle() (bool, error) {
 	if refused > 0 && (e.setup.Check || refused == len(plan.Actions)) {
 		return false, fmt.Errorf("%s: %w", e.refusals[len(e.refusals)-1], ErrRefused)
 	}
-	return true, e.flush()
+	return len(plan.Actions) > 0, e.flush()
 }
 
 func (e *engine) refuse(err error) {

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// The large cluster that decisions are timed on.
+const (
+	largeNodes   = 10_000 // of 8 GPUs
+	largePending = 100_000
+	largeShapes  = 200
+	largeUsers   = 400 // in 8 accounts
+)
+
+// measureDecide times single decisions, with the functions that the controller runs: a job arrives at a full cluster, is applied, a cycle
+// decides and its plan is applied.
+func measureDecide(_ context.Context, b *bench) error {
+	for _, policy := range []string{"", "rota", "fairshare"} {
+		if err := b.decideUnder(policy); err != nil {
+			return fmt.Errorf("policy %q: %w", policy, err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) decideUnder(policy string) error {
+	runtime.GC()
+	before := liveHeap()
+	l, err := newLarge(policy, b.repeat(largeNodes), b.repeat(largePending))
+	if err != nil {
+		return err
+	}
+	name := policy
+	if name == "" {
+		name = "standard"
+	}
+	runtime.GC()
+	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(), b.repeat(largePending)),
+		float64(liveHeap()-before)/(1<<20), "MiB", "<= 1024", "live heap after a collection, policy "+name)
+	for _, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
+		ds, victims, err := l.arrivals(class, b.repeat(2000))
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("one %s job arrives at it, policy %s", class, name)
+		peer := fmt.Sprintf("applied, decided and committed; %d jobs were asked to leave for %d", victims, len(ds))
+		b.add(what+", p50", percentile(ds, 50), "ms", "", peer)
+		b.add(what+", p99", percentile(ds, 99), "ms", "<= 10", peer)
+	}
+	runtime.KeepAlive(l)
+	return nil
+}
+
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// large is a cluster that is full, with a long queue.
+type large struct {
+	state *cluster.State
+	index uint64
+	now   cluster.Instant
+	made  int
+}
+
+func newLarge(policy string, nodes, pending int) (*large, error) {
+	cfg := cluster.DefaultConfig()
+	cfg.Version, cfg.Policy.Name = cluster.LatestVersion, policy
+	l := &large{state: cluster.New(cfg), now: 3_600_000}
+	for i := range nodes {
+		n := cluster.Node{Name: fmt.Sprintf("n%05d", i), BootID: "b", Cores: 64, Memory: 512 * jobspec.GiB, PortMin: 20000, PortMax: 20999}
+		for g := range 8 {
+			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB, Minor: g, Healthy: true})
+		}
+		if _, err := l.apply(cluster.RegisterNode{Node: n}); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.submit(4*nodes, jobspec.BE); err != nil {
+		return nil, err
+	}
+	if err := l.settle(); err != nil {
+		return nil, err
+	}
+	l.now += 2 * 3_600_000 // they have run for a while, so that they may be asked to leave
+	if err := l.submit(pending, jobspec.BE); err != nil {
+		return nil, err
+	}
+	return l, l.settle()
+}
+
+func (l *large) apply(c cluster.Command) (any, error) {
+	l.index++
+	return l.state.Apply(l.index, cluster.Entry{Stamp: cluster.Stamp{At: l.now}, Command: c})
+}
+
+// submit adds jobs of many shapes and users, a thousand in one command.
+func (l *large) submit(n int, class jobspec.Class) error {
+	for n > 0 {
+		user := l.made / 1000 % largeUsers
+		c := cluster.SubmitJobs{Owner: cluster.Identity{UID: uint32(1000 + user), User: fmt.Sprintf("u%d", user)}}
+		for range min(n, 1000) {
+			c.Jobs = append(c.Jobs, l.job(class, user%8))
+		}
+		if _, err := l.apply(c); err != nil {
+			return err
+		}
+		n -= len(c.Jobs)
+	}
+	return nil
+}
+
+func (l *large) job(class jobspec.Class, account int) *jobspec.Job {
+	shape := l.made % largeShapes
+	j := &jobspec.Job{
+		Name: "j", Class: class, Account: fmt.Sprintf("a%d", account), Checkpoint: &jobspec.Checkpoint{},
+		Preemption: &jobspec.Preemption{GracePeriod: jobspec.Seconds(30 + l.made%97)},
+		Groups: []jobspec.Group{{Name: "main", Count: 1, Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{
+			Cores: 1 + shape/8%5, Memory: jobspec.Bytes(1+shape/40) * jobspec.GiB, GPUs: 1 + shape%8,
+		}}}}},
+	}
+	j.Default()
+	l.made++
+	return j
+}
+
+// settle starts what fits, until nothing does, and lets it run.
+func (l *large) settle() error {
+	for {
+		n, _, err := l.cycle()
+		if err != nil || n == 0 {
+			return err
+		}
+		for j := range l.state.View().Live() {
+			if a := j.Live(); a.Started.At == 0 && a.Stop == nil {
+				if err := l.report(j, cluster.WorkerRunning); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (l *large) report(j *cluster.Job, state cluster.WorkerState) error {
+	for i := range j.Live().Workers {
+		n, _ := l.state.View().Node(j.Live().Workers[i].Node)
+		_, err := l.apply(cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
+			{Job: j.ID, Attempt: j.Attempt, Worker: i, State: state},
+		}})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cycle decides and commits. It returns how many actions the plan had and how many of them ask somebody to leave.
+func (l *large) cycle() (actions, stops int, err error) {
+	v := l.state.View()
+	plan, _ := sched.Cycle(v, l.now, v.Config().Policy)
+	if plan.Empty() {
+		return 0, 0, nil
+	}
+	for _, a := range plan.Actions {
+		if a.Stop != nil {
+			stops++
+		}
+	}
+	_, err = l.apply(plan.Command(v.Config().Version))
+	return len(plan.Actions), stops, err
+}
+
+// arrivals times jobs of a class that come one by one, a tenth of a second after the other.
+func (l *large) arrivals(class jobspec.Class, n int) ([]time.Duration, int, error) {
+	var ds []time.Duration
+	victims := 0
+	for range n {
+		l.now += 100
+		began := time.Now()
+		if err := l.submit(1, class); err != nil {
+			return nil, 0, err
+		}
+		_, stops, err := l.cycle()
+		if err != nil {
+			return nil, 0, err
+		}
+		ds = append(ds, time.Since(began))
+		victims += stops
+	}
+	return ds, victims, nil
+}
+
+func (l *large) running() int { return l.state.View().Lives() }
+
+// fullCycles times one cycle over the queue of cycleOfAFullQueue under other policies.
+func fullCycles(v *cluster.View, now cluster.Instant, policy cluster.Policy, n int) (ds []time.Duration, actions int) {
+	for range n {
+		began := time.Now()
+		plan, _ := sched.Cycle(v, now, policy)
+		ds = append(ds, time.Since(began))
+		actions = len(plan.Actions)
+	}
+	slices.Sort(ds)
+	return ds, actions
+}
