@@ -38,6 +38,7 @@ type chaos struct {
 	seen     map[string]int
 	small    bool // arrays of one element, so that more of them come to their end
 	stretchy bool // some jobs are elastic, and are resized
+	sharing  bool // most jobs ask for a part of a GPU
 }
 
 func (c *chaos) one(n int) bool { return c.IntN(n) == 0 }
@@ -117,6 +118,9 @@ func (c *chaos) submit() Command {
 			spec.Queue = "nowhere"
 		}
 		cmd.Jobs = append(cmd.Jobs, spec)
+	}
+	if c.sharing {
+		return c.divideGPUs(cmd)
 	}
 	if c.one(3) {
 		return c.depend(cmd)
@@ -235,6 +239,10 @@ func (c *chaos) places(j *Job, workers int) []Place {
 			mask = 0xff
 		}
 		p := Place{Node: n.Name}
+		if share := j.Request.Share(); share > 0 && !c.one(8) {
+			places = append(places, c.sharedPlace(p, at, share))
+			continue
+		}
 		for g := 0; g < 64 && int64(len(p.GPUs))*1000 < j.Request.Active.GPUs; g++ {
 			if mask&(1<<g) != 0 {
 				p.GPUs = append(p.GPUs, g)
