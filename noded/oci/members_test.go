@@ -240,3 +240,21 @@ func TestPortOfTheTask(t *testing.T) {
 		t.Errorf("got %v, %v", plan, err)
 	}
 }
+
+// TestElasticWorkers tells the workers of an elastic group how many they are, and between which numbers that may change. torchrun is told the
+// exact number: a group of another size is another attempt.
+func TestElasticWorkers(t *testing.T) {
+	in := example(&jobspec.Launch{Type: "torchrun", Nproc: 2})
+	in.Spec.Groups[0].Count, in.Spec.Groups[0].Elastic = 0, &jobspec.Elastic{Min: 1, Max: 6}
+	task := &in.Spec.Groups[0].Tasks[0]
+	s, err := in.shape(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := in.environment(task, s)
+	for _, want := range []string{"ROTA_WORKERS=2", "ROTA_WORKERS_MIN=1", "ROTA_WORKERS_MAX=6", "ROTA_RANKS=4", "PET_NNODES=2", "PET_NODE_RANK=1", "SLURM_NNODES=2"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing in %q", want, env)
+		}
+	}
+}
