@@ -13,7 +13,11 @@ type Learned struct {
 	Grace map[string]Graces `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
 	TE    Arrivals          `json:"te,omitzero"`
 	Turns Instant           `json:"turns,omitempty"` // when a cycle last looked whose turn it is; see [CommitPlan].Turns
-	Mix   *Mix              `json:"mix,omitempty"`   // nil: no job with GPUs has come yet
+	Freed Instant           `json:"freed,omitempty"` // when an attempt last ended
+
+	Elastic Instant          `json:"elastic,omitempty"` // when an elastic job last began an attempt; 0: none ever has
+	Paces   map[string]Paces `json:"paces,omitempty"`   // of elastic jobs, by user and name
+	Mix     *Mix             `json:"mix,omitempty"`     // nil: no job with GPUs has come yet
 }
 
 // Graces counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.

@@ -172,7 +172,8 @@ type Attempt struct {
 	Cause      Cause     `json:"cause,omitempty"`
 	ExitCode   int       `json:"exit_code,omitempty"`
 	Signal     int       `json:"signal,omitempty"`
-	Rate       int64     `json:"rate,omitempty"` // steps in 1,000 s, measured once; 0: not known
+	Rate       int64     `json:"rate,omitempty"`  // steps in 1,000 s, measured once; 0: not known
+	Rated      Instant   `json:"rated,omitempty"` // when that was
 }
 
 // Counters count what happened to a job, each with its own limit.
@@ -448,6 +449,12 @@ type Policy struct {
 	MinTurnMS     int64  `json:"min_turn_ms,omitempty"`     // rota: how long a job runs before one that has had less may take its turn; negative: for ever
 	TEAccountGPUs int64  `json:"te_account_gpus,omitempty"` // rota: GPUs that trial-and-error jobs of one account may hold at once
 	HeadroomPM    int64  `json:"headroom_pm,omitempty"`     // rota: thousandths of the GPUs that are kept free for them at most; negative: none
+
+	// Of policies that give elastic jobs more and fewer workers. What is 0 is as the job, or the policy, has it.
+	GrowAfterMS int64 `json:"grow_after_ms,omitempty"` // how long room is free before a job grows into it
+	CooldownMS  int64 `json:"cooldown_ms,omitempty"`   // how long a job keeps its size unless others need its room
+	GrowGainPM  int64 `json:"grow_gain_pm,omitempty"`  // elastic: thousandths by which more workers must make a job faster to stay
+	Rigid       bool  `json:"rigid,omitempty"`         // rota: elastic jobs have their least workers and no more
 }
 
 // NewPolicy is the policy that a new cluster gets once all of its controllers can be told of policies. It is not in [DefaultConfig]: logs

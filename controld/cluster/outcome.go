@@ -117,6 +117,7 @@ func (s *State) end(j *Job, a *Attempt) {
 	next := s.forgo(j, a)
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
 	s.freePorts(a)
+	s.learnFreed()
 	j.ExitCode, j.Signal = o.code, o.signal
 	s.emitFor(EventEnded, j, o.cause)
 	s.settle(j, a, o)

@@ -127,6 +127,7 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	next.Attempts = append(slices.Clip(slices.Clone(kept)), a)
 	next.State, next.Reason, next.Bypassed, next.First = Configuring, Reason{}, 0, false
 	s.unreserve(c.Job)
+	s.learnElastic(&next)
 	s.put(&next)
 	if next.Parent != 0 {
 		s.family(next.Parent).began = true

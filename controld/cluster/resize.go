@@ -320,8 +320,9 @@ func (s *State) rated(node string, r *WorkerReport) {
 		return
 	}
 	next, a := redraft(s.v.Job(r.Job))
-	a.Rate = r.Rate
+	a.Rate, a.Rated = r.Rate, s.v.at
 	s.put(next)
+	s.learnPace(next, a)
 }
 
 // checkResize says whether what is kept for the next attempt of a job is what it may have.

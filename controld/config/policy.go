@@ -38,7 +38,7 @@ type policyRow struct {
 
 // policyRows has every policy but those that only a simulation can have.
 var policyRows = []policyRow{
-	{"rota", slices.Concat(reserving, making)},
+	{"rota", slices.Concat(reserving, making, resting, []parameter{rigid})},
 	{"fairshare", slices.Concat(reserving, sharing)},
 	{"standard", reserving},
 	{"fifo", placing},
@@ -50,6 +50,9 @@ var policyRows = []policyRow{
 	{"fitgpp", slices.Concat(scoring, placing, []parameter{capped})},
 	{"lrtp", slices.Concat(scoring, placing)},
 	{"rand", slices.Concat(scoring, placing)},
+	{"elastic", slices.Concat(reserving, resting, []parameter{gain})},
+	{"static", nil},
+	{"dragon", nil},
 }
 
 // simulated are the policies that have to be told how long jobs run.

@@ -32,6 +32,10 @@ var valid = map[string]struct {
 	"min_run":             {`"500ms"`, func(p *cluster.Policy) { p.MinRunMS = 500 }},
 	"fit":                 {`"worst"`, func(p *cluster.Policy) { p.Placement = "worst" }},
 	"seed":                {`18446744073709551615`, func(p *cluster.Policy) { p.Seed = 1<<64 - 1 }},
+	"grow_after":          {`"5m"`, func(p *cluster.Policy) { p.GrowAfterMS = 300_000 }},
+	"cooldown":            {`"10m"`, func(p *cluster.Policy) { p.CooldownMS = 600_000 }},
+	"gain":                {`100`, func(p *cluster.Policy) { p.GrowGainPM = 100 }},
+	"elastic":             {`false`, func(p *cluster.Policy) { p.Rigid = true }},
 	"random_obeys_p":      {`true`, func(p *cluster.Policy) { p.PreemptCapped = true }},
 }
 
@@ -88,7 +92,7 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 	}{
 		{"policy \"rota\" {\n  p = 0\n}", 2, "0 is not a whole number from 1"},
 		{"policy \"rota\" {\n  p = \"often\"\n}", 2, `nor "inf"`},
-		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, fit, half_life, headroom, max_bypass"},
+		{"policy \"rota\" {\n  pp = 2\n}", 2, "there are name, cooldown, elastic, fit, gain, grow_after, half_life, headroom, max_bypass"},
 		{"policy \"rota\" {\n  min_runtim = \"5m\"\n}", 2, `did you mean "min_runtime"?`},
 		{"policy \"rota\" {\n  min_turn = \"0s\"\n}", 2, `"0s" is nothing`},
 		{"policy \"rota\" {\n  min_runtime = 5\n}", 2, `5 has no unit; write "5s"`},

@@ -63,6 +63,7 @@ var policies = map[string]func(*trial){
 	"": standard, "standard": standard, "rota": rota, "fairshare": fairshare,
 	"fifo": fifo, "backfill": backfill, "easy": easy, "sjf": shortest, "srtf": remaining, "las": las, "spread": spreadOut,
 	"fitgpp": fitgpp, "lrtp": lrtp, "rand": random,
+	"elastic": elastic, "static": static, "dragon": dragon,
 }
 
 // standard serves jobs in the order of [compare] and disturbs none that run.

@@ -99,7 +99,7 @@ func (r *roster) list() {
 func (t *trial) endingNow() map[cluster.JobID]bool {
 	var ids map[cluster.JobID]bool
 	for _, a := range t.actions {
-		if ids == nil && (a.Stop != nil || a.End != nil) {
+		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil) {
 			ids = map[cluster.JobID]bool{}
 		}
 		if a.Stop != nil {
@@ -108,11 +108,14 @@ func (t *trial) endingNow() map[cluster.JobID]bool {
 		if a.End != nil {
 			ids[a.End.Job] = true
 		}
+		if a.Resize != nil {
+			ids[a.Resize.Job] = true
+		}
 	}
 	return ids
 }
 
-// leave notes an attempt that is being stopped.
+// leave notes an attempt that is being stopped. Of one that goes on with other workers only those free their room that do not stay.
 func (r *roster) leave(run *cluster.Run) {
 	stop := run.Attempt.Stop
 	for i := range run.Frees {

@@ -27,18 +27,23 @@ const (
 func rota(t *trial) {
 	t.byService = true
 	t.spare = newHeadroom(t)
-	if place(t, order(t)); t.freed {
+	s := newSurplus(t)
+	s.make()
+	place(t, order(t))
+	if s.swell(); t.freed {
 		return // what has not been tried may fit
 	}
 	m := &maker{trial: t}
 	m.serve()
 	m.takeTurns()
+	s.grow()
 }
 
 // maker makes room for jobs that wait by asking others to leave.
 type maker struct {
 	*trial
-	roster  *roster    // nil until somebody needs it
+	roster *roster // nil until somebody needs it
+
 	lodging [][]tenant // see tenants
 }
 

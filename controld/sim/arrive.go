@@ -109,7 +109,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	specs := make([]*jobspec.Job, len(jobs))
 	first, plain := len(e.runs), true
 	for k, j := range jobs {
-		plain = plain && len(j.Models) == 0 && j.Servers == 0 && j.Request.GPUs%wholeGPU == 0
+		plain = plain && len(j.Models) == 0 && j.Servers == 0 && j.Request.GPUs%wholeGPU == 0 && !e.bends(j)
 		r := run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
 		specs[k] = e.spec(&r)
 		e.books.arrived(e, &r)
@@ -141,6 +141,9 @@ func (e *engine) spec(r *run) *jobspec.Job {
 	spec := &jobspec.Job{
 		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority,
 		Groups: []jobspec.Group{group("workers", j.Workers, j.PerNode, j.Request, j.Models)},
+	}
+	if e.bends(j) {
+		stretch(&spec.Groups[0], j)
 	}
 	if spec.Name == "" {
 		spec.Name = "job"

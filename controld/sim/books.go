@@ -115,6 +115,9 @@ func (b *books) started(e *engine, r *run) {
 	}
 }
 
+// hold notes that so much more is kept for workers to come, which nobody is charged for.
+func (b *books) hold(more cluster.Vector) { b.held = plus(b.held, more) }
+
 // exited notes that an attempt has given its room back. What it held before it made progress is lost.
 func (b *books) exited(e *engine, r *run) {
 	a := &b.accounts[r.account]
@@ -139,6 +142,7 @@ func (b *books) displaced(e *engine, r *run) {
 	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder:
 		b.preempts++
 		r.preempted++
+		r.displaced = e.now
 	case cluster.CauseMigrate, cluster.CauseDrain:
 		b.migrations++
 	case cluster.CauseShrink, cluster.CauseGrow:

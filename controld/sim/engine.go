@@ -63,6 +63,7 @@ type engine struct {
 	refused   int
 	stopped   bool // by Setup.Stopped
 	durations []int64
+	resized   []int32 // runs that are to go on with other workers
 }
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
@@ -290,9 +291,14 @@ func (e *engine) happen() error {
 			if err := e.raise(v.job); err != nil {
 				return err
 			}
+		case rateKnown:
+			e.measure(v.job)
 		}
 	}
-	return e.flush()
+	if err := e.flush(); err != nil {
+		return err
+	}
+	return e.goOn()
 }
 
 // cycle runs one cycle and carries out its plan. It reports whether another one could decide more.

@@ -13,6 +13,7 @@ const (
 	jobEnds   kind = iota // its work is done
 	graceEnds             // it has been stopped and gives its room back
 	guessEnds             // its time limit was a guess, and runs out
+	rateKnown             // it has made progress for so long that its speed is known
 )
 
 // event is something that will happen to a job unless its attempt is over by then.

@@ -16,6 +16,8 @@ func (e *engine) carryOut(a *cluster.Action) {
 		e.begin(int32(a.Start.Job-1), a.Start.Places)
 	case a.Stop != nil:
 		e.notify(int32(a.Stop.Job-1), a.Stop.Cause)
+	case a.Resize != nil:
+		e.bend(a.Resize)
 	}
 }
 
@@ -50,6 +52,9 @@ func (e *engine) plan(i int32) {
 	r := &e.runs[i]
 	finish := r.finish()
 	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt})
+	if at := r.from + cluster.RateAfterMS; at < finish && e.bends(r.job) {
+		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt})
+	}
 	if over := r.assigned + cluster.Instant(r.limit); r.limit > 0 && over < finish {
 		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
 	}
@@ -98,6 +103,7 @@ func (e *engine) notify(i int32, cause cluster.Cause) {
 	r := &e.runs[i]
 	r.cause = cause
 	if r.stopped != 0 {
+		e.unbend(r)
 		return
 	}
 	r.stopped = e.now
@@ -141,7 +147,7 @@ func (e *engine) yield(i int32) {
 		e.settle(r)
 		return
 	}
-	r.queued, r.displaced = e.now, e.now
+	r.queued = e.now
 	e.pending++
 	e.books.displaced(e, r)
 }
@@ -149,6 +155,7 @@ func (e *engine) yield(i int32) {
 // exit ends all workers of an attempt.
 func (e *engine) exit(i int32, code, signal int) {
 	r := &e.runs[i]
+	e.unbend(r)
 	for _, w := range r.workers {
 		e.tell(w.node, cluster.WorkerReport{
 			Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: cluster.WorkerExited, ExitCode: code, Signal: signal,

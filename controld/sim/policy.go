@@ -40,6 +40,8 @@ type policyRow struct {
 	name  string
 	knows knowledge
 	keys  []policyKey
+
+	elastic bool // it may give elastic jobs other numbers of workers than they ask for
 }
 
 // policyKey is one parameter. set puts it into the policy block of the configuration.
@@ -51,7 +53,7 @@ type policyKey struct {
 
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
-	{name: "rota", keys: slices.Concat(reserving, making)},
+	{name: "rota", keys: slices.Concat(reserving, making, bending), elastic: true},
 	{name: "fairshare", keys: slices.Concat(reserving, sharing)},
 	{name: "standard", keys: reserving},
 	{name: "fifo", keys: placing},
@@ -64,6 +66,9 @@ var policyRows = []policyRow{
 	{name: "fitgpp", keys: append(slices.Clone(paper), obeysKey)},
 	{name: "lrtp", knows: knowsAll, keys: paper[1:]},
 	{name: "rand", keys: paper[1:]},
+	{name: "elastic", keys: slices.Concat(reserving, stretching), elastic: true},
+	{name: "static"},
+	{name: "dragon", elastic: true},
 }
 
 // reserving are the parameters of policies that keep room for a blocked head.
@@ -83,6 +88,37 @@ var sharing = []policyKey{
 // displacing are the parameters of policies that stop jobs for others' sake.
 var displacing = []policyKey{
 	{"min_run", "how long a job runs at least before it is displaced", duration(func(p *cluster.Policy) *int64 { return &p.MinRunMS })},
+}
+
+// stretching are the parameters of policies that give jobs more and fewer workers.
+var stretching = []policyKey{
+	{"grow_after", "how long room is free before a job grows into it", duration(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
+	{"cooldown", "how long a job keeps its size unless others need its room", duration(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
+	{"gain", "thousandths by which more workers must make a job faster", thousandths(func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
+}
+
+// bending are those of policy rota.
+var bending = []policyKey{
+	stretching[0], stretching[1],
+	{"elastic", "off: elastic jobs have a fixed number of workers", func(p *cluster.Policy, value string) error {
+		switch value {
+		case "on", "off":
+			p.Rigid = value == "off"
+			return nil
+		}
+		return fmt.Errorf("%q is not on or off", value)
+	}},
+}
+
+func thousandths(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	return func(p *cluster.Policy, value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n < 1 || n > 1000 {
+			return fmt.Errorf("%q is not a whole number from 1 to 1000", value)
+		}
+		*field(p) = n
+		return nil
+	}
 }
 
 func duration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {

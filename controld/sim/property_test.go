@@ -124,7 +124,7 @@ func TestDeterminism(t *testing.T) {
 }
 
 // ownTimes are the policies that have times of their own, so that they are others when all times of a workload are doubled.
-var ownTimes = []string{"rota", "fairshare", "standard", "las", "srtf"}
+var ownTimes = []string{"rota", "fairshare", "standard", "las", "srtf", "elastic", "dragon"}
 
 // TestMetamorphic changes what must not matter.
 func TestMetamorphic(t *testing.T) {

@@ -20,6 +20,7 @@ type run struct {
 	live     bool
 	attempt  int32
 	held     cluster.Vector // by it
+	joined   cluster.Vector // kept already for workers that it will go on with
 	workers  []place
 	places   []cluster.Place // as the plan had them, for plots
 	assigned cluster.Instant

@@ -233,7 +233,7 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	}
 	elastic := 0
 	for i := range e.runs {
-		if e.runs[i].job.Elastic() {
+		if j := e.runs[i].job; j.Elastic() && !e.bends(j) {
 			elastic++
 		}
 	}

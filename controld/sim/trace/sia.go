@@ -32,7 +32,7 @@ func readSia(s *sink, l *lines) error {
 		j.Batch = int(r.whole("batch_size", 1, maxBatch))
 		j.Request = cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}
 		if cost, ok := restartCosts[j.App]; ok {
-			j.Restart = cost
+			j.Restart, j.Grace = cost, 0 // saving is part of it
 		}
 		if r.err == nil {
 			if err := s.train(j); err != nil {
@@ -40,7 +40,7 @@ func readSia(s *sink, l *lines) error {
 			}
 		}
 		extras(r, j)
-		j.Name = j.App
+		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // who is alike: the same program, started the same way
 		if r.err != nil {
 			return r.err
 		}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// resting are the parameters of policies that give elastic jobs more workers.
+var resting = []parameter{
+	{"grow_after", "duration", "how long room is free before an elastic job grows into it; without it, what the job says", lasting(1, growAfter), span(growAfter)},
+	{"cooldown", "duration", "how long an elastic job keeps its size unless others need its room; without it, what the job says", lasting(1, cooldown), span(cooldown)},
+}
+
+// rigid says whether policy rota gives elastic jobs more than their least workers.
+var rigid = parameter{"elastic", "bool", "elastic jobs get more than their least workers: true, unless it says false", elastic, elasticText}
+
+// gain is when policy elastic takes workers back.
+var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay", leastGain, func(p *cluster.Policy) string { return orWord(p.GrowGainPM, "") }}
+
+func growAfter(p *cluster.Policy) *int64 { return &p.GrowAfterMS }
+func cooldown(p *cluster.Policy) *int64  { return &p.CooldownMS }
+
+func elastic(p *cluster.Policy, text string) error {
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("%q is not true or false", text)
+	}
+	p.Rigid = !on
+	return nil
+}
+
+func elasticText(p *cluster.Policy) string {
+	if p.Rigid {
+		return "false"
+	}
+	return ""
+}
+
+func leastGain(p *cluster.Policy, text string) (err error) {
+	p.GrowGainPM, err = whole(text, 1, 1000)
+	return err
+}

@@ -1,0 +1,282 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// The clocks of DRAGON.
+const (
+	dragonPatience = 30_000 // ms that the first job waits before others are scaled down for it
+	dragonIdle     = 60_000 // ms without action before jobs are scaled up
+)
+
+// dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers on Kubernetes: first come first served as
+// far as jobs fit, with as many of the most workers as there is room for; workers are taken from those that run, in the order of their start,
+// when the first job has waited for half a minute; and when nothing has happened for a minute those that run get what is free. What makes it
+// fall short of its purpose is kept: room is freed for the workers of the waiting job but not for its servers, whoever fits takes it, the
+// clock for scaling up begins anew as long as somebody waits, and scaling up passes over nodes. What makes it crash, or give a job more
+// than its most, is not.
+func dragon(t *trial) {
+	d := &drake{trial: t, running: t.flexibles(), queue: slices.Collect(t.waiting())}
+	slices.SortStableFunc(d.running, func(a, b *flexible) int {
+		return cmp.Or(cmp.Compare(a.job.Started.At, b.job.Started.At), cmp.Compare(a.job.ID, b.job.ID))
+	})
+	d.pass()
+}
+
+// drake is policy dragon at work.
+type drake struct {
+	*trial
+	running []*flexible
+	queue   []*cluster.Job
+}
+
+// pass is one round.
+func (d *drake) pass() {
+	urgent, ok := false, true
+	if len(d.queue) > 0 {
+		due := d.queue[0].Eligible + dragonPatience
+		d.wakeAt(due)
+		urgent = due <= d.now
+	}
+	if urgent {
+		ok = d.scaleDown(d.queue[0])
+	}
+	if ok {
+		d.startOne()
+	}
+	if !urgent && len(d.started) == 0 && d.onTheMinute() {
+		d.scaleUp()
+	}
+}
+
+// startOne starts the first job that fits with its least. What else fits is started in the next round, at the same instant.
+func (d *drake) startOne() {
+	for _, j := range d.queue {
+		c := &contender{job: j}
+		if spots, ok := d.greedy(c.asks(d.trial), j); ok {
+			d.start(c, spots, 0)
+			return
+		}
+	}
+}
+
+// onTheMinute reports whether a whole number of minutes have passed since somebody started or was resized.
+func (d *drake) onTheMinute() bool {
+	var last cluster.Instant
+	for j := range d.view.Live() {
+		last = max(last, j.Live().Assigned.At)
+	}
+	past := d.now - last
+	d.wakeAt(d.now - past%dragonIdle + dragonIdle)
+	return past > 0 && past%dragonIdle == 0
+}
+
+// greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the most: all on the first node that holds them, else
+// filling up nodes in order, after the one that holds most. It leaves the size with the gang, and reports whether it is legal.
+func (d *drake) greedy(g *fit.Gang, j *cluster.Job) ([]fit.Spot, bool) {
+	terms, elastic := j.Elastic()
+	order := make([]int, 0, g.Parts())
+	for i := range g.Parts() {
+		if !elastic || i != terms.Part {
+			order = append(order, i)
+		}
+	}
+	if elastic {
+		order = append(order, terms.Part)
+		g.At(terms.Part).Workers = terms.Max
+	}
+	first, most := -1, 0
+	for node := range d.view.Nodes() {
+		found, whole := d.fill(g, order, []int{node})
+		if whole {
+			return slices.Concat(found...), true
+		}
+		for i := range found {
+			if len(found[i]) > most {
+				first, most = node, len(found[i])
+			}
+		}
+	}
+	if first < 0 {
+		return nil, false
+	}
+	nodes := []int{first}
+	for node := range d.view.Nodes() {
+		if node != first {
+			nodes = append(nodes, node)
+		}
+	}
+	found, whole := d.fill(g, order, nodes)
+	if !whole && elastic {
+		whole = d.cut(g, terms, found)
+	}
+	return slices.Concat(found...), whole
+}
+
+// cut makes what was found of the elastic part its size, and reports whether that is enough and all other parts are whole.
+func (d *drake) cut(g *fit.Gang, terms cluster.Elastic, found [][]fit.Spot) bool {
+	for i := range g.Parts() {
+		if i != terms.Part && len(found[i]) < g.At(i).Workers {
+			return false
+		}
+	}
+	n := len(found[terms.Part]) / terms.Unit * terms.Unit
+	found[terms.Part] = found[terms.Part][:n]
+	g.At(terms.Part).Workers = n
+	return n >= terms.Min
+}
+
+// fill puts the workers of the parts, in an order, one after another on nodes, in theirs: a node that has no room for one gets no further ones.
+// It returns the spots of each part, and whether these are all.
+func (d *drake) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool) {
+	defer d.room.Waive(g.For)()
+	found := make([][]fit.Spot, g.Parts())
+	try, at, on := d.room.Copy(), 0, 0
+	for _, i := range order {
+		p := g.At(i)
+		single := fit.Gang{Part: *p, Exclude: g.Exclude}
+		single.Workers = 1
+		for len(found[i]) < p.Workers {
+			if at == len(nodes) {
+				return found, false
+			}
+			var spot []fit.Spot
+			ok := on < p.PerNode && try.Usable(nodes[at], p, g.Exclude)
+			if ok {
+				spot, ok = try.PlaceOn(&single, nodes[at])
+			}
+			if !ok {
+				at, on = at+1, 0
+				continue
+			}
+			try.Take(&single, spot)
+			found[i] = append(found[i], spot...)
+			on++
+		}
+		on = 0
+	}
+	return found, true
+}
+
+// scaleDown takes workers from those that run until the least workers of a job fit, its servers left out, and reports whether they do. As long
+// as some are still leaving none are taken.
+func (d *drake) scaleDown(j *cluster.Job) bool {
+	g := d.gang(j)
+	only := fit.Gang{Part: g.Part, Exclude: g.Exclude}
+	if terms, elastic := j.Elastic(); elastic {
+		only.Part = *g.At(terms.Part)
+		only.Workers = terms.Min
+	}
+	ahead := d.room.Copy()
+	for k := range d.view.Live() {
+		if a := k.Live(); a.Stop != nil && a.Stop.Resize != nil && len(a.Stop.Resize.Leave) > 0 {
+			return true
+		}
+	}
+	taken := false
+	for _, f := range d.running {
+		for n := f.surplus(); n > 0 && !ahead.Fits(&only); n-- {
+			i := d.nextToLeave(f)
+			w := &f.attempt.Workers[f.terms.First+i]
+			f.leave = append(f.leave, i)
+			ahead.Release(f.nodes[i], f.request(), w.GPUs)
+			taken = true
+		}
+	}
+	if !ahead.Fits(&only) {
+		for _, f := range d.running {
+			f.leave = nil
+		}
+		return false
+	}
+	if taken {
+		for _, f := range d.running {
+			if odd := len(f.leave) % f.terms.Unit; odd > 0 {
+				f.drop(f.terms.Unit - odd)
+			}
+			d.resize(f, 0)
+		}
+	}
+	return true
+}
+
+// nextToLeave returns the worker that a job gives up next: those beside its servers go last.
+func (d *drake) nextToLeave(f *flexible) int {
+	server := -1
+	for i := range f.attempt.Workers {
+		if i < f.terms.First || i >= f.terms.First+f.size {
+			_, server = d.view.Node(f.attempt.Workers[i].Node)
+			break
+		}
+	}
+	last := -1
+	for i := range f.size {
+		switch {
+		case slices.Contains(f.leave, i):
+		case f.nodes[i] != server:
+			return i
+		case last < 0:
+			last = i
+		}
+	}
+	return last
+}
+
+// scaleUp gives what is free to those that run, in the order of their start. It goes over the nodes only once: at a job that finds no more room
+// on a node it goes on to the next node, with the same job.
+func (d *drake) scaleUp() {
+	k := 0
+	for node := range d.view.Nodes() {
+		for ; k < len(d.running); k++ {
+			if !d.fillUp(d.running[k], node) {
+				break
+			}
+		}
+	}
+	for _, f := range d.running {
+		if odd := len(f.join) % f.terms.Unit; odd > 0 {
+			f.join = f.join[:len(f.join)-odd]
+		}
+		d.resize(f, 0)
+	}
+}
+
+// fillUp adds workers of a job on a node, and reports whether it has its most.
+func (d *drake) fillUp(f *flexible, node int) bool {
+	g := d.gang(f.job)
+	single := fit.Gang{Part: *g.At(f.terms.Part), Exclude: g.Exclude}
+	single.Workers = 1
+	for f.size+len(f.join) < f.terms.Max {
+		if d.onNode(f, node) >= single.PerNode || !d.room.Usable(node, &single.Part, single.Exclude) {
+			return false
+		}
+		spot, ok := d.room.PlaceOn(&single, node)
+		if !ok {
+			return false
+		}
+		d.room.Take(&single, spot)
+		f.join = append(f.join, cluster.Place{Node: d.view.Nodes()[node].Name, GPUs: spot[0].GPUs})
+	}
+	return true
+}
+
+// onNode counts the elastic workers that a job has or will have on a node.
+func (d *drake) onNode(f *flexible, node int) int {
+	n := 0
+	for _, own := range f.nodes {
+		if own == node {
+			n++
+		}
+	}
+	for i := range f.join {
+		if f.join[i].Node == d.view.Nodes()[node].Name {
+			n++
+		}
+	}
+	return n
+}

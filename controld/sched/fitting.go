@@ -1,0 +1,94 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// How many workers policy rota thinks fit for an elastic job.
+const (
+	worthPM     = 800    // thousandths of the work that each worker does at best which each must do
+	idleWorthPM = 500    // the same for workers that take room which is idle
+	unseenLoss  = 31_250 // what each further worker costs all, in millionths, as long as nothing else has been seen
+	clusterPart = 4      // one job grows to a quarter of the GPUs, or of the cores, at most, but to what one node holds in any case
+)
+
+// curve is how fast jobs like one are, by the number of workers, as far as it was measured, and estimated beyond.
+type curve struct {
+	known []cluster.Pace
+	loss  int64 // of workers beyond the greatest size measured
+}
+
+// curveOf returns what is known of jobs of the same user and name.
+func (t *trial) curveOf(j *cluster.Job) curve {
+	c := curve{known: t.view.PacesOf(j), loss: unseenLoss}
+	if n := len(c.known); n > 1 {
+		c.loss = lossBetween(c.known[n-2], c.known[n-1])
+	}
+	return c
+}
+
+// at returns the speed with n workers, in no unit of its own: only the speeds of one curve compare.
+func (c *curve) at(n int) int64 {
+	if len(c.known) == 0 {
+		return speedup(n, unseenLoss)
+	}
+	first, last := c.known[0], c.known[len(c.known)-1]
+	switch {
+	case n <= first.Size:
+		return first.Rate * speedup(n, unseenLoss) / max(1, speedup(first.Size, unseenLoss))
+	case n >= last.Size:
+		return last.Rate * speedup(n, c.loss) / max(1, speedup(last.Size, c.loss))
+	}
+	i := slices.IndexFunc(c.known, func(p cluster.Pace) bool { return p.Size >= n })
+	a, b := c.known[i-1], c.known[i]
+	return a.Rate + (b.Rate-a.Rate)*int64(n-a.Size)/int64(b.Size-a.Size)
+}
+
+// fitting returns with how many workers a job is worth its room: the most of which each does nearly as much as it does at best, and with
+// which the job is faster than with fewer.
+func (t *trial) fitting(j *cluster.Job, worthPM int64) int {
+	terms, _ := j.Elastic()
+	most := max(terms.Min, min(terms.Max, t.mostWorkers(j, terms)))
+	c := t.curveOf(j)
+	each := int64(0)
+	for n := terms.Min; n <= most; n += terms.Unit {
+		each = max(each, c.at(n)*1000/int64(n))
+	}
+	best, speed := terms.Min, c.at(terms.Min)
+	for n := terms.Min + terms.Unit; n <= most; n += terms.Unit {
+		if v := c.at(n); v*1_000_000/int64(n) >= each*worthPM && v*100 > speed*102 {
+			best, speed = n, v
+		}
+	}
+	return best
+}
+
+// mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest node.
+func (t *trial) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
+	if t.whole == nil {
+		t.whole = &capacities{}
+		for i := range t.view.Nodes() {
+			if t.room.Up(i) {
+				all := t.room.Total(i)
+				t.whole.part = cluster.Vector{Cores: t.whole.part.Cores + all.Cores, GPUs: t.whole.part.GPUs + all.GPUs}
+				t.whole.largest = most(t.whole.largest, all)
+			}
+		}
+		t.whole.part.Cores /= clusterPart
+		t.whole.part.GPUs /= clusterPart
+	}
+	r := j.RequestOf(terms.First).Active
+	n := max(t.whole.part.Cores, t.whole.largest.Cores) / max(1, r.Cores)
+	if r.GPUs > 0 {
+		n = max(t.whole.part.GPUs, t.whole.largest.GPUs) / r.GPUs
+	}
+	return int(n) / terms.Unit * terms.Unit
+}
+
+// capacities are what bounds how many workers one job grows to.
+type capacities struct {
+	part    cluster.Vector // of all nodes that are up
+	largest cluster.Vector // the most that one of them has
+}

@@ -1,0 +1,231 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// flexible is an elastic job that runs, and what the cycle at hand makes of it.
+type flexible struct {
+	job     *cluster.Job
+	attempt *cluster.Attempt
+	terms   cluster.Elastic
+	size    int             // elastic workers it has
+	nodes   []int           // where they are, by their numbers from the first elastic one
+	leave   []int           // those that are to leave, by the same numbers
+	join    []cluster.Place // where further ones are to be
+}
+
+// flexibles lists the elastic jobs that run with all their workers and that nobody has asked to stop, in order of id.
+func (t *trial) flexibles() []*flexible {
+	var list []*flexible
+	ending := t.endingNow()
+	for j := range t.view.Live() {
+		terms, elastic := j.Elastic()
+		a := j.Live()
+		if !elastic || a.Stop != nil || a.Started.At == 0 || ending[j.ID] || anyFinal(a) {
+			continue
+		}
+		f := &flexible{job: j, attempt: a, terms: terms, size: len(a.Workers) - terms.Fixed}
+		for i := range f.size {
+			_, node := t.view.Node(a.Workers[terms.First+i].Node)
+			f.nodes = append(f.nodes, node)
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func anyFinal(a *cluster.Attempt) bool {
+	return slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool { return w.State.Final() })
+}
+
+// surplus returns how many workers may leave: all beyond the least, as far as the size stays legal.
+func (f *flexible) surplus() int { return (f.size - f.terms.Min) / f.terms.Unit * f.terms.Unit }
+
+// request returns what each of its elastic workers needs.
+func (f *flexible) request() cluster.Request { return f.job.RequestOf(f.terms.First) }
+
+// ran returns for how long the attempt has run with its present size, in ms.
+func (f *flexible) ran(now cluster.Instant) int64 { return int64(now - f.attempt.Started.At) }
+
+// pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size the last counts.
+func pacesOf(j *cluster.Job) []cluster.Pace {
+	terms, elastic := j.Elastic()
+	if !elastic {
+		return nil
+	}
+	var list []cluster.Pace
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		if a.Rate <= 0 {
+			continue
+		}
+		p := cluster.Pace{Size: len(a.Workers) - terms.Fixed, Rate: a.Rate}
+		k, known := slices.BinarySearchFunc(list, p, func(x, y cluster.Pace) int { return cmp.Compare(x.Size, y.Size) })
+		if known {
+			list[k] = p
+		} else {
+			list = slices.Insert(list, k, p)
+		}
+	}
+	return list
+}
+
+// tip returns the size beyond which a job has been seen to get hardly faster: the next greater one that it has had was not faster by as many
+// thousandths. Without such a measurement it is the most that the job may have.
+func tip(j *cluster.Job, gainPM int64) int {
+	terms, _ := j.Elastic()
+	list := pacesOf(j)
+	for i := 1; i < len(list); i++ {
+		if list[i].Rate*1000 < list[i-1].Rate*(1000+gainPM) {
+			return list[i-1].Size
+		}
+	}
+	return terms.Max
+}
+
+// usualLoss is what every further worker costs all of a job whose speed is known at one size only, in millionths: with a loss c, n workers are
+// as fast as n/(1+c(n-1)) of one.
+const usualLoss = 62_500
+
+// noUse is a loss at which further workers are of no use.
+const noUse = 1_000_000
+
+// lossOf estimates the loss of a job from the two greatest sizes that it was measured at.
+func lossOf(j *cluster.Job) int64 {
+	list := pacesOf(j)
+	if len(list) < 2 {
+		return usualLoss
+	}
+	return lossBetween(list[len(list)-2], list[len(list)-1])
+}
+
+// lossBetween returns the loss of which two measurements tell, the second one of the greater size.
+func lossBetween(a, b cluster.Pace) int64 {
+	// q is how much less each worker does at the greater size: (1+c(b-1))/(1+c(a-1)).
+	const unit = 1_000_000
+	q := a.Rate * int64(b.Size) * unit / max(1, b.Rate*int64(a.Size))
+	if q <= unit {
+		return 0
+	}
+	down := int64(b.Size-1)*unit - q*int64(a.Size-1)
+	if down <= 0 {
+		return noUse
+	}
+	return min(noUse, (q-unit)*unit/down)
+}
+
+// speedup returns how fast n workers are, in thousandths of one, with a loss.
+func speedup(n int, loss int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return int64(n) * 1_000_000_000 / (1_000_000 + loss*int64(n-1))
+}
+
+// drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay together, the greatest numbers first.
+func (f *flexible) drop(n int) {
+	count := map[int]int{}
+	for i, node := range f.nodes {
+		if !slices.Contains(f.leave, i) {
+			count[node]++
+		}
+	}
+	for range n {
+		best := -1
+		for i := len(f.nodes) - 1; i >= 0; i-- {
+			if !slices.Contains(f.leave, i) && (best < 0 || count[f.nodes[i]] < count[f.nodes[best]]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		f.leave = append(f.leave, best)
+		count[f.nodes[best]]--
+	}
+}
+
+// dropOn chooses one elastic worker on a node to leave and reports whether there was one.
+func (f *flexible) dropOn(node int) bool {
+	for i := len(f.nodes) - 1; i >= 0; i-- {
+		if f.nodes[i] == node && !slices.Contains(f.leave, i) {
+			f.leave = append(f.leave, i)
+			return true
+		}
+	}
+	return false
+}
+
+// extend finds room for n more workers, beside those that the job has as far as possible and else on as few nodes as possible, and takes it on
+// the trial. It reports whether there is room for all; if not nothing is taken.
+func (t *trial) extend(f *flexible, n int, allowed func([]fit.Spot, cluster.Request) bool) bool {
+	g := t.gang(f.job)
+	part := *g.At(f.terms.Part)
+	more := fit.Gang{Part: part, Exclude: g.Exclude}
+	try := t.room.Copy()
+	spots := beside(try, &more, f, n)
+	if left := n - len(spots); left > 0 {
+		more.Workers = left
+		more.Exclude = append(slices.Clone(g.Exclude), f.nodes...)
+		rest, ok := try.Place(&more)
+		if !ok {
+			return false
+		}
+		spots = append(spots, rest...)
+	}
+	if allowed != nil && !allowed(spots, part.Request) {
+		return false
+	}
+	more.Workers = n
+	t.room.Take(&more, spots)
+	for _, s := range spots {
+		f.join = append(f.join, cluster.Place{Node: t.view.Nodes()[s.Node].Name, GPUs: s.GPUs})
+	}
+	return true
+}
+
+// beside finds room for up to n more workers on the nodes where a job has some, most of them first, and takes it.
+func beside(r *fit.Room, g *fit.Gang, f *flexible, n int) []fit.Spot {
+	count := map[int]int{}
+	for _, node := range f.nodes {
+		count[node]++
+	}
+	own := slices.Compact(slices.Sorted(slices.Values(f.nodes)))
+	slices.SortStableFunc(own, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
+	var spots []fit.Spot
+	for _, node := range own {
+		one := *g
+		for one.Workers = min(n-len(spots), g.PerNode-count[node]); one.Workers > 0; one.Workers-- {
+			if found, ok := r.PlaceOn(&one, node); ok {
+				r.Take(&one, found)
+				spots = append(spots, found...)
+				break
+			}
+		}
+	}
+	return spots
+}
+
+// resize plans what has been made of a job, if anything has.
+func (t *trial) resize(f *flexible, beneficiary cluster.JobID) {
+	if len(f.leave)+len(f.join) == 0 {
+		return
+	}
+	r := &cluster.ResizeJob{Job: f.job.ID, Attempt: f.attempt.N, Join: f.join, For: beneficiary}
+	for _, i := range f.leave {
+		r.Leave = append(r.Leave, f.terms.First+i)
+	}
+	slices.Sort(r.Leave)
+	t.act(cluster.Action{Resize: r})
+	if beneficiary != 0 {
+		if t.stopping == nil {
+			t.stopping = map[cluster.JobID]cluster.JobID{}
+		}
+		t.stopping[f.job.ID] = beneficiary
+	}
+}

@@ -1,0 +1,179 @@
+package sched
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// shrinkPlan is which elastic jobs give up workers so that another job can start, and the room that it will have.
+type shrinkPlan struct {
+	claims []share
+	jobs   []*flexible // with the workers that are to leave
+	over   cluster.Instant
+}
+
+// shrinks looks for the cheapest surplus of running jobs that lets a gang start, all of it or nothing. A job that gives up workers is stopped
+// once, however many they are, so its price is paid with the first of them. What leaves already counts as free, also what jobs of running give up
+// in this cycle. Nothing is planned yet. Nil: there is no way.
+func (t *trial) shrinks(g *fit.Gang, running, list []*flexible, price func(*flexible) int64) *shrinkPlan {
+	for _, settled := range []bool{false, true} {
+		r := t.surplusRoster(running, list, price, settled)
+		set := newSearch(t, r, g, 0).best()
+		if set == nil {
+			return nil
+		}
+		p := &shrinkPlan{claims: set.claims, over: t.now}
+		if p.choose(t, r, set, list) {
+			return p
+		}
+	}
+	return nil
+}
+
+// surplusRoster is a roster whose victims are what elastic jobs have beyond their least. On each node a job may give up as much as it could at
+// all; settled says that it is decided beforehand which workers those are, so that what several nodes give adds up.
+func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) int64, settled bool) *roster {
+	n := len(t.view.Nodes())
+	r := &roster{on: make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{}}
+	for run := range t.view.Runs() {
+		if run.Attempt.Stop != nil {
+			r.leave(run)
+		}
+	}
+	for _, f := range running { // of those resized in this cycle
+		for _, i := range f.leave {
+			r.drain(share{Node: f.nodes[i], Room: f.request()}, t.now+cluster.Instant(graceOf(f.job)))
+		}
+	}
+	for i, f := range list {
+		v := victim{job: f.job, attempt: f.attempt, shares: f.surplusOn(settled), grace: graceOf(f.job), score: price(f)}
+		for _, s := range v.shares {
+			r.on[s.Node] = append(r.on[s.Node], int32(i))
+		}
+		r.longest = max(r.longest, v.grace)
+		r.victims = append(r.victims, v)
+	}
+	r.weight = weightOfGrace
+	return r
+}
+
+// surplusOn returns what a job may give up on each of its nodes.
+func (f *flexible) surplusOn(settled bool) []share {
+	var shares []share
+	n := f.surplus()
+	if settled {
+		c := *f
+		c.leave = nil
+		c.drop(n)
+		for _, i := range c.leave {
+			shares = addShare(shares, f.nodes[i], f.request())
+		}
+		return shares
+	}
+	count := map[int]int{}
+	for _, node := range f.nodes {
+		if count[node]++; count[node] <= n {
+			shares = addShare(shares, node, f.request())
+		}
+	}
+	return shares
+}
+
+// choose names the workers that leave, no more than the claims need. It reports whether no job gives up more than it may.
+func (p *shrinkPlan) choose(t *trial, r *roster, set *victimSet, list []*flexible) bool {
+	left := map[int]int{}
+	for _, i := range set.victims {
+		list[i].leave = nil
+		left[int(i)] = list[i].surplus()
+	}
+	defer func() {
+		for _, i := range set.victims {
+			if left[int(i)] < 0 {
+				list[i].leave = nil
+			}
+		}
+	}()
+	for _, c := range set.claims {
+		missing := positive(fit.Minus(c.Room, fit.Plus(t.room.Available(c.Node), r.draining[c.Node])))
+		missing.Resident.Cores = 0
+		for _, i := range set.victims {
+			for f := list[i]; missing != (cluster.Request{}) && left[int(i)] > 0 && f.dropOn(c.Node); left[int(i)]-- {
+				missing = positive(fit.Minus(missing, f.request()))
+			}
+		}
+		if missing != (cluster.Request{}) {
+			p.forget(set, list)
+			return false
+		}
+	}
+	for _, i := range set.victims {
+		f := list[i]
+		if len(f.leave) == 0 {
+			continue
+		}
+		if odd := len(f.leave) % f.terms.Unit; odd > 0 {
+			f.drop(f.terms.Unit - odd)
+		}
+		p.jobs = append(p.jobs, f)
+		p.over = max(p.over, t.now+cluster.Instant(graceOf(f.job)))
+	}
+	for _, c := range set.claims {
+		p.over = max(p.over, r.over[c.Node])
+	}
+	return true
+}
+
+func (p *shrinkPlan) forget(set *victimSet, list []*flexible) {
+	for _, i := range set.victims {
+		list[i].leave = nil
+	}
+	p.jobs = nil
+}
+
+// makeWay keeps the room of a plan for a job and asks the others to give it up.
+func (t *trial) makeWay(j *cluster.Job, p *shrinkPlan) {
+	v := &cluster.Reservation{Job: j.ID, At: t.now, Firm: true, Until: p.over + cluster.Instant(t.policy.ReserveHoldMS)}
+	for _, c := range p.claims {
+		v.Claims = append(v.Claims, cluster.Claim{Node: t.view.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
+	}
+	t.room.Unclaim(j.ID)
+	t.reserve(v)
+	for _, f := range p.jobs {
+		t.resize(f, j.ID)
+	}
+}
+
+// without leaves out of a list the jobs that a plan has resized.
+func without(list []*flexible) []*flexible {
+	return slices.DeleteFunc(slices.Clone(list), func(f *flexible) bool { return len(f.leave)+len(f.join) > 0 })
+}
+
+// expects reports whether an elastic job is to wait for room that others are giving up for it, although its least would fit: it would have to be
+// started again for more.
+func (t *trial) expects(j *cluster.Job) bool {
+	r := t.holders[j.ID]
+	if _, elastic := j.Elastic(); r == nil || !r.Firm || !elastic {
+		return false
+	}
+	if t.awaited == nil {
+		t.awaited = map[cluster.JobID]bool{}
+		for run := range t.view.Runs() {
+			if stop := run.Attempt.Stop; stop != nil && stop.For != 0 {
+				t.awaited[stop.For] = true
+			}
+		}
+	}
+	return t.awaited[j.ID] || t.stops(j.ID)
+}
+
+// stops reports whether somebody was asked in this cycle to leave for a job.
+func (t *trial) stops(id cluster.JobID) bool {
+	for _, beneficiary := range t.stopping {
+		if beneficiary == id {
+			return true
+		}
+	}
+	return false
+}

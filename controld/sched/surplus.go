@@ -1,0 +1,303 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// How policy rota deals with what elastic jobs have beyond their least.
+const (
+	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
+	giveAfter   = 3    // for how many times its own restart cost a job keeps its size before it gives up workers
+	growsByPM   = 1300 // a job that runs gets more workers only if it will be faster by this, in thousandths
+	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
+)
+
+// surplus is the phases of policy rota for elastic jobs. Their least workers count as other jobs do. What they have beyond is dealt out in the
+// order of all jobs: to those that start, out of free room; to those that would start with next to nothing, out of what jobs have that come after
+// them or have much more than is fitting; and to those that run, when room has been idle for a while.
+type surplus struct {
+	*trial
+	running []*flexible
+}
+
+// newSurplus returns the phases, nil where there has never been an elastic job.
+func newSurplus(t *trial) *surplus {
+	if l := t.view.Learned(); t.policy.Rigid || l == nil || l.Elastic == 0 && !t.elasticWaits() {
+		return nil
+	}
+	return &surplus{trial: t, running: t.flexibles()}
+}
+
+// elasticWaits reports whether an elastic job waits.
+func (t *trial) elasticWaits() bool {
+	for g := range t.view.Groups() {
+		if _, elastic := g.Jobs[0].Elastic(); elastic {
+			return true
+		}
+	}
+	return false
+}
+
+// line is the elastic jobs that may start, in order.
+func (s *surplus) line() []*cluster.Job {
+	var list []*cluster.Job
+	for g := range s.view.Groups() {
+		if _, elastic := g.Jobs[0].Elastic(); !elastic || g.Key.Held || g.Key.Class == jobspec.TE {
+			continue
+		}
+		for _, j := range g.Jobs[:min(len(g.Jobs), surplusJobs)] {
+			if s.holders[j.ID] == nil && j.Family == nil && s.startable(j) {
+				list = append(list, j)
+			}
+		}
+	}
+	slices.SortFunc(list, s.compare)
+	return list[:min(len(list), surplusJobs)]
+}
+
+// make lets jobs give up workers for those that would start with next to nothing. Room is promised to these, and they wait for it.
+func (s *surplus) make() {
+	if s == nil || len(s.running) == 0 {
+		return
+	}
+	try := s.room.Copy()
+	for _, j := range s.line() {
+		terms, _ := j.Elastic()
+		want := s.fitting(j, worthPM)
+		g := s.gang(j)
+		have := takeUpTo(try, &g, terms, want)
+		if have*scantPart >= want && have > 0 {
+			continue
+		}
+		s.giveWay(j, terms, have, want)
+	}
+}
+
+// takeUpTo takes room for as many elastic workers of a gang as there is, up to a number, and returns it: 0 if not even the least fit.
+func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
+	part := g.At(terms.Part)
+	for part.Workers = most; part.Workers >= terms.Min; part.Workers -= terms.Unit {
+		if spots, ok := r.Place(g); ok {
+			r.Take(g, spots)
+			return part.Workers
+		}
+	}
+	return 0
+}
+
+// giveWay lets jobs give up workers for one that could have no more than a few: for as many as are fitting if possible, else for half of that, and
+// so on.
+func (s *surplus) giveWay(j *cluster.Job, terms cluster.Elastic, have, want int) {
+	level := s.levelOf(j)
+	var list []*flexible
+	for _, f := range without(s.running) {
+		if s.mayGive(f, level, want) {
+			list = append(list, f)
+		}
+	}
+	for size := want; len(list) > 0 && size >= max(terms.Min, 2*have); size = min(size-terms.Unit, size/2/terms.Unit*terms.Unit) {
+		g := s.gang(j)
+		g.At(terms.Part).Workers = size
+		if p := s.shrinks(&g, s.running, list, s.priceOf(list)); p != nil {
+			s.makeWay(j, p)
+			return
+		}
+	}
+}
+
+// mayGive reports whether a job may have to give up workers for one of a level that is fit for so many: it has had more, or has at least twice as
+// many, and it has had its size for long enough that starting it again costs little of that.
+func (s *surplus) mayGive(f *flexible, level, want int) bool {
+	own := f.job.LevelAt(s.attained(f))
+	return f.surplus() > 0 && f.job.Class == jobspec.BE && (own > level || own == level && f.size >= 2*want) &&
+		f.ran(s.now) >= giveAfter*relaunchOf(f.job) && unsaved(s.trial, &victim{job: f.job, attempt: f.attempt}) <= tooMuchUnsaved
+}
+
+// attained is the service that a running job has had until now.
+func (t *trial) attained(f *flexible) int64 {
+	total := f.job.Total()
+	width := total.Cores
+	if total.GPUs > 0 {
+		width = total.GPUs / 1000
+	}
+	return f.job.Attained() + int64(t.now-f.attempt.Assigned.At)*width
+}
+
+// priceOf returns what it costs that one of a list gives up workers, in parts of the most that any would cost.
+func (t *trial) priceOf(list []*flexible) func(*flexible) int64 {
+	most := int64(1)
+	for _, f := range list {
+		most = max(most, t.standstill(f))
+	}
+	return func(f *flexible) int64 { return max(1, ratio(t.standstill(f), most)) }
+}
+
+// swell gives jobs that start in this cycle more workers out of free room, in order, up to what is fitting. As long as it is not known whether
+// others will find room for their least, only those get any that were promised it.
+func (s *surplus) swell() {
+	if s == nil {
+		return
+	}
+	for i := range s.actions {
+		a := s.actions[i].Start
+		if a == nil {
+			continue
+		}
+		j := s.view.Job(a.Job)
+		terms, elastic := j.Elastic()
+		if r := s.view.Reservation(a.Job); !elastic || s.freed && (r == nil || !r.Firm) {
+			continue
+		}
+		s.enlarge(a, j, terms)
+	}
+}
+
+// enlarge places a start anew with as many workers as there is room for, up to what is fitting.
+func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Elastic) {
+	want := s.fitting(j, worthPM)
+	g := s.gang(j)
+	g.For = 0 // its own reservation is lifted already
+	try := s.room.Copy()
+	for i, p := range a.Places {
+		_, node := s.view.Node(p.Node)
+		try.Release(node, j.RequestOf(i), p.GPUs)
+	}
+	spots := s.compact(try, &g, terms, want)
+	if spots == nil {
+		return
+	}
+	s.trial.room = try
+	a.Port = s.room.Take(&g, spots)
+	for _, p := range a.Places {
+		_, node := s.view.Node(p.Node)
+		s.spare.took(s.trial, []fit.Spot{{Node: node}})
+	}
+	s.spare.took(s.trial, spots)
+	a.Places = make([]cluster.Place, 0, len(spots))
+	for _, spot := range spots {
+		a.Places = append(a.Places, cluster.Place{Node: s.view.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
+	}
+}
+
+// compact finds room for as many elastic workers as are fitting, or as there is room for, and leaves their number with the gang: rather for fewer
+// that are on no more nodes than they have to be, as long as these are at least half as many. Nil: for no more than the least.
+func (s *surplus) compact(r *fit.Room, g *fit.Gang, terms cluster.Elastic, want int) []fit.Spot {
+	part := g.At(terms.Part)
+	var first []fit.Spot
+	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
+		spots, ok := r.Place(g)
+		if !ok || !s.leavesHeadroom(r, spots, g) {
+			continue
+		}
+		if first == nil {
+			first = spots
+		}
+		if s.closeBy(spots, part) {
+			return spots
+		}
+	}
+	if first != nil {
+		part.Workers = len(first) - terms.Fixed
+	}
+	return first
+}
+
+// closeBy reports whether workers are on no more nodes than they would need if the largest were empty.
+func (s *surplus) closeBy(spots []fit.Spot, p *fit.Part) bool {
+	nodes := map[int]bool{}
+	for _, spot := range spots {
+		nodes[spot.Node] = true
+	}
+	most := 1
+	for node := range s.view.Nodes() {
+		most = max(most, fit.Capacity(p, fit.Both(s.room.Total(node))))
+	}
+	return len(nodes) <= (p.Workers+most-1)/most
+}
+
+// leavesHeadroom reports whether enough stays free for trial-and-error jobs to come if a gang has its spots.
+func (t *trial) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) bool {
+	if t.spare == nil {
+		return true
+	}
+	try := r.Copy()
+	try.Take(g, spots)
+	have := 0
+	for node := range t.spare.on {
+		if try.Usable(node, &t.spare.worker, nil) && !try.Whole(node) {
+			have += max(0, fit.Capacity(&t.spare.worker, try.Available(node)))
+		}
+	}
+	return have >= t.spare.want
+}
+
+// grow gives jobs that run more workers out of room that has been idle, in order, where it will have been worth starting them again if they run for
+// as long as they have run.
+func (s *surplus) grow() {
+	if s == nil || len(s.started) > 0 {
+		return
+	}
+	since := s.idleSince()
+	var list []*flexible
+	for _, f := range without(s.running) {
+		if f.job.Class == jobspec.BE && s.fitting(f.job, idleWorthPM) > f.size && s.settled(f) && s.idle(f, since) {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b *flexible) int {
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.job.LevelAt(s.attained(a)), b.job.LevelAt(s.attained(b))), cmp.Compare(a.job.ID, b.job.ID))
+	})
+	for _, f := range list {
+		s.growInto(f)
+	}
+}
+
+// growInto gives one job as many more workers as there is room for and as are worth it.
+func (s *surplus) growInto(f *flexible) {
+	c := s.curveOf(f.job)
+	most := min(s.fitting(f.job, idleWorthPM), f.size+s.roomFor(f))
+	ran := int64(s.now - f.job.Started.At)
+	for n := most; n > f.size; n -= f.terms.Unit {
+		was, is := c.at(f.size), c.at(n)
+		if is*1000 < was*growsByPM || ran/1000*(is-was) < is*((graceOf(f.job)+relaunchOf(f.job))/1000) {
+			return
+		}
+		if s.extend(f, n-f.size, s.leavesFree) {
+			s.resize(f, 0)
+			return
+		}
+	}
+}
+
+// roomFor bounds how many more workers of a job there could be room for.
+func (s *surplus) roomFor(f *flexible) int {
+	g := s.gang(f.job)
+	part, n := g.At(f.terms.Part), 0
+	for node := range s.view.Nodes() {
+		if s.room.Usable(node, part, g.Exclude) && !s.room.Whole(node) {
+			n += max(0, fit.Capacity(part, s.room.Available(node)))
+		}
+	}
+	return n
+}
+
+// leavesFree reports whether room for growing leaves what is kept free for trial-and-error jobs.
+func (t *trial) leavesFree(spots []fit.Spot, request cluster.Request) bool {
+	if t.spare == nil {
+		return true
+	}
+	need := map[int]cluster.Request{}
+	for _, s := range spots {
+		need[s.Node] = fit.Plus(need[s.Node], request)
+	}
+	lost := 0
+	for node, r := range need {
+		lost += t.spare.cost(t, node, r)
+	}
+	return lost == 0 || t.spare.have-lost >= t.spare.want
+}
