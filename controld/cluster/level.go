@@ -1,15 +1,17 @@
 package cluster
 
-import "github.com/rota-hpc/rota/jobspec"
+import (
+	"math/bits"
 
-// Levels of attained service, see [Job.Level].
-const (
-	LevelFirst = -1 // it left its room to a job that did not want it any more
-	Levels     = 3  // 0 to Levels-1
+	"github.com/rota-hpc/rota/jobspec"
 )
 
-// levelEnds is up to how much service a level goes, in milliseconds of one GPU.
-var levelEnds = [Levels - 1]int64{3_250_000, 72_000_000}
+// LevelFirst is the level of a job that left its room to one that did not want it any more; see [Job.Level].
+const LevelFirst = -1
+
+// levelUnit is up to how much service level 0 goes, in milliseconds of one GPU. Every level after it goes up to twice as much as the one before:
+// how long jobs run differs by orders of magnitude, and what has run long will most likely run for as long again.
+const levelUnit = 900_000
 
 // WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so it stays at level 0 until it has had
 // its room for WideRunMS.
@@ -43,11 +45,7 @@ func (j *Job) LevelAt(attained int64) int {
 	if wide := j.Width(); wide >= WideGPUs && attained/(wide/wholeGPU) < WideRunMS {
 		return 0
 	}
-	level := 0
-	for level < len(levelEnds) && attained >= levelEnds[level] {
-		level++
-	}
-	return level
+	return bits.Len64(uint64(max(0, attained)) / levelUnit)
 }
 
 // Width returns how many thousandths of a GPU all workers of a job hold together.

@@ -32,11 +32,16 @@ type fair struct {
 	heads  queue // the first blocked job of each leaf
 	first  map[*shares.Node]*contender
 	seen   frontier
+
+	counted  int                    // actions of this cycle of which the holdings know
+	promised map[cluster.JobID]bool // waiting jobs that count as there, because room is kept for them
+	foreseen bool                   // those who are leaving count as gone
+	roster   *roster                // to be told who is asked to leave; nil: nobody need know
 }
 
 // newFair makes the tree from the configuration and the state, and settles it.
 func newFair(t *trial) *fair {
-	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: map[*shares.Node]*contender{}}
+	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: map[*shares.Node]*contender{}, promised: map[cluster.JobID]bool{}}
 	f.open, f.heads = queue{f: f, of: map[*shares.Node]*contenders{}}, queue{f: f, of: map[*shares.Node]*contenders{}}
 	f.models = t.view.Models()
 	f.tree = shares.New(f.capacities())
@@ -410,9 +415,8 @@ func (f *fair) consider(b *bypass, h *contender, leaf *shares.Node) {
 	if f.first[leaf] != h || f.limited(leaf, h.job) {
 		return
 	}
-	before := len(f.actions)
 	b.consider(f.trial, h)
-	f.count(f.actions[before:])
+	f.catchUp()
 }
 
 // serve starts the best open job if it fits and no limit is in the way, and moves on to the next of its group.
@@ -431,10 +435,9 @@ func (f *fair) serve(b *bypass, c *contender, leaf *shares.Node) {
 		heap.Pop(line) // of the model of GPUs there
 		return
 	}
-	before := len(f.actions)
 	f.start(c, spots, b.past())
 	b.passed(f.trial)
-	f.count(f.actions[before:])
+	f.catchUp()
 	if c.advance(f.trial) {
 		heap.Fix(line, 0)
 	} else {
@@ -454,20 +457,50 @@ func (f *fair) at(j *cluster.Job, spots []fit.Spot) shares.Amount {
 	return a
 }
 
-// count notes what has been started.
-func (f *fair) count(actions []cluster.Action) {
-	for _, a := range actions {
-		if a.Start == nil {
-			continue
+// catchUp brings what everybody holds up to the actions of this cycle: what has started, for whom room was taken from others, and, if those
+// who are leaving count as gone, who was asked to leave.
+func (f *fair) catchUp() {
+	for ; f.counted < len(f.actions); f.counted++ {
+		switch a := &f.actions[f.counted]; {
+		case a.Start != nil:
+			f.began(a.Start)
+		case a.Reserve != nil && a.Reserve.Firm:
+			f.promise(a.Reserve.Job)
+		case a.Stop != nil && f.foreseen:
+			f.gone(a.Stop.Job)
 		}
-		j := f.view.Job(a.Start.Job)
-		var spots []fit.Spot
-		for _, p := range a.Start.Places {
-			_, n := f.view.Node(p.Node)
-			spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
-		}
-		f.leaf(j.Leaf()).Hold(f.at(j, spots))
 	}
+}
+
+// began counts a job that was started.
+func (f *fair) began(a *cluster.StartJob) {
+	j := f.view.Job(a.Job)
+	leaf := f.leaf(j.Leaf())
+	if f.promised[j.ID] {
+		delete(f.promised, j.ID)
+		leaf.Hold(f.asks(j).Negative())
+	}
+	var spots []fit.Spot
+	for _, p := range a.Places {
+		_, n := f.view.Node(p.Node)
+		spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
+	}
+	leaf.Hold(f.at(j, spots))
+}
+
+// promise counts a job as there for which room is kept.
+func (f *fair) promise(id cluster.JobID) {
+	if !f.promised[id] {
+		f.promised[id] = true
+		j := f.view.Job(id)
+		f.leaf(j.Leaf()).Hold(f.asks(j))
+	}
+}
+
+// gone counts a job that is leaving as gone.
+func (f *fair) gone(id cluster.JobID) {
+	j := f.view.Job(id)
+	f.leaf(j.Leaf()).Hold(f.heldBy(j, j.Live()).Negative())
 }
 
 // fail takes a job out that was found not to fit, and with it all that ask for no less.

@@ -82,7 +82,7 @@ func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.names[o.ID])
 	case taker == nil || !taker.Waits() || taker.Hold != cluster.NotHeld:
 		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.names[o.ID], s.For)
-	case j.policy == "rota" && o.DisplacedSince(j.now-day) >= p.MaxPreempts:
+	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && o.DisplacedSince(j.now-day) >= p.MaxPreempts:
 		return fmt.Errorf("P: %s is displaced too often", j.names[o.ID])
 	case s.Cause == cluster.CauseOrder && o.Spec.Checkpoint == nil:
 		return fmt.Errorf("%s loses its turn although it cannot save its state", j.names[o.ID])

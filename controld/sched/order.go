@@ -52,6 +52,10 @@ type contender struct {
 	group *cluster.Group // nil for a job alone
 	next  int            // index in group.Jobs of the first one behind job
 	turns *cluster.Turns // of a record, once one of its members has started
+
+	head     bool          // it does not fit, and is only to be protected
+	excess   int           // see trial.excess
+	excessOf cluster.JobID // of which job that is known
 }
 
 // member returns the member of a record that starts next, 0 for a job that is none.
@@ -172,7 +176,7 @@ func (l *line) block(c *contender) bool {
 		return false
 	}
 	l.first[c.job.Account] = c.job
-	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, turns: c.turns})
+	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, turns: c.turns, head: true})
 	return true
 }
 
@@ -202,6 +206,36 @@ func (l *line) fail(t *trial) {
 	clear(l.open[len(kept):])
 	l.open = kept
 	heap.Init(&l.open)
+}
+
+// lead returns the best open contender. What has been started meanwhile may have put others before it.
+func (l *line) lead(t *trial) *contender {
+	for c := l.open[0]; len(l.open) > 1 && c.excessOf == c.job.ID; c = l.open[0] {
+		now := t.excess(c.job)
+		if now == c.excess {
+			break
+		}
+		c.excess = now
+		heap.Fix(&l.open, 0)
+	}
+	return l.open[0]
+}
+
+// before reports whether a contender's turn comes before that of another.
+func (c *contender) before(o *contender) bool {
+	if t := c.trial; t != nil && t.byService && !c.head && c.job.Class != jobspec.TE && o.job.Class != jobspec.TE {
+		if by := cmp.Compare(c.excessNow(), o.excessNow()); by != 0 {
+			return by < 0
+		}
+	}
+	return c.trial.compare(c.job, o.job) < 0
+}
+
+func (c *contender) excessNow() int {
+	if c.excessOf != c.job.ID {
+		c.excess, c.excessOf = c.trial.excess(c.job), c.job.ID
+	}
+	return c.excess
 }
 
 // next lets the group of the best open contender go on to its next job.
@@ -238,7 +272,7 @@ func (l *line) nextHead() *contender {
 type contenders []*contender
 
 func (c contenders) Len() int           { return len(c) }
-func (c contenders) Less(i, j int) bool { return c[i].trial.compare(c[i].job, c[j].job) < 0 }
+func (c contenders) Less(i, j int) bool { return c[i].before(c[j]) }
 func (c contenders) Swap(i, j int)      { c[i], c[j] = c[j], c[i] }
 
 // Push implements heap.Interface.

@@ -18,8 +18,8 @@ func place(t *trial, l *line) {
 		if len(l.open) == 0 {
 			return
 		}
-		c := l.open[0]
-		if t.overTELimit(c.job) { // by what has been started since it lined up
+		c := l.lead(t)
+		if t.overTELimit(c.job) || t.overLimit(c.job) { // by what has been started since it lined up
 			l.open[0].turns = nil
 			l.next(t)
 			continue
@@ -27,6 +27,11 @@ func place(t *trial, l *line) {
 		spots, ok := t.pack(c)
 		if !ok {
 			l.fail(t)
+			continue
+		}
+		if t.overLimitAt(c.job, spots) {
+			l.open[0].turns = nil
+			l.next(t)
 			continue
 		}
 		t.start(c, spots, b.past())
@@ -121,9 +126,20 @@ func (b *bypass) passed(t *trial) {
 	b.waiting = b.waiting[1:]
 }
 
+// kept counts the reservations that keep room idle: all but those of room that others are leaving.
+func (t *trial) kept() int {
+	n := 0
+	for _, r := range t.holders {
+		if !r.Firm {
+			n++
+		}
+	}
+	return n
+}
+
 // reserve keeps room for a head if there is a set of nodes that could ever hold it and the cluster's limit allows it.
 func (b *bypass) reserve(t *trial, h *contender) {
-	if len(t.holders) >= MaxReservations {
+	if t.kept() >= MaxReservations {
 		return
 	}
 	owed := b.owed != nil && b.owed(h)

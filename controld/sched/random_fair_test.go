@@ -104,13 +104,13 @@ func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 	f := newFair(newTrial(v, q.now, v.Config().Policy))
 	expire(f.trial)
 	f.foresee()
-	f.count(plan.Actions)
 	for _, a := range plan.Actions {
-		switch {
-		case a.Start != nil && f.holders[a.Start.Job] != nil:
-			j := v.Job(a.Start.Job)
-			f.leaf(j.Leaf()).Hold(f.asks(j).Negative()) // was counted as there already
-		case a.Reserve != nil:
+		if a.Start != nil {
+			f.began(a.Start)
+		}
+	}
+	for _, a := range plan.Actions {
+		if a.Reserve != nil {
 			q.judgeTaker(f, plan, a.Reserve)
 		}
 	}

@@ -41,6 +41,7 @@ type debtor struct {
 	leaf    *shares.Node
 	amount  shares.Amount
 	cost    int64 // seconds of GPUs lost, or of workers of jobs without
+	level   int   // of attained service, where that counts
 	since   cluster.Instant
 }
 
@@ -50,11 +51,11 @@ func (f *fair) reclaim() {
 	if f.freed {
 		return
 	}
+	f.foresee()
 	starved := f.starved()
 	if starved == nil {
 		return
 	}
-	f.foresee()
 	room, victims := f.emptied(), f.holding()
 	for range maxReclaims {
 		c, leaf := starved.best()
@@ -74,7 +75,7 @@ func (f *fair) starved() *queue {
 		if g.Key.Held || !c.advance(f.trial) {
 			continue
 		}
-		for f.started[c.job.ID] > 0 || f.holders[c.job.ID] != nil {
+		for f.started[c.job.ID] > 0 || f.keeps(c.job.ID) {
 			if c.turns = nil; !c.advance(f.trial) {
 				c = nil
 				break
@@ -87,27 +88,44 @@ func (f *fair) starved() *queue {
 			first[leaf] = c
 		}
 	}
-	if len(first) == 0 {
-		return nil
-	}
-	q := &queue{f: f, of: map[*shares.Node]*contenders{}}
+	var q *queue
 	for leaf, c := range first {
-		q.push(leaf, c)
+		if f.entitled(leaf, f.asks(c.job)) {
+			if q == nil {
+				q = &queue{f: f, of: map[*shares.Node]*contenders{}}
+			}
+			q.push(leaf, c)
+		}
 	}
 	return q
 }
 
+// keeps reports whether room is kept for a job so that it need not be made: under policy rota only if others are leaving it.
+func (f *fair) keeps(id cluster.JobID) bool {
+	r := f.holders[id]
+	return r != nil && (r.Firm || !f.byService)
+}
+
 // foresee counts those who are leaving as gone, and those for whom room is kept as there.
 func (f *fair) foresee() {
+	if f.foreseen {
+		return
+	}
+	f.catchUp()
+	f.foreseen = true
 	for j := range f.view.Live() {
-		if a := j.Live(); a.Stop != nil {
-			f.leaf(j.Leaf()).Hold(f.heldBy(j, a).Negative())
+		if j.Live().Stop != nil {
+			f.gone(j.ID)
+		}
+	}
+	for i := range f.actions[:f.counted] {
+		if a := f.actions[i].Stop; a != nil && f.view.Job(a.Job).Live().Stop == nil {
+			f.gone(a.Job)
 		}
 	}
 	for id := range f.holders {
 		if f.started[id] == 0 {
-			j := f.view.Job(id)
-			f.leaf(j.Leaf()).Hold(f.asks(j))
+			f.promise(id)
 		}
 	}
 }
@@ -115,6 +133,9 @@ func (f *fair) foresee() {
 // emptied returns the room when all have left who are leaving.
 func (f *fair) emptied() *fit.Room {
 	room := f.room.Copy()
+	if f.byService {
+		room.WaiveSoft() // what is kept for a blocked head comes after what an account deserves
+	}
 	for j := range f.view.Live() {
 		if a := j.Live(); a.Stop != nil {
 			f.release(room, j, a)
@@ -143,7 +164,11 @@ func (f *fair) holding() []debtor {
 		case f.now-a.Started.At < least:
 			f.wakeAt(a.Started.At + least)
 		default:
-			list = append(list, debtor{j, a, f.leaf(j.Leaf()), f.heldBy(j, a), f.lost(j, a), a.Started.At})
+			d := debtor{job: j, attempt: a, leaf: f.leaf(j.Leaf()), amount: f.heldBy(j, a), cost: f.lost(j, a), since: a.Started.At}
+			if f.byService {
+				d.level = j.LevelAt(serviceNow(j, a, f.now))
+			}
+			list = append(list, d)
 		}
 	}
 	return list
@@ -156,19 +181,21 @@ func (f *fair) expiring(j *cluster.Job) bool {
 	})
 }
 
-// lost is what it costs to take a job away: what it has done since it began, since nothing is known of what it has saved, and its grace.
+// lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *fair) lost(j *cluster.Job, a *cluster.Attempt) int64 {
-	held := ranFor(a, f.now) + graceWeight*graceOf(j)
+	grace := graceWeight * graceOf(j)
 	if gpus := j.Total().GPUs; gpus > 0 {
-		return cluster.GPUTime(held, gpus) / 1000
+		grace = cluster.GPUTime(grace, gpus)
+	} else {
+		grace *= int64(j.Workers)
 	}
-	return int64(j.Workers) * held / 1000
+	return (unsaved(f.trial, &victim{job: j, attempt: a, run: f.view.Run(j.ID)}) + grace) / 1000
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
 func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victims *[]debtor) {
 	asks := f.asks(c.job)
-	if f.limited(leaf, c.job) || !f.entitled(leaf, asks) || len(f.holders) >= MaxReservations {
+	if f.limited(leaf, c.job) || !f.entitled(leaf, asks) {
 		return
 	}
 	g := c.asks(f.trial)
@@ -183,7 +210,6 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 	}
 	for _, v := range best.taken {
 		f.release(room, v.job, v.attempt)
-		v.leaf.Hold(v.amount.Negative())
 		*victims = slices.DeleteFunc(*victims, func(o debtor) bool { return o.job == v.job })
 	}
 	f.commit(c, leaf, room, best.spots, best.taken)
@@ -192,12 +218,16 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 // entitled reports whether a leaf or anything above it is with the job within what it is entitled to.
 func (f *fair) entitled(leaf *shares.Node, asks shares.Amount) bool {
 	for n := leaf; n.Parent() != nil; n = n.Parent() {
-		if n.Within(asks) {
+		if n.Within(asks) && f.mayReclaim(n) {
 			return true
 		}
 	}
 	return false
 }
+
+// mayReclaim reports whether a node may have others displaced. Under policy rota, where service counts too, an equal part of what is left is not
+// worth that, but only what was configured.
+func (f *fair) mayReclaim(n *shares.Node) bool { return !f.byService || n.Guaranteed() }
 
 // taking is a set of jobs that make room for one, and where it then runs.
 type taking struct {
@@ -302,13 +332,13 @@ func (v *debtor) after(o *debtor) bool {
 			return by < 0
 		}
 	}
-	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
+	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
 }
 
 // mayTake reports whether a job of a leaf may be taken now for one of another that asks for so much.
 func (f *fair) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.Node) bool {
 	mine, theirs := shares.Part(leaf, from)
-	if mine == nil || !mine.Within(asks) || !shares.HasUsedLess(mine, theirs) {
+	if mine == nil || !f.mayReclaim(mine) || !mine.Within(asks) || !shares.HasUsedLess(mine, theirs) {
 		return false
 	}
 	for n := from; n != theirs.Parent(); n = n.Parent() {
@@ -343,12 +373,26 @@ func (f *fair) commit(c *contender, leaf *shares.Node, room *fit.Room, spots []f
 		Job: c.job.ID, Claims: f.claimsFor(c.asks(f.trial), spots), At: f.now, Until: f.now + cluster.Instant(f.policy.ReserveHoldMS),
 		Firm: len(taken) > 0,
 	}
-	f.reserve(r)
+	room.Unclaim(c.job.ID)
 	room.Claim(r)
-	leaf.Hold(f.asks(c.job))
-	for _, v := range taken {
-		f.act(cluster.Action{Stop: &cluster.StopJob{Job: v.job.ID, Attempt: v.attempt.N, Cause: cluster.CauseReclaim, For: c.job.ID}})
+	f.room.Unclaim(c.job.ID)
+	f.reserve(r)
+	for i := range taken {
+		f.displace(&taken[i], c.job.ID)
 	}
+	f.catchUp()
+	f.promise(c.job.ID)
+}
+
+// displace asks a job to leave for another.
+func (f *fair) displace(d *debtor, taker cluster.JobID) {
+	if f.roster != nil {
+		if i := slices.IndexFunc(f.roster.victims, func(v victim) bool { return v.job.ID == d.job.ID }); i >= 0 {
+			f.roster.stop(f.trial, &f.roster.victims[i], cluster.CauseReclaim, taker)
+			return
+		}
+	}
+	f.act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim, For: taker}})
 }
 
 // claimsFor turns places into one claim a node, by node.

@@ -26,9 +26,8 @@ type victim struct {
 	// Of policy rota.
 	unsaved    int64 // ms of one GPU of work that would be lost
 	reluctance int   // how readily it may be taken by the search at hand: see maker.lawful
-	level      int   // of attained service, now
 	turnOver   bool  // it may leave for one that has had less
-	in         bool  // it is among those that should run
+	turn       *turn // its place among those who take turns; nil: nobody asked
 }
 
 // share is what one attempt holds on one node.

@@ -13,7 +13,7 @@ import (
 const (
 	rotaCap        = 3                   // displacements of one job in a day
 	rotaMinRuntime = 10 * 60 * 1000      // ms: a job that has run for less is taken only if nothing else helps
-	rotaMinTurn    = 60 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
+	rotaMinTurn    = 20 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
 	rotaCallers    = 64                  // jobs that room is made for in one cycle
 	day            = 24 * 60 * 60 * 1000 // ms
 )

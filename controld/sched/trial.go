@@ -33,6 +33,8 @@ type trial struct {
 	hopeless  map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
 	whole     *capacities            // nil until somebody asks
 	awaited   map[cluster.JobID]bool // jobs for which others leave; nil until somebody asks
+	fair      *fair                  // what accounts and users hold; nil until somebody asks
+	anyLimit  *bool                  // the configuration limits somebody; nil until somebody asks
 	teHeld    map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil: it does not matter
 }
 
@@ -67,7 +69,7 @@ func (t *trial) startable(j *cluster.Job) bool {
 		t.wakeAt(j.Eligible)
 		return false
 	}
-	return !t.overTELimit(j) && !t.expects(j)
+	return !t.overTELimit(j) && !t.overLimit(j) && !t.expects(j)
 }
 
 // full reports whether no member of a record may start: as many live as max_parallel allows, or the others are held.

@@ -6,26 +6,44 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // turnsMS is how often it is looked whose turn it is among best-effort jobs.
 const turnsMS = 60_000
 
-// restartsWorth is for how many times its own restart cost a job runs before others take its turn.
-const restartsWorth = 20
+// costsWorth is for how many times what it costs to displace it a job runs before others take its turn: the time that jobs of its queue usually
+// take to leave, whatever it has declared itself, and the time that it took to start.
+const costsWorth = 20
+
+// levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has had at least four times as much. Two jobs
+// that have had about the same would otherwise take turns for ever, which helps neither.
+const levelsWorse = 3
+
+// Jobs that were displaced tiredAfter times run longer each time before it happens again, by tiredFor times the usual.
+const (
+	tiredAfter = 4
+	tiredFor   = 6
+)
 
 // turn is a best-effort job that runs or waits, and its place in the order.
 type turn struct {
-	job    *cluster.Job
-	level  int
-	victim int // index in the roster of one that runs, -1 of one that waits
-	in     bool
+	job     *cluster.Job
+	level   int
+	service int64 // in the unit of cluster.Job.Attained; 0 of who comes first whatever he has had
+	victim  int   // index in the roster of one that runs, -1 of one that waits
+	in      bool  // it should run
+
+	leaf  *shares.Node
+	under map[*shares.Node]shares.Amount // of each node from the leaf up: what those below it ask for that come up to this job, in order
+	full  map[*shares.Node]shares.Ratio  // how full that would make the node, as far as it was asked
 }
 
-// takeTurns gives waiting best-effort jobs that have had little the room of running ones that have had more.
+// takeTurns makes room for best-effort jobs, once a minute: first for those of accounts and users below what they were promised, then for those
+// that have had little, with the room of running ones that have had much more.
 func (m *maker) takeTurns() {
-	if m.policy.MinTurnMS < 0 || !m.anyWaits() {
+	if !m.anyWaits() {
 		return
 	}
 	if l := m.view.Learned(); l != nil && m.now-l.Turns < turnsMS && l.Turns > 0 {
@@ -34,21 +52,33 @@ func (m *maker) takeTurns() {
 	}
 	m.turned = true
 	m.wakeAt(m.now + turnsMS)
-	r := m.all()
-	if !m.anyTurnOver(r) {
+	m.restoreShares()
+	if m.policy.MinTurnMS < 0 || !m.anyTurnOver(m.all()) {
 		return
 	}
-	list := m.turns(r)
+	f := m.accounts()
+	f.foresee()
+	list := m.turns(f)
 	m.admitTurns(list)
 	asked, shared := 0, m.room.Sharing()
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == rotaCallers {
+		if w.victim >= 0 || !w.in || asked == rotaCallers || m.overLimit(w.job) {
 			continue
 		}
 		asked++
 		g := m.gang(w.job)
-		m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w.level, shared) })
+		m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w, shared) })
+		f.catchUp()
+	}
+}
+
+// restoreShares gives accounts and users back what they were promised, if anybody was promised anything.
+func (m *maker) restoreShares() {
+	if anyTerms(m.view.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil }) {
+		f := m.accounts()
+		f.roster = m.all()
+		f.reclaim()
 	}
 }
 
@@ -62,29 +92,25 @@ func (m *maker) anyWaits() bool {
 	return false
 }
 
-// anyTurnOver notes the level of every victim and whether it may be displaced for one that has had less, and reports whether any may.
+// anyTurnOver notes of every victim whether it may be displaced for one that has had less, and reports whether any may.
 func (m *maker) anyTurnOver(r *roster) bool {
 	any := false
 	for i := range r.victims {
 		v := &r.victims[i]
-		v.level = m.levelNow(v)
-		v.turnOver = v.level > 0 && !v.taken && m.turnOver(v)
+		v.turnOver = !v.taken && m.turnOver(v)
 		any = any || v.turnOver
 	}
 	return any
 }
 
-// levelNow is the level of a job that runs.
-func (m *maker) levelNow(v *victim) int {
-	held := int64(m.now - v.attempt.Assigned.At)
-	total := v.job.Total()
-	service := v.job.Attained()
+// serviceNow returns the service that a job has had by all its attempts, as [cluster.Job.Attained] counts it.
+func serviceNow(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
+	held := int64(now - a.Assigned.At)
+	total := j.Total()
 	if total.GPUs > 0 {
-		service += cluster.GPUTime(held, total.GPUs)
-	} else {
-		service += held * total.Cores
+		return j.Attained() + cluster.GPUTime(held, total.GPUs)
 	}
-	return v.job.LevelAt(service)
+	return j.Attained() + held*total.Cores
 }
 
 // turnOver reports whether a running job has had its turn: it can save what it has done, has run for long enough, and was not displaced too
@@ -95,25 +121,64 @@ func (m *maker) turnOver(v *victim) bool {
 		return false
 	}
 	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
-	least = max(least, cluster.Instant(m.policy.MinRuntimeMS), restartsWorth*(a.Started.At-a.Assigned.At))
+	least *= 1 + tiredFor*cluster.Instant(max(0, displacements(v.job)-tiredAfter))
+	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.job.Queue)
+	least = max(least, cluster.Instant(m.policy.MinRuntimeMS), costsWorth*cost)
 	return m.now-a.Started.At >= least
 }
 
-// turnAgainst says how readily a victim leaves for a job of a level, as [maker.lawful] does. Where GPUs are shared it matters who of those
-// whose turn is over leaves: whoever keeps the rest of his GPU from being used, rather than whoever came last.
-func (v *victim) turnAgainst(level int, shared bool) int {
-	if v.turnOver && (shared || !v.in) && v.level > level {
-		return 0
+// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced; nothing until enough have been.
+func (m *maker) graceUsual(queue string) cluster.Instant {
+	if l := m.view.Learned(); l != nil {
+		if g, known := l.Grace[queue]; known {
+			usual, _ := g.P95()
+			return cluster.Instant(usual)
+		}
 	}
-	return -1
+	return 0
+}
+
+// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had much more, and is not of an account that would, with
+// its jobs up to this one, be less full than the other's up to that one. Where GPUs are shared it matters who of those whose turn is over leaves:
+// whoever keeps the rest of his GPU from being used, rather than whoever came last.
+func (v *victim) turnAgainst(w *turn, shared bool) int {
+	if !v.turnOver || v.turn == nil || v.turn.in && !shared || v.turn.level < w.level+levelsWorse {
+		return -1
+	}
+	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
+	if mine != nil && !mine.User && v.turn.fullness(theirs).Compare(w.fullness(mine)) <= 0 {
+		return -1
+	}
+	return 0
+}
+
+// fullness returns how full an account or a user is with its jobs up to this one.
+func (w *turn) fullness(n *shares.Node) shares.Ratio {
+	r, known := w.full[n]
+	if !known {
+		r = n.Saturation(w.under[n].Plus(n.Held().Negative()))
+		if w.full == nil {
+			w.full = map[*shares.Node]shares.Ratio{}
+		}
+		w.full[n] = r
+	}
+	return r
 }
 
 // turns lists all best-effort jobs that run, or that wait and may start, in order.
-func (m *maker) turns(r *roster) []turn {
+func (m *maker) turns(f *fair) []turn {
 	var list []turn
+	r := m.all()
+	add := func(j *cluster.Job, level int, service int64, victim int) {
+		if level <= 0 {
+			level, service = 0, 0
+		}
+		list = append(list, turn{job: j, level: level, service: service, victim: victim, leaf: f.leaf(j.Leaf())})
+	}
 	for i := range r.victims {
 		if v := &r.victims[i]; !v.taken {
-			list = append(list, turn{job: v.job, level: v.level, victim: i})
+			service := serviceNow(v.job, v.attempt, m.now)
+			add(v.job, v.job.LevelAt(service), service, i)
 		}
 	}
 	for g := range m.view.Groups() {
@@ -122,18 +187,53 @@ func (m *maker) turns(r *roster) []turn {
 		}
 		for _, j := range g.Jobs {
 			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && j.Family == nil && m.startable(j) {
-				list = append(list, turn{job: j, level: max(0, m.levelOf(j)), victim: -1})
+				add(j, m.levelOf(j), j.Attained(), -1)
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b turn) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.level, b.level), cmp.Compare(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service), cmp.Compare(a.job.ID, b.job.ID))
 	})
+	f.countTurns(list)
+	for i := range list {
+		if v := list[i].victim; v >= 0 {
+			r.victims[v].turn = &list[i]
+		}
+	}
 	return list
 }
 
-// admitTurns marks the first jobs that the cluster could hold beside trial-and-error jobs if it were one big node.
+// countTurns notes for each job what its account and user would hold with their jobs up to it.
+func (f *fair) countTurns(list []turn) {
+	sums := map[*shares.Node]shares.Amount{}
+	for i := range list {
+		w := &list[i]
+		asks := f.asks(w.job)
+		w.under = map[*shares.Node]shares.Amount{}
+		for n := w.leaf; n.Parent() != nil; n = n.Parent() {
+			if sums[n] == nil {
+				sums[n] = f.amount(0, 0, 0)
+			}
+			sums[n] = sums[n].Plus(asks)
+			w.under[n] = sums[n]
+		}
+	}
+}
+
+// admitTurns marks the jobs that should run: the first that the cluster could hold beside trial-and-error jobs if it were one big node.
 func (m *maker) admitTurns(list []turn) {
+	left := m.leftForTurns()
+	for i := range list {
+		need := cluster.Request{Active: list[i].job.Total()}
+		if fit.Within(need, left) {
+			left = fit.Minus(left, need)
+			list[i].in = true
+		}
+	}
+}
+
+// leftForTurns returns the room for best-effort jobs.
+func (m *maker) leftForTurns() cluster.Request {
 	defer m.room.WaiveSoft()()
 	r := m.all()
 	var left cluster.Request
@@ -150,14 +250,5 @@ func (m *maker) admitTurns(list []turn) {
 	for i := range r.draining {
 		left = fit.Plus(left, r.draining[i])
 	}
-	for i := range list {
-		need := cluster.Request{Active: list[i].job.Total()}
-		if !fit.Within(need, left) {
-			continue
-		}
-		left = fit.Minus(left, need)
-		if list[i].in = true; list[i].victim >= 0 {
-			r.victims[list[i].victim].in = true
-		}
-	}
+	return left
 }
