@@ -37,7 +37,10 @@ type Quota struct {
 func (c *Config) NeedsVersion() int {
 	p := c.Policy
 	p.ReserveAfterMS, p.MaxBypass, p.ReserveHoldMS, p.MaxLaunchFails, p.MaxRequeues, p.MaxNodeLosses = 0, 0, 0, 0, 0, 0
-	if c.Accounts != nil || c.Capacity != nil || p != (Policy{}) {
+	switch {
+	case p.GrowAfterMS != 0 || p.CooldownMS != 0 || p.GrowGainPM != 0 || p.Rigid:
+		return 3
+	case c.Accounts != nil || c.Capacity != nil || p != (Policy{}):
 		return 2
 	}
 	return 1

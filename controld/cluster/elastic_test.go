@@ -71,6 +71,7 @@ func (w *world) on(id JobID, nodes ...string) {
 	a := j.Live()
 	if a == nil {
 		w.t.Fatalf("job %d does not run but is in state %s", id, j.State)
+		return
 	}
 	var got []string
 	for i := range a.Workers {
@@ -561,5 +562,20 @@ func TestRates(t *testing.T) {
 	w.leaves(id, 0, 1)
 	if j := w.job(id); j.Attempts[0].Rate != 2500 || j.Attempts[1].Rate != 0 {
 		t.Errorf("rates %d and %d", j.Attempts[0].Rate, j.Attempts[1].Rate)
+	}
+}
+
+// TestElasticPoliciesNeedVersion3 keeps a configuration from controllers that cannot read it.
+func TestElasticPoliciesNeedVersion3(t *testing.T) {
+	for want, policies := range map[int][]Policy{
+		1: {{}, {ReserveAfterMS: 5}},
+		2: {{Name: "rota"}, {MinTurnMS: 1}},
+		3: {{GrowAfterMS: 1}, {CooldownMS: 1}, {Name: "elastic", GrowGainPM: 1}, {Rigid: true}},
+	} {
+		for _, p := range policies {
+			if got := (&Config{Policy: p}).NeedsVersion(); got != want {
+				t.Errorf("%+v needs version %d, not %d", p, got, want)
+			}
+		}
 	}
 }
