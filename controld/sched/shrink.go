@@ -48,7 +48,7 @@ func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) i
 		}
 	}
 	for i, f := range list {
-		v := victim{job: f.job, attempt: f.attempt, shares: f.surplusOn(settled), grace: graceOf(f.job), score: price(f)}
+		v := victim{job: f.job, attempt: f.attempt, run: t.view.Run(f.job.ID), shares: f.surplusOn(settled), grace: graceOf(f.job), score: price(f)}
 		for _, s := range v.shares {
 			r.on[s.Node] = append(r.on[s.Node], int32(i))
 		}
@@ -108,6 +108,9 @@ func (p *shrinkPlan) choose(t *trial, r *roster, set *victimSet, list []*flexibl
 			return false
 		}
 	}
+	for _, c := range set.claims {
+		spareNeedless(list, set, c.Node, fit.Minus(fit.Plus(t.room.Available(c.Node), r.draining[c.Node]), c.Room))
+	}
 	for _, i := range set.victims {
 		f := list[i]
 		if len(f.leave) == 0 {
@@ -123,6 +126,29 @@ func (p *shrinkPlan) choose(t *trial, r *roster, set *victimSet, list []*flexibl
 		p.over = max(p.over, r.over[c.Node])
 	}
 	return true
+}
+
+// spareNeedless lets workers on a node stay that were chosen before others which turned out to be enough. have is what there is beyond the claim
+// without any that leave, which may be negative.
+func spareNeedless(list []*flexible, set *victimSet, node int, have cluster.Request) {
+	for _, i := range set.victims {
+		for _, w := range list[i].leave {
+			if list[i].nodes[w] == node {
+				have = fit.Plus(have, list[i].request())
+			}
+		}
+	}
+	for _, i := range set.victims {
+		f := list[i]
+		f.leave = slices.DeleteFunc(f.leave, func(w int) bool {
+			less := fit.Minus(have, f.request())
+			if f.nodes[w] != node || less.Active.Cores < 0 || less.Active.Memory < 0 || less.Active.GPUs < 0 || less.Resident.Memory < 0 || less.Resident.GPUs < 0 {
+				return false
+			}
+			have = less
+			return true
+		})
+	}
 }
 
 func (p *shrinkPlan) forget(set *victimSet, list []*flexible) {

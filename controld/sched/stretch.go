@@ -161,7 +161,7 @@ func (s *stretcher) pricer(list []*flexible) func(*flexible) int64 {
 func (t *trial) standstill(f *flexible) int64 {
 	total := f.job.Total()
 	width := cmp.Or(total.GPUs/1000, total.Cores)
-	v := victim{job: f.job, attempt: f.attempt}
+	v := victim{job: f.job, attempt: f.attempt, run: t.view.Run(f.job.ID)}
 	return (graceOf(f.job)+relaunchOf(f.job))*width + unsaved(t, &v)
 }
 

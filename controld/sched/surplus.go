@@ -115,7 +115,7 @@ func (s *surplus) giveWay(j *cluster.Job, terms cluster.Elastic, have, want int)
 func (s *surplus) mayGive(f *flexible, level, want int) bool {
 	own := f.job.LevelAt(s.attained(f))
 	return f.surplus() > 0 && f.job.Class == jobspec.BE && (own > level || own == level && f.size >= 2*want) &&
-		f.ran(s.now) >= giveAfter*relaunchOf(f.job) && unsaved(s.trial, &victim{job: f.job, attempt: f.attempt}) <= tooMuchUnsaved
+		f.ran(s.now) >= giveAfter*relaunchOf(f.job) && unsaved(s.trial, &victim{job: f.job, attempt: f.attempt, run: s.view.Run(f.job.ID)}) <= tooMuchUnsaved
 }
 
 // attained is the service that a running job has had until now.
@@ -262,7 +262,7 @@ func (s *surplus) growInto(f *flexible) {
 	c := s.curveOf(f.job)
 	most := min(s.fitting(f.job, idleWorthPM), f.size+s.roomFor(f))
 	ran := int64(s.now - f.job.Started.At)
-	for n := most; n > f.size; n -= f.terms.Unit {
+	for n := f.size + (most-f.size)/f.terms.Unit*f.terms.Unit; n > f.size; n -= f.terms.Unit {
 		was, is := c.at(f.size), c.at(n)
 		if is*1000 < was*growsByPM || ran/1000*(is-was) < is*((graceOf(f.job)+relaunchOf(f.job))/1000) {
 			return

@@ -81,6 +81,8 @@ func (w *world) run(line string) error {
 		return w.update(names, options)
 	case "plan":
 		return w.plan()
+	case "rate":
+		return w.rate(names, options)
 	case "why":
 		for _, name := range names {
 			w.why(w.ids[name])
@@ -202,6 +204,7 @@ func (w *world) submit(names []string, options map[string]string) error {
 		if err != nil {
 			return err
 		}
+		addServer(spec, options["server"])
 		if err := w.addAs(owner, name, spec); err != nil {
 			return err
 		}
@@ -290,6 +293,8 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	case "array", "max-parallel", "max-failures", "order":
 		setArray(spec, k, v, n)
 		err = nil
+	case "elastic", "step", "cooldown", "grow-after", "server":
+		err = setElastic(group, k, v)
 	case "class":
 		spec.Class, err = jobspec.Class(v), nil
 	case "account":
@@ -494,6 +499,8 @@ func (w *world) action(a cluster.Action) string {
 			s += " for " + w.names[a.Stop.For]
 		}
 		return s
+	case a.Resize != nil:
+		return w.resizing(a.Resize)
 	case a.End != nil:
 		return fmt.Sprintf("end %s: %s", w.names[a.End.Job], a.End.Cause)
 	case a.Reserve != nil:
