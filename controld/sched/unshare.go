@@ -15,7 +15,7 @@ import (
 // weightOfBroken is what it costs, in thousandths of the greatest size, to make the whole of a GPU useless to what is usually asked for.
 const weightOfBroken = 16000
 
-// tenant is one worker that holds GPUs of a node, and who could be asked to leave for that.
+// tenant is one worker that holds GPUs of a node, and who could be asked to leave for that. Room that is kept for an attempt to come has none.
 type tenant struct {
 	victim int32 // -1: nobody may be asked
 	leaves bool  // it has been asked already
@@ -23,34 +23,31 @@ type tenant struct {
 	each   int64 // thousandths of each of them
 }
 
-// tenants lists by node who holds GPUs. It is made once a cycle.
-func (m *maker) tenants() [][]tenant {
-	if m.lodging != nil {
-		return m.lodging
+// tenants lists who holds GPUs of a node. It is made when somebody first looks at the node in a cycle.
+func (m *maker) tenants(node int) []tenant {
+	if m.lodging == nil {
+		m.lodging = make([][]tenant, len(m.view.Nodes()))
 	}
-	m.lodging = make([][]tenant, len(m.view.Nodes()))
-	index := map[cluster.JobID]int32{}
-	for i := range m.all().victims {
-		index[m.roster.victims[i].job.ID] = int32(i)
+	if m.lodging[node] != nil {
+		return m.lodging[node]
 	}
-	for j := range m.view.Live() {
-		a := j.Live()
-		victim, found := index[j.ID]
-		if !found {
-			victim = -1
+	list := []tenant{}
+	for _, d := range m.view.Desired(m.view.Nodes()[node].Name) {
+		a := d.Job.Live()
+		w := &a.Workers[d.Worker]
+		if len(w.GPUs) == 0 {
+			continue
 		}
-		for i := range a.Workers {
-			w := &a.Workers[i]
-			if w.State.Final() || len(w.GPUs) == 0 {
-				continue
-			}
-			if _, n := m.view.Node(w.Node); n >= 0 {
-				leaves := a.Stop != nil && a.Stop.Resize == nil
-				m.lodging[n] = append(m.lodging[n], tenant{victim, leaves, w.GPUs, min(wholeGPU, j.RequestOf(i).Active.GPUs)})
+		t := tenant{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs, each: min(wholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
+		for _, i := range m.roster.on[node] {
+			if m.roster.victims[i].job.ID == d.Job.ID {
+				t.victim = i
 			}
 		}
+		list = append(list, t)
 	}
-	return m.lodging
+	m.lodging[node] = list
+	return list
 }
 
 // eviction is a set of victims on one node and what there is to say for it.
@@ -85,7 +82,6 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 		}
 		s.unit = max(1, s.unit/1024)
 	}
-	m.tenants()
 	for node := range m.view.Nodes() {
 		if m.room.Usable(node, &g.Part, g.Exclude) && !m.room.Whole(node) && s.promises(node) {
 			s.node(node)
@@ -128,7 +124,7 @@ type siege struct {
 // node tries one node.
 func (s *siege) node(node int) {
 	s.left = s.room.LeftIn(node, s.left)
-	for i := range s.lodging[node] {
+	for i := range s.tenants(node) {
 		if t := &s.lodging[node][i]; t.leaves || t.victim >= 0 && s.roster.victims[t.victim].taken {
 			s.vacate(node, t)
 		}
@@ -198,16 +194,15 @@ func (s *siege) price(node, gpu int) int64 {
 	if s.left[gpu] >= wholeGPU {
 		return 0
 	}
-	sum := int64(0)
+	sum, left := int64(0), s.left[gpu]
 	for i := range s.lodging[node] {
-		t := &s.lodging[node][i]
-		switch {
-		case !slices.Contains(t.gpus, gpu) || t.leaves:
-		case t.victim < 0 || !s.mayTake(t.victim):
-			return dear
-		default:
+		if t := &s.lodging[node][i]; slices.Contains(t.gpus, gpu) && !t.leaves && t.victim >= 0 && s.mayTake(t.victim) {
 			sum += s.roster.victims[t.victim].score / int64(len(t.gpus))
+			left += t.each
 		}
+	}
+	if left < wholeGPU {
+		return dear
 	}
 	return sum
 }
