@@ -38,7 +38,7 @@ type policyRow struct {
 
 // policyRows has every policy but those that only a simulation can have.
 var policyRows = []policyRow{
-	{"rota", slices.Concat(reserving, making, resting, []parameter{rigid})},
+	{"rota", slices.Concat(reserving, placing[:1], making, resting, []parameter{rigid})},
 	{"fairshare", slices.Concat(reserving, sharing)},
 	{"standard", reserving},
 	{"fifo", placing},
@@ -95,7 +95,7 @@ var sharing = []parameter{
 
 // placing are the parameters of policies that can be told where to put single workers.
 var placing = []parameter{
-	{"fit", "string", "first, best, worst or random", placement, func(p *cluster.Policy) string { return quoted(p.Placement) }},
+	{"fit", "string", "first, best, worst, random or frag", placement, func(p *cluster.Policy) string { return quoted(p.Placement) }},
 	{"seed", "int", "of what is drawn at random", seed, func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
 }
 
@@ -198,6 +198,8 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	}
 	for _, w := range p.written {
 		switch {
+		case w.name == "fit" && !slices.Contains(p.fits(), p.over(cluster.Policy{}).Placement):
+			bad("policy.fit", fmt.Sprintf("policy %q has no such fit", p.Name), "it has "+strings.Join(p.fits(), ", "))
 		case slices.Contains(known, w.name):
 		case p.Name == "":
 			bad("policy."+w.name, w.name+" is for some policies only", "name the one that is meant: policy \"rota\" { ... }")
@@ -205,6 +207,14 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 			bad("policy."+w.name, fmt.Sprintf("policy %q has no %s", p.Name, w.name), "it has "+strings.Join(known, ", "))
 		}
 	}
+}
+
+// fits are the places for single workers that the policy can be told to take.
+func (p *Policy) fits() []string {
+	if p.Name == "rota" {
+		return ownFits
+	}
+	return fits
 }
 
 // over is the policy to be replicated, over what a new cluster has.

@@ -115,9 +115,15 @@ func influence(p *cluster.Policy, text string) error {
 	return nil
 }
 
+// Where single workers may be put: by most policies, and by rota.
+var (
+	fits    = []string{"first", "best", "worst", "random", "frag"}
+	ownFits = []string{"tight", "frag"}
+)
+
 func placement(p *cluster.Policy, text string) error {
-	if !slices.Contains([]string{"first", "best", "worst", "random"}, text) {
-		return fmt.Errorf("%q is not first, best, worst or random", text)
+	if known := append(slices.Clone(fits), ownFits[0]); !slices.Contains(known, text) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(known, ", "))
 	}
 	p.Placement = text
 	return nil
