@@ -181,7 +181,7 @@ func (w *world) events(kind, from string) []string {
 	w.must(err)
 	var got []string
 	for _, e := range list.Items {
-		if id := fmt.Sprint(e.Job); string(e.Type) == kind && (len(got) > 0 || id == from) {
+		if id := fmt.Sprint(e.Job); e.Type == kind && (len(got) > 0 || id == from) {
 			got = append(got, kind+" "+id)
 		}
 	}

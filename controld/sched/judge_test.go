@@ -52,6 +52,11 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 	j.expired = map[cluster.JobID]bool{}
 	stopped := map[cluster.JobID]bool{}
 	for _, a := range actions {
+		if a.Resize != nil {
+			if err := j.resized(v, a.Resize, stopped); err != nil {
+				return err
+			}
+		}
 		if a.Unreserve != nil {
 			if r := v.Reservation(*a.Unreserve); r != nil && r.Until <= j.now {
 				j.expired[r.Job] = true
@@ -69,6 +74,22 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 		}
 	}
 	return j.offered(v, actions)
+}
+
+// resized looks at an elastic job that is to have another size.
+func (j *judge) resized(v *cluster.View, r *cluster.ResizeJob, stopped map[cluster.JobID]bool) error {
+	job := v.Job(r.Job)
+	switch e, elastic := job.Elastic(); {
+	case stopped[r.Job] || job.Live() == nil || job.Live().Stop != nil:
+		return fmt.Errorf("A1: %s is resized and leaves already", j.names[r.Job])
+	case !elastic || !e.Has(job.Size()-len(r.Leave)+len(r.Join)):
+		return fmt.Errorf("A4: %s is to have %d workers", j.names[r.Job], job.Size()-len(r.Leave)+len(r.Join))
+	case r.For != 0 && (v.Job(r.For) == nil || !v.Job(r.For).Waits()):
+		return fmt.Errorf("A12: %s is to shrink for job %d, which does not wait", j.names[r.Job], r.For)
+	}
+	stopped[r.Job] = true
+	j.seen["resize"]++
+	return nil
 }
 
 // displacement looks at one who is asked to leave.
@@ -213,6 +234,9 @@ func (j *judge) clock(_ *observed, job *cluster.Job) error {
 func (j *judge) whole(_ *observed, job *cluster.Job) error {
 	a := job.Live()
 	if a == nil {
+		if job.Waits() && !lawfulSize(job) {
+			return fmt.Errorf("A4: %s waits for %d workers, which it may not have", j.names[job.ID], job.Workers)
+		}
 		return nil
 	}
 	failed, going := 0, 0
@@ -227,10 +251,22 @@ func (j *judge) whole(_ *observed, job *cluster.Job) error {
 	switch {
 	case len(a.Workers) != job.Workers:
 		return fmt.Errorf("A4: %s has %d workers of %d", j.names[job.ID], len(a.Workers), job.Workers)
+	case !lawfulSize(job):
+		return fmt.Errorf("A4: %s has %d workers, which it may not have", j.names[job.ID], job.Workers)
 	case failed > 0 && going > 0 && a.Stop == nil:
 		return fmt.Errorf("A3: %s goes on with %d workers although %d failed", j.names[job.ID], going, failed)
 	}
 	return nil
+}
+
+// lawfulSize reports whether a job has as many workers as it may.
+func lawfulSize(job *cluster.Job) bool {
+	e, elastic := job.Elastic()
+	if !elastic {
+		return true
+	}
+	n := job.Workers - e.Fixed
+	return n == job.Size() && n >= e.Min && n <= e.Max && n%e.Unit == 0
 }
 
 // counted is A7: displacements are counted by their cause, and retries are used up by the job's own failures alone.
@@ -254,7 +290,8 @@ func (j *judge) integrate(o *observed) {
 			if a := job.Live(); a != nil {
 				for i := range a.Workers {
 					if !a.Workers[i].State.Final() {
-						j.held[job.ID] += int64(o.now-j.last.now) * (job.RequestOf(i).Active.GPUs / 1000)
+						j.held[job.ID] += cluster.GPUTime(int64(o.now-a.Assigned.At), job.RequestOf(i).Active.GPUs) -
+							cluster.GPUTime(int64(j.last.now-a.Assigned.At), job.RequestOf(i).Active.GPUs)
 					}
 				}
 			}
@@ -269,7 +306,7 @@ func (j *judge) charged(o *observed, job *cluster.Job) error {
 	if a := job.Live(); a != nil {
 		for i := range a.Workers {
 			if !a.Workers[i].State.Final() {
-				total += int64(o.now-a.Assigned.At) * (job.RequestOf(i).Active.GPUs / 1000)
+				total += cluster.GPUTime(int64(o.now-a.Assigned.At), job.RequestOf(i).Active.GPUs)
 			}
 		}
 	}
@@ -282,7 +319,7 @@ func (j *judge) charged(o *observed, job *cluster.Job) error {
 // once is A2: no node has given out more than it has, and no GPU twice.
 func once(o *observed) error {
 	used := map[string]cluster.Vector{}
-	gpus := map[string]bool{}
+	gpus := map[string]int64{} // thousandths held
 	for _, job := range o.jobs {
 		a := job.Live()
 		if a == nil {
@@ -297,10 +334,9 @@ func once(o *observed) error {
 			used[w.Node] = cluster.Vector{Cores: v.Cores + q.Cores, Memory: v.Memory + q.Memory, GPUs: v.GPUs + q.GPUs}
 			for _, g := range w.GPUs {
 				name := fmt.Sprintf("%s/%d", w.Node, g)
-				if gpus[name] {
-					return fmt.Errorf("A2: GPU %s is held twice", name)
+				if gpus[name] += min(1000, q.GPUs); gpus[name] > 1000 {
+					return fmt.Errorf("A2: of GPU %s %d thousandths are held", name, gpus[name])
 				}
-				gpus[name] = true
 			}
 		}
 	}
@@ -377,9 +413,13 @@ func (j *judge) rest(o *observed) error {
 	return j.onTime(o)
 }
 
-// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, so it is not asked.
+// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, and policy elastic keeps room for its
+// head, so they are not asked; nor are elastic jobs to which more room is promised than they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
-	if j.policy == "fitgpp" || !couldStart(o.view, job) {
+	if j.policy == "fitgpp" || j.policy == "elastic" || !couldStart(o.view, job) {
+		return nil
+	}
+	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
 		return nil
 	}
 	if why := o.reason(job.ID); why.Code != cluster.ReasonTELimit && why.Code != cluster.ReasonLimit {

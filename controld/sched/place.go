@@ -89,7 +89,12 @@ func (b *bypass) recall(t *trial) {
 
 // consider protects a head whose turn it is: with a reservation if that is due, else by counting who passes.
 func (b *bypass) consider(t *trial, h *contender) {
-	if t.holders[h.job.ID] != nil || b.reserved[h.job.Account] {
+	owed := b.owed != nil && b.owed(h)
+	own := t.holders[h.job.ID]
+	switch {
+	case own != nil && (own.Firm || own.Owed || !owed):
+		return
+	case own == nil && b.reserved[h.job.Account] && (!owed || b.inPlaceOf(t, h) == 0):
 		return
 	}
 	due := h.job.Eligible + cluster.Instant(t.policy.ReserveAfterMS)
@@ -103,6 +108,17 @@ func (b *bypass) consider(t *trial, h *contender) {
 	}
 	t.wakeAt(due)
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
+}
+
+// inPlaceOf returns whose reservation one that is owed to a head takes the place of: that of its account, if it is not owed to anybody. 0 if
+// there is none.
+func (b *bypass) inPlaceOf(t *trial, h *contender) cluster.JobID {
+	for id, r := range t.holders {
+		if !r.Firm && !r.Owed && t.view.Job(id).Account == h.job.Account {
+			return id
+		}
+	}
+	return 0
 }
 
 // past returns the head that the next start goes past, 0 if none.
@@ -151,6 +167,11 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	restore()
 	if claims == nil {
 		return
+	}
+	if old := b.inPlaceOf(t, h); owed && old != 0 {
+		t.unreserve(t.holders[old])
+		delete(t.holders, old)
+		t.freed = true
 	}
 	b.reserved[h.job.Account] = true
 	t.reserve(&cluster.Reservation{

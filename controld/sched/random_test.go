@@ -308,7 +308,7 @@ func couldStart(v *cluster.View, j *cluster.Job) bool {
 	var g cluster.Grid
 	g.CopyFrom(v.Grid())
 	v.Waive(&g, j.ID)
-	if len(j.Parts) > 0 {
+	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
 		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
 		return fit.NewRoom(v).Fits(&gang)
 	}
@@ -340,7 +340,7 @@ func wanted(j *cluster.Job, n *cluster.Node) bool {
 		}
 	}
 	r := &j.Spec.Groups[0].Tasks[0].Resources
-	if r.GPU != nil && r.GPUs > 0 && (len(n.GPUs) == 0 || !strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
+	if r.GPU != nil && r.GPU.Model != "" && r.GPUs > 0 && (len(n.GPUs) == 0 || !strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
 		return false
 	}
 	return (j.Spec.Nodes == nil || "n0" <= n.Name && n.Name <= "n2") && (j.Spec.ExcludeNodes == nil || n.Name != "n1")

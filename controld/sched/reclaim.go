@@ -199,6 +199,7 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 		return
 	}
 	g := c.asks(f.trial)
+	defer room.WaiveNotOwed()()         // what is kept for those above their share is his before anybody has to leave
 	if spots, ok := room.Place(g); ok { // room is on its way
 		f.commit(c, leaf, room, spots, nil)
 		return
@@ -371,7 +372,7 @@ func (f *fair) prune(room *fit.Room, taken []debtor, place func(*fit.Room) ([]fi
 func (f *fair) commit(c *contender, leaf *shares.Node, room *fit.Room, spots []fit.Spot, taken []debtor) {
 	r := &cluster.Reservation{
 		Job: c.job.ID, Claims: f.claimsFor(c.asks(f.trial), spots), At: f.now, Until: f.now + cluster.Instant(f.policy.ReserveHoldMS),
-		Firm: len(taken) > 0,
+		Firm: len(taken) > 0, Owed: true,
 	}
 	room.Unclaim(c.job.ID)
 	room.Claim(r)

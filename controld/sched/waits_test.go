@@ -60,7 +60,7 @@ func TestWaitsAreBounded(t *testing.T) {
 				t.Fatalf("seed=%d: %v", seed, err)
 			}
 		}
-		waited += len(since)
+		waited += seen["waits"]
 		reclaimed += seen["reclaim"]
 	}
 	if *seedFlag == 0 && (waited < 100 || reclaimed < 100) {
@@ -82,8 +82,8 @@ func (l *life) waits(since map[cluster.JobID]cluster.Instant, bound cluster.Inst
 		}
 	}
 	for id := range since {
-		if j := v.Job(id); j.Waits() && head[j.Account] != j {
-			delete(since, id) // another one has come before it
+		if j := v.Job(id); head[j.Account] != j {
+			delete(since, id) // it has started, or another one has come before it
 		}
 	}
 	for account, j := range head {
@@ -93,6 +93,7 @@ func (l *life) waits(since map[cluster.JobID]cluster.Instant, bound cluster.Inst
 		}
 		if _, known := since[j.ID]; !known {
 			since[j.ID] = l.now
+			l.seen["waits"]++
 		}
 		if waited := l.now - since[j.ID]; waited > bound {
 			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d", l.names[j.ID], account,
@@ -110,6 +111,9 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 		for seed := uint64(1); seed <= uint64(states(20_000))/150; seed++ {
 			a, b := plansOf(seed, policy, 1), plansOf(seed, policy, 7)
 			for i := range max(len(a), len(b)) {
+				if policy == "fairshare" && (strings.HasPrefix(at(a, i), "[") || strings.HasPrefix(at(b, i), "[")) {
+					break // whom it tries first depends on what he costs, and sometimes so does whether it finds enough of them
+				}
 				if i >= len(a) || i >= len(b) || a[i] != b[i] {
 					t.Fatalf("policy %s, seed=%d, plan %d:\n%s\nand with longer graces\n%s", policy, seed, i, at(a, i), at(b, i))
 				}
@@ -133,7 +137,7 @@ func at(list []string, i int) string {
 // for whom.
 func plansOf(seed uint64, policy string, times int) (plans []string) {
 	l := newLife(seed, policy, map[string]int{})
-	l.calm, l.graceTimes, l.faulty = true, times, false
+	l.calm, l.rigid, l.graceTimes, l.faulty = true, true, times, false // what an elastic job grows by depends on its own grace
 	over := false
 	l.planned = func(plan cluster.CommitPlan) {
 		if over {
@@ -243,10 +247,16 @@ func (l *life) comesLate() (late int, err error) {
 	v := l.state.View()
 	plan, _ := Cycle(v, l.now, v.Config().Policy)
 	for _, a := range plan.Actions {
-		if a.Stop == nil || !displacing(a.Stop.Cause) {
+		taker := cluster.JobID(0)
+		switch {
+		case a.Reserve != nil && a.Reserve.Firm:
+			taker = a.Reserve.Job // it may count on those who are to leave for others
+		case a.Stop != nil && displacing(a.Stop.Cause):
+			taker = a.Stop.For
+		default:
 			continue
 		}
-		if j := l.state.View().Job(a.Stop.For); j.Hold == cluster.NotHeld && !j.State.Final() {
+		if j := l.state.View().Job(taker); j.Hold == cluster.NotHeld && !j.State.Final() {
 			l.must("%s %s", [...]string{"hold", "cancel"}[l.random.IntN(2)], l.names[j.ID])
 		}
 	}
@@ -258,7 +268,7 @@ func (l *life) comesLate() (late int, err error) {
 		if s := plan.Actions[i].Stop; s != nil && displacing(s.Cause) {
 			late++
 			if !errors.Is(refused, cluster.ErrNotWanted) || l.state.View().Job(s.Job).Live().Stop != nil {
-				return late, fmt.Errorf("%s leaves for %s, which is gone: %v", l.names[s.Job], l.names[s.For], refused)
+				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.names[s.Job], l.names[s.For], refused)
 			}
 		}
 	}
