@@ -11,6 +11,7 @@ import (
 type shrinkPlan struct {
 	claims []share
 	jobs   []*flexible // with the workers that are to leave
+	leave  [][]int     // of each
 	over   cluster.Instant
 }
 
@@ -119,7 +120,7 @@ func (p *shrinkPlan) choose(t *trial, r *roster, set *victimSet, list []*flexibl
 		if odd := len(f.leave) % f.terms.Unit; odd > 0 {
 			f.drop(f.terms.Unit - odd)
 		}
-		p.jobs = append(p.jobs, f)
+		p.jobs, p.leave = append(p.jobs, f), append(p.leave, f.leave)
 		p.over = max(p.over, t.now+cluster.Instant(graceOf(f.job)))
 	}
 	for _, c := range set.claims {
@@ -156,6 +157,22 @@ func (p *shrinkPlan) forget(set *victimSet, list []*flexible) {
 		list[i].leave = nil
 	}
 	p.jobs = nil
+}
+
+// undo lets the workers of a plan stay, redo lets them leave again: of several plans only one is carried out.
+func (p *shrinkPlan) undo() {
+	if p == nil {
+		return
+	}
+	for _, f := range p.jobs {
+		f.leave = nil
+	}
+}
+
+func (p *shrinkPlan) redo() {
+	for i, f := range p.jobs {
+		f.leave = p.leave[i]
+	}
 }
 
 // makeWay keeps the room of a plan for a job and asks the others to give it up.

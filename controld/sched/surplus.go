@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -11,10 +12,12 @@ import (
 
 // How policy rota deals with what elastic jobs have beyond their least.
 const (
-	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
-	giveAfter   = 3    // for how many times its own restart cost a job keeps its size before it gives up workers
-	growsByPM   = 1300 // a job that runs gets more workers only if it will be faster by this, in thousandths
-	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
+	scantPart   = 4         // a job that would start with less than one in so many of its fitting workers gets room from others
+	giveAfter   = 3         // for how many times its own restart cost a job keeps its size before it gives up workers
+	givesFrom   = 7_200_000 // ms of one GPU: who has had less gives up workers only if he has many more than are fitting for the other
+	givesBeyond = 4         // and so many times what the other has had
+	growsByPM   = 1300      // a job that runs gets more workers only if it will be faster by this, in thousandths
+	surplusJobs = 64        // waiting elastic jobs that are looked at in one cycle
 )
 
 // surplus is the phases of policy rota for elastic jobs. Their least workers count as other jobs do. What they have beyond is dealt out in the
@@ -90,32 +93,54 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
 	return 0
 }
 
-// giveWay lets jobs give up workers for one that could have no more than a few: for as many as are fitting if possible, else for half of that, and
-// so on.
+// giveWay lets jobs give up workers for one that could have no more than a few: for as many as are fitting, or for fewer if not so many others have
+// to be started again then. Where there is no room for its least, whoever has more than his own least may have to give some.
 func (s *surplus) giveWay(j *cluster.Job, terms cluster.Elastic, have, want int) {
-	level := s.levelOf(j)
-	var list []*flexible
-	for _, f := range without(s.running) {
-		if s.mayGive(f, level, want) {
-			list = append(list, f)
-		}
+	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
+	if s.giveAny(j, terms, sizes, 2*have, func(f *flexible) bool { return s.mayGive(f, j, want) }) || have > 0 {
+		return
 	}
-	for size := want; len(list) > 0 && size >= max(terms.Min, 2*have); size = min(size-terms.Unit, size/2/terms.Unit*terms.Unit) {
-		g := s.gang(j)
-		g.At(terms.Part).Workers = size
-		if p := s.shrinks(&g, s.running, list, s.priceOf(list)); p != nil {
-			s.makeWay(j, p)
-			return
-		}
-	}
+	s.giveAny(j, terms, []int{terms.Min}, 0, s.canGive)
 }
 
-// mayGive reports whether a job may have to give up workers for one of a level that is fit for so many: it has had more, or has at least twice as
-// many, and it has had its size for long enough that starting it again costs little of that.
-func (s *surplus) mayGive(f *flexible, level, want int) bool {
-	own := f.job.LevelAt(s.attained(f))
-	return f.surplus() > 0 && f.job.Class == jobspec.BE && (own > level || own == level && f.size >= 2*want) &&
-		f.ran(s.now) >= giveAfter*relaunchOf(f.job) && unsaved(s.trial, &victim{job: f.job, attempt: f.attempt, run: s.view.Run(f.job.ID)}) <= tooMuchUnsaved
+// giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and carries it out. It reports whether there was one.
+func (s *surplus) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int, may func(*flexible) bool) bool {
+	list := slices.DeleteFunc(without(s.running), func(f *flexible) bool { return !may(f) })
+	if len(list) == 0 {
+		return false
+	}
+	var best *shrinkPlan
+	for i, size := range sizes {
+		size = max(terms.Min, size/terms.Unit*terms.Unit)
+		if size < least || best != nil && i == len(sizes)-1 {
+			break
+		}
+		g := s.gang(j)
+		g.At(terms.Part).Workers = size
+		p := s.shrinks(&g, s.running, list, s.priceOf(list))
+		if p.undo(); p != nil && (best == nil || len(p.jobs) < len(best.jobs)) {
+			best = p
+		}
+	}
+	if best == nil {
+		return false
+	}
+	best.redo()
+	s.makeWay(j, best)
+	return true
+}
+
+// canGive reports whether a job has more than its least, and has had it for so long that starting it again costs little of that.
+func (s *surplus) canGive(f *flexible) bool {
+	return f.surplus() > 0 && f.job.Class == jobspec.BE && f.ran(s.now) >= giveAfter*relaunchOf(f.job) &&
+		unsaved(s.trial, &victim{job: f.job, attempt: f.attempt, run: s.view.Run(f.job.ID)}) <= tooMuchUnsaved
+}
+
+// mayGive reports whether a job may have to give up workers for another that is fit for so many: it can, and it has had much and much more than
+// the other, or has at least twice as many.
+func (s *surplus) mayGive(f *flexible, j *cluster.Job, want int) bool {
+	had := s.attained(f)
+	return s.canGive(f) && (had >= givesFrom && had >= givesBeyond*j.Attained() || f.size >= 2*want)
 }
 
 // attained is the service that a running job has had until now.
@@ -250,7 +275,7 @@ func (s *surplus) grow() {
 		}
 	}
 	slices.SortFunc(list, func(a, b *flexible) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.job.LevelAt(s.attained(a)), b.job.LevelAt(s.attained(b))), cmp.Compare(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(bits.Len64(uint64(s.attained(a))), bits.Len64(uint64(s.attained(b)))), cmp.Compare(a.job.ID, b.job.ID))
 	})
 	for _, f := range list {
 		s.growInto(f)
