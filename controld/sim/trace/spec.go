@@ -47,6 +47,7 @@ var generators = []generatorRow{
 	}},
 	{"poisson", "independent arrivals of trials, training, wide gangs and elastic jobs", []generatorKey{jobsKey, loadKey, gapKey}},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
+	{"seed000", "the same, by the name of the experiment", []generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"}, {"e3", "of 4 cores, the second job of high priority"}}},
 }
 
 // Known describes the workloads that can be drawn, a line for each and one for each of its parameters.
@@ -74,6 +75,7 @@ func (g *generatorRow) names() []string {
 //	fitgpp[:key=value,…]      the synthetic workload of FitGpp
 //	poisson[:key=value,…]     independent arrivals of trials, training, wide gangs and elastic jobs
 //	kubeflow[:experiment=1]   four elastic jobs on 3x8c/30g
+//	seed000:e1                the same, by the name of an experiment: e1, e2 or e3
 //
 // jobs is their number (1000). load is what they bring of the cluster's scarcest resource (0.9), gap the mean time between
 // arrivals instead. te is the share of TE jobs (30%), users their number (50), grace a factor on grace periods (1).
@@ -82,7 +84,7 @@ func ParseGenerator(text string) (*Generator, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
-		return nil, fmt.Errorf("generator %q is not known; known are fitgpp, poisson, kubeflow", shorten(kind))
+		return nil, fmt.Errorf("generator %q is not known; known are fitgpp, poisson, kubeflow, seed000", shorten(kind))
 	}
 	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
 	seen := map[string]bool{}
@@ -117,6 +119,11 @@ func (g *Generator) set(key, value string) (err error) {
 	case "jobs":
 		n, err = whole(value, 1, MaxJobs)
 		g.jobs = int(n)
+	case "e1", "e2", "e3":
+		if value != "" {
+			return fmt.Errorf("is the name of an experiment and has no value such as %s", shorten(value))
+		}
+		g.which = int(key[1] - '0')
 	case "experiment":
 		n, err = whole(value, 1, KubeflowExperiments)
 		g.which = int(n)
@@ -158,7 +165,7 @@ func (g *Generator) Source(seed uint64) (Source, error) {
 func (g *Generator) Trace(seed uint64, capacity cluster.Vector) (*Trace, error) {
 	var t *Trace
 	switch g.kind {
-	case "kubeflow":
+	case "kubeflow", "seed000":
 		return Kubeflow(g.which)
 	case "poisson":
 		var err error
