@@ -146,21 +146,20 @@ func (g *Grid) offers(node int, r Request, claimed int64, gpus []int) bool {
 	case share == 0:
 		return empty-g.pressing(node, claimed) >= r.Active.GPUs && rm.names(gpus)
 	case gpus == nil:
-		return g.opens(node, share, claimed) || claimed <= empty && g.most(node) >= share
+		return g.opens(node, share, claimed) || empty+int64(rm.left)-claimed >= share && g.most(node) >= share
 	case len(gpus) != 1 || gpus[0] < 0 || gpus[0] >= len(g.nodes[node].GPUs) || g.Left(node, gpus[0]) < share:
 		return false
 	case rm.gpus&(1<<gpus[0]) != 0:
 		return g.opens(node, share, claimed)
 	}
-	return claimed <= empty
+	return empty+int64(rm.left)-claimed >= share
 }
 
-// opens reports whether a share may go on an empty GPU: if the others will do for what is claimed, or one of them has room for all of that.
-// Where more is claimed than there are empty GPUs, somebody waits for one to come free: nobody may have a part of it meanwhile.
+// opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones. Claims are added up and not told apart, so that
+// of several who were promised parts each may take his, in whatever order they come.
 func (g *Grid) opens(node int, share, claimed int64) bool {
 	empty := int64(bits.OnesCount64(g.room[node].gpus)) * wholeGPU
-	claimed = g.pressing(node, claimed)
-	return empty > 0 && (roundUp(claimed) <= empty-wholeGPU || claimed+share <= wholeGPU)
+	return empty > 0 && empty-g.pressing(node, claimed) >= share
 }
 
 // pressing is how much of claims may be for empty GPUs: nothing if all together has room on one GPU that is shared.
