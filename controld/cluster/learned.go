@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"math/bits"
+	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -36,7 +37,15 @@ type Arrivals struct {
 	Mean   int64   `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
 	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit
 	Worker Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths
+
+	Recent []Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
 }
+
+// Bounds of [Arrivals].Recent.
+const (
+	recentKept   = 64
+	recentPerJob = 8 // workers of one job that count: no gang is all that is remembered
+)
 
 // idleMinutes is after how many minutes without arrivals what is known of them is void.
 const idleMinutes = 24 * 60
@@ -126,6 +135,18 @@ func (s *State) learnArrival(j *Job) {
 		want.Cores *= 1000
 		a.Worker = a.Worker.toward(want)
 	}
+	if s.v.config.Version >= 3 { // snapshots of earlier versions have no place for it
+		a.recall(j)
+	}
+}
+
+// recall takes in what the workers of a job ask for, and forgets what is older than the last recentKept.
+func (a *Arrivals) recall(j *Job) {
+	list := slices.Clone(a.Recent)
+	for i := range min(j.Workers, recentPerJob) {
+		list = append(list, j.RequestOf(i).Active)
+	}
+	a.Recent = list[max(0, len(list)-recentKept):]
 }
 
 // turn closes the minutes that are over.

@@ -1,6 +1,10 @@
 package sched
 
 import (
+	"cmp"
+	"math/bits"
+	"slices"
+
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/jobspec"
@@ -10,15 +14,20 @@ import (
 const (
 	headroomPM    = 50     // thousandths of all GPUs that it is at most
 	headroomLeast = 32_000 // thousandths of a GPU: smaller clusters have none
+	missedPart    = 20     // one of so many workers, the most demanding ones, may find less than is wanted
+	patienceForTE = 6      // a job leaves all of it for so many times as long as it takes for room to be reserved for it
 )
 
-// headroom is room that best-effort jobs leave free for trial-and-error jobs to come: so many workers as those jobs usually have. It is
-// counted in workers, not in GPUs, because free GPUs that are scattered, or without memory beside them, help nobody.
+// headroom is room that best-effort jobs leave free for trial-and-error jobs to come: for each of those that came last, so many nodes that
+// would take one like it as usually come in a minute. What counts is what a worker needs on one node, because free GPUs that are scattered,
+// or without memory beside them, help nobody.
 type headroom struct {
-	worker fit.Part
-	want   int
-	have   int
-	on     []int32 // by node: workers that would fit
+	shapes []fit.Part // at most 64, told apart
+	weight []int      // by shape: how many of the last workers were like it
+	missed int        // of them, how many may find less than is wanted
+	want   int        // nodes for each
+	on     []uint64   // by node: the shapes that would fit, as bits
+	nodes  []int      // by shape: how many nodes would take it
 }
 
 // newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately, nil if nothing.
@@ -27,45 +36,122 @@ func newHeadroom(t *trial) *headroom {
 	if l == nil || l.TE.Last == 0 || t.now-l.TE.Last > day || t.policy.HeadroomPM < 0 {
 		return nil
 	}
-	var gpus int64
-	for i, n := range t.view.Nodes() {
-		if n.State == cluster.NodeUp {
-			gpus += t.room.Total(i).GPUs
-		}
-	}
+	gpus := t.gpusUp()
 	if gpus < headroomLeast {
 		return nil
 	}
-	part := int64(headroomPM)
-	if t.policy.HeadroomPM > 0 {
-		part = t.policy.HeadroomPM
-	}
-	want := min(l.TE.Minutely(), gpus*part/1000)
-	worker := l.TE.Worker
-	worker.Cores = (worker.Cores + 999) / 1000
-	worker.GPUs = (worker.GPUs + 999) / 1000 * 1000
-	h := &headroom{want: int(want / max(1000, worker.GPUs)), on: make([]int32, len(t.view.Nodes()))}
-	if h.want == 0 {
+	h := &headroom{on: make([]uint64, len(t.view.Nodes()))}
+	usual := h.learn(&l.TE)
+	if usual == 0 {
 		return nil
 	}
-	resident := worker
-	resident.Cores = 0
-	h.worker.Request = cluster.Request{Active: worker, Resident: resident}
-	h.worker.Workers, h.worker.PerNode = 1<<30, 1<<30
+	most := gpus * cmp.Or(t.policy.HeadroomPM, headroomPM) / 1000
+	if h.want = int(min(l.TE.Mean/256/usual+1, most/usual)); h.want == 0 {
+		return nil
+	}
 	for i := range h.on {
 		h.count(t, i)
 	}
 	return h
 }
 
-// count counts anew how many workers a node would take.
-func (h *headroom) count(t *trial, node int) {
-	n := int32(0)
-	if t.room.Usable(node, &h.worker, nil) && !t.room.Whole(node) {
-		n = int32(max(0, fit.Capacity(&h.worker, t.room.AvailableTo(node, &h.worker))))
+// gpusUp returns how many thousandths of a GPU nodes have that are up.
+func (t *trial) gpusUp() (gpus int64) {
+	for i, n := range t.view.Nodes() {
+		if n.State == cluster.NodeUp {
+			gpus += t.room.Total(i).GPUs
+		}
 	}
-	h.have += int(n - h.on[node])
-	h.on[node] = n
+	return gpus
+}
+
+// learn takes in what the last workers asked for and returns how many thousandths of a GPU that is on average.
+func (h *headroom) learn(a *cluster.Arrivals) int64 {
+	recent := a.Recent
+	if len(recent) == 0 { // learnt by an earlier version
+		w := a.Worker
+		w.Cores, w.GPUs = (w.Cores+999)/1000, (w.GPUs+999)/1000*1000
+		recent = []cluster.Vector{w}
+	}
+	known := map[cluster.Vector]int{}
+	var gpus int64
+	for _, v := range recent {
+		gpus += v.GPUs
+		i, seen := known[v]
+		if !seen {
+			i = len(h.shapes)
+			known[v] = i
+			h.shapes, h.weight, h.nodes = append(h.shapes, single(v)), append(h.weight, 0), append(h.nodes, 0)
+		}
+		h.weight[i]++
+	}
+	h.missed = len(recent) / missedPart
+	return gpus / int64(len(recent))
+}
+
+// single is a part of one worker that may be anywhere.
+func single(v cluster.Vector) (p fit.Part) {
+	resident := v
+	resident.Cores = 0 // nobody needs cores while he is suspended
+	p.Request = cluster.Request{Active: v, Resident: resident}
+	p.Workers, p.PerNode = 1, 1
+	return p
+}
+
+// count notes anew which workers a node would take.
+func (h *headroom) count(t *trial, node int) {
+	now := h.takes(t.room, node, cluster.Request{}, h.all())
+	for change := now ^ h.on[node]; change != 0; change &= change - 1 {
+		i := bits.TrailingZeros64(change)
+		if now>>i&1 != 0 {
+			h.nodes[i]++
+		} else {
+			h.nodes[i]--
+		}
+	}
+	h.on[node] = now
+}
+
+func (h *headroom) all() uint64 { return ^uint64(0) >> (64 - len(h.shapes)) }
+
+// keptIn reports whether all that is wanted is free in a copy of the room.
+func (h *headroom) keptIn(room *fit.Room) bool {
+	var nodes [64]int
+	for node := range h.on {
+		for set := h.takes(room, node, cluster.Request{}, h.all()); set != 0; set &= set - 1 {
+			nodes[bits.TrailingZeros64(set)]++
+		}
+	}
+	short := 0
+	for i := range h.shapes {
+		short += h.weight[i] * max(0, h.want-nodes[i])
+	}
+	return short <= h.missed
+}
+
+// takes returns which shapes, of those asked about, a node would take with some room gone.
+func (h *headroom) takes(room *fit.Room, node int, gone cluster.Request, of uint64) uint64 {
+	if of == 0 || room.Whole(node) || !room.Usable(node, &h.shapes[0], nil) {
+		return 0
+	}
+	free, shared := fit.Minus(room.Available(node), gone), room.Sharing()
+	set := uint64(0)
+	for ; of != 0; of &= of - 1 {
+		i := bits.TrailingZeros64(of)
+		p := &h.shapes[i]
+		if !enough(&p.Request, &free) || shared && !fit.Within(p.Request, fit.Minus(room.AvailableTo(node, p), gone)) {
+			continue
+		}
+		set |= 1 << i
+	}
+	return set
+}
+
+// enough is fit.Within without a division: it is asked for every shape of every node.
+func enough(need, free *cluster.Request) bool {
+	a, b, r := &need.Active, &free.Active, &free.Resident
+	return a.Cores <= max(0, b.Cores) && a.Memory <= max(0, b.Memory) && a.GPUs <= max(0, b.GPUs) &&
+		need.Resident.Memory <= max(0, r.Memory) && need.Resident.GPUs <= max(0, r.GPUs)
 }
 
 // took notes that somebody has started on some nodes.
@@ -78,18 +164,12 @@ func (h *headroom) took(t *trial, spots []fit.Spot) {
 	}
 }
 
-// allows reports whether a best-effort job may have its spots. Holders of reservations have waited long enough to be excused.
+// allows reports whether a best-effort job may have its spots. On nodes where room is reserved for it, it takes what was not counted.
 func (h *headroom) allows(t *trial, c *contender, spots []fit.Spot) bool {
-	if h == nil || c.job.Class == jobspec.TE || t.holders[c.job.ID] != nil {
+	if h == nil || c.job.Class == jobspec.TE {
 		return true
 	}
-	lost := h.lost(t, c, spots)
-	return lost == 0 || h.have-lost >= h.want
-}
-
-// lost returns how many workers of the headroom spots would take.
-func (h *headroom) lost(t *trial, c *contender, spots []fit.Spot) int {
-	lost := 0
+	var lost loss
 	part, left := 0, c.gang.Workers
 	for i := 0; i < len(spots); {
 		var need cluster.Request
@@ -102,17 +182,80 @@ func (h *headroom) lost(t *trial, c *contender, spots []fit.Spot) int {
 			left--
 			need = fit.Plus(need, c.gang.At(part).Request)
 		}
-		lost += h.cost(t, node, need)
+		if !t.hasClaim(c.job.ID, node) {
+			lost.add(h.lost(t, node, need))
+		}
 	}
-	return lost
+	return h.spares(&lost, h.wantedOf(t, c.job))
 }
 
-// cost returns how many workers fewer a node would take with some room gone.
-func (h *headroom) cost(t *trial, node int, need cluster.Request) int {
+// allowsOn is allows for a single worker on a node.
+func (h *headroom) allowsOn(t *trial, c *contender, node int) bool {
+	if h == nil {
+		return true
+	}
+	var lost loss
+	lost.add(h.lost(t, node, c.gang.Request))
+	return h.spares(&lost, h.wantedOf(t, c.job))
+}
+
+// loss is which shapes fewer nodes would take, and how many fewer.
+type loss struct {
+	set   uint64
+	nodes [64]int
+}
+
+func (l *loss) add(set uint64) {
+	l.set |= set
+	for ; set != 0; set &= set - 1 {
+		l.nodes[bits.TrailingZeros64(set)]++
+	}
+}
+
+// wantedOf returns how many nodes a job leaves for each shape: one that has waited for long only half.
+func (h *headroom) wantedOf(t *trial, j *cluster.Job) int {
+	if t.now-j.Eligible >= patienceForTE*cluster.Instant(t.policy.ReserveAfterMS) {
+		return max(1, h.want/2)
+	}
+	return h.want
+}
+
+// spares reports whether nothing is lost that is wanted, or so little that only the most demanding would miss it.
+func (h *headroom) spares(lost *loss, want int) bool {
+	if lost.set == 0 {
+		return true
+	}
+	short, more := 0, false
+	for i, n := range h.nodes {
+		if lost.set>>i&1 != 0 && n-lost.nodes[i] < want {
+			n, more = n-lost.nodes[i], true
+		}
+		short += h.weight[i] * max(0, want-n)
+	}
+	return !more || short <= h.missed
+}
+
+// lost returns which shapes a node would not take any more with some room gone.
+func (h *headroom) lost(t *trial, node int, need cluster.Request) uint64 {
 	if h.on[node] == 0 {
 		return 0
 	}
-	return int(h.on[node]) - max(0, fit.Capacity(&h.worker, fit.Minus(t.room.AvailableTo(node, &h.worker), need)))
+	return h.on[node] &^ h.takes(t.room, node, need, h.on[node])
+}
+
+// cost returns how many of the last workers a node would not take any more with some room gone.
+func (h *headroom) cost(t *trial, node int, need cluster.Request) int {
+	n := 0
+	for lost := h.lost(t, node, need); lost != 0; lost &= lost - 1 {
+		n += h.weight[bits.TrailingZeros64(lost)]
+	}
+	return n
+}
+
+// hasClaim reports whether room on a node is reserved for a job.
+func (t *trial) hasClaim(id cluster.JobID, node int) bool {
+	r := t.holders[id]
+	return r != nil && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == t.view.Nodes()[node].Name })
 }
 
 // overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it may.

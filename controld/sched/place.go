@@ -10,6 +10,7 @@ import (
 func place(t *trial, l *line) {
 	b := bypass{reserved: map[string]bool{}}
 	b.recall(t)
+	var m matcher
 	for !t.freed {
 		if h := l.nextHead(); h != nil {
 			b.consider(t, h)
@@ -18,13 +19,12 @@ func place(t *trial, l *line) {
 		if len(l.open) == 0 {
 			return
 		}
-		c := l.lead(t)
-		if t.overTELimit(c.job) || t.overLimit(c.job) { // by what has been started since it lined up
+		if c := l.lead(t); t.overTELimit(c.job) || t.overLimit(c.job) { // by what has been started since it lined up
 			l.open[0].turns = nil
 			l.next(t)
 			continue
 		}
-		spots, ok := t.pack(c)
+		c, spots, ok := m.next(t, l)
 		if !ok {
 			l.fail(t)
 			continue
@@ -36,7 +36,7 @@ func place(t *trial, l *line) {
 		}
 		t.start(c, spots, b.past())
 		b.passed(t)
-		l.next(t)
+		l.pass(t, c)
 	}
 }
 

@@ -252,13 +252,7 @@ func (t *trial) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) bool 
 	}
 	try := r.Copy()
 	try.Take(g, spots)
-	have := 0
-	for node := range t.spare.on {
-		if try.Usable(node, &t.spare.worker, nil) && !try.Whole(node) {
-			have += max(0, fit.Capacity(&t.spare.worker, try.Available(node)))
-		}
-	}
-	return have >= t.spare.want
+	return t.spare.keptIn(try)
 }
 
 // grow gives jobs that run more workers out of room that has been idle, in order, where it will have been worth starting them again if they run for
@@ -320,9 +314,9 @@ func (t *trial) leavesFree(spots []fit.Spot, request cluster.Request) bool {
 	for _, s := range spots {
 		need[s.Node] = fit.Plus(need[s.Node], request)
 	}
-	lost := 0
+	var lost loss
 	for node, r := range need {
-		lost += t.spare.cost(t, node, r)
+		lost.add(t.spare.lost(t, node, r))
 	}
-	return lost == 0 || t.spare.have-lost >= t.spare.want
+	return t.spare.spares(&lost, t.spare.want)
 }

@@ -1,0 +1,137 @@
+package sched
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # Which job next to which
+//
+// Best-effort jobs that only age tells apart are not started strictly by age: of all pairs of such a job and a node the one comes first that
+// leaves least of what is scarce, and each minute of waiting makes up for some of that. So nodes are filled well while there is a choice,
+// and nobody is passed for long.
+
+const (
+	// ageWorth is what a millisecond of waiting makes up for, in the unit of [scarcity.left].
+	ageWorth = 3
+	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line are looked at.
+	maxPairs = 1 << 15
+)
+
+// matcher chooses who starts next. It remembers where each would go.
+type matcher struct {
+	best map[*contender]pairing
+	took []int32 // by node: how often something has started there
+}
+
+// pairing is where a job would go.
+type pairing struct {
+	job  *cluster.Job
+	node int   // -1: nowhere
+	took int32 // of the node, when it was chosen
+	left int64
+}
+
+// next returns who of those in line starts next, and where; false: the first in line does not fit.
+func (m *matcher) next(t *trial, l *line) (*contender, []fit.Spot, bool) {
+	if top := l.open[0]; !t.byService || !t.matches(top) {
+		spots, ok := t.pack(top)
+		return top, spots, ok
+	}
+	if m.best == nil {
+		m.best, m.took = map[*contender]pairing{}, make([]int32, len(t.view.Nodes()))
+	}
+	for {
+		c := m.choose(t, l)
+		if c == nil {
+			return l.open[0], nil, false
+		}
+		if now := t.excess(c.job); now != c.excessNow() { // by what has been started since it lined up
+			c.excess = now
+			heap.Fix(&l.open, slices.Index(l.open, c))
+			continue
+		}
+		p := m.best[c]
+		spots, ok := t.room.PlaceOn(c.asks(t), p.node)
+		if ok && t.spare.allows(t, c, spots) {
+			m.took[p.node]++
+			return c, spots, true
+		}
+		m.best[c] = m.pair(t, c)
+	}
+}
+
+// choose returns who makes the best pair with a node of the first in line and its like, nil if none fits anywhere.
+func (m *matcher) choose(t *trial, l *line) *contender {
+	top := l.lead(t)
+	var best *contender
+	var least int64
+	for _, c := range l.open[:min(len(l.open), max(1, maxPairs/len(m.took)))] {
+		if c != top && (!t.matches(c) || !c.alike(top)) {
+			continue
+		}
+		p, known := m.best[c]
+		if !known || p.job != c.job || p.node >= 0 && p.took != m.took[p.node] {
+			p = m.pair(t, c)
+			m.best[c] = p
+		}
+		if p.node < 0 {
+			continue
+		}
+		cost := p.left - ageWorth*int64(t.now-c.job.Submitted.At)
+		if best == nil || cost < least || cost == least && t.compare(c.job, best.job) < 0 {
+			best, least = c, cost
+		}
+	}
+	return best
+}
+
+// pair finds the node for a job that is left with least and where it leaves what is kept free for others.
+func (m *matcher) pair(t *trial, c *contender) pairing {
+	if t.dear == nil {
+		t.dear = newScarcity(t)
+	}
+	g := c.asks(t)
+	best := pairing{job: c.job, node: -1}
+	for node := range m.took {
+		if !t.room.Usable(node, &g.Part, g.Exclude) || !t.room.Holds(node, &g.Part) {
+			continue
+		}
+		left := t.dear.left(fit.Minus(t.room.Available(node), g.Request).Active, t.room.Total(node))
+		if best.node >= 0 && left >= best.left {
+			continue
+		}
+		if t.spare.allowsOn(t, c, node) {
+			best.node, best.left, best.took = node, left, m.took[node]
+		}
+	}
+	return best
+}
+
+// matches reports whether a job is one that is paired with nodes: a single best-effort worker that likes all nodes alike and for which no room
+// is reserved, where no limit could be in the way of the second of two.
+func (t *trial) matches(c *contender) bool {
+	g := c.asks(t)
+	return c.job.Class == jobspec.BE && c.group != nil && g.Size() == 1 && g.Levels == nil && t.holders[c.job.ID] == nil &&
+		len(t.view.Nodes()) <= packNodes && !t.sharing() && !t.limited()
+}
+
+// alike reports whether only age tells two best-effort jobs apart in the order.
+func (c *contender) alike(o *contender) bool {
+	a, b := c.job, o.job
+	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority && c.trial.levelOf(a) == c.trial.levelOf(b)
+}
+
+// pass lets the group of a contender that has started go on to its next job.
+func (l *line) pass(t *trial, c *contender) {
+	i := slices.Index(l.open, c)
+	if c.advance(t) {
+		heap.Fix(&l.open, i)
+	} else {
+		heap.Remove(&l.open, i)
+	}
+}
