@@ -47,12 +47,10 @@ func (b *bench) decideUnder(policy string) error {
 	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(), b.repeat(largePending)),
 		float64(liveHeap()-before)/(1<<20), "MiB", "<= 1024", "live heap after a collection, policy "+name)
 	for _, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
-		before := ownTime()
-		ds, victims, err := l.arrivals(class, b.repeat(1000))
+		ds, cpu, victims, err := l.arrivals(class, b.repeat(1000))
 		if err != nil {
 			return err
 		}
-		cpu := (ownTime() - before) / time.Duration(len(ds))
 		what := fmt.Sprintf("one %s job arrives at it, policy %s", class, name)
 		peer := fmt.Sprintf("applied, decided and committed; %.2f ms of processors each; %d jobs were asked to leave for %d",
 			float64(cpu.Microseconds())/1000, victims, len(ds))
@@ -150,7 +148,10 @@ func (l *large) job(class jobspec.Class, account int) *jobspec.Job {
 // settle starts what fits, until nothing does, and lets it run.
 func (l *large) settle() error {
 	for {
-		n, _, err := l.cycle()
+		n, stops, err := l.cycle()
+		if err == nil {
+			err = l.leave(stops)
+		}
 		if err != nil || n == 0 {
 			return err
 		}
@@ -177,40 +178,58 @@ func (l *large) report(j *cluster.Job, state cluster.WorkerState) error {
 	return nil
 }
 
-// cycle decides and commits. It returns how many actions the plan had and how many of them ask somebody to leave.
-func (l *large) cycle() (actions, stops int, err error) {
+// leave ends the attempts of jobs that were asked to.
+func (l *large) leave(jobs []cluster.JobID) error {
+	for _, id := range jobs {
+		if j := l.state.View().Job(id); j.Live() != nil {
+			if err := l.report(j, cluster.WorkerExited); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cycle decides and commits. It returns how many actions the plan had and who was asked to leave.
+func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 	v := l.state.View()
 	plan, _ := sched.Cycle(v, l.now, v.Config().Policy)
 	if plan.Empty() {
-		return 0, 0, nil
+		return 0, nil, nil
 	}
 	for _, a := range plan.Actions {
 		if a.Stop != nil {
-			stops++
+			stops = append(stops, a.Stop.Job)
 		}
 	}
 	_, err = l.apply(plan.Command(v.Config().Version))
 	return len(plan.Actions), stops, err
 }
 
-// arrivals times jobs of a class that come one by one, a tenth of a second after the other.
-func (l *large) arrivals(class jobspec.Class, n int) ([]time.Duration, int, error) {
-	var ds []time.Duration
-	victims := 0
+// arrivals times jobs of a class that come one by one, a tenth of a second after the other. Who is asked to leave for one does so before the next
+// one comes.
+func (l *large) arrivals(class jobspec.Class, n int) (ds []time.Duration, cpu time.Duration, victims int, err error) {
 	for range n {
 		l.now += 100
-		began := time.Now()
+		began, before := time.Now(), ownTime()
 		if err := l.submit(1, class); err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		_, stops, err := l.cycle()
 		if err != nil {
-			return nil, 0, err
+			return nil, 0, 0, err
 		}
 		ds = append(ds, time.Since(began))
-		victims += stops
+		cpu += ownTime() - before
+		victims += len(stops)
+		if err := l.leave(stops); err != nil {
+			return nil, 0, 0, err
+		}
+		if _, _, err := l.cycle(); err != nil { // the room is there now
+			return nil, 0, 0, err
+		}
 	}
-	return ds, victims, nil
+	return ds, cpu / time.Duration(n), victims, nil
 }
 
 func (l *large) running() int { return l.state.View().Lives() }
