@@ -109,7 +109,7 @@ func TestGivingUp(t *testing.T) {
 	if _, _, err := c.Nodes(t.Context(), Read{}); !errors.As(err, &p) || p.Code != CodeNoLeader || n.Load() < 2 {
 		t.Errorf("%v after %d requests", err, n.Load())
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // enough for the first answer, also on a busy machine
 	defer cancel()
 	if _, _, err := dialTest(t, addr, Options{}).Nodes(ctx, Read{}); !errors.As(err, &p) || p.Code != CodeNoLeader {
 		t.Errorf("at the caller's deadline: %v", err)
