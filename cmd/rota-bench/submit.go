@@ -186,7 +186,7 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty served, p
 	if err != nil {
 		return err
 	}
-	rate, _, err := load(ctx, leader.HTTP, many, 4, d/2)
+	rate, _, err := load(ctx, leader.HTTP, many, 4, d/5) // not so long that the cluster has all the jobs that it may have
 	b.add("jobs/s in requests of 1000, "+name, 1000*rate, "/s", batchGoal, "Slurm has no such request")
 	return err
 }
