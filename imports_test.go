@@ -284,7 +284,7 @@ func reaches(name string, deps []string) []string {
 		{"noded/...", "controld", nil, "the daemons meet in api and cluster only"},
 		{"controld", "noded", nil, "the daemons meet in api and cluster only"},
 		{"controld/...", "noded", nil, "the daemons meet in api and cluster only"},
-		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota-plot", "cmd/rota-bench", "cmd/e2e"}, "production code does not carry the simulator"},
+		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota-plot", "cmd/rota-papers", "cmd/rota-bench", "cmd/e2e"}, "production code does not carry the simulator"},
 	}
 	var problems []string
 	for _, a := range apart {
