@@ -164,9 +164,6 @@ func (a *Arrivals) turn(now Instant) {
 	}
 }
 
-// Minutely returns what may be asked for in one minute, in thousandths of a GPU: the mean and twice the usual distance from it.
-func (a *Arrivals) Minutely() int64 { return (a.Mean + 2*a.Dev) / 256 }
-
 // toward moves an estimate towards a value that was seen: up nine times as fast as down, which is where it rests when one of ten is above.
 func (v Vector) toward(seen Vector) Vector {
 	step := func(have, want int64) int64 {

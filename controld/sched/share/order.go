@@ -47,11 +47,6 @@ func (n *Node) Guaranteed() bool {
 	return false
 }
 
-// MoreSaturated reports whether a node is fuller now than another would be with more.
-func MoreSaturated(a, b *Node, more Amount) bool {
-	return a.Saturation(nil).Compare(b.Saturation(more)) > 0
-}
-
 // Limited returns the node at or above n whose limit is in the way of more, and the resource; nil if none is.
 func (n *Node) Limited(more Amount) (at *Node, resource int) {
 	for m := n; m != nil; m = m.parent {
