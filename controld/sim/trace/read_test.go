@@ -280,3 +280,13 @@ func TestDemandAndAccounts(t *testing.T) {
 		t.Errorf("accounts %s", got)
 	}
 }
+
+func TestAJobTooShortToBeSeenRunning(t *testing.T) {
+	const record = `{"id":%d,"name":"a","user":"u","class":"be","code":%q,"submitted":"2026-11-21T10:00:00Z",` +
+		`"ended":"2026-11-21T10:00:01Z","workers":1,"cores":1,"memory":67108864,"gpus":0}`
+	text := fmt.Sprintf("["+record+","+record+"]", 1, "CD", 2, "CA")
+	got, err := Read(strings.NewReader(text), Options{Name: "done.json"})
+	if err != nil || len(got.Jobs) != 1 || got.Jobs[0].Work != 1 {
+		t.Errorf("%+v, %v; want the completed one, and not the one cancelled before it ran", got, err)
+	}
+}
