@@ -27,6 +27,7 @@ type record struct {
 	Submitted *string         `json:"submitted"`
 	Started   *string         `json:"started"`
 	Code      string          `json:"code"`
+	ExitCode  int             `json:"exit_code"`
 	Ended     *string         `json:"ended"`
 	Elapsed   int64           `json:"elapsed"` // s
 	TimeLimit int64           `json:"time_limit"`
@@ -280,7 +281,7 @@ func (r *record) ran() (int64, error) {
 		return 0, fmt.Errorf("elapsed: %d s is negative or more than ten years", r.Elapsed)
 	case r.Elapsed > 0:
 		return r.Elapsed * second, nil
-	case r.Started == nil && r.Code == completed:
+	case r.Started == nil && (r.Code == completed || r.Code == failed && r.ExitCode != 0):
 		return 1, nil // a node may see a short one only when it is over: the least time there is
 	case r.Started == nil:
 		return 0, errors.New("it never ran")
@@ -288,8 +289,11 @@ func (r *record) ran() (int64, error) {
 	return between(r.Started, r.Ended)
 }
 
-// completed is the code of a job that ran to its end.
-const completed = "CD"
+// Codes of jobs that ended by themselves.
+const (
+	completed = "CD"
+	failed    = "F"
+)
 
 // between is the time from one stamp to another, 0 if either is missing.
 func between(from, to *string) (int64, error) {
