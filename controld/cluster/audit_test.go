@@ -57,6 +57,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
 		{"a waiting job in no group", func(s *scene) { s.s.dequeue(s.waiting); s.s.regroupAll() }, "not in its group"},
 		{"a running job in a group", func(s *scene) { g := s.s.ownGroup(groupKey(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
+		{"a group with the front of another", func(s *scene) { s.s.ownGroup(groupKey(s.waiting)).Front.Job++ }, "front of group"},
 		{"a group at no slot", func(s *scene) { delete(s.s.slots, groupKey(s.waiting)) }, "group"},
 		{"a shape with another number", func(s *scene) { s.s.shapes.known[ShapeOf(s.waiting)].number += 7 }, "number of a shape"},
 		{"a shape of too many groups", func(s *scene) { s.s.shapes.known[ShapeOf(s.waiting)].groups++ }, "groups"},

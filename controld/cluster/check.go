@@ -187,18 +187,23 @@ func (s *State) checkIndexes(note func(error)) {
 			live++
 		}
 	}
-	grouped, groups := 0, 0
+	grouped, groups, elastic := 0, 0, 0
 	for slot, g := range s.v.groups.from(0) {
 		groups++
 		grouped += len(g.Jobs)
 		if at, ok := s.slots[g.Key]; !ok || at != slot || len(g.Jobs) == 0 {
 			note(fmt.Errorf("group %+v is empty or not at its slot", g.Key))
+			continue
+		}
+		note(checkFront(g))
+		if g.Front.Elastic {
+			elastic++
 		}
 	}
-	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.size(), live}, {grouped, pending}, {s.v.finished.size(), final}, {len(s.slots), groups}}
+	counts := [][2]int{{s.v.njobs, jobs}, {s.v.live.size(), live}, {grouped, pending}, {s.v.finished.size(), final}, {len(s.slots), groups}, {s.v.elasticFirst, elastic}}
 	for i, c := range counts {
 		if c[0] != c[1] {
-			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "pending", "finished", "groups"}[i], c[0], c[1]))
+			note(fmt.Errorf("index of %s has %d entries for %d", []string{"jobs", "live", "pending", "finished", "groups", "groups with an elastic job first"}[i], c[0], c[1]))
 		}
 	}
 }

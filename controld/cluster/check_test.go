@@ -28,6 +28,8 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"a claim of nobody", func(w *world, run, _ *Job) { w.s.v.grid.Claim(2, Vector{GPUs: 1000}) }, "claims on node"},
 		{"a node in no bucket", func(w *world, _, _ *Job) { w.s.v.grid.sort(2, false) }, "bucket"},
 		{"a job in no group", func(w *world, _, pending *Job) { w.s.dequeue(pending); w.s.regroupAll() }, "not in its group"},
+		{"a group with the front of another", func(w *world, _, pending *Job) { w.s.ownGroup(groupKey(pending)).Front.Plain = false }, "front of group"},
+		{"an elastic job that does not wait", func(w *world, _, _ *Job) { w.s.v.elasticFirst++ }, "elastic job first"},
 		{"a job that is not listed as live", func(w *world, run, _ *Job) { w.s.v.live.drop(int64(run.ID)) }, "index of live"},
 		{"a port with no owner", func(w *world, _, _ *Job) { w.s.ownHolding(2).ports = []int{20000} }, "said to hold"},
 		{"a reservation for a running job", func(w *world, run, _ *Job) {

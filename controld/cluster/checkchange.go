@@ -93,6 +93,7 @@ func (a *Auditor) checkGroup(k GroupKey) {
 		a.bad("group %+v has not its %d jobs at its slot", k, n)
 		return
 	}
+	a.note(checkFront(g))
 	u := a.s.shapes.known[k.Shape]
 	if u == nil || u.number != g.Number || u.groups != a.shapes[k.Shape] {
 		a.bad("the number of a shape is not that of its group, %d, or its groups are not %d", g.Number, a.shapes[k.Shape])

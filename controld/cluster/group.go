@@ -57,9 +57,11 @@ func (s *State) ownGroup(k GroupKey) *Group {
 		}
 		g = &next
 	default:
+		s.touchGroup(g)
 		return g
 	}
 	s.v.groups.set(slot, g)
+	s.touchGroup(g)
 	return g
 }
 
@@ -69,6 +71,13 @@ func (s *State) ownArray(g *Group) {
 		return
 	}
 	g.Jobs, g.array = slices.Clone(g.Jobs), s.epoch
+}
+
+// touchGroup notes a group whose jobs are about to change.
+func (s *State) touchGroup(g *Group) {
+	if n := len(s.touchedGroups); n == 0 || s.touchedGroups[n-1] != g {
+		s.touchedGroups = append(s.touchedGroups, g)
+	}
 }
 
 func (s *State) newSlot() int64 {
@@ -83,6 +92,9 @@ func (s *State) newSlot() int64 {
 
 func (s *State) dropGroup(k GroupKey) {
 	slot := s.slots[k]
+	g, _ := s.v.groups.get(slot)
+	s.countElastic(g, false)
+	g.Front, g.Jobs = Front{}, nil
 	s.v.groups.drop(slot)
 	delete(s.slots, k)
 	s.shapes.leave(k.Shape)

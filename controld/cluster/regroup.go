@@ -80,7 +80,7 @@ func (s *State) requeue(j *Job) {
 	}
 }
 
-// regroupAll carries out all moves.
+// regroupAll carries out all moves and sees to the fronts of the groups.
 func (s *State) regroupAll() {
 	for _, k := range s.moved {
 		if s.moves[k] != nil {
@@ -88,6 +88,7 @@ func (s *State) regroupAll() {
 		}
 	}
 	s.moved = s.moved[:0]
+	s.refront()
 }
 
 // regroup carries out the moves of one group, in an array that no view shares.

@@ -22,35 +22,36 @@ type State struct {
 	v      View // the present; its tables are written through the methods of State only
 	cached *View
 
-	epoch      uint64 // raised by View: what carries an older one is shared with a view
-	gridEpoch  uint64
-	siteEpoch  uint64
-	mixEpoch   uint64
-	shapes     shapes
-	slots      map[GroupKey]int64 // of v.groups
-	freeSlots  []int64
-	nextSlot   int64
-	keyAt      map[keyName]int64 // of v.keys
-	firstKey   int64
-	nextKey    int64
-	families   map[JobID]*changes // what the present command has done to members; empty between commands
-	faults     []error            // illegal steps that Apply took, for Check
-	tracked    tracker
-	moves      map[GroupKey]*moves // what is to be done to groups; empty between commands
-	moved      []GroupKey          // the keys of moves, and perhaps others, in order
-	contents   map[Digest]*text    // scripts of jobs in the state
-	shared     shared
-	names      map[nameKey]*named // see sameName; nil until somebody asks
-	dependents map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
-	due        idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
-	ended      []ended            // members that have ended, to be told to those that follow them; empty between commands
-	usageAt    map[Leaf]int64     // of v.usage
-	loading    bool               // a snapshot is being read, which says since when leaves are active
-	nextUsage  int64
-	forked     bool           // arrays of jobs are another state's too
-	touched    *touched       // since an auditor last asked; nil: there is none
-	standAt    map[Leaf]int64 // of v.standings
-	freeStands []int64
+	epoch         uint64 // raised by View: what carries an older one is shared with a view
+	gridEpoch     uint64
+	siteEpoch     uint64
+	mixEpoch      uint64
+	shapes        shapes
+	slots         map[GroupKey]int64 // of v.groups
+	freeSlots     []int64
+	nextSlot      int64
+	keyAt         map[keyName]int64 // of v.keys
+	firstKey      int64
+	nextKey       int64
+	families      map[JobID]*changes // what the present command has done to members; empty between commands
+	faults        []error            // illegal steps that Apply took, for Check
+	tracked       tracker
+	moves         map[GroupKey]*moves // what is to be done to groups; empty between commands
+	moved         []GroupKey          // the keys of moves, and perhaps others, in order
+	touchedGroups []*Group            // groups whose fronts may be outdated; empty between commands
+	contents      map[Digest]*text    // scripts of jobs in the state
+	shared        shared
+	names         map[nameKey]*named // see sameName; nil until somebody asks
+	dependents    map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
+	due           idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
+	ended         []ended            // members that have ended, to be told to those that follow them; empty between commands
+	usageAt       map[Leaf]int64     // of v.usage
+	loading       bool               // a snapshot is being read, which says since when leaves are active
+	nextUsage     int64
+	forked        bool           // arrays of jobs are another state's too
+	touched       *touched       // since an auditor last asked; nil: there is none
+	standAt       map[Leaf]int64 // of v.standings
+	freeStands    []int64
 }
 
 // New returns the empty state with a configuration, which must be the same on every replica.
@@ -77,7 +78,7 @@ func (s *State) View() *View {
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
 		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, learned: s.v.learned,
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
-		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), sites: s.v.sites,
+		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), elasticFirst: s.v.elasticFirst, sites: s.v.sites,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.view(), standings: s.v.standings.view(), models: s.v.models, inventory: s.v.inventory,
 		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,

@@ -37,6 +37,9 @@ type View struct {
 	live     table[*Job] // with an attempt in progress
 	finished table[*Job] // by Seq
 	groups   table[*Group]
+
+	elasticFirst int // see ElasticFirst
+
 	sites    map[string]*site // what waiting jobs say of nodes, by Where and Prefer
 	holdings table[*holding]  // by position of the node
 	runs     table[*Run]      // attempts in progress
@@ -75,6 +78,7 @@ type GroupKey struct {
 
 // Group is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
 type Group struct {
+	Front   Front // of the oldest job; first, because cycles that look at no more of it go by
 	Key     GroupKey
 	Number  int // of Key.Shape: small, and the same in all groups of a view with this shape
 	Req     Request

@@ -107,3 +107,8 @@ func choosier(a, b *fit.Part) bool {
 	}
 	return true
 }
+
+// knownToFail reports whether a shape, by its number, is known to fail.
+func (f *frontier) knownToFail(shape int) bool {
+	return shape < len(f.verdict) && f.verdict[shape] == fails
+}

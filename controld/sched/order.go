@@ -76,11 +76,16 @@ type line struct {
 	heads contenders
 	first map[string]*cluster.Job // the first blocked job of each account
 	seen  frontier
+
+	changes int // of first
 }
 
 // order forms the line. Every group is looked at once; every distinct request is searched for once at most, and not at all if it
 // asks for at least as much as one that has failed.
-func order(t *trial) *line {
+func order(t *trial) *line { return orderBy(t, newGlance(t)) }
+
+// orderBy is order with what passes over groups, nil to look at all of them: the line is the same.
+func orderBy(t *trial, q *glance) *line {
 	l := &line{first: map[string]*cluster.Job{}}
 	for _, r := range t.view.Reservations() {
 		if t.holders[r.Job] != nil {
@@ -89,7 +94,7 @@ func order(t *trial) *line {
 	}
 	var c contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
 	for g := range t.view.Groups() {
-		if g.Key.Held {
+		if g.Front.Held || q.blocked(l, &g.Front) {
 			continue
 		}
 		if t.byService && g.Key.Level > 0 {
@@ -176,6 +181,7 @@ func (l *line) block(c *contender) bool {
 		return false
 	}
 	l.first[c.job.Account] = c.job
+	l.changes++
 	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, turns: c.turns, head: true})
 	return true
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // The parameters of policy rota where the policy block does not say.
@@ -74,7 +73,7 @@ func (m *maker) serve() {
 func (m *maker) callers() []*cluster.Job {
 	var list []*cluster.Job
 	for g := range m.view.Groups() {
-		if g.Key.Held || g.Key.Class != jobspec.TE {
+		if g.Front.Held || !g.Front.TE {
 			continue
 		}
 		taken := 0

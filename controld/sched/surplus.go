@@ -30,27 +30,20 @@ type surplus struct {
 
 // newSurplus returns the phases, nil where there has never been an elastic job.
 func newSurplus(t *trial) *surplus {
-	if l := t.view.Learned(); t.policy.Rigid || l == nil || l.Elastic == 0 && !t.elasticWaits() {
+	if l := t.view.Learned(); t.policy.Rigid || l == nil || l.Elastic == 0 && t.view.ElasticFirst() == 0 {
 		return nil
 	}
 	return &surplus{trial: t, running: t.flexibles()}
 }
 
-// elasticWaits reports whether an elastic job waits.
-func (t *trial) elasticWaits() bool {
-	for g := range t.view.Groups() {
-		if _, elastic := g.Jobs[0].Elastic(); elastic {
-			return true
-		}
-	}
-	return false
-}
-
 // line is the elastic jobs that may start, in order.
 func (s *surplus) line() []*cluster.Job {
+	if s.view.ElasticFirst() == 0 {
+		return nil
+	}
 	var list []*cluster.Job
 	for g := range s.view.Groups() {
-		if _, elastic := g.Jobs[0].Elastic(); !elastic || g.Key.Held || g.Key.Class == jobspec.TE {
+		if !g.Front.Elastic || g.Front.Held || g.Front.TE {
 			continue
 		}
 		for _, j := range g.Jobs[:min(len(g.Jobs), surplusJobs)] {

@@ -85,7 +85,7 @@ func (m *maker) restoreShares() {
 // anyWaits reports whether best-effort jobs wait that nobody holds.
 func (m *maker) anyWaits() bool {
 	for g := range m.view.Groups() {
-		if !g.Key.Held && g.Key.Class != jobspec.TE && (len(g.Jobs) > 1 || m.started[g.Jobs[0].ID] == 0) {
+		if !g.Front.Held && !g.Front.TE && (len(g.Jobs) > 1 || m.started[g.Jobs[0].ID] == 0) {
 			return true
 		}
 	}

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Front is what a cycle asks of every group before anything else. In a long queue there are tens of thousands of groups, and most of them
+// have nothing to say but that their first job, of a shape that is known not to fit, has to wait: to see that, neither the job nor its spec nor
+// the whole key has to be fetched from memory.
+type Front struct {
+	Account  string
+	Job      JobID   // the first of the group
+	Eligible Instant // of that job
+	Priority int
+	Shape    int32 // as Group.Number
+	Level    int16 // of the key
+	TE       bool  // of class te
+	Held     bool  // as in the key
+	Elastic  bool  // the first job is
+	Plain    bool  // nothing but its class, account, priority, level and shape, and since when it may start, tells the first job from others
+}
+
+// frontOf describes a group that has jobs.
+func frontOf(g *Group) Front {
+	j := g.Jobs[0]
+	_, elastic := j.Elastic()
+	return Front{
+		Account: g.Key.Account, Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Level: int16(g.Key.Level),
+		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic,
+		Plain: !g.Key.Held && j.Family == nil && len(j.Exclude) == 0 && !j.First,
+	}
+}
+
+// ElasticFirst counts the groups whose first job is elastic.
+func (v *View) ElasticFirst() int { return v.elasticFirst }
+
+// refront brings the fronts of the groups up to date that the present command has touched, when it is over.
+func (s *State) refront() {
+	for _, g := range s.touchedGroups {
+		if len(g.Jobs) == 0 {
+			continue // it was dropped
+		}
+		front := frontOf(g)
+		s.countElastic(g, front.Elastic)
+		g.Front = front
+	}
+	clear(s.touchedGroups)
+	s.touchedGroups = s.touchedGroups[:0]
+}
+
+// countElastic counts a group as it is going to be.
+func (s *State) countElastic(g *Group, elastic bool) {
+	if g.Front.Elastic {
+		s.v.elasticFirst--
+	}
+	if elastic {
+		s.v.elasticFirst++
+	}
+}
+
+// checkFront says whether a group's front is that of its jobs.
+func checkFront(g *Group) error {
+	if want := frontOf(g); g.Front != want {
+		return fmt.Errorf("the front of group %+v is %+v, not %+v", g.Key, g.Front, want)
+	}
+	return nil
+}
