@@ -79,65 +79,86 @@ func (s *State) pack(j *Job) {
 	if j.texts != nil {
 		return
 	}
-	spec := *j.Spec
-	j.texts = s.takeTexts(&spec)
-	j.Spec = s.skeleton(&spec)
+	spec := &s.shared.spec
+	*spec = *j.Spec
+	j.texts = s.takeTexts(spec)
+	j.Spec = s.skeleton(spec)
+	*spec = jobspec.Job{}
 	j.Account, j.Queue = s.intern(j.Account), s.intern(j.Queue)
 	j.Class = jobspec.Class(s.intern(string(j.Class)))
 	j.Owner.User, j.Owner.Home = s.intern(j.Owner.User), s.intern(j.Owner.Home)
 }
 
-// takeTexts moves the long parts out of a copy of a specification.
+// takeTexts moves the long parts out of a copy of a specification, whose groups it leaves as they are if they have none.
 func (s *State) takeTexts(spec *jobspec.Job) *texts {
 	t := &texts{}
-	var env strings.Builder
+	env := s.shared.env[:0]
+	if hasTexts(spec.Groups) {
+		spec.Groups = slices.Clone(spec.Groups)
+	}
 	filled := false
 	tasks := 0
-	spec.Groups = slices.Clone(spec.Groups)
 	for i := range spec.Groups {
 		g := &spec.Groups[i]
-		g.Tasks = slices.Clone(g.Tasks)
+		if hasTexts(spec.Groups[i : i+1]) {
+			g.Tasks = slices.Clone(g.Tasks)
+		}
 		for n := range g.Tasks {
 			task := &g.Tasks[n]
+			env = packMap(env, task.Env)
 			if task.Script != "" {
 				t.scripts = append(t.scripts, make([]*text, tasks+1-len(t.scripts))...)
 				t.scripts[tasks] = s.content(task.Script)
 			}
-			packMap(&env, task.Env)
 			filled = filled || len(task.Env) > 0
-			task.Script, task.Env = "", nil
+			if task.Script != "" || task.Env != nil {
+				task.Script, task.Env = "", nil
+			}
 			tasks++
 		}
 	}
-	packMap(&env, spec.ExportEnv)
+	env = packMap(env, spec.ExportEnv)
 	filled = filled || len(spec.ExportEnv) > 0
 	spec.ExportEnv = nil
 	if t.scripts != nil {
 		t.scripts = slices.Clip(append(t.scripts, make([]*text, tasks-len(t.scripts))...))
 	}
+	if s.shared.env = env[:0]; cap(env) > maxSkeletonLen {
+		s.shared.env = nil
+	}
 	switch {
 	case filled:
-		t.env = strings.Clone(env.String())
+		t.env = string(env)
 	case t.scripts == nil:
 		return untouched
 	}
 	return t
 }
 
-// packMap writes a map as the number of its entries and then every key and value, by key, each behind its length.
-func packMap(b *strings.Builder, m map[string]string) {
-	var n [binary.MaxVarintLen64]byte
-	length := func(l int) { b.Write(binary.AppendUvarint(n[:0], uint64(l))) } //nolint:gosec // lengths are not negative
-	length(len(m))
+// hasTexts reports whether a task of groups has anything that is kept apart.
+func hasTexts(groups []jobspec.Group) bool {
+	for i := range groups {
+		for n := range groups[i].Tasks {
+			if t := &groups[i].Tasks[n]; t.Script != "" || t.Env != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// packMap appends a map as the number of its entries and then every key and value, by key, each behind its length.
+func packMap(b []byte, m map[string]string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(m)))
 	if len(m) == 0 { // most of the time
-		return
+		return b
 	}
+	text := func(t string) { b = append(binary.AppendUvarint(b, uint64(len(t))), t...) }
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		length(len(k))
-		b.WriteString(k)
-		length(len(m[k]))
-		b.WriteString(m[k])
+		text(k)
+		text(m[k])
 	}
+	return b
 }
 
 // unpackMap is the reverse of packMap; it also returns what follows.
@@ -229,22 +250,26 @@ var (
 )
 
 // skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
+// It does not keep spec itself.
 func (s *State) skeleton(spec *jobspec.Job) *jobspec.Job {
 	if s.shared.jobs == nil || len(s.shared.jobs) >= maxSkeletons {
 		s.shared.jobs = map[string]*jobspec.Job{}
 	}
 	var err error
-	if s.shared.buf, err = skeletonCodec.Append(s.shared.buf[:0], spec); err != nil || !s.shared.worthIt() {
-		return spec
-	}
-	if known := s.shared.jobs[string(s.shared.buf)]; known != nil {
+	s.shared.buf, err = skeletonCodec.Append(s.shared.buf[:0], spec)
+	whole := err == nil && s.shared.worthIt()
+	if known := s.shared.jobs[string(s.shared.buf)]; whole && known != nil {
 		return known
 	}
-	key := string(s.shared.buf)
-	spec.Groups = s.shareGroups(spec.Groups)
-	s.internSpec(spec)
-	s.shared.jobs[key] = spec
-	return spec
+	kept := new(jobspec.Job)
+	*kept = *spec
+	if whole {
+		key := string(s.shared.buf)
+		kept.Groups = s.shareGroups(kept.Groups)
+		s.internSpec(kept)
+		s.shared.jobs[key] = kept
+	}
+	return kept
 }
 
 // shareGroups returns groups that are alike and that other jobs may have too.
@@ -294,6 +319,8 @@ type shared struct {
 	groups  map[string][]jobspec.Group
 	strings map[string]string
 	buf     []byte
+	spec    jobspec.Job // being packed
+	env     []byte      // of it
 }
 
 // worthIt reports whether what is in buf should be remembered, and keeps buf from staying large.
