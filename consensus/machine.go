@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -18,7 +19,8 @@ import (
 type adapter struct {
 	machine Machine
 	fail    func(op string, err error)
-	due     chan struct{} // has one element when a snapshot is wanted
+	flying  func(*raft.Log) *flight // the callers who wait for an entry, if they wait here
+	due     chan struct{}           // has one element when a snapshot is wanted
 	every   int
 	bytes   int64
 
@@ -50,12 +52,36 @@ func (a *adapter) Apply(l *raft.Log) any {
 		a.fail(fmt.Sprintf("apply entry %d", l.Index), errors.Join(ErrCorrupt, err))
 		runtime.Goexit() // whatever follows must not be applied without it
 	}
-	results := a.machine.Apply(l.Index, proposals)
+	results := a.carryOut(l, proposals)
+	a.applied.Store(l.Index)
+	a.count(1, int64(len(l.Data)))
+	return results
+}
+
+// partCount is how many proposals of an entry are applied before those who made them are answered: while others are applied, they can go on.
+const partCount = 16
+
+// carryOut hands the machine an entry's proposals: part by part if their callers wait here, else at once.
+func (a *adapter) carryOut(l *raft.Log, proposals [][]byte) []any {
+	f := a.flying(l)
+	if f == nil {
+		return a.apply(l.Index, proposals)
+	}
+	results := make([]any, 0, len(proposals))
+	for part := range slices.Chunk(proposals, partCount) {
+		done := a.apply(l.Index, part)
+		f.answer(len(results), done, l.Index)
+		results = append(results, done...)
+	}
+	return results
+}
+
+// apply has the machine carry out proposals.
+func (a *adapter) apply(index uint64, proposals [][]byte) []any {
+	results := a.machine.Apply(index, proposals)
 	if len(results) != len(proposals) {
 		panic(fmt.Sprintf("consensus: Apply returned %d results for %d proposals", len(results), len(proposals)))
 	}
-	a.applied.Store(l.Index)
-	a.count(1, int64(len(l.Data)))
 	return results
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -38,6 +39,7 @@ type Node struct {
 	raft    *raft.Raft
 
 	proposals chan *proposal
+	flight    atomic.Pointer[flight] // what sendProposals waits for
 	verifies  chan *verification
 	elected   chan bool             // from the library, in order
 	observed  chan raft.Observation // other members' leadership
@@ -93,7 +95,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 	}
 	n.guard = &guard{store: dir.log, fail: n.fail}
 	n.machine = &adapter{
-		machine: m, fail: n.fail, due: make(chan struct{}, 1), every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
+		machine: m, fail: n.fail, flying: n.flying, due: make(chan struct{}, 1), every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
 	}
 	return n
 }

@@ -28,6 +28,7 @@ const (
 	waiting int32 = iota
 	sent
 	withdrawn
+	answered
 )
 
 // proposal is one call of Propose. Whoever moves state away from waiting decides what becomes of it.
@@ -40,10 +41,28 @@ type proposal struct {
 	err    error
 }
 
-// finish completes p.
+// finish answers a proposal that went out, unless it has been answered.
 func (p *proposal) finish(result any, index uint64, err error) {
-	p.result, p.index, p.err = result, index, err
-	close(p.done)
+	if p.state.CompareAndSwap(sent, answered) {
+		p.result, p.index, p.err = result, index, err
+		close(p.done)
+	}
+}
+
+// flight is a group on its way in an entry.
+type flight struct {
+	data  []byte // the entry
+	group []*proposal
+
+	waiting atomic.Int64 // proposals that waited for the next entry when the first of the group was answered
+}
+
+// answer tells proposals of the group, from one on, what came of them. Their entry is in the log of a majority and they have been applied, so
+// nothing can take that back; those behind them in the group need not be waited for.
+func (f *flight) answer(from int, results []any, index uint64) {
+	for i, r := range results {
+		f.group[from+i].finish(r, index, nil)
+	}
 }
 
 // Propose appends data to the log and returns what the machine's Apply made of it and the index of its entry. The bytes must not
@@ -105,13 +124,15 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 
 // sendProposals gathers waiting proposals into entries, one on its way at a time.
 func (n *Node) sendProposals() {
-	callers := 0 // when the last entry had been applied: its own and those who were waiting by then
+	callers := 0 // when the first of the last entry was answered: its own and those who were waiting by then
 	for {
 		select {
 		case p := <-n.proposals:
 			if group := n.gather(p, callers*3/4); len(group) > 0 {
-				n.complete(group, n.raft.Apply(encodeGroup(contents(group), n.cfg.Compress()), 0))
-				callers = len(group) + len(n.proposals)
+				f := &flight{data: encodeGroup(contents(group), n.cfg.Compress()), group: group}
+				n.flight.Store(f)
+				n.complete(f, n.raft.Apply(f.data, 0))
+				callers = len(group) + int(f.waiting.Load())
 			}
 		case <-n.dead:
 			return
@@ -182,16 +203,27 @@ func contents(group []*proposal) [][]byte {
 	return data
 }
 
-// complete waits for an entry and tells each proposal of the group what came of it.
-func (n *Node) complete(group []*proposal, future raft.ApplyFuture) {
+// complete waits for an entry and tells each proposal of the group that has not been answered yet what came of it.
+func (n *Node) complete(f *flight, future raft.ApplyFuture) {
 	err := n.waitApplied(future)
-	for i, p := range group {
-		if err != nil {
-			p.finish(nil, 0, err)
-			continue
-		}
-		p.finish(future.Response().([]any)[i], future.Index(), nil)
+	n.flight.Store(nil)
+	if err == nil {
+		f.answer(0, future.Response().([]any), future.Index())
+		return
 	}
+	for _, p := range f.group {
+		p.finish(nil, 0, err)
+	}
+}
+
+// flying returns the group whose entry l is, if this node proposed it and still waits for it.
+func (n *Node) flying(l *raft.Log) *flight {
+	f := n.flight.Load()
+	if f == nil || len(l.Data) != len(f.data) || &l.Data[0] != &f.data[0] {
+		return nil
+	}
+	f.waiting.Store(int64(len(n.proposals)))
+	return f
 }
 
 // waitApplied waits for an entry. Once it has gone out, the end of the node leaves its fate open.
