@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,30 +31,43 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errGroup is why an entry cannot be read.
 var errGroup = errors.New("entry is damaged")
 
-// encodeGroup packs proposals into one entry, compressed if that is allowed and of use.
-func encodeGroup(proposals [][]byte, compress bool) []byte {
-	size := groupHeader + binary.MaxVarintLen64
+// packer packs groups into entries. The zero value is ready; what it holds is the memory that the last entry needed.
+type packer struct {
+	plain, compressed []byte
+}
+
+// packerMax is how much memory a packer keeps.
+const packerMax = 4 * groupBytesMax
+
+// encode packs proposals into one entry, compressed if that is allowed and of use. An entry stays in memory as long as a member may ask for
+// it, so it gets as many bytes as it has.
+func (k *packer) encode(proposals [][]byte, compress bool) []byte {
+	plain := append(k.plain[:0], make([]byte, groupHeader)...)
+	plain[0] = groupPlain
+	plain = binary.AppendUvarint(plain, uint64(len(proposals)))
 	for _, p := range proposals {
-		size += binary.MaxVarintLen64 + len(p)
+		plain = binary.AppendUvarint(plain, uint64(len(p)))
+		plain = append(plain, p...)
 	}
-	b := make([]byte, groupHeader, size)
-	b[0] = groupPlain
-	b = binary.AppendUvarint(b, uint64(len(proposals)))
-	for _, p := range proposals {
-		b = binary.AppendUvarint(b, uint64(len(p)))
-		b = append(b, p...)
+	b := plain
+	if compress && len(plain) > compressAbove {
+		b = k.compress(plain)
 	}
-	if compress && len(b) > compressAbove {
-		b = compressed(b)
-	}
+	b = bytes.Clone(b)
 	binary.LittleEndian.PutUint32(b[1:], crc32.Checksum(b[groupHeader:], castagnoli))
+	if k.plain = plain; cap(plain) > packerMax {
+		*k = packer{}
+	}
 	return b
 }
 
-// compressed returns an entry in the second format, without its checksum.
-func compressed(plain []byte) []byte {
+// compress returns an entry in the second format, without its checksum.
+func (k *packer) compress(plain []byte) []byte {
 	rest := plain[groupHeader:]
-	b := make([]byte, groupHeader+s2.MaxEncodedLen(len(rest)))
+	if most := groupHeader + s2.MaxEncodedLen(len(rest)); cap(k.compressed) < most {
+		k.compressed = make([]byte, most)
+	}
+	b := k.compressed[:cap(k.compressed)]
 	b[0] = groupCompressed
 	return b[:groupHeader+len(s2.Encode(b[groupHeader:], rest))]
 }

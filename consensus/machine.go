@@ -47,12 +47,7 @@ func (a *adapter) Apply(l *raft.Log) any {
 	if l.Type != raft.LogCommand {
 		return nil
 	}
-	proposals, err := decodeGroup(l.Data)
-	if err != nil {
-		a.fail(fmt.Sprintf("apply entry %d", l.Index), errors.Join(ErrCorrupt, err))
-		runtime.Goexit() // whatever follows must not be applied without it
-	}
-	results := a.carryOut(l, proposals)
+	results := a.carryOut(l)
 	a.applied.Store(l.Index)
 	a.count(1, int64(len(l.Data)))
 	return results
@@ -62,14 +57,19 @@ func (a *adapter) Apply(l *raft.Log) any {
 const partCount = 16
 
 // carryOut hands the machine an entry's proposals: part by part if their callers wait here, else at once.
-func (a *adapter) carryOut(l *raft.Log, proposals [][]byte) []any {
+func (a *adapter) carryOut(l *raft.Log) []any {
 	f := a.flying(l)
 	if f == nil {
+		proposals, err := decodeGroup(l.Data)
+		if err != nil {
+			a.fail(fmt.Sprintf("apply entry %d", l.Index), errors.Join(ErrCorrupt, err))
+			runtime.Goexit() // whatever follows must not be applied without it
+		}
 		return a.apply(l.Index, proposals)
 	}
-	results := make([]any, 0, len(proposals))
-	for part := range slices.Chunk(proposals, partCount) {
-		done := a.apply(l.Index, part)
+	results := make([]any, 0, len(f.group))
+	for part := range slices.Chunk(f.group, partCount) {
+		done := a.apply(l.Index, contents(part))
 		f.answer(len(results), done, l.Index)
 		results = append(results, done...)
 	}

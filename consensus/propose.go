@@ -125,11 +125,12 @@ func (n *Node) await(ctx context.Context, p *proposal) (any, uint64, error) {
 // sendProposals gathers waiting proposals into entries, one on its way at a time.
 func (n *Node) sendProposals() {
 	callers := 0 // when the first of the last entry was answered: its own and those who were waiting by then
+	var entries packer
 	for {
 		select {
 		case p := <-n.proposals:
 			if group := n.gather(p, callers*3/4); len(group) > 0 {
-				f := &flight{data: encodeGroup(contents(group), n.cfg.Compress()), group: group}
+				f := &flight{data: entries.encode(contents(group), n.cfg.Compress()), group: group}
 				n.flight.Store(f)
 				n.complete(f, n.raft.Apply(f.data, 0))
 				callers = len(group) + int(f.waiting.Load())
