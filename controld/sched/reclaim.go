@@ -204,7 +204,7 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 		f.commit(c, leaf, room, spots, nil)
 		return
 	}
-	best := f.cheapest(g, leaf, asks, room, *victims)
+	best := f.cheapestRested(g, leaf, asks, room, *victims)
 	if best == nil {
 		f.wakeAt(f.now + reconsider)
 		return
@@ -235,6 +235,18 @@ type taking struct {
 	taken []debtor
 	spots []fit.Spot
 	cost  int64
+}
+
+// cheapestRested is cheapest, but under policy rota takes those who were displaced as often as one may be only if there is no other way: what
+// was promised to an account is owed to it all the same.
+func (f *fair) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor) *taking {
+	if f.byService {
+		rested := slices.DeleteFunc(slices.Clone(victims), func(v debtor) bool { return wornOut(v.job) })
+		if best := f.cheapest(g, leaf, asks, room, rested); best != nil || len(rested) == len(victims) {
+			return best
+		}
+	}
+	return f.cheapest(g, leaf, asks, room, victims)
 }
 
 // cheapest finds whom to take: on each node that could hold all of the gang, else anywhere.

@@ -11,6 +11,7 @@ import (
 // The parameters of policy rota where the policy block does not say.
 const (
 	rotaCap        = 3                   // displacements of one job in a day
+	rotaCapForLife = 10                  // and in its life, unless an account cannot get back what it was promised otherwise
 	rotaMinRuntime = 10 * 60 * 1000      // ms: a job that has run for less is taken only if nothing else helps
 	rotaMinTurn    = 20 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
 	rotaCallers    = 64                  // jobs that room is made for in one cycle
@@ -104,11 +105,14 @@ func (m *maker) lawful(v *victim) int {
 	return 0
 }
 
-// mayDisplace reports whether a job has been displaced seldom enough of late, and would not lose too much by it.
+// mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and would not lose too much by it.
 func (m *maker) mayDisplace(j *cluster.Job) bool {
 	limit := cmp.Or(m.policy.MaxPreempts, rotaCap)
-	return (limit < 0 || j.DisplacedSince(m.now-day) < limit) && !m.wasteful(j)
+	return (limit < 0 || j.DisplacedSince(m.now-day) < limit && !wornOut(j)) && !m.wasteful(j)
 }
+
+// wornOut reports whether a job has been displaced as often as one may be in its life.
+func wornOut(j *cluster.Job) bool { return displacements(j) >= rotaCapForLife }
 
 // mayDisplaceVictim is mayDisplace for who runs. Most run for the first time, and then their runs say it all.
 func (m *maker) mayDisplaceVictim(v *victim) bool {

@@ -1,0 +1,37 @@
+package sched
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestNobodyIsDisplacedAnEleventhTime displaces one job again and again, never more than three times in a day, until it may not be any more;
+// an account that is owed its room gets it even then.
+func TestNobodyIsDisplacedAnEleventhTime(t *testing.T) {
+	const round = "submit quick%d class=te gpus=4\ncycle\nexit old code=85\ncycle\nrun quick%d\nexit quick%d\ncycle\nrun old\nadvance 9h\n"
+	w := newWorld()
+	play := func(script string) string {
+		t.Helper()
+		w.out.Reset()
+		for _, line := range strings.Split(strings.TrimSpace(script), "\n") {
+			if err := w.run(line); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+		}
+		return w.out.String()
+	}
+	play("policy name=rota p=3 min-runtime=1s\naccount owed deserved=4\nnode n1 gpus=4\nsubmit old gpus=4 grace=60s save=yes account=other\n" +
+		"cycle\nrun old\nadvance 9h")
+	for i := range rotaCapForLife {
+		said := play(strings.ReplaceAll(round, "%d", string(rune('a'+i))))
+		if !strings.Contains(said, "stop old: te") {
+			t.Fatalf("displacement %d: %s", i+1, said)
+		}
+	}
+	if said := play("submit last class=te gpus=4\ncycle"); strings.Contains(said, "stop old") {
+		t.Errorf("displaced once more: %s", said)
+	}
+	if said := play("cancel last\nadvance 1m\nsubmit mine gpus=4 account=owed\ncycle"); !strings.Contains(said, "stop old: reclaim for mine") {
+		t.Errorf("what is owed is not given back: %s", said)
+	}
+}
