@@ -125,6 +125,9 @@ type StopJob struct {
 
 	// For is the waiting job that gets the room, of commit-plan/2; 0: none. When it does not wait any more the stop is refused.
 	For JobID `json:"for,omitempty"`
+
+	// Inexact, of commit-plan/3, says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	Inexact bool `json:"inexact,omitempty"`
 }
 
 // EndAttempt ends an attempt without word from its nodes: they are lost and the lease has run out.

@@ -62,8 +62,8 @@ func (CommitPlan2) Kind() Kind  { return KindCommitPlan2 }
 
 // Refusals of plans by their form.
 var (
-	errPlanField  = errors.New("commit-plan/1 has no member, port, give_up, settle, for, firm, turns or resize")
-	errPlanField2 = errors.New("commit-plan/2 has no resize")
+	errPlanField  = errors.New("commit-plan/1 has no member, port, give_up, settle, for, firm, turns, resize or inexact")
+	errPlanField2 = errors.New("commit-plan/2 has no resize or inexact")
 )
 
 // Empty reports whether there is nothing in a plan to be carried out or noted.
@@ -71,7 +71,7 @@ func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Turns }
 
 // newIn3 reports whether a plan says what only commit-plan/3 can.
 func (c CommitPlan) newIn3() bool {
-	return slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Resize != nil })
+	return slices.ContainsFunc(c.Actions, func(a Action) bool { return a.Resize != nil || a.Stop != nil && a.Stop.Inexact })
 }
 
 // newIn2 reports whether a plan says what only commit-plan/2 can.

@@ -448,6 +448,7 @@ type Policy struct {
 	MinRuntimeMS  int64  `json:"min_runtime_ms,omitempty"`  // rota: a job that has run for less is displaced only if nothing else helps
 	MinTurnMS     int64  `json:"min_turn_ms,omitempty"`     // rota: how long a job runs before one that has had less may take its turn; negative: for ever
 	TEAccountGPUs int64  `json:"te_account_gpus,omitempty"` // rota: GPUs that trial-and-error jobs of one account may hold at once
+	TEBorrowPM    int64  `json:"te_borrow_pm,omitempty"`    // rota: thousandths of what an account deserves that it lends to trial-and-error jobs of others; negative: nothing
 	HeadroomPM    int64  `json:"headroom_pm,omitempty"`     // rota: thousandths of the GPUs that are kept free for them at most; negative: none
 
 	// Of policies that give elastic jobs more and fewer workers. What is 0 is as the job, or the policy, has it.

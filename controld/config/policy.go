@@ -83,6 +83,7 @@ var making = slices.Concat(scoring, []parameter{
 	minRuntime,
 	{"min_turn", "duration", "how long a job runs before one that has had less takes its turn, or \"never\"", minTurn, minTurnText},
 	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom, func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
+	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others", teBorrow, func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
 	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs, func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 })
 

@@ -26,6 +26,7 @@ var valid = map[string]struct {
 	"min_runtime":         {`"90s"`, func(p *cluster.Policy) { p.MinRuntimeMS = 90_000 }},
 	"min_turn":            {`"never"`, func(p *cluster.Policy) { p.MinTurnMS = -1 }},
 	"headroom":            {`0`, func(p *cluster.Policy) { p.HeadroomPM = -1 }},
+	"te_borrow":           {`0`, func(p *cluster.Policy) { p.TEBorrowPM = -1 }},
 	"te_account_gpus":     {`8`, func(p *cluster.Policy) { p.TEAccountGPUs = 8 }},
 	"half_life":           {`"7d"`, func(p *cluster.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
 	"usage_influence":     {`0.25`, func(p *cluster.Policy) { p.UsageInfluence = 250 }},

@@ -101,6 +101,14 @@ func headroom(p *cluster.Policy, text string) error {
 	return err
 }
 
+func teBorrow(p *cluster.Policy, text string) error {
+	n, err := whole(text, 0, 1000)
+	if p.TEBorrowPM = n; n == 0 {
+		p.TEBorrowPM = -1
+	}
+	return err
+}
+
 func teAccountGPUs(p *cluster.Policy, text string) (err error) {
 	p.TEAccountGPUs, err = whole(text, 1, maxCount)
 	return err

@@ -174,10 +174,10 @@ func (f *fair) holding() []debtor {
 	return list
 }
 
-// expiring reports whether this cycle stops or ends a job.
+// expiring reports whether this cycle stops, ends or resizes a job.
 func (f *fair) expiring(j *cluster.Job) bool {
 	return slices.ContainsFunc(f.actions, func(a cluster.Action) bool {
-		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID
+		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil && a.Resize.Job == j.ID
 	})
 }
 

@@ -25,7 +25,8 @@ type victim struct {
 
 	// Of policy rota.
 	unsaved    int64 // ms of one GPU of work that would be lost
-	reluctance int   // how readily it may be taken by the search at hand: see maker.lawful
+	reluctance int   // how readily it may be taken by the search at hand: see maker.lawful and maker.tier
+	barred     bool  // left out of the search at hand: its account may not lose so much
 	turnOver   bool  // it may leave for one that has had less
 	turn       *turn // its place among those who take turns; nil: nobody asked
 }

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -60,7 +61,7 @@ func (m *maker) all() *roster {
 func (m *maker) serve() {
 	for _, j := range m.callers() {
 		g := m.gang(j)
-		if m.makeRoom(j, &g, cluster.CauseTE, m.lawful) {
+		if m.makeRoom(j, &g, cluster.CauseTE, m.lawfulFor(j)) {
 			continue
 		}
 		if m.hopeless == nil {
@@ -130,16 +131,16 @@ func (m *maker) mayDisplaceVictim(v *victim) bool {
 // already, nobody is asked. It reports whether there was a way.
 func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*victim) int) bool {
 	r := m.all()
-	most := -1
+	known := uint64(1) // those degrees of reluctance that there are; nobody at all may have to leave
 	for i := range r.victims {
 		v := &r.victims[i]
-		v.reluctance = lawful(v)
-		most = max(most, v.reluctance)
+		if v.reluctance = lawful(v); v.reluctance >= 0 {
+			known |= 1 << v.reluctance
+		}
 	}
-	for limit := 0; limit <= max(0, most); limit++ {
-		restore := m.room.WaiveSoft()
-		set := m.cheapestSet(g, limit)
-		if restore(); set == nil {
+	for ; known != 0; known &= known - 1 {
+		set := m.affordable(j, g, bits.TrailingZeros64(known), cause)
+		if set == nil {
 			continue
 		}
 		m.carryOut(j, g, set, cause)
@@ -168,6 +169,7 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	for _, i := range set.victims {
 		r.stop(m.trial, &r.victims[i], cause, j.ID)
 	}
+	m.noteInexact(set)
 	if len(set.victims) == 0 {
 		if spots, ok := m.room.Place(g); ok {
 			m.start(&contender{job: j, trial: m.trial, gang: *g}, spots, 0)

@@ -22,6 +22,7 @@ type victimSet struct {
 	claims  []share // by node
 	victims []int32 // ascending
 	cost    int64
+	inexact bool // it is not proven that there is no cheaper one
 }
 
 // search looks for the cheapest set of victims that makes room for a gang.
@@ -36,6 +37,7 @@ type search struct {
 	limit  int   // of reluctance
 	bound  int64 // the cost of the best set known
 	given  int32 // a victim that leaves in any case, -1 none
+	cut    bool  // something was left out that could have been cheaper
 }
 
 func newSearch(t *trial, r *roster, g *fit.Gang, limit int) *search {
@@ -44,14 +46,26 @@ func newSearch(t *trial, r *roster, g *fit.Gang, limit int) *search {
 
 // best returns the cheapest set, nil if there is none.
 func (s *search) best() *victimSet {
+	set := s.find()
+	if set != nil && len(set.victims) > 0 {
+		set.inexact = s.cut
+	}
+	return set
+}
+
+func (s *search) find() *victimSet {
 	if len(s.gang.More) > 0 {
+		s.cut = true // one part after another
+
 		return s.parts()
 	}
 	set := s.part(&s.gang.Part)
 	if s.gang.Workers == 1 {
 		return set
 	}
-	for _, i := range s.wide() {
+	wide := s.wide()
+	s.cut = s.cut || len(wide) > 1 // no two of them are tried together
+	for _, i := range wide {
 		if s.roster.victims[i].score >= s.bound {
 			break
 		}
@@ -76,7 +90,9 @@ func (s *search) wide() []int32 {
 	return list[:min(len(list), maxForced)]
 }
 
-func (s *search) may(v *victim) bool { return !v.taken && v.reluctance >= 0 && v.reluctance <= s.limit }
+func (s *search) may(v *victim) bool {
+	return !v.taken && !v.barred && v.reluctance >= 0 && v.reluctance <= s.limit
+}
 
 // parts looks for room for the parts of a gang one after another, the hardest first. What one part gets, the next cannot have.
 func (s *search) parts() *victimSet {
@@ -280,6 +296,7 @@ func (s *search) items(node int, bound int64) []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int { return compareVictims(&s.roster.victims[a], &s.roster.victims[b]) })
+	s.cut = s.cut || len(list) > maxItems
 	return list[:min(len(list), maxItems)]
 }
 
@@ -314,6 +331,7 @@ func (s *search) cheapest(missing cluster.Request, node int, items []int32, boun
 			}
 		}
 		states = prune(states, best.cost)
+		s.cut = s.cut || len(states) == maxStates
 	}
 	return best
 }

@@ -26,6 +26,7 @@ func (m *maker) cheapestSet(g *fit.Gang, limit int) *victimSet {
 		}
 	}
 	if set = newSearch(m.trial, m.roster, g, limit).best(); set != nil && m.frees(set, g) {
+		set.inexact = true
 		return set
 	}
 	return nil

@@ -20,6 +20,8 @@ func setRota(p *cluster.Policy, k, v string) (err error) {
 		p.Placement = v
 	case "te-gpus":
 		p.TEAccountGPUs = int64(n)
+	case "te-borrow":
+		p.TEBorrowPM = int64(n)
 	case "min-turn":
 		p.MinTurnMS, err = milliseconds(v)
 	default:

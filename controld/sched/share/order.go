@@ -8,6 +8,9 @@ func (n *Node) Share() Fraction { return n.share }
 // Due returns what part of the cluster a node is entitled to whatever others ask for.
 func (n *Node) Due() Fraction { return n.due }
 
+// DuePart returns so many thousandths of what a node is due.
+func (n *Node) DuePart(thousandths int64) Fraction { return n.due.Times(fraction(thousandths, 1000)) }
+
 // Holding returns what part of the live cluster a node holds together with more, which may be nil.
 func (n *Node) Holding(more Amount) Fraction {
 	if more == nil {

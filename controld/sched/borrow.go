@@ -1,0 +1,188 @@
+package sched
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # Whose room a trial-and-error job takes
+//
+// A trial-and-error job takes the room of best-effort jobs of its own account first, then of accounts above their shares, and only then of
+// any. An account that was promised something lends then no more of it than a small part, but one job in any case: what it has lent is what its
+// jobs held that wait because a trial-and-error job of another account has their room. Where nobody was promised anything no account lends.
+
+const (
+	usualBorrow = 100 // thousandths of what an account was promised that it lends, if the policy does not say
+	maxRepairs  = 8   // victims that are left out, one after another, because their account lends no more
+	tiers       = 3
+)
+
+// Whose a victim is.
+const (
+	ofOwn    = iota // of the job's own account
+	ofAbove         // of an account above its share
+	ofLender        // of any other
+)
+
+// lawfulFor returns how readily victims may be taken for a trial-and-error job, each degree of [maker.lawful] divided by whose they are. What accounts
+// hold is worked out only if another account has jobs that could leave.
+func (m *maker) lawfulFor(j *cluster.Job) func(*victim) int {
+	tierOf := map[string]int{j.Account: ofOwn}
+	return func(v *victim) int {
+		degree := m.lawful(v)
+		if degree < 0 {
+			return -1
+		}
+		tier, known := tierOf[v.job.Account]
+		if !known {
+			tier = m.tier(j, v.job)
+			tierOf[v.job.Account] = tier
+		}
+		return degree*tiers + tier
+	}
+}
+
+// tier says whose the victim of another account is.
+func (m *maker) tier(j, victim *cluster.Job) int {
+	f := m.accounts()
+	f.foresee()
+	mine, theirs := shares.Part(f.leaf(j.Leaf()).Parent(), f.account(victim.Account))
+	if mine == nil { // one account is within the other
+		return ofOwn
+	}
+	for n := f.account(victim.Account); n != theirs.Parent(); n = n.Parent() {
+		if !n.Above() {
+			return ofLender
+		}
+	}
+	return ofAbove
+}
+
+// affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is none. If the cheapest of all is more than an account
+// lends, its dearest victim of that account is left out and another set looked for; that one need not be the cheapest.
+func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *victimSet {
+	defer m.room.WaiveSoft()()
+	var barred []*victim
+	defer func() {
+		for _, v := range barred {
+			v.barred = false
+		}
+	}()
+	for {
+		set := m.cheapestSet(g, limit)
+		if set == nil || cause != cluster.CauseTE {
+			return set
+		}
+		v := m.refused(j, set)
+		if v == nil {
+			set.inexact = set.inexact || len(barred) > 0
+			return set
+		}
+		if len(barred) == maxRepairs {
+			return nil
+		}
+		v.barred = true
+		barred = append(barred, v)
+	}
+}
+
+// refused returns the dearest victim of an account that does not lend as much as a set takes from it, nil if there is none.
+func (m *maker) refused(j *cluster.Job, set *victimSet) *victim {
+	losses := map[string][]*victim{}
+	for _, i := range set.victims {
+		if v := &m.roster.victims[i]; v.reluctance%tiers != ofOwn {
+			losses[v.job.Account] = append(losses[v.job.Account], v)
+		}
+	}
+	var worst *victim
+	for account, lost := range losses {
+		if m.lends(account, lost) {
+			continue
+		}
+		for _, v := range lost {
+			if worst == nil || compareVictims(worst, v) < 0 {
+				worst = v
+			}
+		}
+	}
+	return worst
+}
+
+// lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it is above its share until the last of them leaves, it
+// was promised nothing, or all that it has lent then is within what it lends.
+func (m *maker) lends(account string, lost []*victim) bool {
+	f := m.accounts()
+	n := f.account(account)
+	if !n.Guaranteed() {
+		return true
+	}
+	sum, largest := f.amount(0, 0, 0), f.amount(0, 0, 0)
+	for _, v := range lost {
+		a := f.heldBy(v.job, v.attempt)
+		if sum = sum.Plus(a); partOf(n, a).Cmp(partOf(n, largest)) > 0 {
+			largest = a
+		}
+	}
+	before := n.Holding(largest.Plus(sum.Negative()))
+	if before.Cmp(n.Share()) > 0 && before.Cmp(n.Due()) > 0 {
+		return true
+	}
+	lent, jobs := m.lent(account)
+	part := cmp.Or(m.policy.TEBorrowPM, usualBorrow)
+	if part < 0 {
+		return false
+	}
+	if jobs == 0 && len(lost) == 1 {
+		return true
+	}
+	return partOf(n, lent.Plus(sum)).Cmp(n.DuePart(part)) <= 0
+}
+
+// partOf returns what part of the live cluster an amount is, by the resources that count for a node.
+func partOf(n *shares.Node, a shares.Amount) shares.Fraction {
+	return n.Holding(a.Plus(n.Held().Negative()))
+}
+
+// lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs held that wait or are leaving because of them, and
+// how many they are.
+func (m *maker) lent(account string) (shares.Amount, int) {
+	f := m.accounts()
+	sum, jobs := f.amount(0, 0, 0), 0
+	add := func(j *cluster.Job, taker cluster.JobID) {
+		if o := m.view.Job(taker); j.Account == account && o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
+			sum, jobs = sum.Plus(f.asks(j)), jobs+1
+		}
+	}
+	for g := range m.view.Groups() {
+		if g.Key.Account != account {
+			continue
+		}
+		for _, j := range g.Jobs {
+			if j.Reason.Code == cluster.ReasonPreempted {
+				add(j, j.Reason.For)
+			}
+		}
+	}
+	for j := range m.view.Live() {
+		if a := j.Live(); a.Stop != nil && a.Stop.Cause == cluster.CauseTE {
+			add(j, a.Stop.For)
+		} else if taker, asked := m.stopping[j.ID]; asked {
+			add(j, taker)
+		}
+	}
+	return sum, jobs
+}
+
+// noteInexact says in the plan that the set of those who were asked last is not proven to be the cheapest, where the log has a word for it.
+func (m *maker) noteInexact(set *victimSet) {
+	if !set.inexact || m.view.Config().Version < 3 {
+		return
+	}
+	for i := len(m.actions) - len(set.victims); i < len(m.actions); i++ {
+		m.actions[i].Stop.Inexact = true
+	}
+}

@@ -1,0 +1,91 @@
+package sched
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// equation4 returns the victim that FitGpp's equation 4 names for a job of one worker, and where, -1 if there is no candidate: of the running
+// best-effort jobs with which the job fits into what is unallocated on their node, the one with the least sum of its size and s times its grace, each in
+// parts of the greatest of all running best-effort jobs. It is written from the paper and shares no code with the search.
+func equation4(t *trial, g *fit.Gang, s int64) (best int, cost int64) {
+	v := t.view
+	var jobs []*cluster.Job
+	var size float64
+	var grace int64
+	largest := cluster.Vector{}
+	for i := range v.Nodes() {
+		largest = most(largest, t.room.Total(i))
+	}
+	for j := range v.Live() {
+		if j.Class == "be" {
+			jobs = append(jobs, j)
+			size, grace = max(size, length(j.Total(), largest)), max(grace, int64(j.Spec.Preemption.GracePeriod))
+		}
+	}
+	best = -1
+	for k, j := range jobs {
+		_, node := v.Node(j.Live().Workers[0].Node)
+		free, total := v.Grid().Free(node), j.Total()
+		if n := g.Request.Active; n.GPUs > free.GPUs+total.GPUs || n.Cores > free.Cores+total.Cores || n.Memory > free.Memory+total.Memory {
+			continue
+		}
+		c := part(length(total, largest), size) + ratio(int64(j.Spec.Preemption.GracePeriod), grace)*s
+		if best < 0 || c < cost {
+			best, cost = k, c
+		}
+	}
+	return best, cost
+}
+
+// TestOneVictimIsThatOfEquation4 compares the search with the paper's rule where that has anything to say: jobs of one worker on one node, none elastic,
+// displaced before or with anything unsaved, nothing learnt, and no set of several that would be cheaper than any one.
+func TestOneVictimIsThatOfEquation4(t *testing.T) {
+	found, none, several := 0, 0, 0
+	first, last := uint64(1), uint64(states(2_000))
+	if *seedFlag != 0 {
+		first, last = *seedFlag, *seedFlag
+	}
+	for seed := first; seed <= last; seed++ {
+		c := newContest(seed, "rota", map[string]int{})
+		c.random = rand.New(rand.NewPCG(seed, 4))
+		for k := range 4 + c.random.IntN(12) {
+			c.must("submit v%d gpus=%d cores=%d memory=%d grace=%ds save=yes", k, c.random.IntN(4), 1+c.random.IntN(4), 1+c.random.IntN(6), 1+c.random.IntN(600))
+		}
+		c.must("cycle")
+		c.must("submit x class=te gpus=%d cores=%d memory=%d", 1+c.random.IntN(4), 1+c.random.IntN(6), 1+c.random.IntN(8))
+		v := c.state.View()
+		tr := newTrial(v, c.now, v.Config().Policy)
+		g := tr.gang(v.Job(c.ids["x"]))
+		tr.room.WaiveSoft() // the paper knows no reservations
+		if tr.room.Fits(&g) {
+			continue
+		}
+		r := (&maker{trial: tr}).all()
+		set := newSearch(tr, r, &g, 0).best()
+		best, cost := equation4(tr, &g, 4)
+		switch {
+		case best < 0:
+			if none++; set != nil && len(set.victims) == 1 {
+				t.Fatalf("seed=%d: found %+v, equation 4 finds nobody", seed, set)
+			}
+		case set == nil || set.inexact || set.cost > cost:
+			t.Fatalf("seed=%d: found %+v, equation 4 finds one for %d", seed, set, cost)
+		case len(set.victims) > 1: // cheaper than any one, which the paper does not look at
+			if several++; set.cost == cost {
+				t.Fatalf("seed=%d: %+v cost as much as the one of equation 4", seed, set)
+			}
+		case set.cost != cost:
+			t.Fatalf("seed=%d: found %+v, equation 4 finds one for %d", seed, set, cost)
+		default:
+			found++
+		}
+	}
+	t.Logf("%d of one victim, %d cheaper of several, %d without a candidate", found, several, none)
+	if *seedFlag == 0 && (found < int(last)/5 || none == 0) {
+		t.Errorf("only %d states had a victim, %d none", found, none)
+	}
+}
