@@ -65,6 +65,9 @@ type ResizeJob struct {
 	Leave   []int   `json:"leave,omitempty"` // elastic workers whose room is given up, by number in the attempt, ascending
 	Join    []Place `json:"join,omitempty"`  // of further workers: free now, without ports
 	For     JobID   `json:"for,omitempty"`   // the waiting job that gets the room of those who leave; 0: none. When it does not wait any more the resize is refused
+
+	// Inexact says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	Inexact bool `json:"inexact,omitempty"`
 }
 
 // Resize is what a stop leaves to the next attempt of an elastic job.

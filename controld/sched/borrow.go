@@ -122,7 +122,7 @@ func (m *maker) lends(account string, lost []*victim) bool {
 	}
 	sum, largest := f.amount(0, 0, 0), f.amount(0, 0, 0)
 	for _, v := range lost {
-		a := f.heldBy(v.job, v.attempt)
+		a := m.losing(v)
 		if sum = sum.Plus(a); partOf(n, a).Cmp(partOf(n, largest)) > 0 {
 			largest = a
 		}
@@ -140,6 +140,16 @@ func (m *maker) lends(account string, lost []*victim) bool {
 		return true
 	}
 	return partOf(n, lent.Plus(sum)).Cmp(n.DuePart(part)) <= 0
+}
+
+// losing returns what an account loses with a victim.
+func (m *maker) losing(v *victim) shares.Amount {
+	f := m.accounts()
+	if v.surplus == nil {
+		return f.heldBy(v.job, v.attempt)
+	}
+	r := fit.Times(v.surplus.request(), v.surplus.surplus()).Active
+	return f.amount(r.Cores, inMiB(int64(r.Memory)), r.GPUs)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a node.
@@ -183,6 +193,10 @@ func (m *maker) noteInexact(set *victimSet) {
 		return
 	}
 	for i := len(m.actions) - len(set.victims); i < len(m.actions); i++ {
-		m.actions[i].Stop.Inexact = true
+		if a := m.actions[i]; a.Stop != nil {
+			a.Stop.Inexact = true
+		} else if a.Resize != nil {
+			a.Resize.Inexact = true
+		}
 	}
 }

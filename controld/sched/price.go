@@ -30,11 +30,19 @@ func (r *roster) price(t *trial) {
 	for i := range r.victims {
 		v := &r.victims[i]
 		v.unsaved = unsaved(t, v)
-		v.score += one * weightOfLoss / 1000 * log2Hours(v.unsaved) / 1024
+		v.score += lossPrice(v.unsaved)
 		if len(v.run.Displaced) > 0 {
 			v.score += one * weightOfTimes / 1000 * int64(v.job.DisplacedSince(t.now-day))
 		}
 	}
+}
+
+func lossPrice(unsaved int64) int64 { return one * weightOfLoss / 1000 * log2Hours(unsaved) / 1024 }
+
+// priceOf is what a victim costs that gives up some of its room and is started again: its size is that of what it gives up, its grace and its loss
+// are whole.
+func (r *roster) priceOf(v *victim, room cluster.Vector) int64 {
+	return part(length(room, r.largest), r.greatest) + ratio(v.grace, r.longest)*r.weight/1000 + lossPrice(v.unsaved)
 }
 
 // graceExpected returns how long a job will take to leave, in ms: what it has declared, or less where that is how it usually goes in

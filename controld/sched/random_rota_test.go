@@ -333,10 +333,17 @@ func reference(t *trial, r *roster, g *fit.Gang) int64 {
 			if set&(1<<i) == 0 {
 				continue
 			}
+			if twin := r.victims[i].twin; twin != 0 && set&(1<<(twin-1)) != 0 {
+				cost = dear // both what a job has beyond its least and all of it
+				break
+			}
 			cost += r.victims[i].score
 			for _, s := range r.victims[i].shares {
 				freed[s.Node] = fit.Plus(freed[s.Node], s.Room)
 			}
+		}
+		if cost >= dear {
+			continue
 		}
 		var holds []int
 		for n := range freed {

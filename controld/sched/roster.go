@@ -24,11 +24,13 @@ type victim struct {
 	taken   bool    // in this cycle
 
 	// Of policy rota.
-	unsaved    int64 // ms of one GPU of work that would be lost
-	reluctance int   // how readily it may be taken by the search at hand: see maker.lawful and maker.tier
-	barred     bool  // left out of the search at hand: its account may not lose so much
-	turnOver   bool  // it may leave for one that has had less
-	turn       *turn // its place among those who take turns; nil: nobody asked
+	unsaved    int64     // ms of one GPU of work that would be lost
+	reluctance int       // how readily it may be taken by the search at hand: see maker.lawful and maker.tier
+	surplus    *flexible // only what this job has beyond its least; nil: all of it
+	twin       int32     // number, from 1, of the victim that is the other dish of the same job; 0: there is none
+	barred     bool      // left out of the search at hand: its account may not lose so much
+	turnOver   bool      // it may leave for one that has had less
+	turn       *turn     // its place among those who take turns; nil: nobody asked
 }
 
 // share is what one attempt holds on one node.
@@ -43,6 +45,7 @@ type roster struct {
 	largest  cluster.Vector    // the most that any node that is up has of each resource
 	weight   int64             // of grace in the score
 	longest  int64             // grace, in ms
+	greatest float64           // size
 
 	called map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
 }
@@ -216,7 +219,7 @@ func (r *roster) score(weight int64) {
 			size, grace = max(size, v.size), max(grace, v.grace)
 		}
 	}
-	r.weight, r.longest = weight, grace
+	r.weight, r.longest, r.greatest = weight, grace, size
 	for i := range r.victims {
 		v := &r.victims[i]
 		v.score = part(v.size, size) + ratio(v.grace, grace)*weight/1000

@@ -35,6 +35,9 @@ func rota(t *trial) {
 		return // what has not been tried may fit
 	}
 	m := &maker{trial: t}
+	if s != nil {
+		m.elastic = s.running
+	}
 	m.serve()
 	m.takeTurns()
 	s.grow()
@@ -43,7 +46,8 @@ func rota(t *trial) {
 // maker makes room for jobs that wait by asking others to leave.
 type maker struct {
 	*trial
-	roster *roster // nil until somebody needs it
+	roster  *roster // nil until somebody needs it
+	elastic []*flexible
 
 	lodging [][]tenant // see tenants
 }
@@ -96,7 +100,7 @@ func (m *maker) callers() []*cluster.Job {
 // does, -1 never.
 func (m *maker) lawful(v *victim) int {
 	switch {
-	case !m.mayDisplaceVictim(v):
+	case v.surplus != nil && m.wasteful(v.job), v.surplus == nil && !m.mayDisplaceVictim(v):
 		return -1
 	case m.now-v.run.Since < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
 		return 2
@@ -138,6 +142,12 @@ func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawfu
 			known |= 1 << v.reluctance
 		}
 	}
+	defer m.offerMenus(g, lawful)()
+	for i := range r.victims {
+		if v := &r.victims[i]; v.surplus != nil {
+			known |= 1 << v.reluctance
+		}
+	}
 	for ; known != 0; known &= known - 1 {
 		set := m.affordable(j, g, bits.TrailingZeros64(known), cause)
 		if set == nil {
@@ -153,6 +163,8 @@ func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawfu
 // waited only because the room was kept for a blocked head.
 func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause cluster.Cause) {
 	r := m.all()
+	r.plain(set)
+	m.chooseWorkers(g, set)
 	over := m.now
 	for _, i := range set.victims {
 		over = max(over, m.now+cluster.Instant(graceOf(r.victims[i].job)))
@@ -167,7 +179,11 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	m.countTE(j)
 	m.reserve(v)
 	for _, i := range set.victims {
-		r.stop(m.trial, &r.victims[i], cause, j.ID)
+		if v := &r.victims[i]; v.surplus != nil {
+			m.resizeFor(v, j.ID)
+		} else {
+			r.stop(m.trial, v, cause, j.ID)
+		}
 	}
 	m.noteInexact(set)
 	if len(set.victims) == 0 {

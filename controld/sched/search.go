@@ -91,6 +91,9 @@ func (s *search) wide() []int32 {
 }
 
 func (s *search) may(v *victim) bool {
+	if v.twin != 0 && s.roster.victims[v.twin-1].taken {
+		return false
+	}
 	return !v.taken && !v.barred && v.reluctance >= 0 && v.reluctance <= s.limit
 }
 
@@ -316,24 +319,41 @@ func (s *search) cheapest(missing cluster.Request, node int, items []int32, boun
 		if v.score >= best.cost {
 			break // so are all behind it
 		}
-		room := v.at(node)
-		for _, from := range states[:len(states):len(states)] {
-			next := state{choice: choice{from.cost + v.score, from.set | 1<<k}}
-			if next.cost >= best.cost {
-				continue
-			}
-			next.missing = positive(fit.Minus(from.missing, room))
-			switch {
-			case next.missing == cluster.Request{}:
-				best = next.choice
-			case next.missing != from.missing:
-				states = append(states, next)
-			}
+		other := -1 // what the same job could lose instead comes with it, so that no set has both
+		if v.twin != 0 {
+			other = slices.Index(items, v.twin-1)
+		}
+		if other >= 0 && other < k {
+			continue
+		}
+		from := states[:len(states):len(states)]
+		states = s.with(states, from, v, k, node, &best)
+		if other >= 0 {
+			states = s.with(states, from, &s.roster.victims[items[other]], other, node, &best)
 		}
 		states = prune(states, best.cost)
 		s.cut = s.cut || len(states) == maxStates
 	}
 	return best
+}
+
+// with adds to states what becomes of some of them with one item more, as far as that may be of use, and what frees enough to best.
+func (s *search) with(states, from []state, v *victim, k, node int, best *choice) []state {
+	room := v.at(node)
+	for i := range from {
+		next := state{choice: choice{from[i].cost + v.score, from[i].set | 1<<k}}
+		if next.cost >= best.cost {
+			continue
+		}
+		next.missing = positive(fit.Minus(from[i].missing, room))
+		switch {
+		case next.missing == cluster.Request{}:
+			*best = next.choice
+		case next.missing != from[i].missing:
+			states = append(states, next)
+		}
+	}
+	return states
 }
 
 // prune keeps the states that are not worse than another one in every respect, cheapest first.
