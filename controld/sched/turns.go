@@ -138,18 +138,23 @@ func (m *maker) graceUsual(queue string) cluster.Instant {
 	return 0
 }
 
-// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had much more, and is not of an account that would, with
-// its jobs up to this one, be less full than the other's up to that one. Where GPUs are shared it matters who of those whose turn is over leaves:
+// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had much more, and is of the same account or of a
+// fuller one. Where GPUs are shared it matters who of those whose turn is over leaves:
 // whoever keeps the rest of his GPU from being used, rather than whoever came last.
 func (v *victim) turnAgainst(w *turn, shared bool) int {
 	if !v.turnOver || v.turn == nil || v.turn.in && !shared || v.turn.level < w.level+levelsWorse {
 		return -1
 	}
-	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
-	if mine != nil && !mine.User && v.turn.fullness(theirs).Compare(w.fullness(mine)) <= 0 {
+	if mine, theirs := shares.Part(w.leaf, v.turn.leaf); mine != nil && !mine.User && !v.turn.fuller(theirs, w, mine) {
 		return -1
 	}
 	return 0
+}
+
+// fuller reports whether the account of a job is fuller than another job's: by what both hold now, or by what each would hold with its jobs up to
+// this one. By holdings alone an account whose jobs have all had much would keep its room against others that have had little.
+func (w *turn) fuller(account *shares.Node, o *turn, other *shares.Node) bool {
+	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0 || w.fullness(account).Compare(o.fullness(other)) > 0
 }
 
 // fullness returns how full an account or a user is with its jobs up to this one.
