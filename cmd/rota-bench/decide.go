@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -21,21 +22,25 @@ const (
 	largeUsers   = 400 // in 8 accounts
 )
 
+// decideGCPercent is GOGC as the controller has it with a state of this size: see its garbage.go.
+const decideGCPercent = 220
+
 // measureDecide times single decisions, with the functions that the controller runs: a job arrives at a full cluster, is applied, a cycle
 // decides and its plan is applied.
-func measureDecide(_ context.Context, b *bench) error {
+func measureDecide(ctx context.Context, b *bench) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(decideGCPercent))
 	for _, policy := range []string{"rota", "fairshare", ""} {
-		if err := b.decideUnder(policy); err != nil {
+		if err := b.decideUnder(ctx, policy); err != nil {
 			return fmt.Errorf("policy %q: %w", policy, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) decideUnder(policy string) error {
+func (b *bench) decideUnder(ctx context.Context, policy string) error {
 	runtime.GC()
 	before := liveHeap()
-	l, err := newLarge(policy, b.repeat(largeNodes), b.repeat(largePending))
+	l, err := newLarge(ctx, policy, b.repeat(largeNodes), b.repeat(largePending))
 	if err != nil {
 		return err
 	}
@@ -47,7 +52,7 @@ func (b *bench) decideUnder(policy string) error {
 	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(), b.repeat(largePending)),
 		float64(liveHeap()-before)/(1<<20), "MiB", "<= 1024", "live heap after a collection, policy "+name)
 	for _, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
-		ds, cpu, victims, err := l.arrivals(class, b.repeat(1000))
+		ds, cpu, victims, err := l.arrivals(ctx, class, b.repeat(1000))
 		if err != nil {
 			return err
 		}
@@ -84,7 +89,7 @@ type large struct {
 	made  int
 }
 
-func newLarge(policy string, nodes, pending int) (*large, error) {
+func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
 	cfg := cluster.DefaultConfig()
 	cfg.Version, cfg.Policy.Name = cluster.LatestVersion, policy
 	l := &large{state: cluster.New(cfg), now: 3_600_000}
@@ -97,17 +102,25 @@ func newLarge(policy string, nodes, pending int) (*large, error) {
 			return nil, err
 		}
 	}
-	if err := l.submit(4*nodes, jobspec.BE); err != nil {
+	if err := l.fill(ctx, nodes, pending); err != nil {
 		return nil, err
 	}
-	if err := l.settle(); err != nil {
-		return nil, err
+	return l, nil
+}
+
+// fill has as many jobs run as there is room for, and others wait.
+func (l *large) fill(ctx context.Context, nodes, pending int) error {
+	if err := l.submit(4*nodes, jobspec.BE); err != nil {
+		return err
+	}
+	if err := l.settle(ctx); err != nil {
+		return err
 	}
 	l.now += 2 * 3_600_000 // they have run for a while, so that they may be asked to leave
 	if err := l.submit(pending, jobspec.BE); err != nil {
-		return nil, err
+		return err
 	}
-	return l, l.settle()
+	return l.settle(ctx)
 }
 
 func (l *large) apply(c cluster.Command) (any, error) {
@@ -146,8 +159,11 @@ func (l *large) job(class jobspec.Class, account int) *jobspec.Job {
 }
 
 // settle starts what fits, until nothing does, and lets it run.
-func (l *large) settle() error {
+func (l *large) settle(ctx context.Context) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		n, stops, err := l.cycle()
 		if err == nil {
 			err = l.leave(stops)
@@ -208,8 +224,11 @@ func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 
 // arrivals times jobs of a class that come one by one, a tenth of a second after the other. Who is asked to leave for one does so before the next
 // one comes.
-func (l *large) arrivals(class jobspec.Class, n int) (ds []time.Duration, cpu time.Duration, victims int, err error) {
+func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []time.Duration, cpu time.Duration, victims int, err error) {
 	for range n {
+		if ctx.Err() != nil {
+			return nil, 0, 0, context.Cause(ctx)
+		}
 		l.now += 100
 		began, before := time.Now(), ownTime()
 		if err := l.submit(1, class); err != nil {
