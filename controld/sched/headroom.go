@@ -22,12 +22,13 @@ const (
 // would take one like it as usually come in a minute. What counts is what a worker needs on one node, because free GPUs that are scattered,
 // or without memory beside them, help nobody.
 type headroom struct {
-	shapes []fit.Part // at most 64, told apart
-	weight []int      // by shape: how many of the last workers were like it
-	missed int        // of them, how many may find less than is wanted
-	want   int        // nodes for each
-	on     []uint64   // by node: the shapes that would fit, as bits
-	nodes  []int      // by shape: how many nodes would take it
+	shapes []fit.Part      // at most 64, told apart
+	weight []int           // by shape: how many of the last workers were like it
+	least  cluster.Request // of each resource what the most modest of them needs
+	missed int             // of them, how many may find less than is wanted
+	want   int             // nodes for each
+	on     []uint64        // by node: the shapes that would fit, as bits
+	nodes  []int           // by shape: how many nodes would take it
 }
 
 // newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately, nil if nothing.
@@ -57,8 +58,8 @@ func newHeadroom(t *trial) *headroom {
 
 // gpusUp returns how many thousandths of a GPU nodes have that are up.
 func (t *trial) gpusUp() (gpus int64) {
-	for i, n := range t.view.Nodes() {
-		if n.State == cluster.NodeUp {
+	for i := range t.view.Nodes() {
+		if t.room.Up(i) {
 			gpus += t.room.Total(i).GPUs
 		}
 	}
@@ -86,7 +87,16 @@ func (h *headroom) learn(a *cluster.Arrivals) int64 {
 		h.weight[i]++
 	}
 	h.missed = len(recent) / missedPart
+	h.least = h.shapes[0].Request
+	for i := range h.shapes {
+		q := &h.shapes[i].Request
+		h.least.Active, h.least.Resident = fewest(h.least.Active, q.Active), fewest(h.least.Resident, q.Resident)
+	}
 	return gpus / int64(len(recent))
+}
+
+func fewest(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: min(a.Cores, b.Cores), Memory: min(a.Memory, b.Memory), GPUs: min(a.GPUs, b.GPUs)}
 }
 
 // single is a part of one worker that may be anywhere.
@@ -135,6 +145,9 @@ func (h *headroom) takes(room *fit.Room, node int, gone cluster.Request, of uint
 		return 0
 	}
 	free, shared := fit.Minus(room.Available(node), gone), room.Sharing()
+	if !enough(&h.least, &free) {
+		return 0
+	}
 	set := uint64(0)
 	for ; of != 0; of &= of - 1 {
 		i := bits.TrailingZeros64(of)
