@@ -19,7 +19,21 @@ type Learned struct {
 	Elastic Instant          `json:"elastic,omitempty"` // when an elastic job last began an attempt; 0: none ever has
 	Paces   map[string]Paces `json:"paces,omitempty"`   // of elastic jobs, by user and name
 	Mix     *Mix             `json:"mix,omitempty"`     // nil: no job with GPUs has come yet
+	Waits   Waits            `json:"waits,omitzero"`
 }
+
+// Waits is how many of the last jobs that began did not begin at once, in 65,536ths, by class.
+type Waits struct {
+	TE int64 `json:"te"`
+	BE int64 `json:"be"`
+}
+
+// Bounds of [Waits].
+const (
+	waitsUnit    = 1 << 16
+	waitsMemory  = 512  // jobs of a class after which what was before counts for about a third
+	atOnceWithin = 2000 // ms from when a job may start
+)
 
 // Graces counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.
 type Graces struct {
@@ -137,6 +151,23 @@ func (s *State) learnArrival(j *Job) {
 	}
 	if s.v.config.Version >= 3 { // snapshots of earlier versions have no place for it
 		a.recall(j)
+	}
+}
+
+// learnWait takes in whether a job that begins its first attempt has had to wait for it.
+func (s *State) learnWait(j *Job) {
+	if j.Attempt != 0 || s.v.config.Version < 3 { // snapshots of earlier versions have no place for it
+		return
+	}
+	seen := int64(0)
+	if s.v.at-j.Eligible > atOnceWithin {
+		seen = waitsUnit
+	}
+	w := &s.ownLearned().Waits
+	if j.Class == jobspec.TE {
+		w.TE += (seen - w.TE) / waitsMemory
+	} else {
+		w.BE += (seen - w.BE) / waitsMemory
 	}
 }
 

@@ -114,6 +114,7 @@ func (s *State) launch(j *Job, c *StartJob) error {
 
 // begin stores the new attempt, whose room has been taken.
 func (s *State) begin(j *Job, c *StartJob, at []int) {
+	s.learnWait(j)
 	next := *j
 	next.Attempt++
 	a := Attempt{N: next.Attempt, Assigned: s.now(), MasterPort: c.Port, Released: j.Workers == 1, Workers: make([]Worker, len(c.Places))}

@@ -15,6 +15,7 @@ const (
 	headroomPM    = 50     // thousandths of all GPUs that it is at most
 	headroomLeast = 32_000 // thousandths of a GPU: smaller clusters have none
 	missedPart    = 20     // one of so many workers, the most demanding ones, may find less than is wanted
+	waitForTE     = 16     // so many best-effort jobs may have to wait to spare one trial-and-error job the same
 	patienceForTE = 6      // a job leaves all of it for so many times as long as it takes for room to be reserved for it
 )
 
@@ -50,10 +51,25 @@ func newHeadroom(t *trial) *headroom {
 	if h.want = int(min(l.TE.Mean/256/usual+1, most/usual)); h.want == 0 {
 		return nil
 	}
+	if h.want = h.worth(&l.Waits); h.want == 0 {
+		return nil
+	}
 	for i := range h.on {
 		h.count(t, i)
 	}
 	return h
+}
+
+// worth returns how many nodes are worth keeping free for each worker, by how many jobs have had to wait lately: all that are wanted while too
+// many trial-and-error jobs have for how many best-effort jobs have, else one, and none if hardly any have.
+func (h *headroom) worth(w *cluster.Waits) int {
+	switch cost := w.TE * waitForTE; {
+	case 2*cost < w.BE:
+		return 0
+	case cost < w.BE:
+		return 1
+	}
+	return h.want
 }
 
 // gpusUp returns how many thousandths of a GPU nodes have that are up.
