@@ -15,7 +15,7 @@ const (
 	headroomPM    = 50     // thousandths of all GPUs that it is at most
 	headroomLeast = 32_000 // thousandths of a GPU: smaller clusters have none
 	missedPart    = 20     // one of so many workers, the most demanding ones, may find less than is wanted
-	waitForTE     = 16     // so many best-effort jobs may have to wait to spare one trial-and-error job the same
+	waitForTE     = 20     // so many best-effort jobs may have to wait to spare one trial-and-error job the same
 	patienceForTE = 6      // a job leaves all of it for so many times as long as it takes for room to be reserved for it
 )
 
