@@ -9,13 +9,34 @@ import (
 // Bounds of what is learnt of speeds.
 const (
 	maxPaced = 512 // names
-	maxPaces = 32  // sizes of one name
+	maxPaces = 64  // sizes of one name, those on one node and on several told apart
 )
 
-// Pace is how fast a job was with a number of elastic workers.
+// Pace is how fast a job was with a number of elastic workers, all on one node or on several.
 type Pace struct {
-	Size int   `json:"size"`
-	Rate int64 `json:"rate"` // steps in 1,000 s
+	Size  int   `json:"size"`
+	Apart bool  `json:"apart,omitempty"` // on several nodes
+	Rate  int64 `json:"rate"`            // steps in 1,000 s
+}
+
+// compare orders by size, those on one node first.
+func (p Pace) compare(o Pace) int {
+	if c := cmp.Compare(p.Size, o.Size); c != 0 || p.Apart == o.Apart {
+		return c
+	}
+	if o.Apart {
+		return -1
+	}
+	return 1
+}
+
+// paceOf is what the rate of an attempt says.
+func paceOf(e Elastic, a *Attempt) Pace {
+	p := Pace{Size: len(a.Workers) - e.Fixed, Rate: a.Rate}
+	for _, w := range a.Workers[e.First : e.First+p.Size] {
+		p.Apart = p.Apart || w.Node != a.Workers[e.First].Node
+	}
+	return p
 }
 
 // Paces is how fast the jobs of one user with one name were, by size.
@@ -35,7 +56,7 @@ func (v *View) PacesOf(j *Job) []Pace {
 	return v.learned.Paces[paceKey(j)].Sizes
 }
 
-// learnPace takes in how fast an attempt is. Of several measurements at one size the later count for more; who has not been seen for longest is
+// learnPace takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; who has not been seen for longest is
 // forgotten.
 func (s *State) learnPace(j *Job, a *Attempt) {
 	e, elastic := j.Elastic()
@@ -50,7 +71,7 @@ func (s *State) learnPace(j *Job, a *Attempt) {
 	if _, known := l.Paces[key]; !known && len(l.Paces) >= maxPaced {
 		delete(l.Paces, oldestPaced(l.Paces))
 	}
-	l.Paces[key] = l.Paces[key].with(Pace{len(a.Workers) - e.Fixed, a.Rate}, s.v.at)
+	l.Paces[key] = l.Paces[key].with(paceOf(e, a), s.v.at)
 }
 
 func oldestPaced(all map[string]Paces) string {
@@ -66,7 +87,7 @@ func oldestPaced(all map[string]Paces) string {
 // with returns the paces with one more measurement.
 func (p Paces) with(n Pace, at Instant) Paces {
 	p.At, p.Sizes = at, slices.Clone(p.Sizes)
-	i, known := slices.BinarySearchFunc(p.Sizes, n, func(x, y Pace) int { return cmp.Compare(x.Size, y.Size) })
+	i, known := slices.BinarySearchFunc(p.Sizes, n, Pace.compare)
 	switch {
 	case known:
 		p.Sizes[i].Rate = (p.Sizes[i].Rate + n.Rate) / 2

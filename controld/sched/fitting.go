@@ -4,33 +4,69 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
 // How many workers policy rota thinks fit for an elastic job.
 const (
 	worthPM     = 800    // thousandths of the work that each worker does at best which each must do
-	idleWorthPM = 500    // the same for workers that take room which is idle
+	idleWorthPM = 650    // the same for workers that take room which is idle
 	unseenLoss  = 31_250 // what each further worker costs all, in millionths, as long as nothing else has been seen
 	clusterPart = 4      // one job grows to a quarter of the GPUs, or of the cores, at most, but to what one node holds in any case
 )
 
-// curve is how fast jobs like one are, by the number of workers, as far as it was measured, and estimated beyond.
+// curve is how fast jobs like one are, by the number of workers, on one node or on several, as far as it was measured, and estimated beyond.
 type curve struct {
+	near, apart pacing
+	node        int // as many workers as one node could hold
+}
+
+// pacing is speeds by the number of workers, ascending.
+type pacing struct {
 	known []cluster.Pace
 	loss  int64 // of workers beyond the greatest size measured
 }
 
-// curveOf returns what is known of jobs of the same user and name.
+func newPacing(known []cluster.Pace) pacing {
+	p := pacing{known: known, loss: unseenLoss}
+	if n := len(known); n > 1 {
+		p.loss = lossBetween(known[n-2], known[n-1])
+	}
+	return p
+}
+
+// curveOf returns what is known of jobs of the same user and name. What a single worker does counts for both: it is where either begins.
 func (t *trial) curveOf(j *cluster.Job) curve {
-	c := curve{known: t.view.PacesOf(j), loss: unseenLoss}
-	if n := len(c.known); n > 1 {
-		c.loss = lossBetween(c.known[n-2], c.known[n-1])
+	var near, apart []cluster.Pace
+	for _, p := range t.view.PacesOf(j) {
+		if !p.Apart {
+			near = append(near, p)
+		}
+		if p.Apart || p.Size == 1 {
+			apart = append(apart, p)
+		}
+	}
+	c := curve{near: newPacing(near), apart: newPacing(apart), node: t.onOneNode(j)}
+	if len(apart) == 0 || !apart[len(apart)-1].Apart {
+		c.apart = c.near
+	} else if len(near) == 0 {
+		c.near = newPacing(apart[:1])
 	}
 	return c
 }
 
-// at returns the speed with n workers, in no unit of its own: only the speeds of one curve compare.
-func (c *curve) at(n int) int64 {
+// at returns the speed with n workers as close together as they can be, in no unit of its own: only the speeds of one curve compare.
+func (c *curve) at(n int) int64 { return c.spread(n, n > c.node) }
+
+// spread returns the speed with n workers on one node or on several.
+func (c *curve) spread(n int, apart bool) int64 {
+	if apart {
+		return c.apart.at(n)
+	}
+	return c.near.at(n)
+}
+
+func (c *pacing) at(n int) int64 {
 	if len(c.known) == 0 {
 		return speedup(n, unseenLoss)
 	}
@@ -52,10 +88,7 @@ func (t *trial) fitting(j *cluster.Job, worthPM int64) int {
 	terms, _ := j.Elastic()
 	most := max(terms.Min, min(terms.Max, t.mostWorkers(j, terms)))
 	c := t.curveOf(j)
-	each := int64(0)
-	for n := terms.Min; n <= most; n += terms.Unit {
-		each = max(each, c.at(n)*1000/int64(n))
-	}
+	each := c.best(terms, most)
 	best, speed := terms.Min, c.at(terms.Min)
 	for n := terms.Min + terms.Unit; n <= most; n += terms.Unit {
 		if v := c.at(n); v*1_000_000/int64(n) >= each*worthPM && v*100 > speed*102 {
@@ -63,6 +96,28 @@ func (t *trial) fitting(j *cluster.Job, worthPM int64) int {
 		}
 	}
 	return best
+}
+
+// best returns the most that each of up to so many workers does, in thousandths of the curve's unit.
+func (c *curve) best(terms cluster.Elastic, most int) int64 {
+	each := int64(0)
+	for n := terms.Min; n <= most; n += terms.Unit {
+		each = max(each, c.at(n)*1000/int64(n))
+	}
+	return each
+}
+
+// onOneNode is how many workers of a job the largest node would hold if it were empty.
+func (t *trial) onOneNode(j *cluster.Job) int {
+	terms, _ := j.Elastic()
+	g := t.gang(j)
+	part := *g.At(terms.Part)
+	part.Workers = terms.Max
+	n := 1
+	for node := range t.view.Nodes() {
+		n = max(n, fit.Capacity(&part, fit.Both(t.room.Total(node))))
+	}
+	return n
 }
 
 // mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest node.

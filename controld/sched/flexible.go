@@ -52,6 +52,22 @@ func (f *flexible) request() cluster.Request { return f.job.RequestOf(f.terms.Fi
 // ran returns for how long the attempt has run with its present size, in ms.
 func (f *flexible) ran(now cluster.Instant) int64 { return int64(now - f.attempt.Started.At) }
 
+// apart reports whether a job has its elastic workers on several nodes.
+func (f *flexible) apart() bool {
+	return slices.ContainsFunc(f.nodes, func(node int) bool { return node != f.nodes[0] })
+}
+
+// on returns how many of its elastic workers are on a node.
+func (f *flexible) on(node int) int {
+	n := 0
+	for _, o := range f.nodes {
+		if o == node {
+			n++
+		}
+	}
+	return n
+}
+
 // pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size the last counts.
 func pacesOf(j *cluster.Job) []cluster.Pace {
 	terms, elastic := j.Elastic()

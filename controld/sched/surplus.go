@@ -185,7 +185,7 @@ func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Ela
 		_, node := s.view.Node(p.Node)
 		try.Release(node, j.RequestOf(i), p.GPUs)
 	}
-	spots := s.compact(try, &g, terms, want)
+	spots := s.compact(try, &g, j, terms, want)
 	if spots == nil {
 		return
 	}
@@ -204,12 +204,14 @@ func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Ela
 
 // compact finds room for as many elastic workers as are fitting, or as there is room for, and leaves their number with the gang: rather for fewer
 // that are on no more nodes than they have to be, as long as these are at least half as many. Nil: for no more than the least.
-func (s *surplus) compact(r *fit.Room, g *fit.Gang, terms cluster.Elastic, want int) []fit.Spot {
+func (s *surplus) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms cluster.Elastic, want int) []fit.Spot {
 	part := g.At(terms.Part)
+	c := s.curveOf(j)
+	each := c.best(terms, want)
 	var first []fit.Spot
 	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
 		spots, ok := r.Place(g)
-		if !ok || !s.leavesHeadroom(r, spots, g) {
+		if !ok || !s.leavesHeadroom(r, spots, g) || c.spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*worthPM {
 			continue
 		}
 		if first == nil {
@@ -223,6 +225,11 @@ func (s *surplus) compact(r *fit.Room, g *fit.Gang, terms cluster.Elastic, want 
 		part.Workers = len(first) - terms.Fixed
 	}
 	return first
+}
+
+// scattered reports whether spots are on several nodes.
+func scattered(spots []fit.Spot) bool {
+	return slices.ContainsFunc(spots, func(o fit.Spot) bool { return o.Node != spots[0].Node })
 }
 
 // closeBy reports whether workers are on no more nodes than they would need if the largest were empty.
@@ -257,7 +264,7 @@ func (s *surplus) grow() {
 	since := s.idleSince()
 	var list []*flexible
 	for _, f := range without(s.running) {
-		if f.job.Class == jobspec.BE && s.fitting(f.job, idleWorthPM) > f.size && s.settled(f) && s.idle(f, since) {
+		if f.job.Class == jobspec.BE && s.couldGrow(f) && s.settled(f) && s.idle(f, since) {
 			list = append(list, f)
 		}
 	}
@@ -269,21 +276,94 @@ func (s *surplus) grow() {
 	}
 }
 
-// growInto gives one job as many more workers as there is room for and as are worth it.
+// couldGrow reports whether a job would be faster with more workers, or with those that it has on one node.
+func (s *surplus) couldGrow(f *flexible) bool {
+	if s.fitting(f.job, idleWorthPM) > f.size {
+		return true
+	}
+	c := s.curveOf(f.job)
+	return f.apart() && f.size <= c.node && c.spread(f.size, false)*1000 >= s.speedOf(f, &c)*growsByPM
+}
+
+// speedOf returns how fast a job that runs is, in the unit of its curve.
+func (s *surplus) speedOf(f *flexible, c *curve) int64 {
+	if f.attempt.Rate > 0 {
+		return f.attempt.Rate
+	}
+	return c.spread(f.size, f.apart())
+}
+
+// growInto gives one job as many more workers as there is room for and as are worth it, or gathers it on one node if that makes it faster still.
 func (s *surplus) growInto(f *flexible) {
 	c := s.curveOf(f.job)
-	most := min(s.fitting(f.job, idleWorthPM), f.size+s.roomFor(f))
-	ran := int64(s.now - f.job.Started.At)
+	was := s.speedOf(f, &c)
+	each := c.best(f.terms, max(f.size, c.node))
+	worth := func(n int, apart bool) bool {
+		is := c.spread(n, apart)
+		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*idleWorthPM && int64(s.now-f.job.Started.At)/1000*(is-was) >= is*((graceOf(f.job)+relaunchOf(f.job))/1000)
+	}
+	fitting := s.fitting(f.job, idleWorthPM)
+	node, size := s.gathering(f, min(fitting, c.node))
+	if node >= 0 && !worth(size, false) {
+		node = -1
+	}
+	most := min(fitting, f.size+s.roomFor(f))
 	for n := f.size + (most-f.size)/f.terms.Unit*f.terms.Unit; n > f.size; n -= f.terms.Unit {
-		was, is := c.at(f.size), c.at(n)
-		if is*1000 < was*growsByPM || ran/1000*(is-was) < is*((graceOf(f.job)+relaunchOf(f.job))/1000) {
-			return
-		}
-		if s.extend(f, n-f.size, s.leavesFree) {
+		if s.extend(f, n-f.size, func(spots []fit.Spot, request cluster.Request) bool {
+			apart := f.apart() || spots[0].Node != f.nodes[0] || scattered(spots)
+			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false)) && s.leavesFree(spots, request)
+		}) {
 			s.resize(f, 0)
 			return
 		}
 	}
+	if node >= 0 && s.gather(f, node, size) {
+		s.resize(f, 0)
+	}
+}
+
+// gathering returns the node of a job on which there is room for most of its workers, and how many; -1 if it is on one node already.
+func (s *surplus) gathering(f *flexible, most int) (node, size int) {
+	node = -1
+	if !f.apart() || f.terms.Fixed > 0 {
+		return node, 0
+	}
+	g := s.gang(f.job)
+	for i, on := range f.nodes {
+		if slices.Contains(f.nodes[:i], on) || s.room.Whole(on) || !s.room.Usable(on, g.At(f.terms.Part), g.Exclude) {
+			continue
+		}
+		own := f.on(on)
+		part := *g.At(f.terms.Part)
+		part.Workers = most
+		n := own + max(0, fit.Capacity(&part, s.room.Available(on)))
+		if n = min(n, most, part.PerNode) / f.terms.Unit * f.terms.Unit; n > size && n >= own && n >= f.terms.Min {
+			node, size = on, n
+		}
+	}
+	return node, size
+}
+
+// gather moves the workers of a job to one of its nodes, where there are so many then. It reports whether there is room.
+func (s *surplus) gather(f *flexible, node, size int) bool {
+	g := s.gang(f.job)
+	more := fit.Gang{Part: *g.At(f.terms.Part), Exclude: g.Exclude}
+	if more.Workers = size - f.on(node); more.Workers > 0 {
+		spots, ok := s.room.PlaceOn(&more, node)
+		if !ok || !s.leavesFree(spots, more.Request) {
+			return false
+		}
+		s.room.Take(&more, spots)
+		for _, o := range spots {
+			f.join = append(f.join, cluster.Place{Node: s.view.Nodes()[o.Node].Name, GPUs: o.GPUs})
+		}
+	}
+	for i, on := range f.nodes {
+		if on != node {
+			f.leave = append(f.leave, i)
+		}
+	}
+	return true
 }
 
 // roomFor bounds how many more workers of a job there could be room for.
