@@ -47,8 +47,8 @@ func (s *surplus) line() []*cluster.Job {
 			continue
 		}
 		for _, j := range g.Jobs[:min(len(g.Jobs), surplusJobs)] {
-			if s.holders[j.ID] == nil && j.Family == nil && s.startable(j) {
-				list = append(list, j)
+			if _, elastic := j.Elastic(); elastic && s.holders[j.ID] == nil && j.Family == nil && s.startable(j) {
+				list = append(list, j) // beside it, jobs of as many workers for good may wait
 			}
 		}
 	}
