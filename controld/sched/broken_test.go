@@ -229,23 +229,30 @@ var faults = []struct {
 		}
 		return false
 	}},
-	{name: "room idles", rule: "I5", policy: "standard", falsify: func(_ *judge, o *observed) bool {
-		if !o.atRest {
-			return false
-		}
-		for _, job := range o.jobs {
-			if job.Live() != nil && job.Workers == 1 && len(job.Exclude) == 0 {
-				waiting := *job
-				waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil, cluster.Request{}
-				waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = cluster.Ledger{}, cluster.Counters{}, nil, 0
-				if couldStart(o.view, &waiting) {
-					o.jobs = append(o.jobs, &waiting)
-					return true
-				}
+	{name: "room idles", rule: "I5", policy: "standard", falsify: idles},
+	{name: "room idles", rule: "I5", policy: "rota", falsify: idles},
+	{name: "room idles", rule: "I5", policy: "fairshare", falsify: idles},
+	{name: "room idles", rule: "I5", policy: "elastic", falsify: idles},
+	{name: "room idles and nobody is before", rule: "I5", policy: "fitgpp", falsify: idles},
+}
+
+// idles adds a job that waits although it fits, as the only one that does.
+func idles(j *judge, o *observed) bool {
+	if !o.atRest {
+		return false
+	}
+	for _, job := range o.jobs {
+		if job.Live() != nil && job.Workers == 1 && len(job.Exclude) == 0 {
+			waiting := *job
+			waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil, cluster.Request{}
+			waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = cluster.Ledger{}, cluster.Counters{}, nil, 0
+			if couldStart(o.view, &waiting) && (j.policy != "fitgpp" || firstInOrder(o, &waiting)) {
+				o.jobs = append(o.jobs, &waiting)
+				return true
 			}
 		}
-		return false
-	}},
+	}
+	return false
 }
 
 // change changes the live attempt of a copy of some job.

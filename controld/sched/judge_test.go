@@ -413,10 +413,10 @@ func (j *judge) rest(o *observed) error {
 	return j.onTime(o)
 }
 
-// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, and policy elastic keeps room for its
-// head, so they are not asked; nor are elastic jobs to which more room is promised than they would start with now.
+// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, so there only whoever is first is asked. Nor
+// are elastic jobs to which more room is promised than they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
-	if j.policy == "fitgpp" || j.policy == "elastic" || !couldStart(o.view, job) {
+	if j.policy == "fitgpp" && !firstInOrder(o, job) || !couldStart(o.view, job) {
 		return nil
 	}
 	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
@@ -426,6 +426,17 @@ func (j *judge) idle(o *observed, job *cluster.Job) error {
 		return fmt.Errorf("I5: %s waits although it fits: %+v", j.names[job.ID], why)
 	}
 	return nil
+}
+
+// firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job, or the first best-effort one while none of those
+// waits.
+func firstInOrder(o *observed, job *cluster.Job) bool {
+	if job.Class == jobspec.TE {
+		return true
+	}
+	return !slices.ContainsFunc(o.jobs, func(other *cluster.Job) bool {
+		return other.Waits() && other.Hold == cluster.NotHeld && other.Eligible <= o.now && (other.Class == jobspec.TE || other.ID < job.ID)
+	})
 }
 
 // served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be served; it never waits for room to turn up.

@@ -63,8 +63,11 @@ func (s *stretcher) serve() {
 		}
 		if s.head == nil {
 			s.head = j
-			s.protect(j)
+			s.protect(j, false)
 		}
+	}
+	if s.head != nil {
+		s.protect(s.head, true)
 	}
 }
 
@@ -165,19 +168,19 @@ func (t *trial) standstill(f *flexible) int64 {
 	return (graceOf(f.job)+relaunchOf(f.job))*width + unsaved(t, &v)
 }
 
-// protect keeps room from growing jobs for the first job that waits in vain, and from everybody once it has waited for long.
-func (s *stretcher) protect(j *cluster.Job) {
-	if s.holders[j.ID] != nil || len(s.holders) >= MaxReservations {
+// protect keeps room for the first job that waits in vain: from everybody once it has waited for long, and until then, when all that fit have started,
+// from growing jobs.
+func (s *stretcher) protect(j *cluster.Job, served bool) {
+	due := j.Eligible + cluster.Instant(s.policy.ReserveAfterMS)
+	if s.holders[j.ID] != nil || len(s.holders) >= MaxReservations || served != (due > s.now) {
 		return
 	}
-	c := &contender{job: j}
-	claims := soonest(s.trial, c)
+	claims := soonest(s.trial, &contender{job: j})
 	if claims == nil {
 		return
 	}
 	r := &cluster.Reservation{Job: j.ID, Claims: claims, At: s.now, Until: s.now + cluster.Instant(s.policy.ReserveHoldMS)}
-	due := j.Eligible + cluster.Instant(s.policy.ReserveAfterMS)
-	if due > s.now {
+	if served {
 		s.wakeAt(due)
 		s.room.Claim(r)
 		return
