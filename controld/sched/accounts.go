@@ -53,6 +53,18 @@ func (t *trial) limited() bool {
 	return *t.anyLimit
 }
 
+// owedHeads tells which blocked heads are within what was configured that their account or user deserves: room is kept for them before others. Nil:
+// nobody deserves anything.
+func (t *trial) owedHeads() func(*contender) bool {
+	if !t.byService || !anyTerms(t.view.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil }) {
+		return nil
+	}
+	return func(h *contender) bool {
+		f := t.accounts()
+		return f.entitled(f.leaf(h.job.Leaf()), f.asks(h.job))
+	}
+}
+
 // anyTerms reports whether something holds of the terms of any account or user.
 func anyTerms(cfg *cluster.Config, holds func(*cluster.Terms) bool) bool {
 	for _, a := range cfg.Accounts {

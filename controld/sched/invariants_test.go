@@ -24,15 +24,18 @@ import (
 //	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
 //	A7  displacements are counted, and use up no retry              kept
 //	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
-//	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded
+//	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded, under fairshare and rota
 //	A10 what was held is what was charged                           kept; Check after every command
 //	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
 //	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
-//	I1  an account is above its share before its last job leaves    TestReclaimIsFair
-//	I2  and has used more                                           TestReclaimIsFair
+//	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
+//	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
 //	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
 //	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
-//	I5  nothing idles that somebody could use                       kept, of policies that let jobs pass; TestHistories
+//	I5  nothing idles that somebody could use                       kept, under fitgpp of whoever is first; TestHistories
+//
+// That under policy rota A9 is so among best-effort jobs, and for whom it reclaims, docs/fair-share.md says. Under fitgpp I5 is about the first in the
+// queue alone: the paper serves strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests that are not in judge.
 //
 // Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of those who run, what they declare decides whom a search
 // takes until it is known how long jobs take to leave, and under fairshare sometimes whether it finds enough of them.

@@ -8,7 +8,7 @@ import (
 // place starts what fits, in order, and sees to it that a blocked head is not passed without bound. It ends early when a start has
 // freed room, because then what failed before may fit.
 func place(t *trial, l *line) {
-	b := bypass{reserved: map[string]bool{}}
+	b := bypass{reserved: map[string]bool{}, owed: t.owedHeads()}
 	b.recall(t)
 	var m matcher
 	for !t.freed {

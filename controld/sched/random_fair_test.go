@@ -1,11 +1,12 @@
 package sched
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -14,22 +15,26 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// quarrel is a random history under policy fairshare. After every cycle its plan is judged.
+// quarrel is a random history under a policy that reclaims. After every cycle its plan is judged.
 type quarrel struct {
 	*rand.Rand
 	*world
 	t       *testing.T
+	policy  string
 	minimum cluster.Instant
 	swaps   map[[2]cluster.JobID]cluster.Instant // when one job last left for another, the lower id first
 	states  int
 	busy    int // account whose users submit; the others wait or are away
 	seen    map[string]int
+	broken  []string // what was found to be unfair
+
+	spoil func(*quarrel, *fair, *[]cluster.Action) // plants a fault in what is planned
 }
 
-func newQuarrel(t *testing.T, seed, n uint64, seen map[string]int) *quarrel {
-	q := &quarrel{Rand: rand.New(rand.NewPCG(seed, n)), world: newWorld(), t: t, swaps: map[[2]cluster.JobID]cluster.Instant{}, seen: seen}
+func newQuarrel(t *testing.T, policy string, seed, n uint64, seen map[string]int) *quarrel {
+	q := &quarrel{Rand: rand.New(rand.NewPCG(seed, n)), world: newWorld(), t: t, policy: policy, swaps: map[[2]cluster.JobID]cluster.Instant{}, seen: seen}
 	q.minimum = cluster.Instant(60_000 * (1 + q.Int64N(10)))
-	q.must("policy", fmt.Sprintf("name=fairshare min-runtime=%dms half-life=%dh influence=%d reserve-after=%dm", q.minimum, q.IntN(48), 500*q.IntN(3), 1+q.IntN(60)))
+	q.must("policy", fmt.Sprintf("name=%s min-runtime=%dms half-life=%dh influence=%d reserve-after=%dm", policy, q.minimum, q.IntN(48), 500*q.IntN(3), 1+q.IntN(60)))
 	for i := range 1 + q.IntN(3) {
 		q.must("node", fmt.Sprintf("n%d gpus=%d cores=%d memory=%d", i, 2*q.IntN(5), 4+q.IntN(30), 8+q.IntN(60)))
 	}
@@ -54,6 +59,11 @@ func (q *quarrel) must(verb, rest string) {
 	}
 }
 
+// wrong notes that a rule was broken.
+func (q *quarrel) wrong(format string, args ...any) {
+	q.broken = append(q.broken, fmt.Sprintf(format, args...))
+}
+
 // step lets something happen, then decides until nothing changes.
 func (q *quarrel) step() {
 	if q.IntN(8) == 0 {
@@ -65,6 +75,9 @@ func (q *quarrel) step() {
 			class = "te"
 		}
 		size := fmt.Sprintf("gang=%dx%d per-node=%d", 1+q.IntN(2), q.IntN(4), 1+q.IntN(2))
+		if q.policy == "rota" {
+			size += [...]string{"", " save=yes"}[q.IntN(2)]
+		}
 		q.must("submit", fmt.Sprintf("j%d account=a%d user=u%d class=%s cores=%d memory=%d priority=%d grace=%ds %s",
 			q.state.View().LastJob()+1, q.busy, q.IntN(2), class, 1+q.IntN(3), 1+q.IntN(4), q.IntN(3), q.IntN(100), size))
 	}
@@ -87,8 +100,7 @@ func (q *quarrel) step() {
 		plan, _ := Cycle(v, q.now, v.Config().Policy)
 		q.judge(v, plan)
 		if len(plan.Actions) == 0 {
-			q.idle(v)
-			q.failed(v)
+			q.atRest(v, plan.Turns)
 			return
 		}
 		if err := q.commit(plan); err != nil {
@@ -98,66 +110,97 @@ func (q *quarrel) step() {
 	q.t.Fatal("it never comes to rest")
 }
 
-// judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3), and for a purpose (A5).
+// atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute, when it looks whose turn it is; and what it lets
+// idle TestInvariants knows.
+func (q *quarrel) atRest(v *cluster.View, turned bool) {
+	f := newFair(newTrial(v, q.now, v.Config().Policy))
+	expire(f.trial)
+	if q.policy == "rota" {
+		if f.byService = true; turned {
+			q.failed(f)
+		}
+		return
+	}
+	q.idle(v)
+	f.place()
+	q.failed(f)
+}
+
+// judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3), and for a purpose (A5). It goes by what everybody
+// would hold by then: with what the plan did before, when those have left who are leaving and those are there for whom room is kept.
 func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 	q.states++
 	f := newFair(newTrial(v, q.now, v.Config().Policy))
+	f.byService = q.policy == "rota"
 	expire(f.trial)
 	f.foresee()
-	for _, a := range plan.Actions {
-		if a.Start != nil {
+	actions := plan.Actions
+	if q.spoil != nil {
+		actions = slices.Clone(actions)
+		q.spoil(q, f, &actions)
+	}
+	for _, a := range actions {
+		switch {
+		case a.Start != nil:
 			f.began(a.Start)
-		}
-	}
-	for _, a := range plan.Actions {
-		if a.Reserve != nil {
-			q.judgeTaker(f, plan, a.Reserve)
-		}
-	}
-	for _, a := range plan.Actions {
-		if a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim {
-			q.seen["reclaimed"]++
-			if !slices.ContainsFunc(plan.Actions, func(r cluster.Action) bool { return r.Reserve != nil && r.Reserve.Job == a.Stop.For && r.Reserve.Firm }) {
-				q.t.Errorf("job %d leaves and its room is kept for nobody", a.Stop.Job)
+		case a.Reserve != nil:
+			if a.Reserve.Owed {
+				q.judgeTaker(f, actions, a.Reserve)
 			}
+			if f.counts(a.Reserve) {
+				f.promise(a.Reserve.Job)
+			}
+		case a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim:
+			q.seen["reclaimed"]++
+			if !slices.ContainsFunc(actions, func(r cluster.Action) bool { return r.Reserve != nil && r.Reserve.Job == a.Stop.For && r.Reserve.Firm }) {
+				q.wrong("A5: job %d leaves and its room is kept for nobody", a.Stop.Job)
+			}
+		case a.Stop != nil && displacing(a.Stop.Cause):
+			q.seen[string(a.Stop.Cause)]++
+			f.gone(a.Stop.Job)
 		}
 	}
 }
 
-// judgeTaker looks at those who leave for one job.
-func (q *quarrel) judgeTaker(f *fair, plan cluster.CommitPlan, r *cluster.Reservation) {
+// judgeTaker looks at those who leave for one job, and counts them as gone.
+func (q *quarrel) judgeTaker(f *fair, actions []cluster.Action, r *cluster.Reservation) {
 	taker := f.view.Job(r.Job)
-	leaf, asks := f.leaf(taker.Leaf()), f.asks(taker)
 	var victims []*cluster.Job
-	for _, a := range plan.Actions {
-		if a.Stop != nil && a.Stop.For == r.Job {
+	for _, a := range actions {
+		if a.Stop != nil && a.Stop.For == r.Job && a.Stop.Cause == cluster.CauseReclaim {
 			victims = append(victims, f.view.Job(a.Stop.Job))
 		}
 	}
 	for _, v := range victims {
-		mine, theirs := shares.Part(leaf, f.leaf(v.Leaf()))
-		switch {
-		case mine == nil:
-			q.t.Errorf("job %d leaves for %d of the same user", v.ID, taker.ID)
-			return
-		case !mine.Within(asks):
-			q.t.Errorf("%s takes for job %d what it does not deserve", mine.Name, taker.ID)
-		case !shares.HasUsedLess(mine, theirs):
-			q.t.Errorf("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
-		}
-		if v.Class == jobspec.TE || q.now-v.Live().Started.At < q.minimum {
-			q.t.Errorf("job %d, %s, has run for %d ms", v.ID, v.Class, q.now-v.Live().Started.At)
-		}
-		q.judgeLast(f, victims, theirs)
-		q.swap(v.ID, taker.ID)
+		q.judgeVictim(f, taker, v, victims)
 	}
 	if r.Firm != (len(victims) > 0) {
-		q.t.Errorf("the reservation for job %d is firm: %v, with %d who leave for it", r.Job, r.Firm, len(victims))
+		q.wrong("A5: the reservation for job %d is firm: %v, with %d who leave for it", r.Job, r.Firm, len(victims))
 	}
 	for _, v := range victims {
-		f.leaf(v.Leaf()).Hold(f.heldBy(v, v.Live()).Negative())
+		f.gone(v.ID)
 	}
-	leaf.Hold(asks)
+}
+
+// judgeVictim looks at one of those who leave for a job.
+func (q *quarrel) judgeVictim(f *fair, taker, v *cluster.Job, victims []*cluster.Job) {
+	mine, theirs := shares.Part(f.leaf(taker.Leaf()), f.leaf(v.Leaf()))
+	switch {
+	case mine == nil:
+		q.wrong("I1: job %d leaves for %d of the same user", v.ID, taker.ID)
+		return
+	case !mine.Within(f.asks(taker)):
+		q.wrong("I1: %s takes for job %d what it does not deserve", mine.Name, taker.ID)
+	case q.policy == "rota" && !mine.Guaranteed():
+		q.wrong("I1: %s takes for job %d what nobody has promised it", mine.Name, taker.ID)
+	case !shares.HasUsedLess(mine, theirs):
+		q.wrong("I2: %s has used %v of what it deserves, %s %v", mine.Name, mine.Ratio(), theirs.Name, theirs.Ratio())
+	}
+	if v.Class == jobspec.TE || q.now-v.Live().Started.At < q.minimum {
+		q.wrong("I3: job %d, %s, has run for %d ms", v.ID, v.Class, q.now-v.Live().Started.At)
+	}
+	q.judgeLast(f, victims, theirs)
+	q.swap(v.ID, taker.ID)
 }
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is not known who was taken last, so it is
@@ -191,7 +234,7 @@ func (q *quarrel) judgeLast(f *fair, victims []*cluster.Job, theirs *shares.Node
 		}
 	}
 	if !above {
-		q.t.Errorf("I1: %s is not above its share before the last of its %d jobs is taken", theirs.Name, len(below))
+		q.wrong("I1: %s is not above its share before the last of its %d jobs is taken", theirs.Name, len(below))
 	}
 }
 
@@ -201,7 +244,7 @@ func (q *quarrel) swap(leaves, stays cluster.JobID) {
 	if at, ok := q.swaps[pair]; ok {
 		q.seen["swapped back"]++
 		if q.now-at < q.minimum {
-			q.t.Errorf("I3: jobs %v swap after %d ms", pair, q.now-at)
+			q.wrong("I3: jobs %v swap after %d ms", pair, q.now-at)
 		}
 	}
 	q.swaps[pair] = q.now
@@ -217,7 +260,7 @@ func (q *quarrel) idle(v *cluster.View) {
 				continue
 			}
 			if !f.limited(f.leaf(j.Leaf()), j) {
-				q.t.Errorf("I5: job %d waits although it fits", j.ID)
+				q.wrong("I5: job %d waits although it fits", j.ID)
 			}
 			q.seen["limited"]++
 		}
@@ -225,10 +268,7 @@ func (q *quarrel) idle(v *cluster.View) {
 }
 
 // failed is I4: a search that finds nobody who may leave changes nothing, here that all searches of a cycle do in which nothing is done.
-func (q *quarrel) failed(v *cluster.View) {
-	f := newFair(newTrial(v, q.now, v.Config().Policy))
-	expire(f.trial)
-	f.place()
+func (q *quarrel) failed(f *fair) {
 	starved := f.starved()
 	if starved == nil {
 		return
@@ -243,7 +283,7 @@ func (q *quarrel) failed(v *cluster.View) {
 		q.seen["searches"]++
 	}
 	if len(f.actions) > 0 || q.holdings(f) != before || fmt.Sprint(q.free(room)) != free {
-		q.t.Errorf("I4: it did %d things; held before\n%s\nafter\n%s", len(f.actions), before, q.holdings(f))
+		q.wrong("I4: it did %d things; held before\n%s\nafter\n%s", len(f.actions), before, q.holdings(f))
 	}
 }
 
@@ -263,23 +303,86 @@ func (q *quarrel) free(room *fit.Room) (list []cluster.Request) {
 	return list
 }
 
-// TestReclaimIsFair judges 20,000 random states, a million with ROTA_TEST_LONG.
+// TestReclaimIsFair judges 20,000 random states under each policy that reclaims, a million with ROTA_TEST_LONG.
 func TestReclaimIsFair(t *testing.T) {
-	states, seed, seen := 20_000, rand.Uint64(), map[string]int{}
-	if os.Getenv("ROTA_TEST_LONG") != "" {
-		states = 1_000_000
+	for _, policy := range []string{"fairshare", "rota"} {
+		t.Run(policy, func(t *testing.T) {
+			left, seed, seen := states(20_000), cmp.Or(*seedFlag, rand.Uint64()), map[string]int{}
+			for n := uint64(0); left > 0; n++ {
+				q := newQuarrel(t, policy, seed, n, seen)
+				for range 40 {
+					if q.step(); len(q.broken) > 0 {
+						t.Fatalf("seed %d, history %d: %s", seed, n, strings.Join(q.broken, "; "))
+					}
+				}
+				left -= q.states
+			}
+			t.Logf("seed %d: %v", seed, seen)
+			if seen["reclaimed"] < 100 || policy == "fairshare" && seen["limited"] == 0 || seen["searches"] < 100 {
+				t.Errorf("seed %d: too little happened: %v", seed, seen)
+			}
+		})
 	}
-	for n := uint64(0); states > 0; n++ {
-		q := newQuarrel(t, seed, n, seen)
-		for range 40 {
-			q.step()
-			if t.Failed() {
-				t.Fatalf("seed %d, history %d", seed, n)
+}
+
+// TestUnfairReclaimIsTold plants a fault for each rule of reclaiming into what is planned, until it is told. What was spoiled may break
+// another rule first: then the next history is tried.
+func TestUnfairReclaimIsTold(t *testing.T) {
+	for _, policy := range []string{"fairshare", "rota"} {
+		for rule, spoil := range unfair {
+			t.Run(policy+" "+rule, func(t *testing.T) {
+				for n := range uint64(400) {
+					q := newQuarrel(t, policy, 1, n, map[string]int{})
+					q.spoil = spoil
+					for step := 0; step < 40 && len(q.broken) == 0; step++ {
+						q.step()
+					}
+					if len(q.broken) > 0 && strings.HasPrefix(q.broken[0], rule+": ") {
+						return
+					}
+				}
+				t.Error("nobody noticed")
+			})
+		}
+	}
+}
+
+// unfair has a fault for each rule of reclaiming.
+var unfair = map[string]func(*quarrel, *fair, *[]cluster.Action){
+	"I1": func(q *quarrel, f *fair, actions *[]cluster.Action) { // one more leaves, whose account is not above its share
+		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool { return shares.HasUsedLess(mine, theirs) && !theirs.Above() })
+	},
+	"I2": func(q *quarrel, f *fair, actions *[]cluster.Action) { // one more leaves, whose account has used less
+		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool { return !shares.HasUsedLess(mine, theirs) && theirs.Above() })
+	},
+	"I3": func(q *quarrel, _ *fair, actions *[]cluster.Action) { // the one for whom somebody leaves has just left for him
+		for _, a := range *actions {
+			if a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim {
+				q.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = q.now
 			}
 		}
-		states -= q.states
+	},
+	"A5": func(_ *quarrel, _ *fair, actions *[]cluster.Action) { // the room that others leave is not kept
+		*actions = slices.DeleteFunc(*actions, func(a cluster.Action) bool { return a.Reserve != nil && a.Reserve.Owed })
+	},
+}
+
+// plantVictim has a further job leave for one that reclaims room, if there is one that will do: of those whose account is neither the taker's nor one
+// of which somebody leaves anyway.
+func (q *quarrel) plantVictim(f *fair, actions *[]cluster.Action, will func(mine, theirs *shares.Node) bool) {
+	i := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim })
+	if i < 0 {
+		return
 	}
-	if seen["reclaimed"] < 100 || seen["limited"] == 0 || seen["searches"] < 1000 {
-		t.Errorf("seed %d: too little happened: %v", seed, seen)
+	first := (*actions)[i].Stop
+	taker, leaves := f.view.Job(first.For), f.view.Job(first.Job)
+	for v := range f.view.Live() {
+		a := v.Live()
+		mine, theirs := shares.Part(f.leaf(taker.Leaf()), f.leaf(v.Leaf()))
+		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.now-a.Started.At < q.minimum || mine == nil || v.Account == leaves.Account || !will(mine, theirs) {
+			continue
+		}
+		*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: v.ID, Attempt: a.N, Cause: cluster.CauseReclaim, For: taker.ID}})
+		return
 	}
 }

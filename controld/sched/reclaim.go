@@ -71,21 +71,12 @@ func (f *fair) reclaim() {
 func (f *fair) starved() *queue {
 	first := map[*shares.Node]*contender{}
 	for g := range f.view.Groups() {
-		c := &contender{group: g}
-		if g.Key.Held || !c.advance(f.trial) {
+		j := f.firstStarved(g)
+		if j == nil {
 			continue
 		}
-		for f.started[c.job.ID] > 0 || f.keeps(c.job.ID) {
-			if c.turns = nil; !c.advance(f.trial) {
-				c = nil
-				break
-			}
-		}
-		if c == nil {
-			continue
-		}
-		if leaf := f.leaf(c.job.Leaf()); first[leaf] == nil || compare(c.job, first[leaf].job) < 0 {
-			first[leaf] = c
+		if leaf := f.leaf(j.Leaf()); first[leaf] == nil || compare(j, first[leaf].job) < 0 {
+			first[leaf] = &contender{job: j}
 		}
 	}
 	var q *queue
@@ -100,10 +91,27 @@ func (f *fair) starved() *queue {
 	return q
 }
 
-// keeps reports whether room is kept for a job so that it need not be made: under policy rota only if others are leaving it.
-func (f *fair) keeps(id cluster.JobID) bool {
-	r := f.holders[id]
-	return r != nil && (r.Firm || !f.byService)
+// firstStarved returns the first job of a group for which no room is kept, nil if there is none. It does not matter how the job stands in line: who
+// was lined up apart because he has waited for long is owed as much as his like.
+func (f *fair) firstStarved(g *cluster.Group) *cluster.Job {
+	if g.Key.Held {
+		return nil
+	}
+	for _, j := range g.Jobs {
+		if f.started[j.ID] == 0 && !f.keeps(j.ID) && f.startable(j) {
+			return j
+		}
+	}
+	return nil
+}
+
+// keeps reports whether room is kept for a job so that it need not be made: under policy rota not if that is what is kept for any blocked head,
+// which comes after what an account deserves.
+func (f *fair) keeps(id cluster.JobID) bool { return f.counts(f.holders[id]) }
+
+// counts reports whether somebody counts as there because of a reservation.
+func (f *fair) counts(r *cluster.Reservation) bool {
+	return r != nil && (r.Firm || r.Owed || !f.byService)
 }
 
 // foresee counts those who are leaving as gone, and those for whom room is kept as there.
@@ -123,8 +131,8 @@ func (f *fair) foresee() {
 			f.gone(a.Job)
 		}
 	}
-	for id := range f.holders {
-		if f.started[id] == 0 {
+	for id, r := range f.holders {
+		if f.started[id] == 0 && f.counts(r) {
 			f.promise(id)
 		}
 	}
@@ -382,8 +390,9 @@ func (f *fair) prune(room *fit.Room, taken []debtor, place func(*fit.Room) ([]fi
 
 // commit asks those who were taken to leave and keeps the room for the job, which counts as there from now on.
 func (f *fair) commit(c *contender, leaf *shares.Node, room *fit.Room, spots []fit.Spot, taken []debtor) {
+	claims := f.claimsFor(c.asks(f.trial), spots)
 	r := &cluster.Reservation{
-		Job: c.job.ID, Claims: f.claimsFor(c.asks(f.trial), spots), At: f.now, Until: f.now + cluster.Instant(f.policy.ReserveHoldMS),
+		Job: c.job.ID, Claims: claims, At: f.now, Until: f.readyBy(claims, taken) + cluster.Instant(f.policy.ReserveHoldMS),
 		Firm: len(taken) > 0, Owed: true,
 	}
 	room.Unclaim(c.job.ID)
@@ -395,6 +404,26 @@ func (f *fair) commit(c *contender, leaf *shares.Node, room *fit.Room, spots []f
 	}
 	f.catchUp()
 	f.promise(c.job.ID)
+}
+
+// readyBy returns when those who were taken will have left, and those who are leaving the claimed nodes already.
+func (f *fair) readyBy(claims []cluster.Claim, taken []debtor) cluster.Instant {
+	by := f.now
+	for i := range taken {
+		by = max(by, f.now+cluster.Instant(graceOf(taken[i].job)))
+	}
+	for j := range f.view.Live() {
+		a := j.Live()
+		if a.Stop == nil || a.Stop.KillAt <= by {
+			continue
+		}
+		if slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool {
+			return !w.State.Final() && slices.ContainsFunc(claims, func(c cluster.Claim) bool { return c.Node == w.Node })
+		}) {
+			by = a.Stop.KillAt
+		}
+	}
+	return by
 }
 
 // displace asks a job to leave for another.
