@@ -110,15 +110,15 @@ func (b *bypass) consider(t *trial, h *contender) {
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
 }
 
-// inPlaceOf returns whose reservation one that is owed to a head takes the place of: that of its account, if it is not owed to anybody. 0 if
-// there is none.
-func (b *bypass) inPlaceOf(t *trial, h *contender) cluster.JobID {
+// inPlaceOf returns whose reservation one that is owed to a head takes the place of: that of its account, if it is not owed to anybody, and of
+// several the oldest job's. 0 if there is none.
+func (b *bypass) inPlaceOf(t *trial, h *contender) (oldest cluster.JobID) {
 	for id, r := range t.holders {
-		if !r.Firm && !r.Owed && t.view.Job(id).Account == h.job.Account {
-			return id
+		if !r.Firm && !r.Owed && t.view.Job(id).Account == h.job.Account && (oldest == 0 || id < oldest) {
+			oldest = id
 		}
 	}
-	return 0
+	return oldest
 }
 
 // past returns the head that the next start goes past, 0 if none.
