@@ -55,13 +55,9 @@ func held(dir string) *jobspec.Job {
 
 // measureSubmit compares the rate of submissions over HTTP with that of a handler that does nothing.
 func measureSubmit(ctx context.Context, b *bench) error {
-	empty, err := b.emptyHandler(ctx)
-	if err != nil {
-		return err
-	}
 	peer := b.beside(ctx, b.slurmRate)
 	for _, n := range []int{1, 3} {
-		err := b.with(ctx, fmt.Sprintf("submit%d", n), n, 1, func(c *lab.Cluster) error { return b.submitRates(ctx, c, empty, peer) })
+		err := b.with(ctx, fmt.Sprintf("submit%d", n), n, 1, func(c *lab.Cluster) error { return b.submitRates(ctx, c, peer) })
 		if err != nil {
 			return err
 		}
@@ -71,9 +67,20 @@ func measureSubmit(ctx context.Context, b *bench) error {
 
 // served is what a server did under load.
 type served struct {
-	rate float64       // requests per second
-	cost time.Duration // processor time of the server's processes for each request
+	span time.Duration
+	used time.Duration // processor time of the server's processes
 	lat  []time.Duration
+}
+
+// rate is requests per second.
+func (s served) rate() float64 { return float64(len(s.lat)) / s.span.Seconds() }
+
+// cost is the processor time for each request.
+func (s served) cost() time.Duration { return s.used / time.Duration(max(len(s.lat), 1)) }
+
+// and adds what the server did at another time.
+func (s served) and(o served) served {
+	return served{s.span + o.span, s.used + o.used, append(s.lat, o.lat...)}
 }
 
 // loadServer loads a server that consists of processes.
@@ -82,12 +89,12 @@ func loadServer(ctx context.Context, addr string, body []byte, d time.Duration, 
 	if err != nil {
 		return served{}, err
 	}
-	rate, lat, err := load(ctx, addr, body, clients, d)
+	span, lat, err := load(ctx, addr, body, clients, d)
 	if err != nil {
 		return served{}, err
 	}
 	after, err := processorTime(pids)
-	return served{rate, (after - before) / time.Duration(max(len(lat), 1)), lat}, err
+	return served{span, after - before, lat}, err
 }
 
 // processorTime is what processes have used, in user and kernel mode, to a hundredth of a second.
@@ -116,28 +123,24 @@ func processorTime(pids []int) (time.Duration, error) {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-func (b *bench) emptyHandler(ctx context.Context) (served, error) {
+// emptyHandler starts this program as the empty handler and returns its address and process. It ends with ctx.
+func emptyHandler(ctx context.Context) (addr string, pid int, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return served{}, err
+		return "", 0, err
 	}
-	addr := l.Addr().String()
+	addr = l.Addr().String()
 	l.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
-		return served{}, err
+		return "", 0, err
 	}
 	cmd := exec.CommandContext(ctx, self, emptyServer, addr)
 	if err := cmd.Start(); err != nil {
-		return served{}, err
+		return "", 0, err
 	}
-	defer func() {
-		cancel()
-		_ = cmd.Wait() // killed
-	}()
-	for {
+	go func() { _ = cmd.Wait() }() // killed
+	for ctx.Err() == nil {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()
@@ -145,28 +148,49 @@ func (b *bench) emptyHandler(ctx context.Context) (served, error) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	body, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held("/tmp")}})
-	if err != nil {
-		return served{}, err
-	}
-	return loadServer(ctx, "http://"+addr, body, b.span(10*time.Second), cmd.Process.Pid)
+	return "http://" + addr, cmd.Process.Pid, context.Cause(ctx)
 }
 
-func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty served, peer string) error {
-	leader, err := c.Leader(ctx)
+// rounds is how often Rota and the empty handler take turns: what the machine does beside comes and goes within seconds, and both should see it.
+const rounds = 5
+
+// takeTurns loads the leader of a cluster and an empty handler by turns, with the same requests.
+func (b *bench) takeTurns(ctx context.Context, c *lab.Cluster, leader string) (rota, empty served, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	addr, pid, err := emptyHandler(ctx)
 	if err != nil {
-		return err
+		return rota, empty, fmt.Errorf("empty handler: %w", err)
 	}
-	one, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held(c.Shared[0])}})
+	body, err := json.Marshal(api.SubmitRequest{Jobs: []*jobspec.Job{held(c.Shared[0])}})
 	if err != nil {
-		return err
+		return rota, empty, err
 	}
-	d := b.span(10 * time.Second)
 	var pids []int
 	for _, controller := range c.Controllers {
 		pids = append(pids, controller.Pid())
 	}
-	got, err := loadServer(ctx, leader.HTTP, one, d, pids...)
+	for range rounds {
+		d := b.span(10*time.Second) / rounds
+		e, err := loadServer(ctx, addr, body, d, pid)
+		if err != nil {
+			return rota, empty, fmt.Errorf("empty handler: %w", err)
+		}
+		r, err := loadServer(ctx, leader, body, d, pids...)
+		if err != nil {
+			return rota, empty, err
+		}
+		rota, empty = rota.and(r), empty.and(e)
+	}
+	return rota, empty, nil
+}
+
+func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) error {
+	leader, err := c.Leader(ctx)
+	if err != nil {
+		return err
+	}
+	got, empty, err := b.takeTurns(ctx, c, leader.HTTP)
 	if err != nil {
 		return err
 	}
@@ -175,9 +199,9 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty served, p
 		goal, batchGoal = ">= 25", ">= 8000"
 	}
 	name := fmt.Sprintf("%d controllers", c.Options.Controllers)
-	b.add("submissions/s, 64 clients, "+name, got.rate, "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate, percentile(got.lat, 99)))
-	b.add("the same, of the empty handler's rate, "+name, 100*got.rate/empty.rate, "%", goal, peer)
-	b.add("processor time for each submission, "+name, micros(got.cost), "us", "", fmt.Sprintf("empty handler %.0f us", micros(empty.cost)))
+	b.add("submissions/s, 64 clients, "+name, got.rate(), "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate(), percentile(got.lat, 99)))
+	b.add("the same, of the empty handler's rate, "+name, 100*got.rate()/empty.rate(), "%", goal, peer)
+	b.add("processor time for each submission, "+name, micros(got.cost()), "us", "", fmt.Sprintf("empty handler %.0f us", micros(empty.cost())))
 	jobs := make([]*jobspec.Job, 1000)
 	for i := range jobs {
 		jobs[i] = held(c.Shared[0])
@@ -186,13 +210,14 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, empty served, p
 	if err != nil {
 		return err
 	}
-	rate, _, err := load(ctx, leader.HTTP, many, 4, d/5) // not so long that the cluster has all the jobs that it may have
-	b.add("jobs/s in requests of 1000, "+name, 1000*rate, "/s", batchGoal, "Slurm has no such request")
+	// Not so long that the cluster has all the jobs that it may have.
+	span, lat, err := load(ctx, leader.HTTP, many, 4, b.span(2*time.Second))
+	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", batchGoal, "Slurm has no such request")
 	return err
 }
 
-// load posts body from n keep-alive clients for d, each time with a key of its own, and returns requests per second.
-func load(ctx context.Context, addr string, body []byte, n int, d time.Duration) (float64, []time.Duration, error) {
+// load posts body from n keep-alive clients for d, each time with a key of its own, and returns how long that took, all and each.
+func load(ctx context.Context, addr string, body []byte, n int, d time.Duration) (time.Duration, []time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n}}
@@ -213,7 +238,7 @@ func load(ctx context.Context, addr string, body []byte, n int, d time.Duration)
 		})
 	}
 	wg.Wait()
-	return float64(len(all)) / time.Since(start).Seconds(), all, errs
+	return time.Since(start), all, errs
 }
 
 // poster is one client.
