@@ -24,7 +24,7 @@ func (x *exchange) forward() error {
 	if from := x.r.Header.Get(headerForwarded); from != "" {
 		return noLeader(fmt.Sprintf("controller %s took this one for the leader", from))
 	}
-	body, err := x.body()
+	body, err := x.body(nil)
 	if err != nil {
 		return err
 	}

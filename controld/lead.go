@@ -71,16 +71,20 @@ func lostLead(err error) bool {
 func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, error) {
 	stamp := cluster.Stamp{At: d.clock.now(d.machine.view.Load()), Wall: wallNow()}
 	entry := cluster.Entry{Stamp: stamp, Command: c}
-	data, err := cluster.Encode(entry)
+	buffer := takeBuffer()
+	data, err := cluster.AppendEntry((*buffer)[:0], entry)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode %s: %w", c.Kind(), err)
 	}
-	defer d.machine.prepared.put(data, entry)()
+	forget := d.machine.prepared.put(data, entry)
 	begin := time.Now()
 	result, index, err := d.replica.Propose(ctx, data)
+	forget()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, err // the log may have the bytes still
 	}
+	*buffer = data
+	giveBuffer(buffer)
 	d.metrics.proposed(c.Kind(), time.Since(begin))
 	r, ok := result.(applied)
 	if !ok {

@@ -1,27 +1,19 @@
 package controld
 
 import (
-	"bytes"
-	"hash/maphash"
 	"sync"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
 // prepared keeps the submissions that this controller has proposed and not yet applied, in the form they had before they were encoded,
-// so that Apply need not read back what this process has just written: that is half of what a submission costs. An entry is only found
-// by exactly the bytes that it was encoded to, and what is kept was itself read from JSON, so that both forms mean the same.
+// so that Apply need not read back what this process has just written: that is half of what a submission costs. The log hands the very bytes
+// back that it was given, which nobody changes meanwhile, so their place in memory tells an entry from all others; what is kept was itself
+// read from JSON, so that both forms mean the same.
 type prepared struct {
 	mu      sync.Mutex
-	entries map[uint64]preparedEntry // by hash of the data
+	entries map[*byte]cluster.Entry // by the first byte of the data
 }
-
-type preparedEntry struct {
-	data  []byte
-	entry cluster.Entry
-}
-
-var preparedSeed = maphash.MakeSeed()
 
 // put keeps an entry until forget is called. Nobody may change it any more.
 func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
@@ -30,13 +22,13 @@ func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
 	default:
 		return func() {}
 	}
-	key := maphash.Bytes(preparedSeed, data)
+	key := &data[0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.entries == nil {
-		p.entries = map[uint64]preparedEntry{}
+		p.entries = map[*byte]cluster.Entry{}
 	}
-	p.entries[key] = preparedEntry{data, e}
+	p.entries[key] = e
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -46,11 +38,13 @@ func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
 
 // decode returns the entry that data encodes.
 func (p *prepared) decode(data []byte) (cluster.Entry, error) {
-	p.mu.Lock()
-	kept, ok := p.entries[maphash.Bytes(preparedSeed, data)]
-	p.mu.Unlock()
-	if ok && bytes.Equal(kept.data, data) {
-		return kept.entry, nil
+	if len(data) > 0 {
+		p.mu.Lock()
+		kept, ok := p.entries[&data[0]]
+		p.mu.Unlock()
+		if ok {
+			return kept, nil
+		}
 	}
 	return cluster.Decode(data)
 }

@@ -36,7 +36,7 @@ func TestBothFormsOfASubmissionMeanTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		forget := fast.prepared.put(data, e)
-		a, b := fast.Apply(uint64(i+1), [][]byte{bytes.Clone(data)}), slow.Apply(uint64(i+1), [][]byte{data})
+		a, b := fast.Apply(uint64(i+1), [][]byte{data}), slow.Apply(uint64(i+1), [][]byte{bytes.Clone(data)})
 		forget()
 		if fmt.Sprint(a) != fmt.Sprint(b) {
 			t.Fatalf("seed %d: results %v and %v", seed, a, b)

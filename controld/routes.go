@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,24 +90,18 @@ const (
 func (d *daemon) handler() http.Handler {
 	mux := http.NewServeMux()
 	routes := d.routes()
-	guarded := http.NewServeMux()
 	for i := range routes {
-		rt := &routes[i]
-		pattern := rt.method + " " + rt.path
-		if rt.access == anyone {
-			mux.Handle(pattern, d.answer(rt))
-			continue
-		}
-		guarded.Handle(pattern, d.answer(rt))
+		mux.Handle(routes[i].method+" "+routes[i].path, d.answer(&routes[i]))
 	}
-	guarded.Handle("/", http.HandlerFunc(d.unknownRoute))
-	mux.Handle("/", d.guard.Handler(guarded, func(w http.ResponseWriter, r *http.Request, err error) {
-		writeProblem(w, problemOf(err))
-	}))
+	mux.HandleFunc("/", d.unknownRoute)
 	return mux
 }
 
 func (d *daemon) unknownRoute(w http.ResponseWriter, r *http.Request) {
+	if _, err := d.guard.Caller(w, r); err != nil {
+		writeProblem(w, problemOf(err))
+		return
+	}
 	writeProblem(w, &api.Problem{Status: http.StatusNotFound, Code: api.CodeNotFound,
 		Detail: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path), Hint: "GET /openapi.json lists what there is"})
 }
@@ -117,6 +112,14 @@ func (d *daemon) answer(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		x := &exchange{d: d, w: w, r: r}
+		if rt.access != anyone {
+			caller, err := d.guard.Caller(w, r)
+			if err != nil {
+				writeProblem(w, problemOf(err))
+				return
+			}
+			x.caller = caller
+		}
 		body, err := x.run(rt)
 		switch {
 		case err != nil && !x.sent:
@@ -131,7 +134,6 @@ func (d *daemon) answer(rt *route) http.Handler {
 }
 
 func (x *exchange) run(rt *route) (any, error) {
-	x.caller, _ = identity.CallerOf(x.ctx())
 	if rt.access == machines && !x.caller.ForItself() {
 		return nil, denied("only controllers and nodes of the cluster may use %s", rt.path)
 	}
@@ -276,12 +278,16 @@ func (x *exchange) write(rt *route, body any) {
 	x.w.Write(append(b, '\n')) // the client may be gone
 }
 
-// body reads the request's body, within the limit.
-func (x *exchange) body() ([]byte, error) {
-	var buf bytes.Buffer
-	if n := x.r.ContentLength; n > 0 && n <= maxBody {
-		buf.Grow(int(n) + bytes.MinRead)
+// body reads the request's body, within the limit, into buffer if that is large enough.
+func (x *exchange) body(buffer []byte) ([]byte, error) {
+	if n := int(x.r.ContentLength); n >= 0 && n <= maxBody {
+		b := slices.Grow(buffer[:0], n)[:n]
+		if _, err := io.ReadFull(x.r.Body, b); err != nil {
+			return nil, invalid("read the request: %v", err)
+		}
+		return b, nil
 	}
+	var buf bytes.Buffer
 	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxBody))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -296,7 +302,7 @@ func (x *exchange) body() ([]byte, error) {
 
 // decode reads a JSON body strictly: an unknown field is refused by name, so that a misspelt one is not ignored.
 func (x *exchange) decode(into any) error {
-	b, err := x.body()
+	b, err := x.body(nil)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,13 @@ type submission struct {
 	jobspec.Job
 }
 
+// submissionList is the form that most have: it is tried first, since it takes less memory.
+type submissionList struct {
+	Jobs *[]*jobspec.Job `json:"jobs"`
+}
+
+var submissionLists = wire.For[submissionList]()
+
 // submissionBodies reads nearly all of them; what it leaves, encoding/json reads or refuses.
 var submissionBodies = wire.For[submission]()
 
@@ -39,18 +46,13 @@ func submit(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := x.body()
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := readJobs(body)
+	jobs, digest, err := x.jobs()
 	if err != nil {
 		return nil, err
 	}
 	c := cluster.SubmitJobs{Owner: owner, Key: key, Jobs: jobs}
 	if key != "" {
-		sum := sha256.Sum256(body)
-		c.Digest = hex.EncodeToString(sum[:])
+		c.Digest = digest
 	}
 	command, err := x.checked(c)
 	if err != nil {
@@ -75,6 +77,20 @@ func submit(x *exchange) (any, error) {
 		return nil, fmt.Errorf("submit: the state answered with a %T", result)
 	}
 	return api.SubmitResponse{IDs: ids}, nil
+}
+
+// jobs reads the body, and what tells it from others.
+func (x *exchange) jobs() ([]*jobspec.Job, string, error) {
+	buffer := takeBuffer()
+	defer giveBuffer(buffer)
+	body, err := x.body(*buffer)
+	if err != nil {
+		return nil, "", err
+	}
+	*buffer = body
+	jobs, err := readJobs(body)
+	sum := sha256.Sum256(body)
+	return jobs, hex.EncodeToString(sum[:]), err
 }
 
 // checked holds a submission to every rule and returns it in the kind that the cluster's version has.
@@ -151,15 +167,24 @@ func (x *exchange) owner() (cluster.Identity, error) {
 }
 
 func readJobs(body []byte) ([]*jobspec.Job, error) {
-	var s submission
-	if !submissionBodies.Read(body, &s) {
-		if err := decodeStrict(body, &s); err != nil {
-			return nil, err
+	var list submissionList
+	if !submissionLists.Read(body, &list) || list.Jobs == nil {
+		var s submission
+		if !submissionBodies.Read(body, &s) {
+			if err := decodeStrict(body, &s); err != nil {
+				return nil, err
+			}
 		}
+		if s.Jobs == nil {
+			return []*jobspec.Job{&s.Job}, nil
+		}
+		list.Jobs = s.Jobs
 	}
-	if s.Jobs == nil {
-		return []*jobspec.Job{&s.Job}, nil
-	}
+	return list.checked()
+}
+
+// checked returns the jobs of a list that is one.
+func (s submissionList) checked() ([]*jobspec.Job, error) {
 	switch n := len(*s.Jobs); {
 	case n == 0:
 		return nil, invalid("jobs is empty: a submission has at least one job")

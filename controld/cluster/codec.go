@@ -20,11 +20,14 @@ type envelope struct {
 }
 
 // Encode returns an entry as one line of JSON without the line's end.
-func Encode(e Entry) ([]byte, error) {
+func Encode(e Entry) ([]byte, error) { return AppendEntry(make([]byte, 0, sizeOf(e.Command)), e) }
+
+// AppendEntry appends to b what Encode returns.
+func AppendEntry(b []byte, e Entry) ([]byte, error) {
 	if !known(e.Command) {
 		return nil, fmt.Errorf("encode entry: %w", &UnknownKindError{Kind: kindOf(e.Command)})
 	}
-	b, err := appendBody(begin(e.Command.Kind(), e.Stamp, sizeOf(e.Command)), e.Command)
+	b, err := appendBody(begin(b, e.Command.Kind(), e.Stamp), e.Command)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", e.Command.Kind(), err)
 	}
@@ -69,8 +72,8 @@ func sizeOf(c Command) int {
 }
 
 // begin starts an envelope as json.Marshal would write it, up to its body. The body is most of the entry, so it is written in place.
-func begin(kind Kind, at Stamp, size int) []byte {
-	b := append(append(make([]byte, 0, size), openKind...), kind...)
+func begin(b []byte, kind Kind, at Stamp) []byte {
+	b = append(append(b, openKind...), kind...)
 	b = strconv.AppendInt(append(b, openAt...), int64(at.At), 10)
 	b = strconv.AppendInt(append(b, openWall...), int64(at.Wall), 10)
 	return append(b, openBody...)

@@ -27,7 +27,7 @@ func TestEnvelopeIsWhatJSONWouldWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		by := begin(want.Kind, Stamp{At: want.At, Wall: want.Wall}, 0)
+		by := begin(nil, want.Kind, Stamp{At: want.At, Wall: want.Wall})
 		if by = append(append(by, want.Body...), '}'); !bytes.Equal(by, byJSON) {
 			t.Errorf("written as %s, json writes %s", by, byJSON)
 		}

@@ -99,7 +99,7 @@ func Unvouch(h http.Header) {
 // Handler puts the caller into the context of each request, and hands those of which it is not known to refuse.
 func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := g.caller(w, r)
+		c, err := g.Caller(w, r)
 		if err != nil {
 			refuse(w, r, err)
 			return
@@ -108,7 +108,8 @@ func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *htt
 	})
 }
 
-func (g *Guard) caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
+// Caller finds out who makes a request. Errors: [ErrUnauthorised], [ErrVouch], and what is wrong with its headers.
+func (g *Guard) Caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
 	if r.Header.Get(headerSignature) != "" {
 		return g.signed(w, r)
 	}

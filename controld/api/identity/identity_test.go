@@ -181,14 +181,14 @@ func TestAStrangerMayNotVouch(t *testing.T) {
 	p := r.Context().Value(connKey{}).(*peerOnce)
 	p.once.Do(func() { p.peer = Peer{UID: uint32(os.Getuid()) + 12345, TCP: true} })
 	Vouch(r.Header, cluster.Identity{UID: 0, User: "root"})
-	if _, err := g.caller(w, r); !errors.Is(err, ErrVouch) {
+	if _, err := g.Caller(w, r); !errors.Is(err, ErrVouch) {
 		t.Errorf("got %v", err)
 	}
 	Unvouch(r.Header)
 	if len(r.Header) != 0 {
 		t.Errorf("left: %v", r.Header)
 	}
-	if _, err := g.caller(w, r); !errors.Is(err, ErrUnauthorised) {
+	if _, err := g.Caller(w, r); !errors.Is(err, ErrUnauthorised) {
 		t.Errorf("an account that nobody knows: %v", err)
 	}
 }
