@@ -133,6 +133,19 @@ var faults = []struct {
 		o.reservations = append(slices.Clone(o.reservations), &more)
 		return true
 	}},
+	{name: "room is kept where it cannot come", rule: "A5", policy: "rota", falsify: func(_ *judge, o *observed) bool {
+		i := slices.IndexFunc(o.reservations, func(r *cluster.Reservation) bool { return r.Firm })
+		if i < 0 || !o.atRest {
+			return false
+		}
+		o.nodes = slices.Clone(o.nodes)
+		for k, n := range o.nodes {
+			if down := *n; n.Name == o.reservations[i].Claims[0].Node {
+				down.State, o.nodes[k] = cluster.NodeDrained, &down
+			}
+		}
+		return true
+	}},
 	{name: "who loses too much is displaced again", rule: "A6", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
 		return displaceOne(v, actions, someWaiting(v), func(job *cluster.Job) bool {
 			lost, held := wasteBy(job, j.now)

@@ -5,8 +5,8 @@ import (
 )
 
 // expire ends what has run out of time: attempts at their limit or their job's deadline, attempts on nodes that have been silent for so
-// long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations. What it stops
-// still holds its room: that is freed by reports, not by hope.
+// long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations, also those for room
+// that does not come. What it stops still holds its room: that is freed by reports, not by hope.
 func expire(t *trial) {
 	lost := lostNodes(t)
 	for r := range t.view.Runs() {
@@ -15,8 +15,9 @@ func expire(t *trial) {
 		}
 	}
 	giveUp(t)
+	vain := inVain(t)
 	for _, r := range t.view.Reservations() {
-		if r.Until > t.now && t.waits(r.Job) {
+		if r.Until > t.now && t.waits(r.Job) && !vain[r.Job] {
 			t.wakeAt(r.Until)
 			t.holders[r.Job] = r
 			continue

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 
@@ -58,7 +59,7 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 			}
 		}
 		if a.Unreserve != nil {
-			if r := v.Reservation(*a.Unreserve); r != nil && r.Until <= j.now {
+			if r := v.Reservation(*a.Unreserve); r != nil && (r.Until <= j.now || !comes(v, r)) {
 				j.expired[r.Job] = true
 			}
 		}
@@ -370,24 +371,55 @@ func (j *judge) kept(o *observed) error {
 			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.names[job.ID])
 		}
 	}
-	leaving := map[string]cluster.Request{}
-	for _, job := range o.jobs {
-		if a := job.Live(); a != nil && a.Stop != nil {
-			for i := range a.Workers {
-				if w := &a.Workers[i]; !w.State.Final() {
-					leaving[w.Node] = fit.Plus(leaving[w.Node], job.RequestOf(i))
-				}
-			}
-		}
-	}
 	for i, n := range o.nodes {
-		have := fit.Plus(cluster.Request{Active: o.view.Grid().Free(i), Resident: o.view.Grid().FreeResident(i)}, leaving[n.Name])
-		have.Resident.Cores = have.Active.Cores
-		if n.State == cluster.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])) {
+		have := willBeFree(o.view, slices.Values(o.jobs), i)
+		switch {
+		case n.State == cluster.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])):
 			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have, claimed[n.Name])
+		case o.atRest && n.State != cluster.NodeUp && claimed[n.Name] != cluster.Vector{}:
+			return fmt.Errorf("A5: on %s, which is %s, somebody waits in vain for %+v", n.Name, n.State, claimed[n.Name])
 		}
 	}
 	return nil
+}
+
+// willBeFree returns what of a node is free, or will be when those jobs have left it that are leaving. Of one that is resized only some workers do.
+func willBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.Request {
+	have := cluster.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
+	for job := range jobs {
+		a := job.Live()
+		if a == nil || a.Stop == nil {
+			continue
+		}
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() && w.Node == v.Nodes()[node].Name {
+				have = fit.Plus(have, job.RequestOf(i))
+			}
+		}
+	}
+	have.Resident.Cores = have.Active.Cores
+	return have
+}
+
+// comes reports whether what a reservation claims is or will be free beside what others claim for whom room was taken.
+func comes(v *cluster.View, r *cluster.Reservation) bool {
+	for _, c := range r.Claims {
+		n, node := v.Node(c.Node)
+		have := willBeFree(v, v.Live(), node)
+		inParts := v.Grid().Shared(node) != 0 && have.Active == v.Grid().Free(node) // nobody will leave, and no GPU may have as much left
+		for _, o := range v.Reservations() {
+			for _, other := range o.Claims {
+				if o.Firm && o.Job != r.Job && other.Node == c.Node {
+					have = fit.Minus(have, fit.Both(other.Room))
+				}
+			}
+		}
+		if n.State != cluster.NodeUp || inParts || !fit.Covers(have, fit.Both(c.Room)) {
+			return false
+		}
+	}
+	return true
 }
 
 // rest looks at a state in which nothing more is to be done.

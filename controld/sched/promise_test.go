@@ -1,0 +1,59 @@
+package sched
+
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestPromiseInVain lets something go wrong after a node of four GPUs was promised to a trial-and-error job: the reservation is given up in the next
+// cycle instead of when it expires, an hour later. If nothing does it is kept.
+func TestPromiseInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		attempt int      // of the stop that is committed with the reservation
+		lines   []string // what happens then
+		vain    bool
+	}{
+		"nothing":                      {attempt: 1},
+		"he has left":                  {attempt: 1, lines: []string{"exit code=85 old"}},
+		"another job leaves, too":      {attempt: 1, lines: []string{"cancel other"}},
+		"a stop comes too late":        {attempt: 7, vain: true},
+		"the node gets no more work":   {attempt: 1, lines: []string{"drain n1"}, vain: true},
+		"the node is down":             {attempt: 1, lines: []string{"down n1"}, vain: true},
+		"the node is down and back":    {attempt: 1, lines: []string{"down n1", "up n1"}},
+		"another node gets no work":    {attempt: 1, lines: []string{"drain n2"}},
+		"he is cancelled as he leaves": {attempt: 1, lines: []string{"cancel old"}},
+	} {
+		w := newWorld()
+		run := func(lines ...string) {
+			for _, line := range lines {
+				if err := w.run(line); err != nil {
+					t.Fatalf("%s: %s: %v", name, line, err)
+				}
+			}
+		}
+		run("policy name=rota", "node n1 gpus=4", "submit old gpus=4 save=yes", "cycle", "node n2 gpus=1", "submit other gpus=1", "cycle", "run old other", "advance 1h",
+			"submit quick class=te gpus=4")
+		plan := cluster.CommitPlan{BasedOn: w.index, Actions: []cluster.Action{
+			{Reserve: &cluster.Reservation{
+				Job: w.ids["quick"], Firm: true, Until: w.now + 3_600_000,
+				Claims: []cluster.Claim{{Node: "n1", Room: cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: 4000}}},
+			}},
+			{Stop: &cluster.StopJob{Job: w.ids["old"], Attempt: c.attempt, Cause: cluster.CauseTE, For: w.ids["quick"]}},
+		}}
+		result, err := w.apply(plan.Command(w.state.View().Config().Version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := result.([]error)[1] != nil; refused != (c.attempt > 1) {
+			t.Fatalf("%s: the stop was refused: %t", name, refused)
+		}
+		run(c.lines...)
+		got, _ := Cycle(w.state.View(), w.now, w.state.View().Config().Policy)
+		lifted := len(got.Actions) > 0 && got.Actions[0].Unreserve != nil && *got.Actions[0].Unreserve == w.ids["quick"]
+		if lifted != c.vain {
+			t.Errorf("%s: the reservation was given up: %t, in %d actions", name, lifted, len(got.Actions))
+		}
+	}
+}
