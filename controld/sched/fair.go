@@ -497,10 +497,10 @@ func (f *fair) promise(id cluster.JobID) {
 	}
 }
 
-// gone counts a job that is leaving as gone.
+// gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
 func (f *fair) gone(id cluster.JobID) {
 	j := f.view.Job(id)
-	f.leaf(j.Leaf()).Hold(f.heldBy(j, j.Live()).Negative())
+	f.leaf(j.Leaf()).Hold(f.leavingBy(j, j.Live()).Negative())
 }
 
 // fail takes a job out that was found not to fit, and with it all that ask for no less.

@@ -138,11 +138,11 @@ func (f *fair) foresee() {
 	}
 }
 
-// emptied returns the room when all have left who are leaving.
+// emptied returns the room when all have left who are leaving. Of a job that is resized only those workers are that do not stay.
 func (f *fair) emptied() *fit.Room {
 	room := f.room.Copy()
 	if f.byService {
-		room.WaiveSoft() // what is kept for a blocked head comes after what an account deserves
+		room.LiftNotOwed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.view.Live() {
 		if a := j.Live(); a.Stop != nil {
@@ -155,7 +155,7 @@ func (f *fair) emptied() *fit.Room {
 func (f *fair) release(room *fit.Room, j *cluster.Job, a *cluster.Attempt) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
-		if _, n := f.view.Node(w.Node); n >= 0 && !w.State.Final() {
+		if _, n := f.view.Node(w.Node); n >= 0 && !w.State.Final() && !stays(a, i) {
 			room.Release(n, j.RequestOf(i), w.GPUs)
 		}
 	}

@@ -128,8 +128,12 @@ func (t *trial) listReleases() [][]release {
 			if w.State.Final() {
 				continue
 			}
+			over := at
+			if stays(a, i) {
+				over = t.startedNow(j)
+			}
 			if _, n := t.view.Node(w.Node); n >= 0 {
-				all[n] = append(all[n], release{at, j.RequestOf(i), w.GPUs})
+				all[n] = append(all[n], release{over, j.RequestOf(i), w.GPUs})
 			}
 		}
 	}

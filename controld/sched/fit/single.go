@@ -1,6 +1,10 @@
 package fit
 
-import "github.com/rota-hpc/rota/controld/cluster"
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
 func (r *Room) Holds(node int, p *Part) bool { return r.holds(node, p.Request, 1) }
@@ -31,6 +35,12 @@ func (r *Room) WaiveSoft() (restore func()) {
 // WaiveNotOwed lifts the claims of reservations that are neither firm nor owed in the same way.
 func (r *Room) WaiveNotOwed() (restore func()) {
 	return r.waiveIf(func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
+}
+
+// LiftNotOwed lifts the claims of the same reservations for good, as if there were none.
+func (r *Room) LiftNotOwed() {
+	r.WaiveNotOwed()
+	r.reservations = slices.DeleteFunc(r.reservations, func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
 }
 
 func (r *Room) waiveIf(will func(*cluster.Reservation) bool) (restore func()) {
