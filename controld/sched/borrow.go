@@ -77,7 +77,7 @@ func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster
 		if set == nil || cause != cluster.CauseTE {
 			return set
 		}
-		v := m.refused(j, set)
+		v := m.refused(j, g, set)
 		if v == nil {
 			set.inexact = set.inexact || len(barred) > 0
 			return set
@@ -91,7 +91,10 @@ func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster
 }
 
 // refused returns the dearest victim of an account that does not lend as much as a set takes from it, nil if there is none.
-func (m *maker) refused(j *cluster.Job, set *victimSet) *victim {
+func (m *maker) refused(j *cluster.Job, g *fit.Gang, set *victimSet) *victim {
+	m.roster.plain(set)
+	m.chooseWorkers(g, set) // to see how much elastic jobs lose
+	defer m.chooseNone(set)
 	losses := map[string][]*victim{}
 	for _, i := range set.victims {
 		if v := &m.roster.victims[i]; v.reluctance%tiers != ofOwn {
@@ -142,14 +145,28 @@ func (m *maker) lends(account string, lost []*victim) bool {
 	return partOf(n, lent.Plus(sum)).Cmp(n.DuePart(part)) <= 0
 }
 
-// losing returns what an account loses with a victim.
-func (m *maker) losing(v *victim) shares.Amount {
-	f := m.accounts()
-	if v.surplus == nil {
-		return f.heldBy(v.job, v.attempt)
+// chooseNone lets the workers of a set stay that were chosen.
+func (m *maker) chooseNone(set *victimSet) {
+	for _, i := range set.victims {
+		if f := m.roster.victims[i].surplus; f != nil {
+			f.leave = nil
+		}
 	}
-	r := fit.Times(v.surplus.request(), v.surplus.surplus()).Active
-	return f.amount(r.Cores, inMiB(int64(r.Memory)), r.GPUs)
+}
+
+// losing returns what an account loses with a victim whose workers have been chosen.
+func (m *maker) losing(v *victim) shares.Amount {
+	if v.surplus == nil {
+		return m.accounts().heldBy(v.job, v.attempt)
+	}
+	return m.elasticAmount(v.job, len(v.surplus.leave))
+}
+
+// elasticAmount returns what so many elastic workers of a job hold.
+func (m *maker) elasticAmount(j *cluster.Job, workers int) shares.Amount {
+	terms, _ := j.Elastic()
+	r := fit.Times(j.RequestOf(terms.First), workers).Active
+	return m.accounts().amount(r.Cores, inMiB(int64(r.Memory)), r.GPUs)
 }
 
 // partOf returns what part of the live cluster an amount is, by the resources that count for a node.
@@ -158,13 +175,13 @@ func partOf(n *shares.Node, a shares.Amount) shares.Fraction {
 }
 
 // lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs held that wait or are leaving because of them, and
-// how many they are.
+// how many they are. Of an elastic job that goes on with fewer workers it is those that have left or are to.
 func (m *maker) lent(account string) (shares.Amount, int) {
 	f := m.accounts()
 	sum, jobs := f.amount(0, 0, 0), 0
-	add := func(j *cluster.Job, taker cluster.JobID) {
-		if o := m.view.Job(taker); j.Account == account && o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
-			sum, jobs = sum.Plus(f.asks(j)), jobs+1
+	add := func(taker cluster.JobID, lost shares.Amount) {
+		if o := m.view.Job(taker); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
+			sum, jobs = sum.Plus(lost), jobs+1
 		}
 	}
 	for g := range m.view.Groups() {
@@ -173,18 +190,45 @@ func (m *maker) lent(account string) (shares.Amount, int) {
 		}
 		for _, j := range g.Jobs {
 			if j.Reason.Code == cluster.ReasonPreempted {
-				add(j, j.Reason.For)
+				add(j.Reason.For, f.asks(j))
 			}
 		}
 	}
 	for j := range m.view.Live() {
-		if a := j.Live(); a.Stop != nil && a.Stop.Cause == cluster.CauseTE {
-			add(j, a.Stop.For)
-		} else if taker, asked := m.stopping[j.ID]; asked {
-			add(j, taker)
+		if j.Account == account {
+			m.lentBy(j, add)
 		}
 	}
 	return sum, jobs
+}
+
+// lentBy yields what a job that runs has given up, or is giving up, and for whom.
+func (m *maker) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost shares.Amount)) {
+	last := len(j.Attempts) - 1
+	for i := range last {
+		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil && len(a.Workers) > len(j.Attempts[i+1].Workers) {
+			yield(a.Stop.For, m.elasticAmount(j, len(a.Workers)-len(j.Attempts[i+1].Workers)))
+		}
+	}
+	a := &j.Attempts[last]
+	switch taker, asked := m.stopping[j.ID]; {
+	case a.Stop != nil && a.Stop.Resize != nil:
+		yield(a.Stop.For, m.elasticAmount(j, len(a.Stop.Resize.Leave)))
+	case a.Stop != nil && a.Stop.Cause == cluster.CauseTE:
+		yield(a.Stop.For, m.accounts().heldBy(j, a))
+	case asked:
+		yield(taker, m.asked(j))
+	}
+}
+
+// asked returns what a job holds that was asked in this cycle to give it up.
+func (m *maker) asked(j *cluster.Job) shares.Amount {
+	for i := range m.actions {
+		if r := m.actions[i].Resize; r != nil && r.Job == j.ID {
+			return m.elasticAmount(j, len(r.Leave))
+		}
+	}
+	return m.accounts().heldBy(j, j.Live())
 }
 
 // noteInexact says in the plan that the set of those who were asked last is not proven to be the cheapest, where the log has a word for it.

@@ -68,9 +68,20 @@ func (v *victim) leaving(node int) int {
 	return n
 }
 
-// chooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need beside what others free.
+// chooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need beside what others free, and as many more as their
+// sizes demand. It is called while the claims are waived that the search did not count.
 func (m *maker) chooseWorkers(g *fit.Gang, set *victimSet) {
-	defer m.room.WaiveSoft()()
+	m.nameWorkers(g, set)
+	for _, i := range set.victims {
+		if f := m.roster.victims[i].surplus; f != nil {
+			if odd := len(f.leave) % f.terms.Unit; odd > 0 {
+				f.drop(f.terms.Unit - odd)
+			}
+		}
+	}
+}
+
+func (m *maker) nameWorkers(g *fit.Gang, set *victimSet) {
 	r := m.all()
 	for _, c := range set.claims {
 		missing := fit.Minus(c.Room, r.coming(m.trial, c.Node, &g.Part))
@@ -92,12 +103,9 @@ func (m *maker) chooseWorkers(g *fit.Gang, set *victimSet) {
 	}
 }
 
-// resizeFor asks an elastic job to give up the workers that were chosen, and as many more as its sizes demand.
+// resizeFor asks an elastic job to give up the workers that were chosen.
 func (m *maker) resizeFor(v *victim, beneficiary cluster.JobID) {
 	f, r := v.surplus, m.all()
-	if odd := len(f.leave) % f.terms.Unit; odd > 0 {
-		f.drop(f.terms.Unit - odd)
-	}
 	for _, i := range f.leave {
 		r.drain(share{Node: f.nodes[i], Room: f.request()}, m.now+cluster.Instant(v.grace))
 	}

@@ -164,7 +164,9 @@ func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawfu
 func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause cluster.Cause) {
 	r := m.all()
 	r.plain(set)
+	restore := m.room.WaiveSoft()
 	m.chooseWorkers(g, set)
+	restore()
 	over := m.now
 	for _, i := range set.victims {
 		over = max(over, m.now+cluster.Instant(graceOf(r.victims[i].job)))

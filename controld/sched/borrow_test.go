@@ -1,0 +1,298 @@
+package sched
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// market is a random cluster at the moment at which a trial-and-error job waits, x, with what is known beforehand of its accounts. GPUs are all that is
+// ever short.
+type market struct {
+	*contest
+	deserved map[string]int // GPUs; none where nothing was promised
+	borrow   int            // thousandths of that which an account lends
+	gpus     int            // of the cluster
+}
+
+func newMarket(seed uint64) *market {
+	c := &contest{world: newWorld(), random: rand.New(rand.NewPCG(seed, 23)), policy: "rota", seen: map[string]int{}}
+	k := &market{contest: c, deserved: map[string]int{}}
+	k.unchecked = true
+	k.borrow = []int{100, 200, 400, -1}[c.random.IntN(4)]
+	c.must("policy name=rota p=100 min-runtime=1s min-turn=10h reserve-after=1000h max-bypass=1000 te-borrow=%d", k.borrow)
+	for i := range 1 + c.random.IntN(3) {
+		n := 2 + c.random.IntN(7)
+		k.gpus += n
+		c.must("node n%d gpus=%d cores=64 memory=256", i, n)
+	}
+	for i, left := 0, k.gpus; i < 4; i++ {
+		if name := fmt.Sprintf("a%d", i); left > 1 && c.random.IntN(4) > 0 {
+			k.deserved[name] = 1 + c.random.IntN(left-1)
+			left -= k.deserved[name]
+			c.must("account %s deserved=%d", name, k.deserved[name])
+		}
+	}
+	for i := range 4 + c.random.IntN(8) {
+		c.must("submit v%d account=a%d gpus=%d grace=%ds save=yes", i, c.random.IntN(4), 1+c.random.IntN(3), 1+c.random.IntN(600))
+	}
+	c.must("cycle")
+	k.each(func(j *cluster.Job) { c.must("run %s", c.names[j.ID]) })
+	c.must("advance 1h")
+	for i := range c.random.IntN(4) { // some of them have lent already, or are about to
+		c.must("submit t%d class=te account=a%d gpus=%d", i, c.random.IntN(4), 1+c.random.IntN(2))
+		c.must("cycle")
+		k.each(func(j *cluster.Job) {
+			if j.Live().Stop != nil && c.random.IntN(2) == 0 {
+				c.must("exit code=85 %s", c.names[j.ID])
+			}
+		})
+	}
+	c.must("cycle")
+	k.each(func(j *cluster.Job) {
+		if j.State == cluster.Configuring {
+			c.must("run %s", c.names[j.ID])
+		}
+	})
+	c.must("advance 10m")
+	c.must("submit x class=te account=a%d gpus=%d", c.random.IntN(4), 1+c.random.IntN(6))
+	return k
+}
+
+// each does something to every job that runs.
+func (k *market) each(do func(*cluster.Job)) {
+	for _, j := range slices.Collect(k.state.View().Live()) {
+		do(j)
+	}
+}
+
+// mayLose says what the contracts do: a trial-and-error job may take from accounts above their shares, or of what one was promised a small part, but one
+// job in any case. It is written from there and knows nothing but jobs; only how much an account's share is it asks the tree.
+func (k *market) mayLose(f *fair, taker *cluster.Job, lost []*cluster.Job) bool {
+	v := k.state.View()
+	for account, deserved := range k.deserved {
+		sum, largest, leave := 0, 0, 0
+		for _, j := range lost {
+			if j.Account == account && account != taker.Account {
+				sum, largest, leave = sum+wide(j), max(largest, wide(j)), leave+1
+			}
+		}
+		if leave == 0 {
+			continue
+		}
+		share, _ := f.account(account).Share().Float64()
+		if before := k.willHold(account) - sum + largest; before > deserved && float64(before) > share*float64(k.gpus)+1e-9 {
+			continue
+		}
+		lent, jobs := 0, 0
+		for j := range v.Jobs() {
+			by := cluster.JobID(0)
+			switch a := j.Live(); {
+			case j.Account != account:
+			case a != nil && a.Stop != nil:
+				by = a.Stop.For
+			case j.Waits() && j.Reason.Code == cluster.ReasonPreempted:
+				by = j.Reason.For
+			}
+			if o := v.Job(by); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
+				lent, jobs = lent+wide(j), jobs+1
+			}
+		}
+		if k.borrow < 0 || (jobs > 0 || leave > 1) && 1000*(lent+sum) > k.borrow*deserved {
+			return false
+		}
+	}
+	return true
+}
+
+func wide(j *cluster.Job) int { return int(j.Total().GPUs / 1000) }
+
+// willHold is what an account holds when those have left who are leaving and those are there for whom room is made.
+func (k *market) willHold(account string) (gpus int) {
+	v := k.state.View()
+	for j := range v.Jobs() {
+		a, r := j.Live(), v.Reservation(j.ID)
+		if j.Account == account && (a != nil && a.Stop == nil || a == nil && r != nil && (r.Firm || r.Owed)) {
+			gpus += wide(j)
+		}
+	}
+	return gpus
+}
+
+// cheapestFor returns what the cheapest set of victims that may leave costs that lets a job of one worker start, -1 if there is none, and all sets that
+// cost no more. Every set is tried on every node.
+func cheapestFor(m *maker, g *fit.Gang, may func([]*cluster.Job) bool) (least int64, best [][]*cluster.Job) {
+	defer m.room.WaiveSoft()()
+	least = -1
+	s := newSearch(m.trial, m.roster, g, tiers-1)
+	for node := range m.view.Nodes() {
+		on, have := m.roster.on[node], m.roster.coming(m.trial, node, &g.Part)
+		for set := range 1 << len(on) {
+			cost, room, jobs := int64(0), have, []*cluster.Job(nil)
+			for b, i := range on {
+				if v := &m.roster.victims[i]; set&(1<<b) != 0 {
+					cost, room, jobs = cost+v.score, fit.Plus(room, v.at(node)), append(jobs, v.job)
+				}
+			}
+			if set == 0 && workersIn(&g.Part, m.room.AvailableTo(node, &g.Part)) == 0 {
+				cost = s.delay(node)
+			}
+			if workersIn(&g.Part, room) == 0 || least >= 0 && cost > least || !may(jobs) {
+				continue
+			}
+			if cost != least {
+				least, best = cost, nil
+			}
+			best = append(best, jobs)
+		}
+	}
+	return least, best
+}
+
+// TestBudgetsAgainstReference compares whose room a trial-and-error job takes with all that it could take: nobody loses more than he lends, what is said to
+// be the cheapest is, and only what was looked for again because an account lends no more is not.
+func TestBudgetsAgainstReference(t *testing.T) {
+	exact, repaired, dearer, gaveUp, none := 0, 0, 0, 0, 0
+	first, last := uint64(1), uint64(states(3_000))
+	if *seedFlag != 0 {
+		first, last = *seedFlag, *seedFlag
+	}
+	for seed := first; seed <= last; seed++ {
+		k := newMarket(seed)
+		v := k.state.View()
+		tr := newTrial(v, k.now, v.Config().Policy)
+		tr.byService = true
+		expire(tr)
+		x := v.Job(k.ids["x"])
+		m, g := &maker{trial: tr}, tr.gang(x)
+		if tr.room.Fits(&g) {
+			continue
+		}
+		r, lawful := m.all(), m.lawfulFor(x)
+		for i := range r.victims {
+			if r.victims[i].reluctance = lawful(&r.victims[i]); r.victims[i].reluctance >= tiers {
+				t.Fatalf("seed=%d: %s is as reluctant as %d", seed, k.names[r.victims[i].job.ID], r.victims[i].reluctance)
+			}
+		}
+		got := m.affordable(x, &g, tiers-1, cluster.CauseTE)
+		if i := slices.IndexFunc(r.victims, func(v victim) bool { return v.barred }); i >= 0 {
+			t.Fatalf("seed=%d: %s is left out for ever", seed, k.names[r.victims[i].job.ID])
+		}
+		f := m.accounts()
+		f.foresee()
+		may := func(jobs []*cluster.Job) bool { return k.mayLose(f, x, jobs) }
+		least, sets := cheapestFor(m, &g, func([]*cluster.Job) bool { return true })
+		lawfulLeast, _ := cheapestFor(m, &g, may)
+		refused := slices.ContainsFunc(sets, func(jobs []*cluster.Job) bool { return !may(jobs) })
+		switch {
+		case got == nil && lawfulLeast >= 0 && !refused:
+			t.Fatalf("seed=%d: found nothing, the cheapest costs %d and may leave", seed, lawfulLeast)
+		case got == nil && lawfulLeast >= 0:
+			gaveUp++
+			continue
+		case got == nil:
+			none++
+			continue
+		}
+		var jobs []*cluster.Job
+		for _, i := range got.victims {
+			jobs = append(jobs, r.victims[i].job)
+		}
+		switch {
+		case !may(jobs):
+			t.Fatalf("seed=%d: found %+v, by which an account loses more than it lends", seed, got)
+		case got.cost < lawfulLeast:
+			t.Fatalf("seed=%d: found %+v, the cheapest costs %d", seed, got, lawfulLeast)
+		case !got.inexact && got.cost != least:
+			t.Fatalf("seed=%d: found %+v, the cheapest of all costs %d, and it does not say that it is dearer", seed, got, least)
+		case got.inexact && !refused:
+			t.Fatalf("seed=%d: found %+v, which is not said to be the cheapest, and nobody refused", seed, got)
+		case !got.inexact:
+			exact++
+		default:
+			if repaired++; got.cost > lawfulLeast {
+				dearer++
+			}
+		}
+		if other := m.affordable(x, &g, tiers-1, cluster.CauseOrder); other == nil || other.cost != least || other.inexact {
+			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, least)
+		}
+	}
+	t.Logf("%d the cheapest, %d found after one was refused, %d of those not the cheapest that was not; %d times given up, %d times nobody could leave", exact, repaired, dearer, gaveUp, none)
+	if *seedFlag == 0 && (exact < int(last)/10 || repaired < int(last)/50 || none == 0) {
+		t.Errorf("%d the cheapest, %d found after one was refused, %d times nobody could leave", exact, repaired, none)
+	}
+	if dearer > repaired/4 || gaveUp > repaired/4 {
+		t.Errorf("of %d searches that were made again %d found something dearer than they could have; %d were given up in vain", repaired, dearer, gaveUp)
+	}
+}
+
+// TestSearchIsRepairedEightTimes has an account that lends nothing run ever more jobs that cost less than the one which may leave. After eight of them
+// were left out no further set is looked for.
+func TestSearchIsRepairedEightTimes(t *testing.T) {
+	for cheap := range 12 {
+		k := &market{contest: &contest{world: newWorld()}}
+		k.must("policy name=rota p=100 min-runtime=1s te-borrow=-1")
+		k.must("node n1 gpus=%d", cheap+1)
+		k.must("account speech deserved=%d", cheap+1)
+		k.must("submit own account=vision gpus=1 grace=10m save=yes")
+		names := "own"
+		for i := range cheap {
+			k.must("submit s%d account=speech gpus=1 grace=1s save=yes", i)
+			names += fmt.Sprintf(" s%d", i)
+		}
+		k.must("cycle")
+		k.must("run %s", names)
+		k.must("advance 1h")
+		k.must("submit x class=te account=vision gpus=1")
+		v := k.state.View()
+		tr := newTrial(v, k.now, v.Config().Policy)
+		m, x := &maker{trial: tr}, v.Job(k.ids["x"])
+		g, r, lawful := tr.gang(x), m.all(), m.lawfulFor(x)
+		for i := range r.victims {
+			r.victims[i].reluctance = lawful(&r.victims[i])
+		}
+		got := m.affordable(x, &g, tiers-1, cluster.CauseTE)
+		if found := got != nil; found != (cheap <= maxRepairs) {
+			t.Errorf("%d jobs may not leave: found %+v", cheap, got)
+		}
+		if got != nil && (got.inexact != (cheap > 0) || len(got.victims) != 1 || r.victims[got.victims[0]].job.ID != k.ids["own"]) {
+			t.Errorf("%d jobs may not leave: found %+v", cheap, got)
+		}
+	}
+}
+
+// TestPlansSayWhatIsInexact has an account refuse what would cost least. Those who leave in its place are said not to be proven the cheapest; nobody else is.
+func TestPlansSayWhatIsInexact(t *testing.T) {
+	for lends, inexact := range map[int]bool{-1: true, 1000: false} {
+		w := newWorld()
+		for _, line := range []string{
+			fmt.Sprintf("policy name=rota p=100 min-runtime=1s te-borrow=%d", lends), "node n1 gpus=4", "account speech deserved=2", "submit own account=vision gpus=1 grace=10m save=yes",
+			"submit s1 s2 account=speech gpus=1 grace=1s save=yes", "submit r1 account=robots gpus=1 grace=10m save=yes", "cycle", "run own s1 s2 r1", "advance 1h",
+			"submit x class=te account=vision gpus=2",
+		} {
+			if err := w.run(line); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+		}
+		v := w.state.View()
+		plan, _ := Cycle(v, w.now, v.Config().Policy)
+		stops := 0
+		for _, a := range plan.Actions {
+			if a.Stop == nil {
+				continue
+			}
+			if stops++; a.Stop.Inexact != inexact || (v.Job(a.Stop.Job).Account == "speech") == inexact {
+				t.Errorf("an account lends %d thousandths of what it deserves: %s, inexact: %t", lends, w.action(a), a.Stop.Inexact)
+			}
+		}
+		if stops != 2 || plan.Command(cluster.LatestVersion).Kind() == cluster.KindCommitPlan3 != inexact {
+			t.Errorf("an account lends %d thousandths of what it deserves: %d leave, as %s", lends, stops, plan.Command(cluster.LatestVersion).Kind())
+		}
+	}
+}
