@@ -66,10 +66,10 @@ func waits(until string) string {
 }`, until)
 }
 
-// elasticPolicy is a configuration with the policy that resizes most readily.
-func elasticPolicy(t *testing.T) string {
+// under is a configuration with a policy. That which resizes most readily is elastic.
+func under(t *testing.T, policy string) string {
 	path := filepath.Join(t.TempDir(), "cluster.hcl")
-	if err := os.WriteFile(path, []byte("policy \"elastic\" {}\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, "policy %q {}\n", policy), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -78,7 +78,7 @@ func elasticPolicy(t *testing.T) string {
 // An elastic job has the whole machine, makes room when a second job needs its least, and grows again when that has gone. Whatever was done
 // to it, every step is taken once and the loss is that of a run that was left alone.
 func TestElasticJobMakesRoomAndGrowsAgain(t *testing.T) {
-	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", elasticPolicy(t)}})
+	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, "elastic")}})
 	w.policy("elastic")
 	dir := w.scratch("stretch")
 	const steps = 400
@@ -161,8 +161,14 @@ func (w *world) noOverlap(path string) {
 // A trial takes what an elastic job has beyond its least; the node's daemon is killed while the workers save, and the job goes on with those that
 // are left all the same.
 func TestATrialTakesWorkersOfAnElasticJob(t *testing.T) {
-	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", elasticPolicy(t)}})
-	w.policy("elastic")
+	for _, policy := range []string{"elastic", "rota"} {
+		t.Run(policy, func(t *testing.T) { trialTakesWorkers(t, policy) })
+	}
+}
+
+func trialTakesWorkers(t *testing.T, policy string) {
+	w := start(t, lab.Options{Controllers: 1, Nodes: 1, GPUs: 4, Controld: []string{"--config", under(t, policy)}})
+	w.policy(policy)
 	dir := w.scratch("stretch")
 	const steps = 200
 	id := w.submit(stretches(dir, steps))
