@@ -72,12 +72,13 @@ var rules = map[string]rule{
 	},
 	"controld/api/identity": {ours: []string{"controld/cluster"}, why: "who asks is told to both daemons in the same way"},
 	"controld/api":          {ours: []string{"jobspec", "controld/cluster", "controld/wire"}, why: "the command imports it and must start in milliseconds"},
+	"controld/express":      {why: "it serves requests and knows nothing of jobs"},
 	"controld/history":      {ours: []string{"jobspec", "controld/cluster"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
 	"controld": {
 		ours: []string{
 			"jobspec", "jobspec/hclfile", "jobspec/hostlist", "consensus", "controld/cluster", "controld/sched", "controld/sched/...",
 			"controld/config", "controld/member", "controld/api", "controld/api/identity", "controld/history",
-			"controld/wire",
+			"controld/wire", "controld/express",
 		},
 		third: []string{
 			"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "github.com/hashicorp/go-hclog", "github.com/klauspost/compress",

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/express"
 )
 
 // Limits of the HTTP server.
@@ -20,6 +21,7 @@ const (
 	maxBody       = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
 	maxHeader     = 64 << 10 // bytes
 	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
 )
 
 // listenTCP listens on addr, with an error that says what to do when that is not possible.
@@ -85,11 +87,12 @@ func listenUnix(path string) (net.Listener, error) {
 func (d *daemon) serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: d.handler(), ConnContext: identity.ConnContext,
-		ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader, IdleTimeout: 2 * time.Minute,
+		ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
+	quick := d.express()
 	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
+	go func() { done <- srv.Serve(quick.Listen(ctx, l)) }()
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
@@ -100,6 +103,21 @@ func (d *daemon) serve(ctx context.Context, l net.Listener) error {
 	if err := srv.Shutdown(grace); err != nil {
 		srv.Close()
 	}
+	quick.Wait(grace)
 	<-done
 	return nil
+}
+
+// express serves submissions of the usual form: they come by the ten thousand each second.
+func (d *daemon) express() *express.Server {
+	s := &express.Server{
+		Method: http.MethodPost, Path: "/v1/jobs", ConnContext: identity.ConnContext,
+		HeadTimeout: headerTimeout, IdleTimeout: idleTimeout, Log: d.log,
+	}
+	for _, rt := range d.routes() {
+		if rt.method == s.Method && rt.path == s.Path {
+			s.Handler = d.answer(&rt)
+		}
+	}
+	return s
 }

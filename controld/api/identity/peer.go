@@ -63,6 +63,8 @@ func peerOfConn(c net.Conn) (Peer, error) {
 		return unixPeer(c)
 	case *net.TCPConn:
 		return tcpPeer(c)
+	case interface{ NetConn() net.Conn }:
+		return peerOfConn(c.NetConn())
 	}
 	return Peer{}, fmt.Errorf("connection of type %T: %w", c, ErrNotLocal)
 }
