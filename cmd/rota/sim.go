@@ -58,6 +58,8 @@ func simFlags() []cli.Flag {
 		&cli.StringFlag{Name: "bound", Usage: "bounded slowdowns count jobs as at least `DURATION`", Value: "60s"},
 		&cli.StringFlag{Name: "deserved", Usage: "what accounts deserve: equal, or a `FILE` with lines of account,gpus"},
 		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs like the trace's that ask for `FACTOR` times its GPUs, and see how full it gets"},
+		&cli.BoolFlag{Name: "redraw", Usage: "draw as many jobs from those of the trace instead: every seed another workload of its kind"},
+		&cli.StringFlag{Name: "rate", Usage: "jobs arrive at `PERCENT` of the rate that the trace or the closed loop has, such as 95%"},
 		&cli.StringFlag{Name: "until", Usage: "end at this `DURATION` after the trace's beginning"},
 		&cli.StringFlag{Name: "plot", Usage: "draw utilisation, queue, slowdowns, shares and jobs into `FILE.svg`"},
 		&cli.BoolFlag{Name: "check", Usage: "verify the invariants of the state while simulating"},
@@ -86,6 +88,8 @@ type simulation struct {
 	shape    shaping
 	setup    sim.Setup
 	inflate  int64 // thousandths; 0: do not
+	redraw   bool
+	rate     int64 // thousandths; 0: as it is
 	plot     string
 	several  bool // means over seeds are asked for
 
@@ -212,6 +216,9 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 		return nil, err
 	}
 	if t != nil {
+		if s.redraw {
+			t = trace.Redraw(t, seed)
+		}
 		if err := s.shape.apply(t, seed); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -222,7 +229,7 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 		}
 	}
 	if s.loop == nil {
-		return t, nil
+		return t, s.pace(t)
 	}
 	if source == nil {
 		source = sim.Replay(t)
@@ -232,11 +239,25 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 	if err != nil {
 		return nil, err
 	}
+	if err := s.pace(closed); err != nil {
+		return nil, err
+	}
 	if t == nil {
 		return closed, s.shape.apply(closed, seed)
 	}
 	closed.Format, closed.Skipped, closed.Bad = t.Format, t.Skipped, t.Bad
 	return closed, nil
+}
+
+// pace lets jobs arrive faster or slower, if that is asked for.
+func (s *simulation) pace(t *trace.Trace) error {
+	if s.rate == 0 {
+		return nil
+	}
+	if err := trace.Pace(t, s.rate, s.setup.Tick); err != nil {
+		return fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return nil
 }
 
 // read returns a trace, or a source of jobs where arrivals are made by a closed loop.

@@ -33,7 +33,7 @@ func (w *world) readSimulation(c *cli.Context) (*simulation, error) {
 		s.setup.Progress = func(sim.Progress) {}
 	}
 	for _, read := range []func(*cli.Context) error{
-		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping, s.readInflate, s.readPlot,
+		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping, s.readInflate, s.readArrivals, s.readPlot,
 	} {
 		if err := read(c); err != nil {
 			return nil, err
@@ -353,6 +353,27 @@ func (s *simulation) readInflate(c *cli.Context) (err error) {
 	}
 	s.inflate, err = factor("--inflate", text, 100)
 	return err
+}
+
+// readArrivals reads --redraw and --rate.
+func (s *simulation) readArrivals(c *cli.Context) (err error) {
+	s.redraw = c.Bool("redraw")
+	text := c.String("rate")
+	switch {
+	case s.inflate > 0 && (s.redraw || text != ""):
+		return usagef("--inflate draws jobs and lets them arrive a second apart: it goes with neither --redraw nor --rate")
+	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }):
+		return usagef("--redraw draws from the jobs of a file: a generated workload is drawn from its seed already")
+	case text == "":
+		return nil
+	}
+	digits, ok := strings.CutSuffix(text, "%")
+	f, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(f >= 0.1 && f <= 10_000) {
+		return usagef("--rate %s: write a percentage such as 95%%, up to 10000%%", text)
+	}
+	s.rate = int64(f*10 + 0.5)
+	return nil
 }
 
 func (s *simulation) readPlot(*cli.Context) error {

@@ -164,6 +164,13 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--inflate", "0"), "--inflate 0"},
 		{append(base, "--inflate", "NaN"), "--inflate NaN"},
 		{append(base, "--inflate", "1.3", "--until", "1d"), "neither"},
+		{append(base, "--inflate", "1.3", "--rate", "95%"), "neither"},
+		{append(base, "--inflate", "1.3", "--redraw"), "neither"},
+		{append(base, "--rate", "95"), "--rate 95"},
+		{append(base, "--rate", "0%"), "--rate 0%"},
+		{append(base, "--rate", "-5%"), "--rate -5%"},
+		{append(base, "--rate", "NaN%"), "--rate NaN%"},
+		{[]string{"--trace", "gen:fitgpp", "--redraw", "--nodes", "1x8c/8gpu"}, "drawn from its seed already"},
 		{append(base, "--deserved", deserved), "line 3"},
 		{append(base, "--plot", "x.png"), "only SVG"},
 		{append(base, "--nonsense"), "its options are --addr --bound"},
@@ -188,6 +195,29 @@ func TestSimClosedLoop(t *testing.T) {
 		if r.Classes["all"].Count != r.Jobs || r.Classes["all"].Slowdown.P50 > 10 || r.Classes["te"].Count == 0 {
 			t.Errorf("%s: %d of %d jobs, slowdown %g, %d te", from, r.Classes["all"].Count, r.Jobs, r.Classes["all"].Slowdown.P50, r.Classes["te"].Count)
 		}
+	}
+}
+
+// TestSimArrivals draws another workload with every seed, and lets jobs come more slowly.
+func TestSimArrivals(t *testing.T) {
+	makespans := func(args ...string) (list []float64) {
+		t.Helper()
+		code, out, complaint := simulate(t, append([]string{"--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "-o", "json"}, args...)...)
+		var g struct{ Runs []sim.Result }
+		if err := json.Unmarshal([]byte(out), &g); code != 0 || err != nil {
+			t.Fatalf("%v: exit %d, %v\n%s", args, code, err, complaint)
+		}
+		for _, r := range g.Runs {
+			list = append(list, r.MakespanS)
+		}
+		return list
+	}
+	as, slow := makespans("--seeds", "1..2"), makespans("--seeds", "1..2", "--rate", "1%")
+	if as[0] != as[1] || slow[0] <= as[0] {
+		t.Errorf("makespans of %v, and at a hundredth of the rate %v", as, slow)
+	}
+	if drawn := makespans("--seeds", "1..8", "--redraw"); slices.Min(drawn) == slices.Max(drawn) {
+		t.Errorf("eight seeds, all with a makespan of %g", drawn[0])
 	}
 }
 

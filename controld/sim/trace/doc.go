@@ -65,5 +65,6 @@
 //
 // [ParseGenerator] describes workloads that are drawn: FitGpp's ([PaperModel]), a mix of independent arrivals ([DefaultMix]), and the
 // experiments of [Kubeflow]. A job depends on the seed and its number alone, so that workloads that differ in one parameter are alike
-// in everything else. [LabelTE], [NoiseTE], [DrawGrace], [DrawSaves], [DrawEstimates] and [Inflate] change a trace that was read.
+// in everything else. [LabelTE], [NoiseTE], [DrawGrace], [DrawSaves], [DrawEstimates],
+// [Redraw], [Pace] and [Inflate] change a trace that was read.
 package trace

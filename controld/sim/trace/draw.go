@@ -16,6 +16,7 @@ const (
 	streamCheckpoint
 	streamEstimate
 	streamInflate
+	streamRedraw
 )
 
 // source returns random numbers for one purpose and one job. They depend on nothing else, so a job is the same whoever draws it and

@@ -361,7 +361,7 @@ func TestStreamsApart(t *testing.T) {
 	seen := map[uint64]string{}
 	base := rand.Uint64()
 	for seed := base; seed != base+20; seed++ {
-		for stream := streamJob; stream <= streamInflate; stream++ {
+		for stream := streamJob; stream <= streamRedraw; stream++ {
 			for index := range uint64(50) {
 				at := fmt.Sprintf("seed %d stream %d job %d", seed, stream, index)
 				x := source(seed, stream, index).Uint64()

@@ -175,6 +175,37 @@ func Inflate(t *Trace, capacity, factor int64, seed uint64) (*Trace, error) {
 	return out, nil
 }
 
+// Redraw returns a trace of as many jobs, which arrive when those of t do: each is drawn from the jobs of t at random, so that every seed gives
+// another workload of the same kind.
+func Redraw(t *Trace, seed uint64) *Trace {
+	out := *t
+	out.Seed, out.Jobs = seed, make([]Job, len(t.Jobs))
+	for i := range out.Jobs {
+		j := t.Jobs[source(seed, streamRedraw, uint64(i)).IntN(len(t.Jobs))]
+		j.ID, j.Submit = fmt.Sprintf("%s#%d", clip(j.ID, maxText-12), i+1), t.Jobs[i].Submit
+		out.Jobs[i] = j
+	}
+	return &out
+}
+
+// Pace lets the jobs of a trace arrive at rate thousandths of the rate at which they do. Times are rounded to whole multiples of tick ms, so
+// that nobody waits for a decision only because of that; 0 stands for 1.
+func Pace(t *Trace, rate, tick int64) error {
+	if rate < 1 || rate > 100_000 || tick < 0 || tick > MaxTime {
+		return fmt.Errorf("arrivals at %d thousandths of their rate, at multiples of %d ms: 1 to 100000, and not negative", rate, tick)
+	}
+	tick = max(1, tick)
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		at := mulDiv(j.Submit, 1000, rate)
+		if at > MaxTime {
+			return fmt.Errorf("job %s would come after more than ten years", j.ID)
+		}
+		j.Submit = (at + tick/2) / tick * tick
+	}
+	return nil
+}
+
 func clip(text string, n int) string {
 	if len(text) <= n {
 		return text

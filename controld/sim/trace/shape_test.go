@@ -178,6 +178,52 @@ func TestDrawEstimates(t *testing.T) {
 	}
 }
 
+// TestRedraw: as many jobs of the same kind at the same times, others with every seed, and the trace itself is left as it is.
+func TestRedraw(t *testing.T) {
+	tr := plain(300)
+	for i := range tr.Jobs {
+		tr.Jobs[i].Work = int64(i+1) * second
+	}
+	before := digest(tr)
+	one, again, other := Redraw(tr, 1), Redraw(tr, 1), Redraw(tr, 2)
+	if digest(one) != digest(again) || digest(one) == digest(other) || digest(tr) != before {
+		t.Error("a seed does not say what is drawn, or the trace was changed")
+	}
+	ids, works := map[string]bool{}, map[int64]bool{}
+	for i := range one.Jobs {
+		j := &one.Jobs[i]
+		ids[j.ID], works[j.Work] = true, true
+		if err := j.Check(); err != nil || j.Submit != tr.Jobs[i].Submit || j.Work < second || j.Work > 300*second {
+			t.Fatalf("job %d: %v, %+v", i, err, j)
+		}
+	}
+	// Of 300 draws out of 300 about 190 are different.
+	if len(ids) != 300 || len(works) < 150 || len(works) > 230 {
+		t.Errorf("%d ids, %d different jobs", len(ids), len(works))
+	}
+}
+
+// TestPace: arrivals are spread, at whole multiples of a tick if one is given.
+func TestPace(t *testing.T) {
+	for _, c := range []struct{ at, rate, tick, want int64 }{
+		{60_000, 1000, 0, 60_000}, {57_000, 950, 0, 60_000}, {60_000, 950, 0, 63_157}, {60_000, 950, minute, minute}, {600_000, 950, minute, 11 * minute},
+		{60_000, 2000, 0, 30_000}, {60_000, 2000, minute, minute}, {59_999, 2000, minute, 0}, {0, 1, 0, 0},
+	} {
+		tr := plain(1)
+		tr.Jobs[0].Submit = c.at
+		if err := Pace(tr, c.rate, c.tick); err != nil || tr.Jobs[0].Submit != c.want {
+			t.Errorf("%+v: %d, %v", c, tr.Jobs[0].Submit, err)
+		}
+	}
+	for _, c := range []struct{ at, rate, tick int64 }{{0, 0, 0}, {0, -5, 0}, {0, 100_001, 0}, {0, 1000, -1}, {MaxTime, 999, 0}, {MaxTime, 1, 0}} {
+		tr := plain(1)
+		tr.Jobs[0].Submit = c.at
+		if err := Pace(tr, c.rate, c.tick); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
+
 func TestInflate(t *testing.T) {
 	tr := plain(300)
 	got, err := Inflate(tr, 100*gpu, 1300, 8)
