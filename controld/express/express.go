@@ -8,6 +8,7 @@ package express
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -87,7 +88,7 @@ func (r *rest) next(ctx context.Context, s *Server) bool {
 	go func() {
 		defer s.busy.Done()
 		if p := newPassage(s, c); p.run(ctx) {
-			r.give(p, nil)
+			r.give(p.rest(), nil)
 		} else {
 			c.Close()
 		}
@@ -122,7 +123,7 @@ func (r *rest) Close() error {
 	return r.Listener.Close()
 }
 
-// passage is a connection with what has been read of it. It is the connection that a http.Server gets.
+// passage is a connection while it is looked at.
 type passage struct {
 	net.Conn
 	server *Server
@@ -139,15 +140,31 @@ func newPassage(s *Server, c net.Conn) *passage {
 	return p
 }
 
-// NetConn returns the connection itself, as that of a tls.Conn does.
-func (p *passage) NetConn() net.Conn { return p.Conn }
+// rest returns the connection as it was before it was looked at.
+func (p *passage) rest() net.Conn {
+	b, _ := p.in.Peek(p.in.Buffered()) // cannot fail: it is there
+	return &unread{Conn: p.Conn, seen: bytes.Clone(b)}
+}
 
-// Read implements net.Conn: first what was looked at.
-func (p *passage) Read(b []byte) (int, error) {
-	if p.in.Buffered() > 0 {
-		return p.in.Read(b)
+// unread is a connection of which something has been seen that is still to be read.
+type unread struct {
+	net.Conn
+	seen []byte
+}
+
+// NetConn returns the connection itself, as that of a tls.Conn does.
+func (u *unread) NetConn() net.Conn { return u.Conn }
+
+// Read implements net.Conn: first what was seen.
+func (u *unread) Read(b []byte) (int, error) {
+	if len(u.seen) == 0 {
+		return u.Conn.Read(b)
 	}
-	return p.Conn.Read(b)
+	n := copy(b, u.seen)
+	if u.seen = u.seen[n:]; len(u.seen) == 0 {
+		u.seen = nil // the memory of a long poll
+	}
+	return n, nil
 }
 
 // run answers the route's requests, and reports whether there is another one, which is still unread.
