@@ -110,7 +110,7 @@ func (w *world) sim(c *cli.Context) error {
 		return err
 	}
 	if c.Bool("list") {
-		return w.listKnown()
+		return w.listKnown(c)
 	}
 	s, err := w.readSimulation(c)
 	if err != nil {
@@ -138,7 +138,15 @@ func (w *world) sim(c *cli.Context) error {
 }
 
 // listKnown says what --policy, --compare and --trace can name.
-func (w *world) listKnown() error {
+func (w *world) listKnown(c *cli.Context) error {
+	others := c.NArg() > 0 || c.IsSet("output")
+	for _, f := range simFlags() {
+		name := f.Names()[0]
+		others = others || name != "list" && c.IsSet(name)
+	}
+	if others {
+		return usagef("--list lists what is known and replays nothing: it goes with no trace and no other option")
+	}
 	_, err := fmt.Fprintf(w.stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads and theirs:\n%s\n\nFormats of traces: %s\n",
 		strings.Join(sim.Known(), "\n"), strings.Join(trace.Known(), "\n"), formatNames())
 	return err
@@ -163,6 +171,9 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.checkDeserved(workloads); err != nil {
 		return nil, err
 	}
 	results := make([]*sim.Result, len(workloads)*len(s.policies))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +83,11 @@ func (s *simulation) readNodes(c *cli.Context) error {
 }
 
 func (s *simulation) readPolicies(c *cli.Context) error {
-	for _, text := range append([]string{c.String("policy")}, splitPolicies(c.String("compare"))...) {
+	others := splitPolicies(c.String("compare"))
+	if c.IsSet("compare") && len(others) == 0 {
+		return usagef("--compare %s names no policy", c.String("compare"))
+	}
+	for _, text := range append([]string{c.String("policy")}, others...) {
 		p, err := sim.ParsePolicy(text)
 		if err != nil {
 			return &usageError{text: err.Error()}
@@ -233,8 +238,39 @@ func (s *simulation) readDeserved(c *cli.Context) error {
 		}
 		s.setup.Deserved.GPUs[account] = thousandths
 	}
-	return lines.Err()
+	switch err := lines.Err(); {
+	case err != nil:
+		return &usageError{text: "--deserved: " + err.Error()}
+	case len(s.setup.Deserved.GPUs) == 0:
+		return usagef("--deserved %s has no line of account,gpus", name)
+	}
+	return nil
 }
+
+// checkDeserved refuses shares of accounts that none of the workloads has: nobody would get them.
+func (s *simulation) checkDeserved(workloads []*trace.Trace) error {
+	known := map[string]bool{}
+	for _, t := range workloads {
+		for i := range t.Jobs {
+			known[t.Jobs[i].Account] = true
+		}
+	}
+	for _, account := range slices.Sorted(maps.Keys(s.setup.Deserved.GPUs)) {
+		if known[account] {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(known))
+		text := strings.Join(names[:min(len(names), accountsShown)], ", ")
+		if len(names) > accountsShown {
+			text += fmt.Sprintf(" and %d more", len(names)-accountsShown)
+		}
+		return usagef("--deserved: no job is of account %s; there are %s", account, text)
+	}
+	return nil
+}
+
+// accountsShown is how many accounts of a workload are named.
+const accountsShown = 12
 
 // shaping is how a workload is changed before it is replayed.
 type shaping struct {
@@ -383,8 +419,17 @@ func (s *simulation) readPlot(*cli.Context) error {
 	if !strings.HasSuffix(s.plot, ".svg") {
 		return usagef("--plot %s: only SVG is drawn; give it a name that ends in .svg", s.plot)
 	}
+	// What could keep it from being drawn is told now rather than after hours of replaying.
+	dir := filepath.Dir(s.plot)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return usagef("--plot %s: there is no directory %s", s.plot, dir)
+	}
+	if info, err := os.Stat(s.plot); err == nil && info.IsDir() {
+		return usagef("--plot %s is a directory", s.plot)
+	}
 	s.setup.Spans = true
-	return nil
+	_, err := findPlotter()
+	return err
 }
 
 // profiles reads the measured speeds that belong to a trace: of --profiles, or of the folder profiles beside it. Nil if there are none.

@@ -126,6 +126,10 @@ func TestSimRefuses(t *testing.T) {
 	if err := os.WriteFile(deserved, []byte("# shares\na,4\nb,-1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	stranger := filepath.Join(t.TempDir(), "stranger")
+	if err := os.WriteFile(stranger, []byte("nobody,4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	base := []string{"--trace", file, "--nodes", "1x8c/64g/8gpu"}
 	for _, test := range []struct {
 		args []string
@@ -172,6 +176,14 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--rate", "NaN%"), "--rate NaN%"},
 		{[]string{"--trace", "gen:fitgpp", "--redraw", "--nodes", "1x8c/8gpu"}, "drawn from its seed already"},
 		{append(base, "--deserved", deserved), "line 3"},
+		{append(base, "--deserved", t.TempDir()), "is a directory"},
+		{append(base, "--deserved", os.DevNull), "has no line of account,gpus"},
+		{append(base, "--deserved", stranger), "no job is of account nobody; there are "},
+		{append(base, "--compare", ","), "names no policy"},
+		{append(base, "--plot", filepath.Join(t.TempDir(), "no", "x.svg")), "there is no directory"},
+		{append(base, "--list"), "goes with no trace"},
+		{[]string{"--list", "more"}, "goes with no trace"},
+		{[]string{"--trace", "gen:seed000:e1,e2", "--nodes", "3x8c/30g"}, "several experiments"},
 		{append(base, "--plot", "x.png"), "only SVG"},
 		{append(base, "--nonsense"), "its options are --addr --bound"},
 		{append(base, "-o", "yaml"), "table, json, csv"},

@@ -104,6 +104,9 @@ func ParseGenerator(text string) (*Generator, error) {
 			return nil, fmt.Errorf("generator %s: %s %w", kind, key, err)
 		}
 	}
+	if kind == "seed000" && len(seen) > 1 {
+		return nil, fmt.Errorf("generator %s: %s are several experiments: give one", kind, shorten(rest))
+	}
 	if seen["load"] && seen["gap"] {
 		return nil, fmt.Errorf("generator %s: load and gap both say how often jobs arrive: give one", kind)
 	}
