@@ -28,6 +28,9 @@ func (s *State) displaced(j *Job, cause Cause) {
 	a := &j.Attempts[len(j.Attempts)-1]
 	switch cause {
 	case CauseTE, CauseReclaim, CauseOrder:
+	case CauseMigrate: // there is room elsewhere, which is his before others look for it
+		j.First = s.v.config.Version >= 3 && a.Stop.Resize == nil
+		return
 	default:
 		return
 	}

@@ -235,7 +235,7 @@ type Job struct {
 
 	// Displaced are the instants of the last day at which an attempt of it ended for another job's sake, oldest first.
 	Displaced []Instant `json:"displaced,omitempty"`
-	// First says that it was displaced for a job that did not want the room any more: it goes before all of its class until it starts.
+	// First says that it was displaced for a job that did not want the room any more, or is moving: it goes before all of its class until it starts.
 	First bool `json:"first,omitempty"`
 
 	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.

@@ -65,7 +65,8 @@ func (m *maker) tier(j, victim *cluster.Job) int {
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is none. If the cheapest of all is more than an account
 // lends, its dearest victim of that account is left out and another set looked for; that one need not be the cheapest.
 func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *victimSet {
-	defer m.room.WaiveSoft()()
+	m.waived = m.waiving(j, cause)
+	defer m.waived()()
 	var barred []*victim
 	defer func() {
 		for _, v := range barred {

@@ -26,7 +26,8 @@
 // running jobs do so in one way: a plan keeps the room for the job that is to get it, by a firm reservation that goes before all others, and
 // asks its holders to leave, each with the job's name. The state refuses such a stop when the job does not wait any more. Whoever has left
 // for a job that is gone goes first when he is back. See fitgpp.go for the policies of the FitGpp paper, rota.go for what Rota makes of
-// them, search.go for the cheapest set of jobs that lets another start, turns.go for turns among best-effort jobs.
+// them, search.go for the cheapest set of jobs that lets another start, turns.go for turns among best-effort jobs, gather.go
+// for small ones that move so that a large one finds room in one piece.
 package sched
 
 import "github.com/rota-hpc/rota/controld/cluster"

@@ -104,10 +104,10 @@ func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.names[o.ID])
 	case taker == nil || !taker.Waits() || taker.Hold != cluster.NotHeld:
 		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.names[o.ID], s.For)
-	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && o.DisplacedSince(j.now-day) >= p.MaxPreempts:
+	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && s.Cause != cluster.CauseMigrate && o.DisplacedSince(j.now-day) >= p.MaxPreempts:
 		return fmt.Errorf("P: %s is displaced too often", j.names[o.ID])
-	case s.Cause == cluster.CauseOrder && o.Spec.Checkpoint == nil:
-		return fmt.Errorf("%s loses its turn although it cannot save its state", j.names[o.ID])
+	case (s.Cause == cluster.CauseOrder || s.Cause == cluster.CauseMigrate) && o.Spec.Checkpoint == nil:
+		return fmt.Errorf("%s loses its turn or moves although it cannot save its state", j.names[o.ID])
 	case s.Cause != cluster.CauseTE && j.now-a.Started.At < cluster.Instant(p.MinRuntimeMS):
 		return fmt.Errorf("%s has run for %d ms and leaves for %s", j.names[o.ID], j.now-a.Started.At, j.names[s.For])
 	}
@@ -123,7 +123,7 @@ func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
 	from, again := now-day, false
 	for i := range o.Attempts {
 		a := &o.Attempts[i]
-		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder, cluster.CauseReclaim}, a.Cause)
+		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder, cluster.CauseReclaim, cluster.CauseMigrate}, a.Cause)
 		if end == 0 {
 			end, displaced = now, true
 		}

@@ -136,7 +136,7 @@ func (c *contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
 			return fmt.Errorf("%s is a trial-and-error job and has to leave", c.names[j.ID])
 		case !v.Job(a.Stop.For).Waits():
 			return fmt.Errorf("%s leaves for %s, which does not wait", c.names[j.ID], c.names[a.Stop.For])
-		case c.policy == "rota" && j.DisplacedSince(c.now-day) >= v.Config().Policy.MaxPreempts:
+		case c.policy == "rota" && a.Stop.Cause != cluster.CauseMigrate && j.DisplacedSince(c.now-day) >= v.Config().Policy.MaxPreempts:
 			return fmt.Errorf("%s is displaced too often", c.names[j.ID])
 		case a.Stop.Cause == cluster.CauseOrder && j.Spec.Checkpoint == nil:
 			return fmt.Errorf("%s loses its turn although it cannot save its state", c.names[j.ID])

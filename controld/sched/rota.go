@@ -49,7 +49,10 @@ type maker struct {
 	roster  *roster // nil until somebody needs it
 	elastic []*flexible
 
-	lodging [][]tenant // see tenants
+	lodging [][]tenant            // see tenants
+	places  map[cluster.JobID]int // in the order of turns, of those for whom room is kept
+	place   int                   // of the job whose turn it is
+	waived  func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
 }
 
 // all returns the roster with what each victim costs, which is made once a cycle.
@@ -159,22 +162,29 @@ func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawfu
 	return false
 }
 
+// waiving returns what lifts the claims that are no obstacle to a job for which room is made: of room that is kept for blocked heads a
+// trial-and-error job takes any, another only what is kept for those whose turn comes after its own.
+func (m *maker) waiving(j *cluster.Job, cause cluster.Cause) func() func() {
+	return func() func() {
+		return m.room.WaiveIf(func(r *cluster.Reservation) bool { return !r.Firm && (cause == cluster.CauseTE || m.yields(r, j)) })
+	}
+}
+
 // carryOut keeps the room of a set for a job and asks its victims to leave. A job for which nobody has to leave starts at once, if it
 // waited only because the room was kept for a blocked head.
 func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause cluster.Cause) {
 	r := m.all()
 	r.plain(set)
-	restore := m.room.WaiveSoft()
+	restore := m.waived()
 	m.chooseWorkers(g, set)
 	restore()
 	over := m.now
 	for _, i := range set.victims {
 		over = max(over, m.now+cluster.Instant(graceOf(r.victims[i].job)))
 	}
-	v := &cluster.Reservation{Job: j.ID, At: m.now, Firm: true}
+	v := m.promise(j, set)
 	for _, c := range set.claims {
 		over = max(over, r.over[c.Node])
-		v.Claims = append(v.Claims, cluster.Claim{Node: m.view.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
 	}
 	v.Until = over + cluster.Instant(m.policy.ReserveHoldMS)
 	m.room.Unclaim(j.ID)

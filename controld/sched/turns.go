@@ -60,6 +60,7 @@ func (m *maker) takeTurns() {
 	f.foresee()
 	list := m.turns(f)
 	m.admitTurns(list)
+	m.noteHolders(list)
 	asked, shared := 0, m.room.Sharing()
 	for i := range list {
 		w := &list[i]
@@ -67,10 +68,30 @@ func (m *maker) takeTurns() {
 			continue
 		}
 		asked++
+		m.place = i
 		g := m.gang(w.job)
-		m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w, shared) })
+		if !m.gather(w.job, &g) {
+			m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w, shared) })
+		}
 		f.catchUp()
 	}
+}
+
+// noteHolders notes where in the order those wait for whom room is kept.
+func (m *maker) noteHolders(list []turn) {
+	m.places = map[cluster.JobID]int{}
+	for i := range list {
+		if w := &list[i]; w.victim < 0 && m.holders[w.job.ID] != nil {
+			m.places[w.job.ID] = i
+		}
+	}
+}
+
+// yields reports whether room that is kept for a blocked head is no obstacle to the job whose turn it is: it is kept for that one, or for one that
+// comes after it.
+func (m *maker) yields(r *cluster.Reservation, j *cluster.Job) bool {
+	place, known := m.places[r.Job]
+	return r.Job == j.ID || known && place > m.place
 }
 
 // restoreShares gives accounts and users back what they were promised, if anybody was promised anything.

@@ -6,7 +6,7 @@ import "github.com/rota-hpc/rota/controld/cluster"
 const wastePart = 5
 
 // wasteful reports whether a job that saves its state would have lost too much if it were displaced now: work since it saved last, and
-// restarts after it was displaced, of what it has held within a day. One that never saves loses all its work, which is what makes it dear.
+// restarts after it was displaced or moved, of what it has held within a day. One that never saves loses all its work, which is what makes it dear.
 // The cycle looks again when that is over.
 func (t *trial) wasteful(j *cluster.Job) bool {
 	if j.Spec.Checkpoint == nil {
@@ -16,7 +16,7 @@ func (t *trial) wasteful(j *cluster.Job) bool {
 	from, again := t.now-day, false
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
-		displaced := displacing(a.Cause)
+		displaced := displacing(a.Cause) || a.Cause == cluster.CauseMigrate
 		end := a.Ended.At
 		if end == 0 {
 			end, displaced = t.now, true

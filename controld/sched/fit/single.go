@@ -29,12 +29,12 @@ func covers(a, b cluster.Vector) bool {
 // WaiveSoft lifts the claims of all reservations that are not firm, until the function that it returns is called: those who may take
 // room from others may take that too.
 func (r *Room) WaiveSoft() (restore func()) {
-	return r.waiveIf(func(v *cluster.Reservation) bool { return !v.Firm })
+	return r.WaiveIf(func(v *cluster.Reservation) bool { return !v.Firm })
 }
 
 // WaiveNotOwed lifts the claims of reservations that are neither firm nor owed in the same way.
 func (r *Room) WaiveNotOwed() (restore func()) {
-	return r.waiveIf(func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
+	return r.WaiveIf(func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
 }
 
 // LiftNotOwed lifts the claims of the same reservations for good, as if there were none.
@@ -43,7 +43,8 @@ func (r *Room) LiftNotOwed() {
 	r.reservations = slices.DeleteFunc(r.reservations, func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
 }
 
-func (r *Room) waiveIf(will func(*cluster.Reservation) bool) (restore func()) {
+// WaiveIf lifts the claims of those reservations of which it is told so, until the function that it returns is called.
+func (r *Room) WaiveIf(will func(*cluster.Reservation) bool) (restore func()) {
 	var waived []*cluster.Reservation
 	for _, v := range r.reservations {
 		if will(v) {

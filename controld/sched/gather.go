@@ -1,0 +1,116 @@
+package sched
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// # Room in pieces
+//
+// A job that needs much of a node at once can wait although enough is free in the cluster, because a small job that runs for days holds a little of
+// each node. Such jobs are asked to move if they can save their state: their room goes to the one that waits, and they go on in free room
+// elsewhere. That costs them a restart and nothing else, so that it is no displacement, and does not depend on what anybody has had or whose he
+// is. It takes free room only, and leaves as much of it as is kept for trial-and-error jobs at most.
+
+// maxMoves bounds the jobs that move for one.
+const maxMoves = 16
+
+// gather makes room for a job by moving others into free room elsewhere, if all that is free would do. It reports whether it did.
+func (m *maker) gather(j *cluster.Job, g *fit.Gang) bool {
+	if g.Size() == 1 && g.Request.Active.GPUs <= wholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
+		return false
+	}
+	for range maxRepairs {
+		set := m.affordable(j, g, 0, cluster.CauseMigrate)
+		if set == nil || len(set.victims) > maxMoves {
+			return false
+		}
+		stuck, ok := m.elsewhere(j, set)
+		if ok {
+			m.carryOut(j, g, set, cluster.CauseMigrate)
+			return true
+		}
+		if stuck == nil {
+			return false
+		}
+		stuck.reluctance = -1
+	}
+	return false
+}
+
+// enoughInPieces reports whether as much is free, wherever it is, as a job needs.
+func (m *maker) enoughInPieces(j *cluster.Job) bool {
+	defer m.waiving(j, cluster.CauseMigrate)()()
+	return fit.Within(cluster.Request{Active: j.Total()}, cluster.Request{Active: freeIn(m.trial, m.room)})
+}
+
+// freeIn returns what is free on all nodes that are up and claimed by nobody.
+func freeIn(t *trial, room *fit.Room) (free cluster.Vector) {
+	for i := range t.view.Nodes() {
+		if room.Up(i) {
+			a := room.Available(i).Active
+			free.Cores += max(0, a.Cores)
+			free.Memory += max(0, a.Memory)
+			free.GPUs += max(0, a.GPUs)
+		}
+	}
+	return free
+}
+
+// anyMovable notes of every victim whether it may be asked to move for a job, and reports whether any may.
+func (m *maker) anyMovable(j *cluster.Job) bool {
+	r, any := m.all(), false
+	for i := range r.victims {
+		v := &r.victims[i]
+		v.reluctance = -1
+		if m.movable(v, j) {
+			v.reluctance, any = 0, true
+		}
+	}
+	return any
+}
+
+// movable reports whether a running job may be asked to move for a larger one: it can save its state, and has run, and the other has waited, for
+// many times as long as moving takes it. An elastic job moves when it is resized.
+func (m *maker) movable(v *victim, j *cluster.Job) bool {
+	a := v.attempt
+	if v.taken || v.surplus != nil || v.job.Spec.Checkpoint == nil || a.Started.At == 0 || v.job.Width() >= j.Width() {
+		return false
+	}
+	lost := cluster.Instant(unsavedAt(v.job, a, m.now))
+	cost := costsWorth * (a.Started.At - a.Assigned.At + cluster.Instant(v.grace) + lost)
+	least := max(cost, cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn)), cluster.Instant(m.policy.MinRuntimeMS))
+	if m.now-j.Eligible < cost || m.now-a.Started.At < least {
+		return false
+	}
+	_, elastic := v.job.Elastic()
+	return !elastic && !m.wasteful(v.job)
+}
+
+// elsewhere reports whether all of a set would find room elsewhere with that for the job taken, and enough stays free for trial-and-error jobs; else who
+// would not, nil if it is that.
+func (m *maker) elsewhere(j *cluster.Job, set *victimSet) (stuck *victim, ok bool) {
+	r, room := m.all(), m.room.Copy()
+	room.Claim(m.promise(j, set))
+	for _, i := range set.victims {
+		g := m.gang(r.victims[i].job)
+		spots, ok := room.Place(&g)
+		if !ok {
+			return &r.victims[i], false
+		}
+		room.Take(&g, spots)
+	}
+	least := max(0, cmp.Or(m.policy.HeadroomPM, headroomPM)) * m.gpusUp()
+	return nil, len(set.victims) == 0 || freeIn(m.trial, room).GPUs*1000 >= least
+}
+
+// promise returns the reservation that keeps the room of a set for a job.
+func (m *maker) promise(j *cluster.Job, set *victimSet) *cluster.Reservation {
+	v := &cluster.Reservation{Job: j.ID, At: m.now, Firm: true}
+	for _, c := range set.claims {
+		v.Claims = append(v.Claims, cluster.Claim{Node: m.view.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
+	}
+	return v
+}
