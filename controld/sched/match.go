@@ -17,7 +17,7 @@ import (
 
 const (
 	// ageWorth is what a millisecond of waiting makes up for, in the unit of [scarcity.left].
-	ageWorth = 3
+	ageWorth = 1
 	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line are looked at.
 	maxPairs = 1 << 15
 )

@@ -10,7 +10,8 @@ import (
 // every kind that the usual search does as well.
 const packNodes = 2048
 
-// scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer what is left over on a node.
+// scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer what is left over on a node. Twice as
+// scarce is four times as dear: what there is plenty of must not decide where the last of something else goes.
 type scarcity struct {
 	cores, memory, gpus int64
 }
@@ -26,14 +27,17 @@ func newScarcity(t *trial) *scarcity {
 		free = cluster.Vector{Cores: free.Cores + f.Cores, Memory: free.Memory + f.Memory, GPUs: free.GPUs + f.GPUs}
 		all = cluster.Vector{Cores: all.Cores + a.Cores, Memory: all.Memory + a.Memory, GPUs: all.GPUs + a.GPUs}
 	}
-	weigh := func(free, all int64) int64 {
-		const least = 20 // thousandths: what is nearly used up is dear enough
-		if all <= 0 {
-			return 0
-		}
-		return 1_000_000 / (least + max(0, free)/max(1, all/1000))
+	return &scarcity{dearness(free.Cores, all.Cores), dearness(int64(free.Memory), int64(all.Memory)), dearness(free.GPUs, all.GPUs)}
+}
+
+// dearness is how dear a resource is of which so much is free, 0 if there is none at all.
+func dearness(free, all int64) int64 {
+	const least = 20 // thousandths: what is nearly used up is dear enough
+	if all <= 0 {
+		return 0
 	}
-	return &scarcity{weigh(free.Cores, all.Cores), weigh(int64(free.Memory), int64(all.Memory)), weigh(free.GPUs, all.GPUs)}
+	part := least + max(0, free)/max(1, all/1000)
+	return 50_000_000 / (part * part)
 }
 
 // left rates what is left over on a node: less is better.
