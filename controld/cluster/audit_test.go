@@ -76,7 +76,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 			s.run.Live().Workers[1].Place = Place{Node: "n3", GPUs: slices.Clone(s.member.Live().Workers[0].GPUs)}
 		}, "n3"},
 		{"room taken by nobody", func(s *scene) { s.s.ownGrid().Take(2, Request{Active: Vector{Cores: 1}}, []int{}) }, "made anew"},
-		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().room[0].gpus |= 3 }, "made anew"},
+		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().ownRoom(0).gpus |= 3 }, "made anew"},
 		{"a node in no bucket", func(s *scene) { s.s.ownGrid().sort(0, false) }, "bucket"},
 		{"a node in two buckets", func(s *scene) { g := s.s.ownGrid(); g.bucket[0] |= 1; g.bucket[g.words] |= 1 }, "bucket"},
 		{"a claim of nobody", func(s *scene) { s.s.ownGrid().Claim(2, Vector{GPUs: 1000}) }, "claims on node"},

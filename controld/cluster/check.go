@@ -196,6 +196,9 @@ func (s *State) checkIndexes(note func(error)) {
 			continue
 		}
 		note(checkFront(g))
+		if f, _ := s.v.fronts.get(slot); f != g.Front {
+			note(fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, f, g.Front))
+		}
 		if g.Front.Elastic {
 			elastic++
 		}
@@ -268,10 +271,10 @@ func (s *State) checkGrid() error {
 	}
 	got, want := s.v.grid, s.regrid()
 	for i, n := range s.v.nodes {
-		r := &got.room[i]
+		r := got.at(i)
 		switch {
-		case got.nodes[i] != n || *r != want.room[i] || got.usable[i] != want.usable[i] || got.total[i] != want.total[i]:
-			return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, want.room[i])
+		case got.nodes[i] != n || *r != *want.at(i) || got.usable[i] != want.usable[i] || got.total[i] != want.total[i]:
+			return fmt.Errorf("room on node %s is %+v, made anew %+v", n.Name, *r, *want.at(i))
 		case !slices.Equal(got.lentOn(i), want.lentOn(i)):
 			return fmt.Errorf("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), want.lentOn(i))
 		case got.Claimed(i) != want.Claimed(i):

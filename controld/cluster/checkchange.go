@@ -94,6 +94,9 @@ func (a *Auditor) checkGroup(k GroupKey) {
 		return
 	}
 	a.note(checkFront(g))
+	if f, _ := a.s.v.fronts.get(a.s.slots[k]); f != g.Front {
+		a.bad("the front at the number of group %+v is %+v, not %+v", k, f, g.Front)
+	}
 	u := a.s.shapes.known[k.Shape]
 	if u == nil || u.number != g.Number || u.groups != a.shapes[k.Shape] {
 		a.bad("the number of a shape is not that of its group, %d, or its groups are not %d", g.Number, a.shapes[k.Shape])
@@ -222,10 +225,10 @@ func (a *Auditor) checkRoom(n *Node, i int) {
 		return
 	}
 	anew.settle(0, a.s.heldOn(i))
-	r := &got.room[i]
+	r := got.at(i)
 	switch {
-	case got.nodes[i] != n || *r != anew.room[0] || got.usable[i] != anew.usable[0] || got.total[i] != anew.total[0]:
-		a.bad("room on node %s is %+v, made anew %+v", n.Name, *r, anew.room[0])
+	case got.nodes[i] != n || *r != *anew.at(0) || got.usable[i] != anew.usable[0] || got.total[i] != anew.total[0]:
+		a.bad("room on node %s is %+v, made anew %+v", n.Name, *r, *anew.at(0))
 	case !slices.Equal(got.lentOn(i), anew.lentOn(0)):
 		a.bad("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), anew.lentOn(0))
 	case got.Claimed(i) != a.claims[n.Name]:

@@ -43,8 +43,12 @@ func (s *State) refront() {
 			continue // it was dropped
 		}
 		front := frontOf(g)
+		if front == g.Front {
+			continue
+		}
 		s.countElastic(g, front.Elastic)
 		g.Front = front
+		s.v.fronts.set(g.slot, front)
 	}
 	clear(s.touchedGroups)
 	s.touchedGroups = s.touchedGroups[:0]

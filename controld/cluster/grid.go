@@ -9,20 +9,32 @@ const MaxGPUsPerNode = 64
 const wholeGPU = 1000
 
 // Grid is the room on every node: what is free, and what of it is claimed by reservations. Nodes are named by their position in
-// [View.Nodes]. It is flat, so that a trial is a copy: take a [View.Grid], CopyFrom it, and try things on the copy.
+// [View.Nodes]. A trial is a copy: take a [View.Grid], CopyFrom it, and try things on the copy. Copies share what neither of them has
+// changed, since a decision changes the room on a few nodes of thousands.
 type Grid struct {
 	nodes  []*Node  // shared between copies
 	usable []uint64 // healthy GPUs of each node; shared between copies
 	total  []Vector // all that each node has; shared between copies
-	room   []room
-	claims []Vector // of all reservations; nil when there are none
-	words  int      // of one bucket
-	bucket []uint64 // one bucket after another; see Bucket
-	lent   []uint16 // thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was ever shared
+	pages  []*gridPage
+	own    []uint64    // bit i: no other grid has page i
+	spare  []*gridPage // of its own that it does not need now
+	claims bool        // there may be some
+	words  int         // of one bucket
+	bucket []uint64    // one bucket after another; see Bucket
+	lent   []uint16    // thousandths of GPUs that workers share, node by node, stride GPUs each; empty while none was ever shared
 	stride int
 }
 
-// room is what is free on one node. It is kept small because every cycle copies all of them.
+// pageNodes is the nodes of a page: as many as a word has bits.
+const pageNodes = 64
+
+// gridPage is what is free on nodes that follow each other, and what of it is claimed.
+type gridPage struct {
+	room   [pageNodes]room
+	claims [pageNodes]Vector // of all reservations
+}
+
+// room is what is free on one node. It is kept small because cycles look at all of them.
 type room struct {
 	cores       int32
 	residentGPU int32 // thousandths
@@ -37,10 +49,11 @@ type room struct {
 
 // newGrid returns a grid with nothing taken. Inventories must be within the limits that RegisterNode enforces.
 func newGrid(nodes []*Node) *Grid {
-	g := &Grid{nodes: nodes, usable: make([]uint64, len(nodes)), total: make([]Vector, len(nodes)), room: make([]room, len(nodes))}
+	g := &Grid{nodes: nodes, usable: make([]uint64, len(nodes)), total: make([]Vector, len(nodes))}
+	g.resize()
 	for i, n := range nodes {
 		g.usable[i], g.total[i] = healthy(n), capacity(n)
-		g.room[i] = empty(n)
+		*g.ownRoom(i) = empty(n)
 	}
 	g.fillBuckets()
 	return g
@@ -72,17 +85,70 @@ func (g *Grid) fillBuckets() {
 	}
 	g.words = (len(g.nodes) + 63) / 64
 	g.bucket = make([]uint64, g.words*(most+1))
-	for i := range g.room {
+	for i := range g.nodes {
 		g.sort(i, true)
+	}
+}
+
+// resize makes as many pages as the nodes need.
+func (g *Grid) resize() {
+	for len(g.pages)*pageNodes < len(g.nodes) {
+		i := len(g.pages)
+		g.pages = append(g.pages, new(gridPage))
+		if len(g.own)*64 <= i {
+			g.own = append(g.own, 0)
+		}
+		g.own[i/64] |= 1 << (i % 64)
+	}
+}
+
+// at returns the room on a node, to be read.
+func (g *Grid) at(i int) *room { return &g.pages[uint(i)/pageNodes].room[uint(i)%pageNodes] }
+
+// ownRoom returns the room on a node ready to be written.
+func (g *Grid) ownRoom(i int) *room { return &g.ownPage(i / pageNodes).room[uint(i)%pageNodes] }
+
+// ownPage returns a page that no other grid has.
+func (g *Grid) ownPage(p int) *gridPage {
+	if bit := uint64(1) << (p % 64); g.own[p/64]&bit == 0 {
+		next := g.blank()
+		*next = *g.pages[p]
+		g.pages[p] = next
+		g.own[p/64] |= bit
+	}
+	return g.pages[p]
+}
+
+// blank returns a page to be written over.
+func (g *Grid) blank() *gridPage {
+	n := len(g.spare)
+	if n == 0 {
+		return new(gridPage)
+	}
+	page := g.spare[n-1]
+	g.spare = g.spare[:n-1]
+	return page
+}
+
+// seal gives up what the grid owns: from now on others may read it.
+func (g *Grid) seal() { clear(g.own) }
+
+// reclaim keeps the pages that only this grid has for other uses.
+func (g *Grid) reclaim() {
+	for w, word := range g.own {
+		for ; word != 0; word &= word - 1 {
+			g.spare = append(g.spare, g.pages[w*64+bits.TrailingZeros64(word)])
+		}
 	}
 }
 
 // sort puts node i into its bucket, or takes it out. Nodes that are not up, or that somebody has for himself, are in none.
 func (g *Grid) sort(i int, in bool) {
-	if !g.room[i].up || g.room[i].whole {
+	rm := g.at(i)
+	if !rm.up || rm.whole {
 		return
 	}
-	word := bits.OnesCount64(g.room[i].gpus)*g.words + i/64
+	word := bits.OnesCount64(rm.gpus)*g.words + i/64
 	if in {
 		g.bucket[word] |= 1 << (i % 64)
 	} else {
@@ -90,45 +156,56 @@ func (g *Grid) sort(i int, in bool) {
 	}
 }
 
-// CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later changes to the other.
+// CopyFrom makes g equal to src without allocating once g has grown to its size. Neither sees later changes to the other. Several may copy a
+// grid at the same time as long as nobody changes it.
 func (g *Grid) CopyFrom(src *Grid) {
-	g.nodes, g.usable, g.total, g.words, g.stride = src.nodes, src.usable, src.total, src.words, src.stride
-	g.room = append(g.room[:0], src.room...)
+	g.reclaim()
+	g.nodes, g.usable, g.total, g.claims, g.words, g.stride = src.nodes, src.usable, src.total, src.claims, src.words, src.stride
+	g.pages = append(g.pages[:0], src.pages...)
+	g.own = append(g.own[:0], src.own...)
+	for w, word := range g.own { // src may go on writing what is its own
+		for ; word != 0; word &= word - 1 {
+			p := w*64 + bits.TrailingZeros64(word)
+			next := g.blank()
+			*next = *src.pages[p]
+			g.pages[p] = next
+		}
+	}
 	g.bucket = append(g.bucket[:0], src.bucket...)
-	g.claims = append(g.claims[:0], src.claims...)
 	g.lent = append(g.lent[:0], src.lent...)
 }
 
 // Len returns the number of nodes.
-func (g *Grid) Len() int { return len(g.room) }
+func (g *Grid) Len() int { return len(g.nodes) }
 
 // Node returns the node at a position.
 func (g *Grid) Node(i int) *Node { return g.nodes[i] }
 
 // Up reports whether a node may get work.
-func (g *Grid) Up(i int) bool { return g.room[i].up }
+func (g *Grid) Up(i int) bool { return g.at(i).up }
 
 // Free returns what active work may still take of a node, claims not subtracted. What is left of GPUs that some share counts, although only
 // those can take it who share too: see Shared.
 func (g *Grid) Free(i int) Vector {
-	r := &g.room[i]
+	r := g.at(i)
 	return vector(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*wholeGPU+int64(r.left))
 }
 
 // FreeResident returns what may still become resident on a node, claims not subtracted. It has no cores.
 func (g *Grid) FreeResident(i int) Vector {
-	return vector(0, g.room[i].residentMem, int64(g.room[i].residentGPU))
+	r := g.at(i)
+	return vector(0, r.residentMem, int64(r.residentGPU))
 }
 
 // FreeGPUs returns the healthy GPUs of a node of which nobody has anything: bit n is set for index n.
-func (g *Grid) FreeGPUs(i int) uint64 { return g.room[i].gpus }
+func (g *Grid) FreeGPUs(i int) uint64 { return g.at(i).gpus }
 
 // Claimed returns what reservations claim of a node, which may be more than is free there.
 func (g *Grid) Claimed(i int) Vector {
-	if len(g.claims) == 0 {
+	if !g.claims {
 		return Vector{}
 	}
-	return g.claims[i]
+	return g.pages[uint(i)/pageNodes].claims[uint(i)%pageNodes]
 }
 
 // Capacity returns everything that a node has, broken GPUs included.
@@ -137,10 +214,10 @@ func (g *Grid) Capacity(i int) Vector { return g.total[i] }
 func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*wholeGPU) }
 
 // Workers returns how many workers hold room on a node.
-func (g *Grid) Workers(i int) int { return int(g.room[i].workers) }
+func (g *Grid) Workers(i int) int { return int(g.at(i).workers) }
 
 // Whole reports whether the workers on a node have it for themselves.
-func (g *Grid) Whole(i int) bool { return g.room[i].whole }
+func (g *Grid) Whole(i int) bool { return g.at(i).whole }
 
 // Bucket returns the nodes that may get work and have exactly n GPUs of which nobody has anything: bit i of the words is set for the node at position i. It is nil if
 // no node has as many GPUs. The caller must not change it, and it changes as room is taken and given back.
@@ -171,7 +248,7 @@ func Fits(g *Grid, node int, r Request, gpus []int) *Reason {
 
 // Obstacle is Fits for those who ask about many nodes: it returns only the code, ReasonNone if the request fits, and allocates nothing.
 func (g *Grid) Obstacle(node int, r Request, gpus []int) ReasonCode {
-	rm := &g.room[node]
+	rm := g.at(node)
 	switch {
 	case !rm.up && g.nodes[node].State == NodeDown:
 		return ReasonNodeDown
@@ -179,15 +256,21 @@ func (g *Grid) Obstacle(node int, r Request, gpus []int) ReasonCode {
 		return ReasonNotAvail
 	case rm.whole || r.Exclusive && rm.workers > 0 || !rm.holds(r, Vector{}) || !g.offers(node, r, 0, gpus):
 		return ReasonResources
-	case len(g.claims) > 0 && (!rm.holds(r, g.claims[node]) || !g.offers(node, r, g.claims[node].GPUs, gpus) || r.Exclusive && g.claims[node] != Vector{}):
+	case g.claims && !g.spares(node, r, gpus):
 		return ReasonReservation
 	}
 	return ReasonNone
 }
 
+// spares reports whether a request that fits on a node does so beside what is claimed there.
+func (g *Grid) spares(node int, r Request, gpus []int) bool {
+	claimed := g.Claimed(node)
+	return g.at(node).holds(r, claimed) && g.offers(node, r, claimed.GPUs, gpus) && (!r.Exclusive || claimed == Vector{})
+}
+
 // joins reports whether a further worker fits on a node that its part of a gang has for itself.
 func (g *Grid) joins(node int, r Request, gpus []int) bool {
-	rm := &g.room[node]
+	rm := g.at(node)
 	return rm.whole && rm.holds(r, Vector{}) && g.offers(node, r, 0, gpus)
 }
 
@@ -214,7 +297,7 @@ func (g *Grid) Take(node int, r Request, gpus []int) {
 	case share > 0:
 		mask = 1 << g.Tightest(node, share)
 	default:
-		mask = lowest(g.room[node].gpus, int(r.Active.GPUs/wholeGPU))
+		mask = lowest(g.at(node).gpus, int(r.Active.GPUs/wholeGPU))
 	}
 	g.change(node, r, -1, mask)
 }
@@ -224,7 +307,7 @@ func (g *Grid) Give(node int, r Request, gpus []int) { g.change(node, r, 1, mask
 
 func (g *Grid) change(node int, r Request, sign int64, gpus uint64) {
 	g.sort(node, false)
-	rm := &g.room[node]
+	rm := g.ownRoom(node)
 	rm.cores += int32(sign * r.Active.Cores)
 	rm.memory += sign * int64(r.Active.Memory)
 	rm.residentMem += sign * int64(r.Resident.Memory)
@@ -245,16 +328,16 @@ func (g *Grid) change(node int, r Request, sign int64, gpus uint64) {
 
 // Claim keeps room on a node from all who do not waive the claim. It may be more than is free.
 func (g *Grid) Claim(node int, room Vector) {
-	if len(g.claims) == 0 {
-		g.claims = append(g.claims[:0], make([]Vector, len(g.room))...)
-	}
-	g.claims[node] = g.claims[node].plus(room)
+	g.claims = true
+	claimed := &g.ownPage(node / pageNodes).claims[uint(node)%pageNodes]
+	*claimed = claimed.plus(room)
 }
 
 // Unclaim takes a claim back.
 func (g *Grid) Unclaim(node int, room Vector) {
-	if len(g.claims) > 0 {
-		g.claims[node] = g.claims[node].minus(room)
+	if g.claims {
+		claimed := &g.ownPage(node / pageNodes).claims[uint(node)%pageNodes]
+		*claimed = claimed.minus(room)
 	}
 }
 

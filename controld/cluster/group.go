@@ -48,7 +48,7 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	switch {
 	case g == nil:
 		s.keepSites(k.Shape)
-		g = &Group{Key: k, Number: s.shapes.use(k.Shape), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch}
+		g = &Group{Key: k, slot: slot, Number: s.shapes.use(k.Shape), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch}
 	case g.epoch != s.epoch:
 		next := *g
 		next.epoch = s.epoch
@@ -90,12 +90,12 @@ func (s *State) newSlot() int64 {
 	return s.nextSlot - 1
 }
 
-func (s *State) dropGroup(k GroupKey) {
-	slot := s.slots[k]
-	g, _ := s.v.groups.get(slot)
+func (s *State) dropGroup(g *Group) {
+	k, slot := g.Key, g.slot
 	s.countElastic(g, false)
 	g.Front, g.Jobs = Front{}, nil
 	s.v.groups.drop(slot)
+	s.v.fronts.drop(slot)
 	delete(s.slots, k)
 	s.shapes.leave(k.Shape)
 	s.freeSlots = append(s.freeSlots, slot)

@@ -9,7 +9,7 @@ import (
 )
 
 // Learned is what the cluster has learnt from what happened in it. It is small, in integers, and kept by Apply, so that it outlives
-// changes of leader and is the same on every replica. A Learned never changes once it is stored.
+// changes of leader and is the same on every replica. A Learned never changes once a view has it.
 type Learned struct {
 	Grace map[string]Graces `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
 	TE    Arrivals          `json:"te,omitzero"`
@@ -72,11 +72,14 @@ func (s *State) ownLearned() *Learned {
 	if s.v.config.Version < 2 {
 		return nil
 	}
+	if s.v.learned != nil && s.learnedEpoch == s.epoch {
+		return s.v.learned
+	}
 	next := &Learned{}
 	if s.v.learned != nil {
 		*next = *s.v.learned
 	}
-	s.v.learned = next
+	s.v.learned, s.learnedEpoch = next, s.epoch
 	return next
 }
 

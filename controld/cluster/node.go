@@ -113,10 +113,7 @@ func (g *Grid) insert(i int, nodes []*Node) {
 	g.nodes = nodes
 	g.usable = slices.Insert(slices.Clone(g.usable), i, healthy(nodes[i]))
 	g.total = slices.Insert(slices.Clone(g.total), i, capacity(nodes[i]))
-	g.room = slices.Insert(g.room, i, room{})
-	if len(g.claims) > 0 {
-		g.claims = slices.Insert(g.claims, i, Vector{})
-	}
+	g.makePlace(i)
 	if len(g.lent) > 0 {
 		g.lent = slices.Insert(g.lent, i*g.stride, make([]uint16, g.stride)...)
 	}
@@ -127,12 +124,24 @@ func (g *Grid) insert(i int, nodes []*Node) {
 // settle makes the room of node i anew without putting it into a bucket.
 func (g *Grid) settle(i int, held []need) {
 	g.recall(i)
-	g.room[i] = empty(g.nodes[i])
-	g.room[i].up = false
+	rm := g.ownRoom(i)
+	*rm = empty(g.nodes[i])
+	rm.up = false
 	for _, n := range held {
 		g.Take(i, n.request, n.gpus)
 	}
-	g.room[i].up = g.nodes[i].State == NodeUp
+	rm.up = g.nodes[i].State == NodeUp
+}
+
+// makePlace moves the room on the nodes from position i on up by one, and leaves none there.
+func (g *Grid) makePlace(i int) {
+	g.resize()
+	for k := len(g.nodes) - 1; k > i; k-- {
+		to, from := g.ownPage(k/pageNodes), g.pages[(k-1)/pageNodes]
+		to.room[k%pageNodes], to.claims[k%pageNodes] = from.room[(k-1)%pageNodes], from.claims[(k-1)%pageNodes]
+	}
+	p := g.ownPage(i / pageNodes)
+	p.room[i%pageNodes], p.claims[i%pageNodes] = room{}, Vector{}
 }
 
 // need is what one worker holds.
@@ -258,7 +267,11 @@ func (s *State) loseWorkers(i int, why string) {
 // ownHolding returns a node's holding ready to be written.
 func (s *State) ownHolding(i int) *holding {
 	old, _ := s.v.holdings.get(int64(i))
-	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index}
+	if old.epoch == s.epoch {
+		old.modified = s.v.index
+		return old
+	}
+	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, epoch: s.epoch}
 	s.v.holdings.set(int64(i), next)
 	return next
 }
@@ -266,7 +279,11 @@ func (s *State) ownHolding(i int) *holding {
 // touchNode notes that what a node should know has changed.
 func (s *State) touchNode(i int) {
 	old, _ := s.v.holdings.get(int64(i))
-	if old.modified == s.v.index {
+	switch {
+	case old.modified == s.v.index:
+		return
+	case old.epoch == s.epoch:
+		old.modified = s.v.index
 		return
 	}
 	next := *old

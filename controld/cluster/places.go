@@ -19,8 +19,11 @@ func (s *State) locatePlaces(j *Job, places []Place) ([]int, error) {
 	if len(places) != j.Workers {
 		return nil, fmt.Errorf("%d places for %d workers: %w", len(places), j.Workers, ErrWrongPlaces)
 	}
-	at, on := make([]int, len(places)), map[[2]int]int{}
-	shapes := append([]Shape{ShapeOf(j)}, MoreParts(j)...)
+	at, shapes := make([]int, len(places)), append([]Shape{ShapeOf(j)}, MoreParts(j)...)
+	var on map[[2]int]int
+	if len(places) > 1 {
+		on = map[[2]int]int{}
+	}
 	for i, p := range places {
 		_, n := s.v.Node(p.Node)
 		if n < 0 {
@@ -28,7 +31,10 @@ func (s *State) locatePlaces(j *Job, places []Place) ([]int, error) {
 		}
 		part, _ := j.PartOf(i)
 		shape := &shapes[part]
-		if on[[2]int{part, n}]++; on[[2]int{part, n}] > shape.PerNode || len(p.GPUs) != shape.Request.Devices() {
+		if on != nil {
+			on[[2]int{part, n}]++
+		}
+		if on[[2]int{part, n}] > shape.PerNode || len(p.GPUs) != shape.Request.Devices() {
 			return nil, fmt.Errorf("node %s: %w", p.Node, ErrWrongPlaces)
 		}
 		if shape.Where != "" && s.v.Eligible(shape.Where)[n/64]&(1<<(n%64)) == 0 {
@@ -45,7 +51,10 @@ func (s *State) checkPorts(j *Job, c *StartJob, at []int) error {
 	if err := s.checkPort(c.Port, at[0], len(c.Places) == 1); err != nil {
 		return err
 	}
-	taken := map[[2]int]bool{{at[0], c.Port}: true}
+	var taken map[[2]int]bool
+	if len(j.Parts) > 0 {
+		taken = map[[2]int]bool{{at[0], c.Port}: true}
+	}
 	for i, p := range c.Places {
 		if len(j.Parts) == 0 {
 			if p.Port != 0 {

@@ -56,7 +56,7 @@ func (s *State) dequeue(j *Job) {
 		s.regroup(k)
 		s.dequeue(j)
 	case len(g.Jobs) == 1 && s.moves[k] == nil:
-		s.dropGroup(k)
+		s.dropGroup(g)
 	case i == 0 && len(g.Jobs) > 1:
 		g.Jobs = g.Jobs[1:]
 	default:
@@ -113,6 +113,6 @@ func (s *State) regroup(k GroupKey) {
 	}
 	g.Jobs, g.array = append(jobs, arriving...), s.epoch
 	if len(g.Jobs) == 0 {
-		s.dropGroup(k)
+		s.dropGroup(g)
 	}
 }

@@ -16,7 +16,7 @@ type Rest struct {
 
 // Rest returns what is free on a node. It uses the memory of shared, which may be nil.
 func (g *Grid) Rest(node int, shared []int64) Rest {
-	rm := &g.room[node]
+	rm := g.at(node)
 	r := Rest{Cores: int64(rm.cores), Memory: jobspec.Bytes(rm.memory), Empty: int64(bits.OnesCount64(rm.gpus)), Shared: shared[:0]}
 	for mask := g.Shared(node); mask != 0; mask &= mask - 1 {
 		r.Shared = append(r.Shared, g.Left(node, bits.TrailingZeros64(mask)))

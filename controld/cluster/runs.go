@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -39,6 +40,39 @@ type NodeRoom struct {
 
 // Runs yields the attempts in progress, in order of their jobs' ids.
 func (v *View) Runs() iter.Seq[*Run] { return v.runs.values() }
+
+// RunPage is attempts in progress of jobs whose ids are near each other. Two of them are equal only if all is as it was.
+type RunPage struct {
+	page  *page[*Run]
+	wrote uint64
+	first int64
+}
+
+// RunPages yields all attempts in progress by pages, in the order of Runs: for who remembers what is in a page that has not changed.
+func (v *View) RunPages(yield func(RunPage) bool) {
+	for first, p := range v.runs.allPages {
+		if !yield(RunPage{p, p.wrote, first}) {
+			return
+		}
+	}
+}
+
+// First returns the least id that the job of an attempt of the page could have.
+func (p RunPage) First() JobID { return JobID(p.first) }
+
+// Has reports whether a job's attempt would be on the page.
+func (p RunPage) Has(id JobID) bool { return int64(id) >= p.first && int64(id) < p.first+pageSize }
+
+// Runs yields the attempts of a page, in order of their jobs' ids.
+func (p RunPage) Runs(yield func(*Run) bool) {
+	for w, word := range p.page.used {
+		for ; word != 0; word &= word - 1 {
+			if !yield(p.page.vals[w*64+bits.TrailingZeros64(word)]) {
+				return
+			}
+		}
+	}
+}
 
 // Run returns a job's attempt in progress, or nil.
 func (v *View) Run(id JobID) *Run {

@@ -72,7 +72,7 @@ func slots(empty, gpus int64) int64 {
 
 // Shared returns the GPUs of a node that workers share and of which something is free: bit n is set for index n.
 func (g *Grid) Shared(node int) uint64 {
-	if g.room[node].left == 0 {
+	if g.at(node).left == 0 {
 		return 0
 	}
 	var mask uint64
@@ -90,7 +90,7 @@ func (g *Grid) Sharing() bool { return len(g.lent) > 0 }
 // Left returns how many thousandths of a GPU are free: of one that is broken none.
 func (g *Grid) Left(node, gpu int) int64 {
 	switch {
-	case g.room[node].gpus&(1<<gpu) != 0:
+	case g.at(node).gpus&(1<<gpu) != 0:
 		return wholeGPU
 	case len(g.lent) == 0 || g.usable[node]&(1<<gpu) == 0:
 		return 0
@@ -130,7 +130,7 @@ func (g *Grid) Tightest(node int, share int64) int {
 			best, least = n, left
 		}
 	}
-	if free := g.room[node].gpus; best < 0 && free != 0 {
+	if free := g.at(node).gpus; best < 0 && free != 0 {
 		best = bits.TrailingZeros64(free)
 	}
 	return best
@@ -138,7 +138,7 @@ func (g *Grid) Tightest(node int, share int64) int {
 
 // offers reports whether the GPUs of a node hold a request beside claims for so many thousandths: those that are named, or any.
 func (g *Grid) offers(node int, r Request, claimed int64, gpus []int) bool {
-	rm, share := &g.room[node], r.Share()
+	rm, share := g.at(node), r.Share()
 	empty := int64(bits.OnesCount64(rm.gpus)) * wholeGPU
 	switch {
 	case r.Active.GPUs == 0:
@@ -158,13 +158,13 @@ func (g *Grid) offers(node int, r Request, claimed int64, gpus []int) bool {
 // opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones. Claims are added up and not told apart, so that
 // of several who were promised parts each may take his, in whatever order they come.
 func (g *Grid) opens(node int, share, claimed int64) bool {
-	empty := int64(bits.OnesCount64(g.room[node].gpus)) * wholeGPU
+	empty := int64(bits.OnesCount64(g.at(node).gpus)) * wholeGPU
 	return empty > 0 && empty-g.pressing(node, claimed) >= share
 }
 
 // pressing is how much of claims may be for empty GPUs: nothing if all together has room on one GPU that is shared.
 func (g *Grid) pressing(node int, claimed int64) int64 {
-	if isShare(claimed) && g.room[node].left > 0 && g.most(node) >= claimed {
+	if isShare(claimed) && g.at(node).left > 0 && g.most(node) >= claimed {
 		return 0
 	}
 	return claimed
@@ -210,7 +210,7 @@ func (g *Grid) ObstacleTo(node int, r Request, workers int) ReasonCode {
 
 // seats reports whether the GPUs of a node hold some workers with a share each beside claims, which may be for empty GPUs.
 func (g *Grid) seats(node int, share int64, workers int, claimed int64) bool {
-	empty := int64(bits.OnesCount64(g.room[node].gpus))*wholeGPU - roundUp(claimed)
+	empty := int64(bits.OnesCount64(g.at(node).gpus))*wholeGPU - roundUp(claimed)
 	if empty < 0 {
 		return false
 	}
@@ -225,9 +225,9 @@ func (g *Grid) seats(node int, share int64, workers int, claimed int64) bool {
 func (g *Grid) lend(node, gpu int, by int64) {
 	if len(g.lent) == 0 {
 		g.stride = max(1, g.Buckets()-1)
-		g.lent = append(g.lent[:0], make([]uint16, len(g.room)*g.stride)...)
+		g.lent = append(g.lent[:0], make([]uint16, len(g.nodes)*g.stride)...)
 	}
-	rm, bit, lent := &g.room[node], uint64(1)<<gpu, &g.row(node)[gpu]
+	rm, bit, lent := g.ownRoom(node), uint64(1)<<gpu, &g.row(node)[gpu]
 	before := int64(*lent)
 	after := before + by
 	*lent = uint16(after)
@@ -249,8 +249,8 @@ func (g *Grid) recall(node int) {
 		return
 	}
 	if most := len(g.nodes[node].GPUs); most > g.stride {
-		wide := make([]uint16, len(g.room)*most)
-		for i := range g.room {
+		wide := make([]uint16, len(g.nodes)*most)
+		for i := range g.nodes {
 			copy(wide[i*most:], g.row(i))
 		}
 		g.lent, g.stride = wide, most

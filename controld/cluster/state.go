@@ -26,6 +26,7 @@ type State struct {
 	gridEpoch     uint64
 	siteEpoch     uint64
 	mixEpoch      uint64
+	learnedEpoch  uint64
 	shapes        shapes
 	slots         map[GroupKey]int64 // of v.groups
 	freeSlots     []int64
@@ -73,12 +74,15 @@ func (s *State) View() *View {
 	if s.cached != nil && s.cached.index == s.v.index {
 		return s.cached
 	}
+	if s.gridEpoch == s.epoch {
+		s.v.grid.seal()
+	}
 	s.epoch++
 	v := &View{
 		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
 		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, learned: s.v.learned,
 		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
-		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), elasticFirst: s.v.elasticFirst, sites: s.v.sites,
+		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), fronts: s.v.fronts.view(), elasticFirst: s.v.elasticFirst, sites: s.v.sites,
 		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
 		runs: s.v.runs.view(), standings: s.v.standings.view(), models: s.v.models, inventory: s.v.inventory,
 		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
@@ -86,6 +90,10 @@ func (s *State) View() *View {
 	s.cached = v
 	return v
 }
+
+// Present returns the state as it is now, to be read before the next entry is applied and not later: nothing keeps what it shows from changing
+// then. It spares whoever decides and applies by turns what a View costs, which is a copy of whatever is written next.
+func (s *State) Present() *View { return &s.v }
 
 // Apply carries out one entry of the log. Its result is that of the command; its error is a refusal, which is as much a part of
 // the replicated history as a success. Only an *UnknownKindError means that this replica must stop.

@@ -13,6 +13,7 @@ const pageSize = 256
 type page[T any] struct {
 	epoch uint64
 	count int
+	wrote uint64                // how often it was about to be written
 	used  [pageSize / 64]uint64 // bit i: vals[i] is set
 	vals  [pageSize]T
 }
@@ -118,6 +119,7 @@ func (t *table[T]) own(n int64) *page[T] {
 		next.epoch = t.epoch
 		p = &next
 	}
+	p.wrote++
 	s.pages[n%shelfSize] = p
 	return p
 }
@@ -169,6 +171,20 @@ func (t *table[T]) from(first int64) iter.Seq2[int64, T] {
 					if start+i >= first && !yield(start+i, pg.vals[i]) {
 						return
 					}
+				}
+			}
+		}
+	}
+}
+
+// refs is from(0) by reference.
+func (t *table[T]) refs(yield func(int64, *T) bool) {
+	for start, pg := range t.allPages {
+		for w, word := range pg.used {
+			for ; word != 0; word &= word - 1 {
+				i := w*64 + bits.TrailingZeros64(word)
+				if !yield(start+int64(i), &pg.vals[i]) {
+					return
 				}
 			}
 		}

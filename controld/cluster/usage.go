@@ -19,7 +19,7 @@ type Leaf struct {
 func (j *Job) Leaf() Leaf { return Leaf{j.Account, j.Owner.User} }
 
 // Usage is what the jobs of a leaf have held, by the hour of the log's clock. It counts workers that have ended; what others hold is seen in
-// the state. A Usage never changes once it is stored.
+// the state. A Usage never changes once a view has it.
 //
 // With no User it is about an account, and only says when it was active: that cannot be added up from its users.
 type Usage struct {
@@ -27,7 +27,8 @@ type Usage struct {
 	Since Instant   `json:"since,omitempty"` // when it became active; 0: it is not
 	Hours []HourUse `json:"hours"`           // ascending
 
-	active int // jobs that run or could; derived
+	active int    // jobs that run or could; derived
+	epoch  uint64 // at which it was last replaced
 }
 
 // HourUse is what was held in one hour: amounts times milliseconds.
@@ -69,19 +70,29 @@ func (s *State) enter(of Leaf, since Instant, add func(h *HourUse, ms int64)) {
 	if !ok {
 		return
 	}
-	old, _ := s.v.usage.get(at)
-	next := &Usage{Leaf: of}
+	next := s.ownUsage(at, of)
 	oldest := int64(s.v.at)/hourMS - usedHours + 1
-	if old != nil {
-		i := sort.Search(len(old.Hours), func(i int) bool { return old.Hours[i].Hour >= oldest })
-		next.Since, next.active = old.Since, old.active
-		next.Hours = append(make([]HourUse, 0, len(old.Hours)-i+1), old.Hours[i:]...)
-	}
+	next.Hours = next.Hours[sort.Search(len(next.Hours), func(i int) bool { return next.Hours[i].Hour >= oldest }):]
 	for hour := max(oldest, int64(since)/hourMS); hour*hourMS < int64(s.v.at); hour++ {
 		begin, end := max(int64(since), hour*hourMS), min(int64(s.v.at), (hour+1)*hourMS)
 		add(next.hour(hour), end-begin)
 	}
+}
+
+// ownUsage returns the usage of a leaf ready to be written.
+func (s *State) ownUsage(at int64, of Leaf) *Usage {
+	old, _ := s.v.usage.get(at)
+	if old != nil && old.epoch == s.epoch {
+		return old
+	}
+	next := &Usage{Leaf: of}
+	if old != nil {
+		*next = *old
+		next.Hours = append(make([]HourUse, 0, len(old.Hours)+1), old.Hours...)
+	}
+	next.epoch = s.epoch
 	s.v.usage.set(at, next)
+	return next
 }
 
 // attend keeps the time in step for which a leaf and its account have been active, with a job that has changed from old to next.
@@ -109,12 +120,8 @@ func (s *State) attendLeaf(of Leaf, by int) {
 	u, _ := s.v.usage.get(at)
 	if u != nil && u.active+by == 0 && u.Since != 0 {
 		s.enter(of, u.Since, func(h *HourUse, ms int64) { h.Active += ms })
-		u, _ = s.v.usage.get(at)
 	}
-	next := Usage{Leaf: of}
-	if u != nil {
-		next = *u
-	}
+	next := s.ownUsage(at, of)
 	next.active = max(0, next.active+by)
 	switch {
 	case next.active == 0:
@@ -122,7 +129,6 @@ func (s *State) attendLeaf(of Leaf, by int) {
 	case next.Since == 0 && by > 0 && s.v.config.Version >= 2 && !s.loading:
 		next.Since = s.v.at
 	}
-	s.v.usage.set(at, &next)
 }
 
 // hour returns what is noted of an hour.

@@ -37,6 +37,7 @@ type View struct {
 	live     table[*Job] // with an attempt in progress
 	finished table[*Job] // by Seq
 	groups   table[*Group]
+	fronts   table[Front] // of groups, at the same numbers
 
 	elasticFirst int // see ElasticFirst
 
@@ -85,6 +86,7 @@ type Group struct {
 	Workers int
 	Jobs    []*Job // oldest first, that is by id
 
+	slot  int64  // its number
 	epoch uint64 // at which the group was last replaced
 	array uint64 // at which Jobs got an array of its own
 }
@@ -100,6 +102,7 @@ type holding struct {
 	workers  []heldWorker // by job and worker
 	ports    []int        // MASTER_PORTs in use, ascending
 	modified uint64
+	epoch    uint64 // at which the lists became its own
 }
 
 type heldWorker struct {
@@ -161,6 +164,16 @@ func (v *View) Lives() int { return v.live.size() }
 // Groups yields the pending jobs, group by group. The order of the groups means nothing and may differ between replicas: whoever
 // decides by it must order them.
 func (v *View) Groups() iter.Seq[*Group] { return v.groups.values() }
+
+// Fronts yields the front of every group, in the order of Groups, with the number by which GroupAt finds the group. In a long queue it is much
+// faster than looking at the groups, since the fronts lie side by side in memory. The caller must not change them.
+func (v *View) Fronts() iter.Seq2[int64, *Front] { return v.fronts.refs }
+
+// GroupAt returns the group with a number.
+func (v *View) GroupAt(number int64) *Group {
+	g, _ := v.groups.get(number)
+	return g
+}
 
 // Nodes returns all nodes by name; their positions are those of the grid. The caller must not change it.
 func (v *View) Nodes() []*Node { return v.nodes }
