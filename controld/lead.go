@@ -97,12 +97,13 @@ func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, e
 func (d *daemon) schedule(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var desk sched.Desk
 	for {
 		changed := d.machine.changed.wait()
 		v := d.machine.view.Load()
 		now := d.clock.now(v)
 		begin := time.Now()
-		plan, next := sched.Cycle(v, now, v.Config().Policy)
+		plan, next := desk.Cycle(v, now, v.Config().Policy)
 		took := time.Since(begin)
 		d.metrics.cycled(took)
 		if !plan.Empty() {

@@ -87,6 +87,7 @@ type large struct {
 	index uint64
 	now   cluster.Instant
 	made  int
+	desk  sched.Desk
 }
 
 func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
@@ -209,7 +210,7 @@ func (l *large) leave(jobs []cluster.JobID) error {
 // cycle decides and commits. It returns how many actions the plan had and who was asked to leave.
 func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 	v := l.state.View()
-	plan, _ := sched.Cycle(v, l.now, v.Config().Policy)
+	plan, _ := l.desk.Cycle(v, l.now, v.Config().Policy)
 	if plan.Empty() {
 		return 0, nil, nil
 	}

@@ -31,23 +31,47 @@ const (
 // lawfulFor returns how readily victims may be taken for a trial-and-error job, each degree of [maker.lawful] divided by whose they are. What accounts
 // hold is worked out only if another account has jobs that could leave.
 func (m *maker) lawfulFor(j *cluster.Job) func(*victim) int {
-	tierOf := map[string]int{j.Account: ofOwn}
+	var known []int // by the account's number in the roster: the tier and one more
 	return func(v *victim) int {
 		degree := m.lawful(v)
 		if degree < 0 {
 			return -1
 		}
-		tier, known := tierOf[v.job.Account]
-		if !known {
-			tier = m.tier(j, v.job)
-			tierOf[v.job.Account] = tier
+		if known == nil {
+			known = make([]int, len(m.roster.accounts.list))
 		}
-		return degree*tiers + tier
+		if known[v.account] == 0 {
+			known[v.account] = 1 + m.tier(j, v.job)
+		}
+		return degree*tiers + known[v.account] - 1
 	}
+}
+
+// lawfulOf is lawfulFor as long as only victims of the job's own account come into question that may be taken at once.
+func (m *maker) lawfulOf(account string) func(*victim) int {
+	return func(v *victim) int {
+		if m.lawful(v) != 0 || m.roster.accounts.list[v.account] != account {
+			return -1
+		}
+		return ofOwn
+	}
+}
+
+// nested reports whether an account is within another.
+func nested(cfg *cluster.Config) bool {
+	for _, a := range cfg.Accounts {
+		if a.Parent != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // tier says whose the victim of another account is.
 func (m *maker) tier(j, victim *cluster.Job) int {
+	if victim.Account == j.Account {
+		return ofOwn
+	}
 	f := m.accounts()
 	f.foresee()
 	mine, theirs := shares.Part(f.leaf(j.Leaf()).Parent(), f.account(victim.Account))

@@ -38,23 +38,10 @@ const MaxReservations = 16
 
 // Cycle decides what to do at now, given everything in v. The plan may be empty: see [cluster.CommitPlan.Empty]. One without actions may
 // still note that it was looked whose turn it is, so that this is not done again at every event. The second result is the next instant, later
-// than now, at which another cycle could decide otherwise although nothing has changed by then; 0 if there is none.
+// than now, at which another cycle could decide otherwise although nothing has changed by then; 0 if there is none. Who runs many cycles
+// keeps a [Desk] for them.
 func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
-	t := decide(v, now, p)
-	turns := t.turned && (len(t.actions) > 0 || v.Config().Version >= 2) // else there is no place for it
-	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions, Turns: turns}, t.wake
-}
-
-// decide runs the phases. What it returns says more than the plan, which is what Explain needs.
-func decide(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
-	t := newTrial(v, now, p)
-	expire(t)
-	rules, known := policies[p.Name]
-	if !known {
-		rules = policies[""]
-	}
-	rules(t)
-	return t
+	return new(Desk).Cycle(v, now, p)
 }
 
 // policies are what may follow the phase expire, by [cluster.Policy].Name; "" is the default. The state does not know their names, so a

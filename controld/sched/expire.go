@@ -8,10 +8,22 @@ import (
 // long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations, also those for room
 // that does not come. What it stops still holds its room: that is freed by reports, not by hope.
 func expire(t *trial) {
-	lost := lostNodes(t)
-	for r := range t.view.Runs() {
-		if !endLost(t, lost, r.Job, r.Attempt) {
-			stopAtLimit(t, r)
+	lost, due := lostNodes(t), &t.desk.due
+	due.begin()
+	for p := range t.view.RunPages {
+		first, known := due.recall(p)
+		if !known {
+			first = firstEnd(p)
+		}
+		due.note(p, first)
+		if lost == nil && (first == 0 || first > t.now) {
+			t.wakeAt(first)
+			continue
+		}
+		for r := range p.Runs {
+			if !endLost(t, lost, r.Job, r.Attempt) {
+				stopAtLimit(t, r)
+			}
 		}
 	}
 	giveUp(t)
@@ -28,6 +40,16 @@ func expire(t *trial) {
 		}
 		t.unreserve(r)
 	}
+}
+
+// firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has any.
+func firstEnd(p cluster.RunPage) (first cluster.Instant) {
+	for r := range p.Runs {
+		if r.Ends != 0 && (first == 0 || r.Ends < first) {
+			first = r.Ends
+		}
+	}
+	return first
 }
 
 // lostNodes returns, for every node that is down, the instant from which nothing can run there any more. Nil if no node is down.

@@ -45,7 +45,7 @@ func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.
 // Reasons returns a function that says why a job waits. It runs one cycle, and then looks once at each distinct request that
 // it is asked about, so that listing the whole queue costs little more than listing its groups. Not for concurrent use.
 func Reasons(v *cluster.View, now cluster.Instant, p cluster.Policy) func(cluster.JobID) cluster.Reason {
-	r := &reasons{before: newTrial(v, now, p), after: decide(v, now, p), of: map[cluster.Shape]cluster.Reason{}}
+	r := &reasons{before: newTrial(v, now, p), after: new(Desk).decide(v, now, p), of: map[cluster.Shape]cluster.Reason{}}
 	for _, a := range r.after.actions {
 		if a.Start != nil && r.first == 0 {
 			r.first = a.Start.Job

@@ -42,7 +42,7 @@ func newHeadroom(t *trial) *headroom {
 	if gpus < headroomLeast {
 		return nil
 	}
-	h := &headroom{on: make([]uint64, len(t.view.Nodes()))}
+	h := &headroom{on: t.desk.words(len(t.view.Nodes()))}
 	usual := h.learn(&l.TE)
 	if usual == 0 {
 		return nil
@@ -54,10 +54,22 @@ func newHeadroom(t *trial) *headroom {
 	if h.want = h.worth(&l.Waits); h.want == 0 {
 		return nil
 	}
-	for i := range h.on {
-		h.count(t, i)
-	}
+	h.countAll(t)
 	return h
+}
+
+// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly
+// all, take none.
+func (h *headroom) countAll(t *trial) {
+	if t.room.Sharing() {
+		for i := range h.on {
+			h.count(t, i)
+		}
+		return
+	}
+	for node := range t.room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
+		h.count(t, node)
+	}
 }
 
 // worth returns how many nodes are worth keeping free for each worker, by how many jobs have had to wait lately: all that are wanted while too

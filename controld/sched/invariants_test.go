@@ -114,11 +114,13 @@ type life struct {
 	calm       bool                     // nobody asks for a requeue
 	graceTimes int                      // graces are so many times as long
 	planned    func(cluster.CommitPlan) // is told of each plan
+
+	decide func(*cluster.View, cluster.Instant, cluster.Policy) (cluster.CommitPlan, cluster.Instant)
 }
 
 func newLife(seed uint64, policy string, seen map[string]int) *life {
 	l := &life{world: newWorld(), random: rand.New(rand.NewPCG(seed, 11)), policy: policy, seen: seen}
-	l.unchecked = true
+	l.unchecked, l.decide = true, Cycle
 	l.judge = newJudge(l)
 	l.faulty = l.random.IntN(4) == 0
 	l.must("policy name=%s p=%d min-runtime=%ds reserve-after=%dm reserve-hold=%dm max-bypass=%d te-gpus=%d min-turn=%dm lease=2m margin=10s", policy,
@@ -340,7 +342,7 @@ func (l *life) kill() {
 func (l *life) settle() error {
 	for range 24 {
 		v := l.state.View()
-		plan, wake := Cycle(v, l.now, v.Config().Policy)
+		plan, wake := l.decide(v, l.now, v.Config().Policy)
 		l.wake = wake
 		if err := l.judge.plan(v, plan, wake); err != nil {
 			return err

@@ -93,10 +93,11 @@ func orderBy(t *trial, q *glance) *line {
 		}
 	}
 	var c contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
-	for g := range t.view.Groups() {
-		if g.Front.Held || q.blocked(l, &g.Front) {
+	for at, front := range t.view.Fronts() {
+		if front.Held || q.blocked(l, front) {
 			continue
 		}
+		g := t.view.GroupAt(at)
 		if t.byService && g.Key.Level > 0 {
 			l.promote(t, g)
 		}

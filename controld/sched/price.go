@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -18,20 +19,21 @@ const (
 // tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
 const tooMuchUnsaved = 24 * 3600 * 1000
 
-// price says what each victim costs: its size and its grace as parts of the greatest, the work that would be lost, and how often it was
+// price says what each victim costs, before any has been taken: its size and its grace as parts of the greatest, the work that would be lost, and how often it was
 // displaced of late.
 func (r *roster) price(t *trial) {
+	usual := t.gracesOf(r.queues.list)
+	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.policy.GraceWeight, weightOfGrace)), 0, 0
 	for i := range r.victims {
 		v := &r.victims[i]
-		v.grace = t.graceExpected(v.run)
+		v.grace = min(v.declared, usual[v.queue])
+		r.longest, r.greatest = max(r.longest, v.grace), max(r.greatest, v.size)
 	}
-	weight := cmp.Or(t.policy.GraceWeight, weightOfGrace)
-	r.score(max(0, weight))
 	for i := range r.victims {
 		v := &r.victims[i]
-		v.unsaved = unsaved(t, v)
-		v.score += lossPrice(v.unsaved)
-		if len(v.run.Displaced) > 0 {
+		v.unsaved = v.unsavedAt(t.now)
+		v.score = r.scoreOf(v) + lossPrice(v.unsaved)
+		if v.displaced {
 			v.score += one * weightOfTimes / 1000 * int64(v.job.DisplacedSince(t.now-day))
 		}
 	}
@@ -45,18 +47,17 @@ func (r *roster) priceOf(v *victim, room cluster.Vector) int64 {
 	return part(length(room, r.largest), r.greatest) + ratio(v.grace, r.longest)*r.weight/1000 + lossPrice(v.unsaved)
 }
 
-// graceExpected returns how long a job will take to leave, in ms: what it has declared, or less where that is how it usually goes in
-// its queue, so that nobody makes himself dear by declaring much.
-func (t *trial) graceExpected(r *cluster.Run) int64 {
-	if t.graces == nil {
-		t.graces = usualGraces(t.view.Learned())
-	}
-	if len(t.graces) > 0 {
-		if usual, known := t.graces[r.Queue]; known {
-			return min(r.Grace, usual)
+// gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it has declared: what is usual there, so that
+// nobody makes himself dear by declaring much.
+func (t *trial) gracesOf(queues []string) []int64 {
+	usual, list := usualGraces(t.view.Learned()), make([]int64, len(queues))
+	for i, queue := range queues {
+		list[i] = math.MaxInt64
+		if ms, known := usual[queue]; known {
+			list[i] = ms
 		}
 	}
-	return r.Grace
+	return list
 }
 
 // usualGraces returns in what time nearly all of those who were asked to leave had left, by queue, as far as there were enough of them.
@@ -74,19 +75,24 @@ func usualGraces(l *cluster.Learned) map[string]int64 {
 
 // unsaved returns how much work is lost with an attempt, in ms of one GPU, of a job without GPUs of one core: none if it saves when it is
 // asked to leave, else that since the last time it may have saved.
-func unsaved(t *trial, v *victim) int64 {
-	if v.run.Started == 0 || v.run.Saves == 0 {
+func unsaved(t *trial, r *cluster.Run) int64 {
+	f := factsOf(r)
+	return f.unsavedAt(t.now)
+}
+
+// unsavedAt is unsaved at an instant.
+func (f *facts) unsavedAt(now cluster.Instant) int64 {
+	if f.started == 0 || f.saves == 0 {
 		return 0
 	}
-	since := int64(t.now - v.run.Started)
-	if v.run.Saves > 0 {
-		since %= v.run.Saves
+	since := int64(now - f.started)
+	if f.saves > 0 {
+		since %= f.saves
 	}
-	total := &v.run.Total
-	if total.GPUs > 0 {
-		return cluster.GPUTime(since, total.GPUs)
+	if f.gpus > 0 {
+		return cluster.GPUTime(since, f.gpus)
 	}
-	return since * total.Cores
+	return since * f.cores
 }
 
 // log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two: integers, so that all machines agree.

@@ -121,9 +121,9 @@ func (f *fair) foresee() {
 	}
 	f.catchUp()
 	f.foreseen = true
-	for j := range f.view.Live() {
-		if j.Live().Stop != nil {
-			f.gone(j.ID)
+	for r := range f.view.Runs() {
+		if r.Stopping {
+			f.gone(r.Job.ID)
 		}
 	}
 	for i := range f.actions[:f.counted] {
@@ -197,7 +197,7 @@ func (f *fair) lost(j *cluster.Job, a *cluster.Attempt) int64 {
 	} else {
 		grace *= int64(j.Workers)
 	}
-	return (unsaved(f.trial, &victim{job: j, attempt: a, run: f.view.Run(j.ID)}) + grace) / 1000
+	return (unsaved(f.trial, f.view.Run(j.ID)) + grace) / 1000
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -22,6 +23,7 @@ type victim struct {
 	grace   int64   // ms
 	score   int64   // what it costs to take it
 	taken   bool    // in this cycle
+	facts
 
 	// Of policy rota.
 	unsaved    int64     // ms of one GPU of work that would be lost
@@ -31,6 +33,30 @@ type victim struct {
 	barred     bool      // left out of the search at hand: its account may not lose so much
 	turnOver   bool      // it may leave for one that has had less
 	turn       *turn     // its place among those who take turns; nil: nobody asked
+}
+
+// facts is what of a run matters for its price, side by side: in a large cluster it takes longer to fetch each run from memory than to price it.
+type facts struct {
+	since, started cluster.Instant
+	saves          int64 // as in the run
+	declared       int64 // grace, in ms
+	cores, gpus    int64 // of all workers
+	account, queue int32 // by their numbers in the roster
+	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
+	again          bool  // it is not its first attempt
+	displaced      bool  // it was, within a day or so
+}
+
+// factsOf returns what a run says, but for what has a number in the roster.
+func factsOf(r *cluster.Run) facts {
+	f := facts{
+		since: r.Since, started: r.Started, saves: r.Saves, declared: r.Grace, cores: r.Total.Cores, gpus: r.Total.GPUs, node: -1,
+		again: r.Number > 1, displaced: len(r.Displaced) > 0,
+	}
+	if len(r.Rooms) == 1 {
+		f.node = int32(r.Rooms[0].Node)
+	}
+	return f
 }
 
 // share is what one attempt holds on one node.
@@ -48,54 +74,163 @@ type roster struct {
 	greatest float64           // size
 
 	called map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
+
+	accounts, queues numbering
+
+	// What is kept from cycle to cycle.
+	known  pages[sheet]
+	before []victim // of the last cycle
+	count  []int32  // see list
+	array  []int32
+}
+
+// sheet is the entries of a roster for a page of the attempts in progress.
+type sheet struct {
+	from, to int            // victims
+	leaving  []*cluster.Run // asked to stop
 }
 
 // newRoster looks at every live attempt once. What has been started in this cycle is not among them: it would be displaced by a later one.
 func newRoster(t *trial) *roster {
-	n, lives := len(t.view.Nodes()), t.view.Lives()
-	r := &roster{
-		victims: make([]victim, 0, lives),
-		on:      make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{},
-	}
-	for i := range r.on {
-		if t.room.Up(i) {
-			r.largest = most(r.largest, t.room.Total(i))
-		}
-	}
+	r := t.desk.takeRoster()
+	r.begin(t)
 	ending := t.endingNow()
-	for run := range t.view.Runs() {
-		switch {
-		case ending != nil && ending[run.Job.ID]:
-		case run.Stopping:
-			r.leave(run)
-		case run.BestEffort:
-			r.add(run)
+	for p := range t.view.RunPages {
+		if anyOn(p, ending) {
+			r.enter(p, ending)
+			continue
 		}
+		s, known := r.known.recall(p)
+		if known {
+			r.repeat(&s)
+		} else {
+			s = r.enter(p, nil)
+		}
+		r.known.note(p, s)
 	}
 	r.list()
 	return r
 }
 
+// anyOn reports whether any of some jobs is on a page.
+func anyOn(p cluster.RunPage, ids map[cluster.JobID]bool) bool {
+	for id := range ids {
+		if p.Has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin makes the roster empty.
+func (r *roster) begin(t *trial) {
+	n := len(t.view.Nodes())
+	r.on, r.draining, r.over = cleared(r.on, n), cleared(r.draining, n), cleared(r.over, n)
+	r.called = map[cluster.JobID]cluster.Instant{}
+	r.before, r.victims = r.victims, r.before[:0]
+	largest := cluster.Vector{}
+	for i := range r.on {
+		if t.room.Up(i) {
+			largest = most(largest, t.room.Total(i))
+		}
+	}
+	if largest != r.largest || len(r.accounts.list)+len(r.queues.list) > maxNumbered {
+		r.largest, r.accounts, r.queues = largest, numbering{}, numbering{}
+		r.known.forget()
+	}
+	r.known.begin()
+}
+
+// repeat takes over what the last roster had for a page.
+func (r *roster) repeat(s *sheet) {
+	from := len(r.victims)
+	r.victims = append(r.victims, r.before[s.from:s.to]...)
+	for i := from; i < len(r.victims); i++ {
+		r.victims[i].fresh()
+	}
+	for _, run := range s.leaving {
+		r.leave(run)
+	}
+	s.from, s.to = from, len(r.victims)
+}
+
+// fresh forgets what a cycle has noted.
+func (v *victim) fresh() {
+	v.taken, v.barred, v.turnOver, v.surplus, v.twin, v.turn = false, false, false, nil, 0, nil
+	v.grace, v.score, v.unsaved, v.reluctance = v.declared, 0, 0, 0
+}
+
+// enter looks at the runs of a page, but for those that end now.
+func (r *roster) enter(p cluster.RunPage, ending map[cluster.JobID]bool) sheet {
+	s := sheet{from: len(r.victims)}
+	for run := range p.Runs {
+		switch {
+		case ending[run.Job.ID]:
+		case run.Stopping:
+			s.leaving = append(s.leaving, run)
+			r.leave(run)
+		case run.BestEffort:
+			r.add(run)
+		}
+	}
+	s.to = len(r.victims)
+	return s
+}
+
 // list notes which victims are on which node, in one array for all nodes.
 func (r *roster) list() {
-	count := make([]int32, len(r.on)+1)
 	all := 0
+	r.count = cleared(r.count, len(r.on))
 	for i := range r.victims {
+		if v := &r.victims[i]; v.node >= 0 {
+			r.count[v.node]++
+			all++
+			continue
+		}
 		for _, s := range r.victims[i].shares {
-			count[s.Node]++
+			r.count[s.Node]++
 			all++
 		}
 	}
-	array := make([]int32, all)
+	r.array = slices.Grow(r.array[:0], all)[:all]
+	array := r.array
 	for node := range r.on {
-		n := count[node]
+		n := r.count[node]
 		r.on[node], array = array[:0:n], array[n:]
 	}
 	for i := range r.victims {
+		if v := &r.victims[i]; v.node >= 0 {
+			r.on[v.node] = append(r.on[v.node], int32(i))
+			continue
+		}
 		for _, s := range r.victims[i].shares {
 			r.on[s.Node] = append(r.on[s.Node], int32(i))
 		}
 	}
+}
+
+// numbering numbers names from 0.
+type numbering struct {
+	list  []string
+	known map[string]int32
+}
+
+// maxNumbered is how many names are numbered before all are forgotten that may not be in use any more.
+const maxNumbered = 1 << 14
+
+func (n *numbering) of(name string) int32 {
+	if last := len(n.list) - 1; last >= 0 && n.list[last] == name {
+		return int32(last)
+	}
+	i, known := n.known[name]
+	if !known {
+		if n.known == nil {
+			n.known = map[string]int32{}
+		}
+		i = int32(len(n.list))
+		n.list, n.known[name] = append(n.list, name), i
+	}
+	return i
 }
 
 // endingNow are the jobs that the phases before have ended or asked to stop.
@@ -140,9 +275,11 @@ func (r *roster) add(run *cluster.Run) {
 	for i := range run.Rooms {
 		held = fit.Plus(held, run.Rooms[i].Room)
 	}
-	r.victims = append(r.victims, victim{
-		run: run, job: run.Job, attempt: run.Attempt, shares: run.Rooms, grace: run.Grace, size: length(held.Active, r.largest),
-	})
+	v := victim{
+		run: run, job: run.Job, attempt: run.Attempt, shares: run.Rooms, grace: run.Grace, size: length(held.Active, r.largest), facts: factsOf(run),
+	}
+	v.account, v.queue = r.accounts.of(run.Job.Account), r.queues.of(run.Queue)
+	r.victims = append(r.victims, v)
 }
 
 func addShare(list []share, node int, room cluster.Request) []share {
@@ -222,8 +359,13 @@ func (r *roster) score(weight int64) {
 	r.weight, r.longest, r.greatest = weight, grace, size
 	for i := range r.victims {
 		v := &r.victims[i]
-		v.score = part(v.size, size) + ratio(v.grace, grace)*weight/1000
+		v.score = r.scoreOf(v)
 	}
+}
+
+// scoreOf is what FitGpp rates a victim at.
+func (r *roster) scoreOf(v *victim) int64 {
+	return part(v.size, r.greatest) + ratio(v.grace, r.longest)*r.weight/1000
 }
 
 // compareVictims orders by score, then by how often they have been displaced, then the later start, then the lower id.

@@ -68,7 +68,7 @@ func (m *maker) all() *roster {
 func (m *maker) serve() {
 	for _, j := range m.callers() {
 		g := m.gang(j)
-		if m.makeRoom(j, &g, cluster.CauseTE, m.lawfulFor(j)) {
+		if m.makeRoomForTE(j, &g) {
 			continue
 		}
 		if m.hopeless == nil {
@@ -81,12 +81,12 @@ func (m *maker) serve() {
 // callers are the trial-and-error jobs that may start and have neither started nor been promised room that others leave.
 func (m *maker) callers() []*cluster.Job {
 	var list []*cluster.Job
-	for g := range m.view.Groups() {
-		if g.Front.Held || !g.Front.TE {
+	for at, front := range m.view.Fronts() {
+		if front.Held || !front.TE {
 			continue
 		}
 		taken := 0
-		for _, j := range g.Jobs {
+		for _, j := range m.view.GroupAt(at).Jobs {
 			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
 				list = append(list, j)
 				if taken++; taken == rotaCallers {
@@ -105,7 +105,7 @@ func (m *maker) lawful(v *victim) int {
 	switch {
 	case v.surplus != nil && m.wasteful(v.job), v.surplus == nil && !m.mayDisplaceVictim(v):
 		return -1
-	case m.now-v.run.Since < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
+	case m.now-v.since < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
 		return 2
 	case v.unsaved > tooMuchUnsaved:
 		return 1
@@ -124,11 +124,10 @@ func wornOut(j *cluster.Job) bool { return displacements(j) >= rotaCapForLife }
 
 // mayDisplaceVictim is mayDisplace for who runs. Most run for the first time, and then their runs say it all.
 func (m *maker) mayDisplaceVictim(v *victim) bool {
-	r := v.run
-	if r.Number > 1 {
+	if v.again {
 		return m.mayDisplace(v.job)
 	}
-	if r.Saves > 0 && r.Started > 0 && int64(m.now-r.Started)%r.Saves*wastePart > int64(min(m.now-r.Since, day)) {
+	if v.saves > 0 && v.started > 0 && int64(m.now-v.started)%v.saves*wastePart > int64(min(m.now-v.since, day)) {
 		return m.mayDisplace(v.job)
 	}
 	return true
@@ -137,6 +136,24 @@ func (m *maker) mayDisplaceVictim(v *victim) bool {
 // makeRoom asks the cheapest set of victims to leave that lets a job start, and keeps the room for it. If enough is free or being freed
 // already, nobody is asked. It reports whether there was a way.
 func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*victim) int) bool {
+	return m.makeRoomBy(j, g, cause, lawful, ^uint64(0))
+}
+
+// makeRoomForTE is makeRoom for a trial-and-error job. What accounts hold is worked out only if those jobs of its own that can be taken at once do not
+// do.
+func (m *maker) makeRoomForTE(j *cluster.Job, g *fit.Gang) bool {
+	rest := ^uint64(0)
+	if !nested(m.view.Config()) {
+		if m.makeRoomBy(j, g, cluster.CauseTE, m.lawfulOf(j.Account), 1<<ofOwn) {
+			return true
+		}
+		rest &^= 1 << ofOwn
+	}
+	return m.makeRoomBy(j, g, cluster.CauseTE, m.lawfulFor(j), rest)
+}
+
+// makeRoomBy is makeRoom with certain degrees of reluctance, as bits, one after another.
+func (m *maker) makeRoomBy(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*victim) int, degrees uint64) bool {
 	r := m.all()
 	known := uint64(1) // those degrees of reluctance that there are; nobody at all may have to leave
 	for i := range r.victims {
@@ -151,7 +168,7 @@ func (m *maker) makeRoom(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawfu
 			known |= 1 << v.reluctance
 		}
 	}
-	for ; known != 0; known &= known - 1 {
+	for known &= degrees; known != 0; known &= known - 1 {
 		set := m.affordable(j, g, bits.TrailingZeros64(known), cause)
 		if set == nil {
 			continue

@@ -194,6 +194,9 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 		if !s.room.Usable(node, p, s.gang.Exclude) || s.room.Whole(node) && !p.Request.Exclusive {
 			continue
 		}
+		if s.shut(node, p) && s.leastOn(node, bound) == bound {
+			continue
+		}
 		o, ok := s.offer(p, node, bound)
 		if !ok {
 			continue
@@ -209,6 +212,11 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 		}
 	}
 	return list
+}
+
+// shut reports whether no worker finds room on a node unless somebody is asked to leave, as far as the number of its GPUs tells.
+func (s *search) shut(node int, p *fit.Part) bool {
+	return !p.Request.Exclusive && s.room.Free(node).Active.GPUs+s.roster.draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper than the bound.
@@ -283,13 +291,7 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 
 // items are the victims on a node that may be taken, the cheapest first; none if even that one is too dear.
 func (s *search) items(node int, bound int64) []int32 {
-	least := bound
-	for _, i := range s.roster.on[node] {
-		if v := &s.roster.victims[i]; v.score < least && s.may(v) {
-			least = v.score
-		}
-	}
-	if least == bound {
+	if s.leastOn(node, bound) == bound {
 		return nil
 	}
 	var list []int32
@@ -301,6 +303,16 @@ func (s *search) items(node int, bound int64) []int32 {
 	slices.SortFunc(list, func(a, b int32) int { return compareVictims(&s.roster.victims[a], &s.roster.victims[b]) })
 	s.cut = s.cut || len(list) > maxItems
 	return list[:min(len(list), maxItems)]
+}
+
+// leastOn returns what the cheapest victim on a node costs that may be taken, at most a bound.
+func (s *search) leastOn(node int, bound int64) int64 {
+	for _, i := range s.roster.on[node] {
+		if v := &s.roster.victims[i]; v.score < bound && s.may(v) {
+			bound = v.score
+		}
+	}
+	return bound
 }
 
 // state is some victims of a node: what is still missing when they have left, and what they cost.

@@ -164,8 +164,7 @@ func (s *stretcher) pricer(list []*flexible) func(*flexible) int64 {
 func (t *trial) standstill(f *flexible) int64 {
 	total := f.job.Total()
 	width := cmp.Or(total.GPUs/1000, total.Cores)
-	v := victim{job: f.job, attempt: f.attempt, run: t.view.Run(f.job.ID)}
-	return (graceOf(f.job)+relaunchOf(f.job))*width + unsaved(t, &v)
+	return (graceOf(f.job)+relaunchOf(f.job))*width + unsaved(t, t.view.Run(f.job.ID))
 }
 
 // protect keeps room for the first job that waits in vain: from everybody once it has waited for long, and until then, when all that fit have started,

@@ -126,7 +126,7 @@ func (s *surplus) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, le
 // canGive reports whether a job has more than its least, and has had it for so long that starting it again costs little of that.
 func (s *surplus) canGive(f *flexible) bool {
 	return f.surplus() > 0 && f.job.Class == jobspec.BE && f.ran(s.now) >= giveAfter*relaunchOf(f.job) &&
-		unsaved(s.trial, &victim{job: f.job, attempt: f.attempt, run: s.view.Run(f.job.ID)}) <= tooMuchUnsaved
+		unsaved(s.trial, s.view.Run(f.job.ID)) <= tooMuchUnsaved
 }
 
 // mayGive reports whether a job may have to give up workers for another that is fit for so many: it can, and it has had much and much more than

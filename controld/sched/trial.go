@@ -11,6 +11,7 @@ type trial struct {
 	now     cluster.Instant
 	policy  cluster.Policy
 	room    *fit.Room
+	desk    *Desk // whose memory it uses
 	actions []cluster.Action
 	wake    cluster.Instant
 	holders map[cluster.JobID]*cluster.Reservation // reservations in force, those made in this cycle included
@@ -29,7 +30,6 @@ type trial struct {
 	dear      *scarcity              // nil until somebody asks
 	mix       *mixture               // nil until somebody asks
 	turned    bool                   // it was looked whose turn it is
-	graces    map[string]int64       // see graceExpected; nil until somebody asks
 	hopeless  map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
 	whole     *capacities            // nil until somebody asks
 	awaited   map[cluster.JobID]bool // jobs for which others leave; nil until somebody asks
@@ -39,10 +39,7 @@ type trial struct {
 }
 
 func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {
-	return &trial{
-		view: v, now: now, policy: p, room: fit.NewRoom(v),
-		holders: map[cluster.JobID]*cluster.Reservation{}, started: map[cluster.JobID]int{}, late: map[cluster.JobID]bool{},
-	}
+	return new(Desk).newTrial(v, now, p)
 }
 
 func (t *trial) act(a cluster.Action) { t.actions = append(t.actions, a) }

@@ -36,6 +36,7 @@ type engine struct {
 	setup   *Setup
 	state   *cluster.State
 	auditor *cluster.Auditor // of it, if it is checked
+	desk    sched.Desk
 	index   uint64
 	now     cluster.Instant
 	origin  int64 // ms, the trace's time at epoch
@@ -61,9 +62,9 @@ type engine struct {
 	commands  int
 	refusals  []string
 	refused   int
-	stopped   bool // by Setup.Stopped
-	durations []int64
-	resized   []int32 // runs that are to go on with other workers
+	stopped   bool     // by Setup.Stopped
+	durations []uint64 // ns
+	resized   []int32  // runs that are to go on with other workers
 }
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
@@ -143,7 +144,7 @@ func (e *engine) audit() error {
 	if !e.setup.Check {
 		return nil
 	}
-	free, g := cluster.Vector{}, e.state.View().Grid()
+	free, g := cluster.Vector{}, e.state.Present().Grid()
 	for i := range g.Len() {
 		free = plus(free, g.Free(i))
 	}
@@ -304,14 +305,14 @@ func (e *engine) happen() error {
 // cycle runs one cycle and carries out its plan. It reports whether another one could decide more.
 func (e *engine) cycle() (bool, error) {
 	e.changed = false
-	v := e.state.View()
+	v := e.state.Present()
 	var began int64
 	if e.setup.Clock != nil {
 		began = e.setup.Clock()
 	}
-	plan, wake := sched.Cycle(v, e.now, v.Config().Policy)
+	plan, wake := e.desk.Cycle(v, e.now, v.Config().Policy)
 	if e.setup.Clock != nil {
-		e.durations = append(e.durations, e.setup.Clock()-began)
+		e.durations = append(e.durations, uint64(max(0, e.setup.Clock()-began)))
 	} else {
 		e.durations = append(e.durations, 0)
 	}

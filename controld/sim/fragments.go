@@ -21,7 +21,9 @@ func (e *engine) fragmentation(s *snapshot) float64 {
 			continue
 		}
 		for _, k := range kinds {
-			unusable += float64(rest.Unusable(k.Worker)) * float64(k.Count) / float64(len(e.runs))
+			if n := rest.Unusable(k.Worker); n > 0 {
+				unusable += float64(n) * float64(k.Count) / float64(len(e.runs))
+			}
 		}
 	}
 	return unusable / float64(s.gpus)

@@ -12,7 +12,7 @@ const restMS = 60_000
 
 // bends reports whether a job may be given another number of workers by the policy of the setup. Trial-and-error jobs never are.
 func (e *engine) bends(j *trace.Job) bool {
-	return e.setup.Policy.row.elastic && !e.state.View().Config().Policy.Rigid && j.Elastic() && j.Class != jobspec.TE
+	return e.setup.Policy.row.elastic && !e.state.Present().Config().Policy.Rigid && j.Elastic() && j.Class != jobspec.TE
 }
 
 // stretch makes a group elastic as its job is.
@@ -35,7 +35,7 @@ func (e *engine) bend(c *cluster.ResizeJob) {
 		e.books.hold(r.joined)
 	}
 	e.resized = append(e.resized, i)
-	e.notify(i, e.state.View().Job(c.Job).Live().Stop.Cause)
+	e.notify(i, e.state.Present().Job(c.Job).Live().Stop.Cause)
 }
 
 // unbend gives back the room of workers that were to join a job, which begins anew or is stopped for another cause.
@@ -53,7 +53,7 @@ func (e *engine) goOn() error {
 	waiting := e.resized[:0]
 	for _, i := range e.resized {
 		r := &e.runs[i]
-		a := e.state.View().Job(cluster.JobID(i + 1)).Live()
+		a := e.state.Present().Job(cluster.JobID(i + 1)).Live()
 		switch {
 		case r.live:
 			waiting = append(waiting, i)

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math"
-	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
@@ -122,7 +121,7 @@ func statsOf(values []float64) Stats {
 	if len(values) == 0 {
 		return Stats{}
 	}
-	slices.Sort(values)
+	sortNumbers(values)
 	sum := 0.0
 	for _, v := range values {
 		sum += v
@@ -328,7 +327,7 @@ func (e *engine) decisions(r *Result) {
 	if len(d) == 0 || e.setup.Clock == nil {
 		return
 	}
-	slices.Sort(d)
-	us := func(ns int64) float64 { return float64(ns) / 1000 }
+	d = sortBits(d)
+	us := func(ns uint64) float64 { return float64(ns) / 1000 }
 	r.Decisions.P50, r.Decisions.P99, r.Decisions.Max = us(d[rank(len(d), 500)]), us(d[rank(len(d), 990)]), us(d[len(d)-1])
 }

@@ -38,9 +38,20 @@ type stretch struct {
 
 // NewRoom copies the free room of a view.
 func NewRoom(v *cluster.View) *Room {
-	r := &Room{view: v, reservations: slices.Clone(v.Reservations()), ports: map[int][]int{}}
-	r.grid.CopyFrom(v.Grid())
+	r := &Room{}
+	r.Reset(v)
 	return r
+}
+
+// Reset makes r what NewRoom makes of a view, in the memory that r has.
+func (r *Room) Reset(v *cluster.View) {
+	r.view, r.reservations = v, append(r.reservations[:0], v.Reservations()...)
+	if r.ports == nil {
+		r.ports = map[int][]int{}
+	}
+	clear(r.ports)
+	r.used, r.options, r.asked = r.used[:0], r.options[:0], nil
+	r.grid.CopyFrom(v.Grid())
 }
 
 // Fits reports whether a gang could be placed now.

@@ -1,7 +1,9 @@
 package fit
 
 import (
+	"iter"
 	"maps"
+	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -16,6 +18,21 @@ func (r *Room) Copy() *Room {
 
 // Up reports whether a node may get work.
 func (r *Room) Up(node int) bool { return r.grid.Up(node) }
+
+// WithGPUs yields the nodes that may get work, that nobody has for himself, and that have so many GPUs or more of which nobody has anything.
+func (r *Room) WithGPUs(least int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for gpus := max(0, least); gpus < r.grid.Buckets(); gpus++ {
+			for i, word := range r.grid.Bucket(gpus) {
+				for ; word != 0; word &= word - 1 {
+					if !yield(i*64 + bits.TrailingZeros64(word)) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port stays taken.
 func (r *Room) Release(node int, q cluster.Request, gpus []int) { r.grid.Give(node, q, orNone(gpus)) }

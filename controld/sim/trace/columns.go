@@ -17,6 +17,9 @@ var extraColumns = []string{
 
 // extras reads the columns of extraColumns that a line has.
 func extras(r *row, j *Job) {
+	if !r.extras {
+		return
+	}
 	for _, c := range []struct {
 		column string
 		to     *string

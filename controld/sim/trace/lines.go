@@ -72,6 +72,7 @@ func (l *lines) blank() bool { return strings.TrimSpace(l.text) == "" && !l.long
 type row struct {
 	columns []string
 	fields  []string
+	extras  bool // some of the columns are among extraColumns
 	err     error
 }
 
@@ -134,12 +135,14 @@ func table(l *lines, t *Trace, required, optional []string, each func(*row, int)
 	if err != nil {
 		return fmt.Errorf("line %d: %w", max(1, l.n), err)
 	}
+	extras := slices.ContainsFunc(columns, func(c string) bool { return slices.Contains(extraColumns, c) })
 	for l.next() {
 		if l.blank() {
 			continue
 		}
 		r, err := split(l, columns)
 		if err == nil {
+			r.extras = extras
 			if err = each(r, l.n); err == nil {
 				err = r.err
 			}

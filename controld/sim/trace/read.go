@@ -79,6 +79,9 @@ func (s *sink) add(j *Job, line int) error {
 		return errTooMany
 	}
 	s.lineOf[j.ID] = line
+	if n := len(s.trace.Jobs); n == cap(s.trace.Jobs) {
+		s.trace.Jobs = slices.Grow(s.trace.Jobs, max(1024, n)) // at twice the size, since jobs are large
+	}
 	s.trace.Jobs = append(s.trace.Jobs, *j)
 	return nil
 }
