@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,7 +12,7 @@ import (
 
 // cycleOfAFullQueue times decisions over 10,000 pending jobs of 200 shapes on 1,000 empty nodes with 8 GPUs each, with the functions that
 // the controller runs.
-func (b *bench) cycleOfAFullQueue() error {
+func cycleOfAFullQueue(_ context.Context, b *bench) error {
 	const nodes, jobs, shapes = 1000, 10_000, 200
 	s := cluster.New(cluster.DefaultConfig())
 	index := uint64(0)

@@ -256,9 +256,10 @@ func (l *large) running() int { return l.state.View().Lives() }
 
 // fullCycles times one cycle over the queue of cycleOfAFullQueue under other policies.
 func fullCycles(v *cluster.View, now cluster.Instant, policy cluster.Policy, n int) (ds []time.Duration, actions int) {
+	var desk sched.Desk
 	for range n {
 		began := time.Now()
-		plan, _ := sched.Cycle(v, now, policy)
+		plan, _ := desk.Cycle(v, now, policy)
 		ds = append(ds, time.Since(began))
 		actions = len(plan.Actions)
 	}

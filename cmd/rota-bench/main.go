@@ -55,6 +55,7 @@ var measurements = []measurement{
 	{"throughput", measureThroughput},
 	{"submit", measureSubmit},
 	{"queue", measureQueue},
+	{"cycle", cycleOfAFullQueue},
 	{"decide", measureDecide},
 	{"simulate", measureSimulate},
 	{"kill", measureKill},
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	b := &bench{out: out}
 	f := flag.NewFlagSet("rota-bench", flag.ContinueOnError)
 	file := f.String("out", "bench.json", "file for the results")
-	only := f.String("only", "", "regular expression of the measurements to take: start, latency, throughput, submit, queue, decide, simulate, kill")
+	only := f.String("only", "", "regular expression of the measurements to take: start, latency, throughput, submit, queue, cycle, decide, simulate, kill")
 	f.StringVar(&b.bin, "bin", "bin", "directory with Rota's programs")
 	f.Uint64Var(&b.seed, "seed", 1, "of the instants at which leaders are killed")
 	f.BoolVar(&b.quick, "quick", false, "a tenth of the repetitions")

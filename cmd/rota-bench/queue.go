@@ -41,12 +41,11 @@ type fullQueue struct {
 
 // measureQueue measures what users and watchers of a full queue wait for.
 func measureQueue(ctx context.Context, b *bench) error {
-	err := b.with(ctx, "queue", 1, 0, func(c *lab.Cluster) error {
+	return b.with(ctx, "queue", 1, 0, func(c *lab.Cluster) error {
 		q := &fullQueue{b: b, c: c, each: b.repeat(queueEach)}
 		defer q.close()
 		return q.measure(ctx)
 	})
-	return errors.Join(err, b.cycleOfAFullQueue())
 }
 
 func (q *fullQueue) measure(ctx context.Context) error {

@@ -25,8 +25,8 @@ type Grid struct {
 	stride int
 }
 
-// pageNodes is the nodes of a page: as many as a word has bits.
-const pageNodes = 64
+// pageNodes is the nodes of a page: few, since the first change after a view copies a page.
+const pageNodes = 16
 
 // gridPage is what is free on nodes that follow each other, and what of it is claimed.
 type gridPage struct {
