@@ -13,18 +13,32 @@ type Desk struct {
 	room   fit.Room
 	roster *roster // of an earlier cycle; nil: there is none, or this cycle has it
 	made   *roster // in this cycle
+	unused int     // cycles in a row that have made no roster
 	spare  []uint64
 	due    pages[cluster.Instant]
 }
+
+// maxUnused is for how many cycles a roster is kept that none of them needs.
+const maxUnused = 256
 
 // Cycle is the function [Cycle] on this desk.
 func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 	t := d.decide(v, now, p)
 	turns := t.turned && (len(t.actions) > 0 || v.Config().Version >= 2) // else there is no place for it
-	if d.made != nil {
-		d.roster, d.made = d.made, nil
-	}
+	d.tidy()
 	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions, Turns: turns}, t.wake
+}
+
+// tidy keeps the roster of this cycle for the next, but not one that nobody has needed for long: those on it may have left the state.
+func (d *Desk) tidy() {
+	switch {
+	case d.made != nil:
+		d.roster, d.made, d.unused = d.made, nil, 0
+	case d.unused == maxUnused:
+		d.roster = nil
+	default:
+		d.unused++
+	}
 }
 
 // decide runs the phases. What it returns says more than the plan, which is what Explain needs.
@@ -101,6 +115,9 @@ func (p *pages[T]) recall(page cluster.RunPage) (what T, known bool) {
 }
 
 func (p *pages[T]) note(page cluster.RunPage, what T) { p.is = append(p.is, noted[T]{page, what}) }
+
+// end ends a walk: what was noted in the one before is of no use any more, and would keep alive what the state has left behind.
+func (p *pages[T]) end() { clear(p.was) }
 
 // forget makes the next walk find nothing.
 func (p *pages[T]) forget() { p.is = p.is[:0] }

@@ -26,6 +26,7 @@ func expire(t *trial) {
 			}
 		}
 	}
+	due.end()
 	giveUp(t)
 	vain := inVain(t)
 	for _, r := range t.view.Reservations() {

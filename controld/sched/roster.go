@@ -78,10 +78,11 @@ type roster struct {
 	accounts, queues numbering
 
 	// What is kept from cycle to cycle.
-	known  pages[sheet]
-	before []victim // of the last cycle
-	count  []int32  // see list
-	array  []int32
+	known    pages[sheet]
+	before   []victim // of the last cycle, while this one's is being made
+	repeated int      // pages of which this one has what that one had
+	count    []int32  // see list
+	array    []int32
 }
 
 // sheet is the entries of a roster for a page of the attempts in progress.
@@ -108,6 +109,8 @@ func newRoster(t *trial) *roster {
 		}
 		r.known.note(p, s)
 	}
+	r.known.end()
+	clear(r.before)
 	r.list()
 	return r
 }
@@ -139,11 +142,13 @@ func (r *roster) begin(t *trial) {
 		r.known.forget()
 	}
 	r.known.begin()
+	r.repeated = 0
 }
 
 // repeat takes over what the last roster had for a page.
 func (r *roster) repeat(s *sheet) {
 	from := len(r.victims)
+	r.repeated++
 	r.victims = append(r.victims, r.before[s.from:s.to]...)
 	for i := from; i < len(r.victims); i++ {
 		r.victims[i].fresh()
