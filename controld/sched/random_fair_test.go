@@ -335,7 +335,7 @@ func TestReclaimIsFair(t *testing.T) {
 				left -= q.states
 			}
 			t.Logf("seed %d: %v", seed, seen)
-			if seen["reclaimed"] < 100 || policy == "fairshare" && seen["limited"] == 0 || seen["searches"] < 100 {
+			if seen["reclaimed"] < 60 || policy == "fairshare" && seen["limited"] == 0 || seen["searches"] < 100 {
 				t.Errorf("seed %d: too little happened: %v", seed, seen)
 			}
 		})
