@@ -1,6 +1,9 @@
 package cluster
 
-import "cmp"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // Waive lifts from g the claims that do not bind the holder of a reservation, and returns what puts them back: his own, those that come after
 // it, see [Reservation.Before], and on the nodes where he was promised room as much of later promises as is in the way of his. Room that is
@@ -62,6 +65,9 @@ func promisedLater(own *Reservation, all []*Reservation, node string) (sum Vecto
 // inTheWay is how much of what was promised later keeps somebody from room that he was promised on a node.
 func inTheWay(g *Grid, node int, promised, later Vector) Vector {
 	have := g.Free(node).minus(g.Claimed(node))
+	if promised.GPUs >= wholeGPU && g.Shared(node) != 0 { // what is left of GPUs that some share is of no use to who gets his as a whole
+		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*wholeGPU - g.Claimed(node).GPUs
+	}
 	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
 	return vector(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),
 		part(promised.GPUs, have.GPUs, later.GPUs))

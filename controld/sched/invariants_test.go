@@ -59,6 +59,21 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// TestRulesThatWereBroken plays histories once more in which a rule was broken.
+func TestRulesThatWereBroken(t *testing.T) {
+	for _, h := range []struct {
+		policy string
+		seed   uint64
+	}{
+		{"rota", 383},       // A8: the part of a GPU that was promised to another kept a trial from whole ones that were free
+		{"fairshare", 1454}, // A12: who was owed room started in what had been kept for another before who had left for nobody
+	} {
+		if err := newLife(h.seed, h.policy, map[string]int{}).play(30); err != nil {
+			t.Errorf("policy %s, seed=%d: %v", h.policy, h.seed, err)
+		}
+	}
+}
+
 // expected is what must have happened for histories under a policy to prove anything.
 func expected(policy string) []string {
 	always := []string{"start", "gang", "node lost", "requeue asked for"}

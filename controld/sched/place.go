@@ -168,7 +168,8 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	if claims == nil {
 		return
 	}
-	if old := b.inPlaceOf(t, h); owed && old != 0 {
+	old := b.inPlaceOf(t, h)
+	if owed && old != 0 {
 		t.unreserve(t.holders[old])
 		delete(t.holders, old)
 		t.freed = true
@@ -177,8 +178,29 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	t.reserve(&cluster.Reservation{
 		Job: h.job.ID, Claims: claims, At: t.now, Until: t.now + cluster.Instant(t.policy.ReserveHoldMS), Owed: owed,
 	})
+	if owed && old != 0 && t.firstBefore(h.job) {
+		return // the room that is free again is offered to that one before
+	}
 	// Of reservations made at one instant the older job's binds the younger: it may just have opened the door.
 	if spots, ok := t.room.Place(h.asks(t)); ok {
 		t.start(h, spots, 0)
 	}
+}
+
+// firstBefore reports whether a job of the same class waits that has left its room to one that did not want it any more, unless this one has, too.
+func (t *trial) firstBefore(h *cluster.Job) bool {
+	if h.First {
+		return false
+	}
+	for g := range t.view.Groups() {
+		if g.Key.Held || g.Key.Class != h.Class {
+			continue
+		}
+		for _, j := range g.Jobs {
+			if j.First && t.started[j.ID] == 0 && t.startable(j) {
+				return true
+			}
+		}
+	}
+	return false
 }
