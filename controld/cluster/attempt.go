@@ -106,7 +106,7 @@ func (s *State) vacate(j *Job, a *Attempt, w *Worker) {
 		s.touchNode(i)
 		return
 	}
-	s.vacateRoom(j, w.Index, j.RequestOf(w.Index), &w.Place)
+	s.vacateRoom(j, w.Index, j.RequestOf(w.Index), &w.Place).freed = s.v.at
 }
 
 // advance draws the conclusions from what the workers of an attempt have come to, and stores the job.

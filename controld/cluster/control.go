@@ -113,7 +113,7 @@ func (s *State) stop(j *Job, a *Attempt, ask Stop) {
 	ask.Signal = cmp.Or(ask.Signal, signal)
 	ask.At, ask.KillAt = s.v.at, s.v.at.after(grace)
 	if a.Stop != nil {
-		s.forgo(j, a)
+		s.forgo(j, a, false)
 		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
 	}
 	a.Stop = &ask

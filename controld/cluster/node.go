@@ -68,7 +68,7 @@ func (s *State) addNode(n *Node) error {
 		h, _ := s.v.holdings.get(i - 1)
 		s.v.holdings.set(i, h)
 	}
-	s.v.holdings.set(int64(at), &holding{modified: s.v.index})
+	s.v.holdings.set(int64(at), &holding{modified: s.v.index, freed: s.v.at})
 	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
 	s.ownGrid().insert(at, s.v.nodes)
 	s.resite(at, nil)
@@ -271,9 +271,16 @@ func (s *State) ownHolding(i int) *holding {
 		old.modified = s.v.index
 		return old
 	}
-	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, epoch: s.epoch}
+	next := &holding{workers: slices.Clone(old.workers), ports: slices.Clone(old.ports), modified: s.v.index, freed: old.freed, epoch: s.epoch}
 	s.v.holdings.set(int64(i), next)
 	return next
+}
+
+// FreedAt returns since when at least all that is free on the node at a position has been free, as far as that is known: since somebody last gave
+// room back there, or since this replica was restored.
+func (v *View) FreedAt(node int) Instant {
+	h, _ := v.holdings.get(int64(node))
+	return h.freed
 }
 
 // touchNode notes that what a node should know has changed.

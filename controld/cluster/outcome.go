@@ -114,7 +114,7 @@ func checkpointCode(spec *jobspec.Job) int {
 // end closes an attempt, and with it the job or the job's way back to the queue.
 func (s *State) end(j *Job, a *Attempt) {
 	o := judge(j, a)
-	next := s.forgo(j, a)
+	next := s.forgo(j, a, resizes(o.cause))
 	a.Ended, a.Cause, a.ExitCode, a.Signal = s.now(), o.cause, o.code, o.signal
 	s.freePorts(a)
 	s.learnFreed()
@@ -131,6 +131,7 @@ func (s *State) settle(j *Job, a *Attempt, o outcome) {
 	p := &s.v.config.Policy
 	switch o.cause {
 	case CauseCompleted:
+		s.learnService(j)
 		s.finish(j, Completed, Reason{})
 	case CauseCancelled:
 		s.finish(j, Cancelled, Reason{Text: a.Stop.Reason})

@@ -39,11 +39,17 @@ func paceOf(e Elastic, a *Attempt) Pace {
 	return p
 }
 
-// Paces is how fast the jobs of one user with one name were, by size.
+// Paces is how fast the jobs of one user with one name were, by size, and how much they took.
 type Paces struct {
 	At    Instant `json:"at"` // of the last measurement
 	Sizes []Pace  `json:"sizes"`
+
+	Ended   int64 `json:"ended,omitempty"`   // of them, how many have completed
+	Service int64 `json:"service,omitempty"` // what one of these took in all, as [Job.Attained] counts it: the mean, in which the last ones count for most
 }
+
+// servicesKept is after how many completed jobs what the earlier ones took counts for about a third.
+const servicesKept = 8
 
 // paceKey names jobs that are taken to be alike.
 func paceKey(j *Job) string { return j.Owner.User + "/" + j.Spec.Name }
@@ -56,13 +62,35 @@ func (v *View) PacesOf(j *Job) []Pace {
 	return v.learned.Paces[paceKey(j)].Sizes
 }
 
-// learnPace takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; who has not been seen for longest is
-// forgotten.
-func (s *State) learnPace(j *Job, a *Attempt) {
-	e, elastic := j.Elastic()
-	l := s.ownLearned()
-	if l == nil || !elastic {
+// UsualService returns how much service elastic jobs of the same user with the same name took until they had completed, as [Job.Attained] counts it;
+// 0 if none has.
+func (v *View) UsualService(j *Job) int64 {
+	if v.learned == nil {
+		return 0
+	}
+	return v.learned.Paces[paceKey(j)].Service
+}
+
+// learnService takes in how much service a job has taken that has completed.
+func (s *State) learnService(j *Job) {
+	if _, elastic := j.Elastic(); !elastic {
 		return
+	}
+	l, p := s.ownPaces(j)
+	if l == nil {
+		return
+	}
+	p.At = s.v.at
+	p.Ended++
+	p.Service += (j.Attained() - p.Service) / min(p.Ended, servicesKept)
+	l.Paces[paceKey(j)] = p
+}
+
+// ownPaces returns what is known of jobs like one, with a table to store it in again; nil if there is none.
+func (s *State) ownPaces(j *Job) (*Learned, Paces) {
+	l := s.ownLearned()
+	if l == nil {
+		return nil, Paces{}
 	}
 	if l.Paces = maps.Clone(l.Paces); l.Paces == nil {
 		l.Paces = map[string]Paces{}
@@ -71,7 +99,19 @@ func (s *State) learnPace(j *Job, a *Attempt) {
 	if _, known := l.Paces[key]; !known && len(l.Paces) >= maxPaced {
 		delete(l.Paces, oldestPaced(l.Paces))
 	}
-	l.Paces[key] = l.Paces[key].with(paceOf(e, a), s.v.at)
+	return l, l.Paces[key]
+}
+
+// learnPace takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; who has not been seen for longest is
+// forgotten.
+func (s *State) learnPace(j *Job, a *Attempt) {
+	e, elastic := j.Elastic()
+	if !elastic {
+		return
+	}
+	if l, p := s.ownPaces(j); l != nil {
+		l.Paces[paceKey(j)] = p.with(paceOf(e, a), s.v.at)
+	}
 }
 
 func oldestPaced(all map[string]Paces) string {

@@ -244,16 +244,18 @@ func (j *Job) needOf(worker int) need {
 	return need{j.RequestOf(e.First), orNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
 }
 
-// vacateRoom gives back what a job holds under a number.
-func (s *State) vacateRoom(j *Job, worker int, request Request, p *Place) {
+// vacateRoom gives back what a job holds under a number, and returns what is noted of the node.
+func (s *State) vacateRoom(j *Job, worker int, request Request, p *Place) *holding {
 	_, i := s.v.Node(p.Node)
 	s.ownGrid().Give(i, request, p.GPUs)
-	s.ownHolding(i).remove(heldWorker{j.ID, worker})
+	h := s.ownHolding(i)
+	h.remove(heldWorker{j.ID, worker})
+	return h
 }
 
 // forgo gives back what is kept for the next attempt of a job that is being resized and holds nothing else, and returns the places that
-// it was kept for. Workers that still run keep their room until they have exited.
-func (s *State) forgo(j *Job, a *Attempt) []Place {
+// it was kept for. Workers that still run keep their room until they have exited. taken says that it is taken again at once.
+func (s *State) forgo(j *Job, a *Attempt, taken bool) []Place {
 	r := a.resize()
 	if r == nil {
 		return nil
@@ -261,11 +263,15 @@ func (s *State) forgo(j *Job, a *Attempt) []Place {
 	places := r.places(j, a)
 	e, _ := j.Elastic()
 	for worker, p := range a.held {
-		switch {
-		case worker >= len(a.Workers):
-			s.vacateRoom(j, worker, j.RequestOf(e.First), p)
-		case a.Workers[worker].State.Final():
-			s.vacateRoom(j, worker, j.RequestOf(worker), p)
+		request := j.RequestOf(e.First)
+		if worker < len(a.Workers) {
+			if !a.Workers[worker].State.Final() {
+				continue
+			}
+			request = j.RequestOf(worker)
+		}
+		if h := s.vacateRoom(j, worker, request, p); !taken {
+			h.freed = s.v.at
 		}
 	}
 	stop := *a.Stop
@@ -280,7 +286,7 @@ func (s *State) forgoOn(j *Job) {
 		return
 	}
 	next, a := redraft(j)
-	s.forgo(next, a)
+	s.forgo(next, a, false)
 	s.put(next)
 }
 

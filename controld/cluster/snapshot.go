@@ -202,7 +202,7 @@ func (s *State) loadNode(n *Node) error {
 	if i := len(s.v.nodes); i > 0 && s.v.nodes[i-1].Name >= n.Name {
 		return fmt.Errorf("node %s is out of order: %w", n.Name, ErrSnapshot)
 	}
-	s.v.holdings.set(int64(len(s.v.nodes)), &holding{modified: s.v.index})
+	s.v.holdings.set(int64(len(s.v.nodes)), &holding{modified: s.v.index, freed: s.v.at})
 	s.v.nodes = append(s.v.nodes, n)
 	s.restock(nil, n)
 	return nil

@@ -102,7 +102,8 @@ type holding struct {
 	workers  []heldWorker // by job and worker
 	ports    []int        // MASTER_PORTs in use, ascending
 	modified uint64
-	epoch    uint64 // at which the lists became its own
+	epoch    uint64  // at which the lists became its own
+	freed    Instant // when room was last given back for good, as far as this replica has seen it: see [View.FreedAt]
 }
 
 type heldWorker struct {
