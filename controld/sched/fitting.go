@@ -88,6 +88,9 @@ func (t *trial) fitting(j *cluster.Job, worthPM int64) int {
 	terms, _ := j.Elastic()
 	most := max(terms.Min, min(terms.Max, t.mostWorkers(j, terms)))
 	c := t.curveOf(j)
+	if len(c.near.known) == 0 { // nobody knows what being apart costs
+		most = max(terms.Min, min(most, c.node/terms.Unit*terms.Unit))
+	}
 	each := c.best(terms, most)
 	best, speed := terms.Min, c.at(terms.Min)
 	for n := terms.Min + terms.Unit; n <= most; n += terms.Unit {
@@ -114,36 +117,49 @@ func (t *trial) onOneNode(j *cluster.Job) int {
 	part := *g.At(terms.Part)
 	part.Workers = terms.Max
 	n := 1
-	for node := range t.view.Nodes() {
-		n = max(n, fit.Capacity(&part, fit.Both(t.room.Total(node))))
+	for _, all := range t.capacities().kinds {
+		n = max(n, fit.Capacity(&part, fit.Both(all)))
 	}
 	return n
 }
 
 // mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest node.
 func (t *trial) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
-	if t.whole == nil {
-		t.whole = &capacities{}
-		for i := range t.view.Nodes() {
-			if t.room.Up(i) {
-				all := t.room.Total(i)
-				t.whole.part = cluster.Vector{Cores: t.whole.part.Cores + all.Cores, GPUs: t.whole.part.GPUs + all.GPUs}
-				t.whole.largest = most(t.whole.largest, all)
-			}
-		}
-		t.whole.part.Cores /= clusterPart
-		t.whole.part.GPUs /= clusterPart
-	}
+	c := t.capacities()
 	r := j.RequestOf(terms.First).Active
-	n := max(t.whole.part.Cores, t.whole.largest.Cores) / max(1, r.Cores)
+	n := max(c.part.Cores, c.largest.Cores) / max(1, r.Cores)
 	if r.GPUs > 0 {
-		n = max(t.whole.part.GPUs, t.whole.largest.GPUs) / r.GPUs
+		n = max(c.part.GPUs, c.largest.GPUs) / r.GPUs
 	}
 	return int(n) / terms.Unit * terms.Unit
 }
 
 // capacities are what bounds how many workers one job grows to.
 type capacities struct {
-	part    cluster.Vector // of all nodes that are up
-	largest cluster.Vector // the most that one of them has
+	part    cluster.Vector   // of all nodes that are up
+	largest cluster.Vector   // the most that one of them has
+	kinds   []cluster.Vector // what nodes have, up or not, each once
+}
+
+// capacities returns what nodes have, which is looked at once a cycle.
+func (t *trial) capacities() *capacities {
+	if t.whole != nil {
+		return t.whole
+	}
+	c := &capacities{}
+	seen := map[cluster.Vector]bool{}
+	for i := range t.view.Nodes() {
+		all := t.room.Total(i)
+		if !seen[all] {
+			seen[all], c.kinds = true, append(c.kinds, all)
+		}
+		if t.room.Up(i) {
+			c.part = cluster.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
+			c.largest = most(c.largest, all)
+		}
+	}
+	c.part.Cores /= clusterPart
+	c.part.GPUs /= clusterPart
+	t.whole = c
+	return c
 }

@@ -17,6 +17,7 @@ type flexible struct {
 	nodes   []int           // where they are, by their numbers from the first elastic one
 	leave   []int           // those that are to leave, by the same numbers
 	join    []cluster.Place // where further ones are to be
+	only    []uint64        // nodes on which further ones may be, as bits; nil: all
 }
 
 // flexibles lists the elastic jobs that run with all their workers and that nobody has asked to stop, in order of id.
@@ -183,6 +184,9 @@ func (t *trial) extend(f *flexible, n int, allowed func([]fit.Spot, cluster.Requ
 	g := t.gang(f.job)
 	part := *g.At(f.terms.Part)
 	more := fit.Gang{Part: part, Exclude: g.Exclude}
+	if f.only != nil {
+		more = *more.Within(f.only)
+	}
 	try := t.room.Copy()
 	spots := beside(try, &more, f, n)
 	if left := n - len(spots); left > 0 {

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -12,12 +11,12 @@ import (
 
 // How policy rota deals with what elastic jobs have beyond their least.
 const (
-	scantPart   = 4         // a job that would start with less than one in so many of its fitting workers gets room from others
-	giveAfter   = 3         // for how many times its own restart cost a job keeps its size before it gives up workers
-	givesFrom   = 7_200_000 // ms of one GPU: who has had less gives up workers only if he has many more than are fitting for the other
-	givesBeyond = 4         // and so many times what the other has had
-	growsByPM   = 1300      // a job that runs gets more workers only if it will be faster by this, in thousandths
-	surplusJobs = 64        // waiting elastic jobs that are looked at in one cycle
+	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
+	giveAfter   = 3    // for how many times its own restart cost a job keeps its size before it gives up workers
+	givesBeyond = 2    // who gives up workers still needs so many times what the other needs
+	growPays    = 8    // a job grows only if it will save so many times what it costs to start it again
+	growsByPM   = 1100 // a job that runs gets more workers only if it will be faster by this, in thousandths
+	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
 )
 
 // surplus is the phases of policy rota for elastic jobs. Their least workers count as other jobs do. What they have beyond is dealt out in the
@@ -26,6 +25,9 @@ const (
 type surplus struct {
 	*trial
 	running []*flexible
+	told    *dealing                     // nil until somebody asks
+	longest map[kind]int64               // see mostHad
+	rested  map[cluster.Instant][]uint64 // see restedFor
 }
 
 // newSurplus returns the phases, nil where there has never been an elastic job.
@@ -58,13 +60,26 @@ func (s *surplus) line() []*cluster.Job {
 
 // make lets jobs give up workers for those that would start with next to nothing. Room is promised to these, and they wait for it.
 func (s *surplus) make() {
-	if s == nil || len(s.running) == 0 {
+	if s == nil {
 		return
 	}
+	line := s.line()
+	if len(line) == 0 {
+		return
+	}
+	if s.dealing(); len(s.running) == 0 { // told before anybody has started
+		return
+	}
+	slices.SortStableFunc(line, func(a, b *cluster.Job) int {
+		_, first := s.due(a)
+		_, second := s.due(b)
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(first, second))
+	})
 	try := s.room.Copy()
-	for _, j := range s.line() {
+	for _, j := range line {
 		terms, _ := j.Elastic()
-		want := s.fitting(j, worthPM)
+		want, _ := s.due(j)
+		want = max(want, terms.Min)
 		g := s.gang(j)
 		have := takeUpTo(try, &g, terms, want)
 		if have*scantPart >= want && have > 0 {
@@ -125,15 +140,20 @@ func (s *surplus) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, le
 
 // canGive reports whether a job has more than its least, and has had it for so long that starting it again costs little of that.
 func (s *surplus) canGive(f *flexible) bool {
-	return f.surplus() > 0 && f.job.Class == jobspec.BE && f.ran(s.now) >= giveAfter*relaunchOf(f.job) &&
-		unsaved(s.trial, s.view.Run(f.job.ID)) <= tooMuchUnsaved
+	if f.surplus() == 0 || f.job.Class != jobspec.BE {
+		return false
+	}
+	at := f.attempt.Started.At + cluster.Instant(giveAfter*relaunchOf(f.job))
+	s.wakeAt(at)
+	return at <= s.now && unsaved(s.trial, s.view.Run(f.job.ID)) <= tooMuchUnsaved
 }
 
-// mayGive reports whether a job may have to give up workers for another that is fit for so many: it can, and it has had much and much more than
-// the other, or has at least twice as many.
+// mayGive reports whether a job may have to give up workers for another that is to have so many: it can, should have fewer than it has, and still
+// needs much more than the other.
 func (s *surplus) mayGive(f *flexible, j *cluster.Job, want int) bool {
-	had := s.attained(f)
-	return s.canGive(f) && (had >= givesFrom && had >= givesBeyond*j.Attained() || f.size >= 2*want)
+	size, left := s.due(f.job)
+	_, needs := s.due(j)
+	return s.canGive(f) && f.size > size && left >= givesBeyond*needs
 }
 
 // attained is the service that a running job has had until now.
@@ -177,7 +197,7 @@ func (s *surplus) swell() {
 
 // enlarge places a start anew with as many workers as there is room for, up to what is fitting.
 func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Elastic) {
-	want := s.fitting(j, worthPM)
+	want, _ := s.due(j)
 	g := s.gang(j)
 	g.For = 0 // its own reservation is lifted already
 	try := s.room.Copy()
@@ -261,20 +281,55 @@ func (s *surplus) grow() {
 	if s == nil || len(s.started) > 0 {
 		return
 	}
-	since := s.idleSince()
 	var list []*flexible
 	for _, f := range without(s.running) {
-		if f.job.Class == jobspec.BE && s.couldGrow(f) && s.settled(f) && s.idle(f, since) {
+		if n := s.inVain(f); n > 0 && f.job.Class == jobspec.BE && s.settled(f) {
+			f.drop(n)
+			s.resize(f, 0)
+			continue
+		}
+		if f.job.Class == jobspec.BE && s.couldGrow(f) && s.settled(f) {
 			list = append(list, f)
 		}
 	}
 	slices.SortFunc(list, func(a, b *flexible) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(bits.Len64(uint64(s.attained(a))), bits.Len64(uint64(s.attained(b)))), cmp.Compare(a.job.ID, b.job.ID))
+		_, first := s.due(a.job)
+		_, second := s.due(b.job)
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(first, second), cmp.Compare(a.job.ID, b.job.ID))
 	})
 	for _, f := range list {
 		s.growInto(f)
 	}
 }
+
+// restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on none.
+func (s *surplus) restedFor(wait cluster.Instant) []uint64 {
+	if only, known := s.rested[wait]; known {
+		return only
+	}
+	var only []uint64
+	for node := range s.view.Nodes() {
+		if s.room.Available(node).Active == (cluster.Vector{}) {
+			continue
+		}
+		at := s.view.FreedAt(node) + wait
+		if s.wakeAt(at); at > s.now {
+			continue
+		}
+		if only == nil {
+			only = make([]uint64, (len(s.view.Nodes())+63)/64)
+		}
+		only[node/64] |= 1 << (node % 64)
+	}
+	if s.rested == nil {
+		s.rested = map[cluster.Instant][]uint64{}
+	}
+	s.rested[wait] = only
+	return only
+}
+
+// mayUse reports whether a job may have further workers on a node.
+func (f *flexible) mayUse(node int) bool { return f.only == nil || f.only[node/64]&(1<<(node%64)) != 0 }
 
 // couldGrow reports whether a job would be faster with more workers, or with those that it has on one node.
 func (s *surplus) couldGrow(f *flexible) bool {
@@ -295,14 +350,19 @@ func (s *surplus) speedOf(f *flexible, c *curve) int64 {
 
 // growInto gives one job as many more workers as there is room for and as are worth it, or gathers it on one node if that makes it faster still.
 func (s *surplus) growInto(f *flexible) {
+	if f.only = s.restedFor(s.growAfter(f)); f.only == nil {
+		return
+	}
 	c := s.curveOf(f.job)
 	was := s.speedOf(f, &c)
 	each := c.best(f.terms, max(f.size, c.node))
+	o := s.dealing().of[f.job.ID]
+	cost := growPays * (graceOf(f.job) + relaunchOf(f.job))
 	worth := func(n int, apart bool) bool {
 		is := c.spread(n, apart)
-		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*idleWorthPM && int64(s.now-f.job.Started.At)/1000*(is-was) >= is*((graceOf(f.job)+relaunchOf(f.job))/1000)
+		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*idleWorthPM && o.lasts(was)-o.lasts(is) >= cost
 	}
-	fitting := s.fitting(f.job, idleWorthPM)
+	fitting := min(o.size, s.fitting(f.job, idleWorthPM))
 	node, size := s.gathering(f, min(fitting, c.node))
 	if node >= 0 && !worth(size, false) {
 		node = -1
@@ -311,7 +371,7 @@ func (s *surplus) growInto(f *flexible) {
 	for n := f.size + (most-f.size)/f.terms.Unit*f.terms.Unit; n > f.size; n -= f.terms.Unit {
 		if s.extend(f, n-f.size, func(spots []fit.Spot, request cluster.Request) bool {
 			apart := f.apart() || spots[0].Node != f.nodes[0] || scattered(spots)
-			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false)) && s.leavesFree(spots, request)
+			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false) || !apart && n >= size) && s.leavesFree(spots, request)
 		}) {
 			s.resize(f, 0)
 			return
@@ -322,22 +382,24 @@ func (s *surplus) growInto(f *flexible) {
 	}
 }
 
-// gathering returns the node of a job on which there is room for most of its workers, and how many; -1 if it is on one node already.
+// gathering returns the node on which a job would have most of its workers if it had all of them there, and how many: rather one where it has
+// some already. -1: no other node than its own is better.
 func (s *surplus) gathering(f *flexible, most int) (node, size int) {
 	node = -1
-	if !f.apart() || f.terms.Fixed > 0 {
+	if f.terms.Fixed > 0 {
 		return node, 0
 	}
 	g := s.gang(f.job)
-	for i, on := range f.nodes {
-		if slices.Contains(f.nodes[:i], on) || s.room.Whole(on) || !s.room.Usable(on, g.At(f.terms.Part), g.Exclude) {
+	part := *g.At(f.terms.Part)
+	part.Workers = most
+	for on := range s.view.Nodes() {
+		own := f.on(on)
+		if own == f.size || !f.mayUse(on) || own == 0 && s.room.Available(on).Active.GPUs < part.Request.Active.GPUs || s.room.Whole(on) || !s.room.Usable(on, &part, g.Exclude) {
 			continue
 		}
-		own := f.on(on)
-		part := *g.At(f.terms.Part)
-		part.Workers = most
 		n := own + max(0, fit.Capacity(&part, s.room.Available(on)))
-		if n = min(n, most, part.PerNode) / f.terms.Unit * f.terms.Unit; n > size && n >= own && n >= f.terms.Min {
+		n = min(n, most, part.PerNode) / f.terms.Unit * f.terms.Unit
+		if n >= own && n >= f.terms.Min && (n > size || n == size && own > f.on(node)) {
 			node, size = on, n
 		}
 	}
@@ -371,7 +433,7 @@ func (s *surplus) roomFor(f *flexible) int {
 	g := s.gang(f.job)
 	part, n := g.At(f.terms.Part), 0
 	for node := range s.view.Nodes() {
-		if s.room.Usable(node, part, g.Exclude) && !s.room.Whole(node) {
+		if f.mayUse(node) && s.room.Usable(node, part, g.Exclude) && !s.room.Whole(node) {
 			n += max(0, fit.Capacity(part, s.room.Available(node)))
 		}
 	}

@@ -1,0 +1,214 @@
+package sched
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// What is taken of how much elastic jobs still need.
+const (
+	unseenService = 900_000 // ms of one GPU that a job needs at least, for all that is known, if none like it has completed
+	worthPower    = 5       // what further workers do counts by this power of it when they are dealt out, how much the job needs by the first
+	leftPart      = 8       // a job that has had what others like it had in all needs one part of so many of that
+)
+
+const million = 1_000_000
+
+// prospect is how much an elastic job still needs, as far as that can be told, and with how many workers it should go on. Nobody is asked how
+// long his job runs: the jobs of one user with one name are taken to be alike, and those that have completed say what they took. Where none has, one that
+// has had much is taken to need as much again, and those like it to need no less in all than it does.
+type prospect struct {
+	job   *cluster.Job
+	terms cluster.Elastic
+	curve curve
+	left  int64 // service, as cluster.Job.Attained counts it
+	most  int   // workers that are worth their room
+	size  int   // workers it should have
+	asks  cluster.Request
+}
+
+// dealing says how the room that elastic jobs have and what is free would be dealt out best among those that run and those that wait: first
+// everybody's least, in order, and then each further worker to whom it helps most for what he needs still. Who needs little is rather done with it
+// soon: the others lose less by waiting for him than he by sharing with them.
+type dealing struct {
+	*surplus
+	list   []*prospect
+	of     map[cluster.JobID]*prospect
+	pool   cluster.Request
+	offers []offer
+}
+
+// offer is the next workers of a job and what they are worth.
+type offer struct {
+	to    *prospect
+	size  int
+	worth int64 // what they do, by its power, for how much the job needs still
+}
+
+// dealing returns how elastic jobs should run, which is told once a cycle.
+func (s *surplus) dealing() *dealing {
+	if s.told == nil {
+		s.told = &dealing{surplus: s, of: map[cluster.JobID]*prospect{}}
+		s.told.tell()
+	}
+	return s.told
+}
+
+// due returns with how many workers a job should run, and how much it still needs.
+func (s *surplus) due(j *cluster.Job) (size int, left int64) {
+	if p := s.dealing().of[j.ID]; p != nil {
+		return p.size, p.left
+	}
+	return s.fitting(j, worthPM), s.left(j, j.Attained())
+}
+
+func (p *dealing) tell() {
+	for i := range p.view.Nodes() {
+		if p.room.Up(i) {
+			p.pool = fit.Plus(p.pool, p.room.Available(i))
+		}
+	}
+	for _, f := range p.running {
+		p.pool = fit.Plus(p.pool, fit.Times(f.request(), f.size))
+		p.add(f.job, f.terms, p.attained(f), idleWorthPM)
+	}
+	for _, j := range p.line() {
+		terms, _ := j.Elastic()
+		p.add(j, terms, j.Attained(), worthPM)
+	}
+	for _, o := range p.list {
+		p.give(o, o.terms.Min)
+	}
+	for _, o := range p.list {
+		p.offer(o)
+	}
+	for len(p.offers) > 0 {
+		o := heap.Pop(p).(offer)
+		p.give(o.to, o.size)
+		p.offer(o.to) // what does not fit any more may with fewer
+	}
+}
+
+// add takes a job in.
+func (p *dealing) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
+	o := &prospect{job: j, terms: terms, curve: p.curveOf(j), left: p.left(j, had), most: p.fitting(j, worth), asks: j.RequestOf(terms.First)}
+	p.list = append(p.list, o)
+	p.of[j.ID] = o
+}
+
+// give lets a job have so many workers if the pool has room for them, and reports whether it has.
+func (p *dealing) give(o *prospect, size int) bool {
+	need := fit.Times(o.asks, size-o.size)
+	if !fit.Within(need, p.pool) {
+		return false
+	}
+	p.pool = fit.Minus(p.pool, need)
+	o.size = size
+	return true
+}
+
+// offer finds the further workers that are worth most to a job, each.
+func (p *dealing) offer(o *prospect) {
+	if o.size == 0 {
+		return // there is no room for its least
+	}
+	now, one := o.curve.at(o.size), max(1, o.curve.at(o.terms.Min)/int64(o.terms.Min))
+	best := offer{to: o}
+	for n := o.size + o.terms.Unit; n <= o.most; n += o.terms.Unit {
+		more := o.curve.at(n) - now
+		if !fit.Within(fit.Times(o.asks, n-o.size), p.pool) {
+			break
+		}
+		if more*100 < now*2 {
+			continue
+		}
+		if worth := power(min(more*million/one/int64(n-o.size), 2*million)) * million / max(1, o.left/1000); worth > best.worth {
+			best.size, best.worth = n, worth
+		}
+	}
+	if best.size > 0 {
+		heap.Push(p, best)
+	}
+}
+
+// power returns how much it counts what further workers do, in millionths of what one does at best: more than how much the job needs still.
+// Workers who do little for a short job are missed by all the others.
+func power(part int64) int64 {
+	all := int64(million)
+	for range worthPower {
+		all = all * part / million
+	}
+	return all
+}
+
+// Len implements heap.Interface.
+func (p *dealing) Len() int { return len(p.offers) }
+
+// Less implements heap.Interface.
+func (p *dealing) Less(i, k int) bool {
+	a, b := &p.offers[i], &p.offers[k]
+	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth), cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
+}
+
+// Swap implements heap.Interface.
+func (p *dealing) Swap(i, k int) { p.offers[i], p.offers[k] = p.offers[k], p.offers[i] }
+
+// Push implements heap.Interface.
+func (p *dealing) Push(x any) { p.offers = append(p.offers, x.(offer)) }
+
+// Pop implements heap.Interface.
+func (p *dealing) Pop() any {
+	last := p.offers[len(p.offers)-1]
+	p.offers = p.offers[:len(p.offers)-1]
+	return last
+}
+
+// left returns how much service a job still needs that has had some, as far as that can be told.
+func (s *surplus) left(j *cluster.Job, had int64) int64 {
+	all := s.view.UsualService(j)
+	if all == 0 {
+		all = 2 * max(unseenService, had, s.mostHad()[kindOf(j)])
+	}
+	return max(all-had, all/leftPart)
+}
+
+// kind is who is alike: the jobs of one user with one name.
+type kind struct{ user, name string }
+
+func kindOf(j *cluster.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
+
+// mostHad returns the most service that one of the elastic jobs of a kind that run has had, which is looked at once a cycle.
+func (s *surplus) mostHad() map[kind]int64 {
+	if s.longest == nil {
+		s.longest = map[kind]int64{}
+		for _, f := range s.running {
+			s.longest[kindOf(f.job)] = max(s.longest[kindOf(f.job)], s.attained(f))
+		}
+	}
+	return s.longest
+}
+
+// lasts returns for how long a job runs with workers that are so fast, in ms.
+func (o *prospect) lasts(rate int64) int64 {
+	one := max(1, o.curve.at(o.terms.Min)/int64(o.terms.Min))
+	width := max(1, o.asks.Active.GPUs/1000)
+	if o.asks.Active.GPUs == 0 {
+		width = max(1, o.asks.Active.Cores)
+	}
+	return mulDiv(o.left/width, one, max(1, rate))
+}
+
+// mulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
