@@ -50,9 +50,6 @@ func (f *flexible) surplus() int { return (f.size - f.terms.Min) / f.terms.Unit 
 // request returns what each of its elastic workers needs.
 func (f *flexible) request() cluster.Request { return f.job.RequestOf(f.terms.First) }
 
-// ran returns for how long the attempt has run with its present size, in ms.
-func (f *flexible) ran(now cluster.Instant) int64 { return int64(now - f.attempt.Started.At) }
-
 // apart reports whether a job has its elastic workers on several nodes.
 func (f *flexible) apart() bool {
 	return slices.ContainsFunc(f.nodes, func(node int) bool { return node != f.nodes[0] })
