@@ -283,6 +283,9 @@ func (s *surplus) grow() {
 	}
 	var list []*flexible
 	for _, f := range without(s.running) {
+		if _, asked := s.stopping[f.job.ID]; asked {
+			continue // to leave, in this cycle
+		}
 		if n := s.inVain(f); n > 0 && f.job.Class == jobspec.BE && s.settled(f) {
 			f.drop(n)
 			s.resize(f, 0)
