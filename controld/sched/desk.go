@@ -33,6 +33,9 @@ func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cl
 func (d *Desk) tidy() {
 	switch {
 	case d.made != nil:
+		for i := range d.made.victims {
+			d.made.victims[i].turn = nil // which keeps all that wait alive
+		}
 		d.roster, d.made, d.unused = d.made, nil, 0
 	case d.unused == maxUnused:
 		d.roster = nil
