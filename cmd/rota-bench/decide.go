@@ -29,7 +29,7 @@ const decideGCPercent = 220
 // decides and its plan is applied.
 func measureDecide(ctx context.Context, b *bench) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(decideGCPercent))
-	for _, policy := range []string{"rota", "fairshare", ""} {
+	for _, policy := range []string{"rota", ""} {
 		if err := b.decideUnder(ctx, policy); err != nil {
 			return fmt.Errorf("policy %q: %w", policy, err)
 		}
