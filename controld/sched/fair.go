@@ -28,8 +28,8 @@ type fair struct {
 	pasts  []past   // by the mark of the node, less one
 	decay  *cluster.Decay
 	leaves map[cluster.Leaf]*shares.Node
-	open   queue // jobs that fit as far as is known
-	heads  queue // the first blocked job of each leaf
+	open   *queue // jobs that fit as far as is known
+	heads  *queue // the first blocked job of each leaf
 	first  map[*shares.Node]*contender
 	seen   frontier
 
@@ -42,7 +42,7 @@ type fair struct {
 // newFair makes the tree from the configuration and the state, and settles it.
 func newFair(t *trial) *fair {
 	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: map[*shares.Node]*contender{}, promised: map[cluster.JobID]bool{}}
-	f.open, f.heads = queue{f: f, of: map[*shares.Node]*contenders{}}, queue{f: f, of: map[*shares.Node]*contenders{}}
+	f.open, f.heads = newQueue(f), newQueue(f)
 	f.models = t.view.Models()
 	f.tree = shares.New(f.capacities())
 	f.addAccounts()
@@ -235,70 +235,6 @@ func (f *fair) asks(j *cluster.Job) shares.Amount {
 	return a
 }
 
-// queue is waiting jobs by leaf, for each a heap in the order of compare.
-type queue struct {
-	f  *fair
-	of map[*shares.Node]*contenders
-}
-
-func (q *queue) push(leaf *shares.Node, c *contender) {
-	if q.of[leaf] == nil {
-		q.of[leaf] = &contenders{}
-	}
-	heap.Push(q.of[leaf], c)
-}
-
-// best returns the job whose turn it is, nil if there is none.
-func (q *queue) best() (*contender, *shares.Node) {
-	class := 2
-	for _, line := range q.of {
-		if len(*line) > 0 {
-			class = min(class, classRank((*line)[0].job.Class))
-		}
-	}
-	if c, leaf := q.firstOf(class); c != nil {
-		return c, leaf
-	}
-	return q.bestBelow(q.f.tree.Root(), class)
-}
-
-// firstOf returns the oldest job of a class that has left its room to one that did not want it any more, nil if there is none: its room is
-// offered to it before anybody else has a turn.
-func (q *queue) firstOf(class int) (c *contender, leaf *shares.Node) {
-	for at, line := range q.of {
-		if len(*line) == 0 {
-			continue
-		}
-		if o := (*line)[0]; o.job.First && classRank(o.job.Class) == class && (c == nil || o.job.ID < c.job.ID) {
-			c, leaf = o, at
-		}
-	}
-	return c, leaf
-}
-
-func (q *queue) bestBelow(n *shares.Node, class int) (*contender, *shares.Node) {
-	if line := q.of[n]; n.User {
-		if line == nil || len(*line) == 0 || classRank((*line)[0].job.Class) != class {
-			return nil, nil
-		}
-		return (*line)[0], n
-	}
-	var best *contender
-	var leaf, at *shares.Node
-	var more shares.Amount
-	for _, child := range n.Children() {
-		c, l := q.bestBelow(child, class)
-		if c == nil {
-			continue
-		}
-		asks := q.f.asks(c.job)
-		if best == nil || shares.Compare(child, asks, at, more) < 0 {
-			best, leaf, at, more = c, l, child, asks
-		}
-	}
-	return best, leaf
-}
-
 // before reports whether the turn of one job comes before that of another.
 func (f *fair) before(a *contender, x *shares.Node, b *contender, y *shares.Node) bool {
 	if by := cmp.Or(cmp.Compare(classRank(a.job.Class), classRank(b.job.Class)), firstRank(a.job)-firstRank(b.job)); by != 0 {
@@ -399,7 +335,7 @@ func (f *fair) place() {
 	for !f.freed {
 		c, leaf := f.open.best()
 		if h, of := f.heads.best(); h != nil && (c == nil || f.before(h, of, c, leaf)) {
-			heap.Pop(f.heads.of[of])
+			f.heads.pop(of)
 			f.consider(&b, h, of)
 			continue
 		}
@@ -421,9 +357,8 @@ func (f *fair) consider(b *bypass, h *contender, leaf *shares.Node) {
 
 // serve starts the best open job if it fits and no limit is in the way, and moves on to the next of its group.
 func (f *fair) serve(b *bypass, c *contender, leaf *shares.Node) {
-	line := f.open.of[leaf]
 	if f.limited(leaf, c.job) {
-		heap.Pop(line)
+		f.open.pop(leaf)
 		return
 	}
 	spots, ok := f.room.Place(c.asks(f.trial))
@@ -432,16 +367,16 @@ func (f *fair) serve(b *bypass, c *contender, leaf *shares.Node) {
 		return
 	}
 	if at, _ := leaf.Limited(f.at(c.job, spots)); at != nil {
-		heap.Pop(line) // of the model of GPUs there
+		f.open.pop(leaf) // of the model of GPUs there
 		return
 	}
 	f.start(c, spots, b.past())
 	b.passed(f.trial)
 	f.catchUp()
 	if c.advance(f.trial) {
-		heap.Fix(line, 0)
+		f.open.fix(leaf)
 	} else {
-		heap.Pop(line)
+		f.open.pop(leaf)
 	}
 }
 
@@ -505,14 +440,13 @@ func (f *fair) gone(id cluster.JobID) {
 
 // fail takes a job out that was found not to fit, and with it all that ask for no less.
 func (f *fair) fail(c *contender, leaf *shares.Node) {
-	line := f.open.of[leaf]
 	if len(c.job.Exclude) > 0 || c.group == nil {
 		f.block(leaf, c)
 		if c.group != nil && c.advance(f.trial) {
-			heap.Fix(line, 0)
+			f.open.fix(leaf)
 			return
 		}
-		heap.Pop(line)
+		f.open.pop(leaf)
 		return
 	}
 	f.seen.add(c.asks(f.trial))
@@ -525,8 +459,12 @@ func (f *fair) fail(c *contender, leaf *shares.Node) {
 			}
 			kept = append(kept, o)
 		}
+		if len(kept) == len(*line) {
+			continue
+		}
 		clear((*line)[len(kept):])
 		*line = kept
 		heap.Init(line)
+		f.open.touch(leaf)
 	}
 }

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -125,9 +124,37 @@ func (q *quarrel) atRest(v *cluster.View, turned bool) {
 		}
 		return
 	}
+	q.turns(v)
 	q.idle(v)
 	f.place()
 	q.failed(f)
+}
+
+// turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while lines and holdings change.
+func (q *quarrel) turns(v *cluster.View) {
+	t := newTrial(v, q.now, v.Config().Policy)
+	expire(t)
+	f := t.accounts()
+	f.line()
+	for i := range 60 {
+		c, leaf := f.open.best()
+		afresh := newQueue(f)
+		afresh.of = f.open.of
+		if d, at := afresh.best(); c != d || leaf != at {
+			q.broken = append(q.broken, "whose turn it is was not found out again")
+			return
+		}
+		if c == nil {
+			return
+		}
+		if i%2 == 0 {
+			leaf.Hold(f.asks(c.job))
+		}
+		if i%3 > 0 {
+			f.open.pop(leaf)
+		}
+		q.seen["turns"]++
+	}
 }
 
 // covered is A5 as well: what was taken for jobs is free, or will be when those have left who are leaving.
@@ -299,7 +326,7 @@ func (q *quarrel) failed(f *fair) {
 	room, victims := f.emptied(), f.holding()
 	free := fmt.Sprint(q.free(room))
 	for c, leaf := starved.best(); c != nil; c, leaf = starved.best() {
-		heap.Pop(starved.of[leaf])
+		starved.pop(leaf)
 		f.reclaimFor(c, leaf, room, &victims)
 		q.seen["searches"]++
 	}

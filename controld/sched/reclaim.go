@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -62,7 +61,7 @@ func (f *fair) reclaim() {
 		if c == nil {
 			return
 		}
-		heap.Pop(starved.of[leaf])
+		starved.pop(leaf)
 		f.reclaimFor(c, leaf, room, &victims)
 	}
 }
@@ -83,7 +82,7 @@ func (f *fair) starved() *queue {
 	for leaf, c := range first {
 		if f.entitled(leaf, f.asks(c.job)) {
 			if q == nil {
-				q = &queue{f: f, of: map[*shares.Node]*contenders{}}
+				q = newQueue(f)
 			}
 			q.push(leaf, c)
 		}

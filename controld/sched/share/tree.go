@@ -64,6 +64,7 @@ type Node struct {
 	terms    Terms
 
 	held, wanted Amount
+	changes      uint64 // of held
 	used         Amount // by itself, as far as it is recalled; all of it once it is summed up
 	could        Amount // scratch
 	attended     int64  // for how long it has been active
@@ -154,7 +155,15 @@ func (n *Node) Depth() int { return n.depth }
 func (n *Node) Parent() *Node { return n.parent }
 
 // Hold notes, at a leaf, that more is held; negative amounts that less is.
-func (n *Node) Hold(a Amount) { n.up(func(m *Node) { m.held.add(a) }) }
+func (n *Node) Hold(a Amount) {
+	n.up(func(m *Node) {
+		m.held.add(a)
+		m.changes++
+	})
+}
+
+// Changes counts the calls of Hold at a node and below: while it stays the same, so does the order of those below.
+func (n *Node) Changes() uint64 { return n.changes }
 
 // Want notes, at a leaf, that more is asked for than is held.
 func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
