@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/wire"
 )
 
 // access says who may use a route.
@@ -267,7 +268,7 @@ func (d *daemon) stale() (time.Duration, bool) {
 }
 
 func (x *exchange) write(rt *route, body any) {
-	b, err := json.Marshal(body)
+	b, err := marshal(body)
 	if err != nil {
 		writeProblem(x.w, problemOf(fmt.Errorf("encode the answer: %w", err)))
 		return
@@ -276,6 +277,17 @@ func (x *exchange) write(rt *route, body any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(b)+1))
 	x.w.Write(append(b, '\n')) // the client may be gone
+}
+
+// acknowledgements are written by the ten thousand each second.
+var acknowledgements = wire.For[api.SubmitResponse]()
+
+// marshal writes an answer as json.Marshal does.
+func marshal(body any) ([]byte, error) {
+	if r, ok := body.(api.SubmitResponse); ok {
+		return acknowledgements.Append(make([]byte, 0, 64), &r)
+	}
+	return json.Marshal(body)
 }
 
 // body reads the request's body, within the limit, into buffer if that is large enough.

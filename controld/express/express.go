@@ -132,6 +132,13 @@ type passage struct {
 	base   *http.Request // what all its requests have in common
 	reply  reply
 	idle   idleness
+	until  time.Time // deadline for reading, zero for none
+}
+
+// allow sets the deadline for reading, and reports whether it could.
+func (p *passage) allow(until time.Time) bool {
+	p.until = until
+	return p.SetReadDeadline(until) == nil
 }
 
 func newPassage(s *Server, c net.Conn) *passage {
@@ -178,7 +185,7 @@ func (p *passage) run(ctx context.Context) (other bool) {
 		}
 		h, ok := p.plain()
 		if !ok {
-			return p.SetReadDeadline(time.Time{}) == nil
+			return p.allow(time.Time{})
 		}
 		if !p.answer(h) {
 			return false
@@ -192,8 +199,11 @@ func (p *passage) await(ctx context.Context, timeout time.Duration) bool {
 	if p.in.Buffered() > 0 {
 		return true
 	}
-	if err := p.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return false
+	// A deadline is moved once half of it has passed: moving it for each of ten thousand requests a second would cost more than it is worth.
+	if now := time.Now(); p.until.Sub(now) < timeout/2 {
+		if !p.allow(now.Add(timeout)) {
+			return false
+		}
 	}
 	p.idle.set(true)
 	defer p.idle.set(false)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -46,6 +47,9 @@ func (w *reply) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
+// oneLine keeps a value from ending its line, as http.Header.Write does.
+var oneLine = strings.NewReplacer("\n", " ", "\r", " ")
+
 // send writes the answer to c in one piece, and says that the connection ends if it does not stay.
 func (w *reply) send(c io.Writer, stays bool) error {
 	w.WriteHeader(http.StatusOK)
@@ -57,11 +61,12 @@ func (w *reply) send(c io.Writer, stays bool) error {
 	b = strconv.AppendInt(b, int64(w.code), 10)
 	b = append(append(append(b, ' '), http.StatusText(w.code)...), "\r\nDate: "...)
 	b = append(time.Now().UTC().AppendFormat(b, http.TimeFormat), "\r\n"...)
-	w.out.Write(b)
-	if err := w.header.Write(&w.out); err != nil {
-		return err
+	for name, values := range w.header {
+		for _, v := range values {
+			b = append(append(append(append(b, name...), ": "...), oneLine.Replace(v)...), "\r\n"...)
+		}
 	}
-	w.out.WriteString("\r\n")
+	w.out.Write(append(b, "\r\n"...))
 	w.out.Write(w.body.Bytes())
 	_, err := c.Write(w.out.Bytes())
 	return err

@@ -32,7 +32,7 @@ func (p *passage) plain() (head, bool) {
 			return head{len(line), length}, ok
 		}
 		if waits == 0 {
-			if err := p.SetReadDeadline(time.Now().Add(p.server.HeadTimeout)); err != nil {
+			if !p.allow(time.Now().Add(p.server.HeadTimeout)) {
 				return head{}, false
 			}
 		}
@@ -113,7 +113,7 @@ func (p *passage) answer(h head) bool {
 	body := &body{io.LimitedReader{R: p.in, N: h.length}}
 	r.Body = body
 	if h.length > int64(p.in.Buffered()) {
-		if err := p.SetReadDeadline(time.Time{}); err != nil { // a body may take its time
+		if !p.allow(time.Time{}) { // a body may take its time
 			return false
 		}
 	}
