@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -117,12 +118,35 @@ func addr(h *host, port int) (string, error) {
 	if h != nil {
 		return net.JoinHostPort(h.ip, strconv.Itoa(port)), nil
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	return freeAddr()
+}
+
+// Ports that freeAddr tries. A daemon that asks for any port gets one of the kernel's, which are higher, so it cannot take one that another
+// daemon has been told to listen on.
+const (
+	portMin   = 21_000
+	portMax   = 32_000
+	portTries = 100
+)
+
+// freeAddr returns an address on loopback on which nobody listens, by TCP or UDP.
+func freeAddr() (string, error) {
+	var errs error
+	for range portTries {
+		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(portMin+rand.IntN(portMax-portMin)))
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		u, err := net.ListenPacket("udp", a)
+		if err = errors.Join(err, l.Close()); err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		return a, u.Close()
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("no port is free: %w", errs)
 }
 
 func (c *Cluster) daemon(program, name string, h *host) (*Daemon, error) {
