@@ -24,8 +24,8 @@ import (
 // Machine is what the log drives. Apply, Snapshot and Restore are called one at a time, on one goroutine.
 type Machine interface {
 	// Apply carries out proposals of the entry at index, in order, and returns one result for each: all of them, or the next few of
-	// them, if the others follow. It must be deterministic, however they are parted. The slices may be
-	// kept, but not changed. A Machine that cannot go on must end the process.
+	// them, if the others follow. It must be deterministic, however they are parted. The slices must be
+	// neither changed nor kept: who proposed one may use its memory again once it is answered. A Machine that cannot go on must end the process.
 	Apply(index uint64, proposals [][]byte) []any
 	// Snapshot fixes the present state and returns at once. The function it returns writes that state; it runs while later
 	// entries are being applied.

@@ -66,7 +66,7 @@ func (f *flight) answer(from int, results []any, index uint64) {
 }
 
 // Propose appends data to the log and returns what the machine's Apply made of it and the index of its entry. The bytes must not
-// be changed afterwards. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may not take effect),
+// be changed meanwhile, and never after an error: the log may have them still. Errors: *[NotLeaderError] (nothing was proposed), *[UncertainError] (it may or may not take effect),
 // ErrTooLarge, ErrStopped, or the cause of ctx if that ended before data went out.
 func (n *Node) Propose(ctx context.Context, data []byte) (any, uint64, error) {
 	if len(data) > ProposalMax {

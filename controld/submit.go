@@ -46,13 +46,13 @@ func submit(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	jobs, digest, err := x.jobs()
+	jobs, sum, err := x.jobs()
 	if err != nil {
 		return nil, err
 	}
 	c := cluster.SubmitJobs{Owner: owner, Key: key, Jobs: jobs}
 	if key != "" {
-		c.Digest = digest
+		c.Digest = hex.EncodeToString(sum[:])
 	}
 	command, err := x.checked(c)
 	if err != nil {
@@ -79,18 +79,17 @@ func submit(x *exchange) (any, error) {
 	return api.SubmitResponse{IDs: ids}, nil
 }
 
-// jobs reads the body, and what tells it from others.
-func (x *exchange) jobs() ([]*jobspec.Job, string, error) {
+// jobs reads the body, and returns its sum as well, which tells it from others.
+func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error) {
 	buffer := takeBuffer()
 	defer giveBuffer(buffer)
 	body, err := x.body(*buffer)
 	if err != nil {
-		return nil, "", err
+		return nil, sum, err
 	}
 	*buffer = body
-	jobs, err := readJobs(body)
-	sum := sha256.Sum256(body)
-	return jobs, hex.EncodeToString(sum[:]), err
+	jobs, err = readJobs(body)
+	return jobs, sha256.Sum256(body), err
 }
 
 // checked holds a submission to every rule and returns it in the kind that the cluster's version has.
