@@ -127,6 +127,29 @@ func TestSharesAndClaims(t *testing.T) {
 	w.ok(w.put(head, "n1", 1))
 }
 
+// Two were promised parts of GPUs, and room for only one of them has come: less than a part is left beside somebody else, and that is no
+// room. The first takes the GPU that is empty, whatever the later promise claims.
+func TestPromisedPartsInTheWay(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 2)
+	a, first, second, outsider := w.submitPart(1, 470), w.submitPart(1, 810), w.submitPart(1, 810), w.submitPart(1, 530)
+	w.ok(w.put(a, "n1", 0))
+	for _, id := range []JobID{first, second} {
+		claim := Claim{Node: "n1", Room: Vector{Cores: 4, GPUs: 810}}
+		w.ok(w.plan(Action{Reserve: &Reservation{Job: id, Claims: []Claim{claim}, Until: w.at + 1, Firm: true}}))
+	}
+	if w.put(outsider, "n1", 1) == nil {
+		t.Fatal("the empty GPU was taken that was promised")
+	}
+	if w.put(second, "n1", 1) == nil {
+		t.Fatal("the later promise came first")
+	}
+	w.ok(w.put(first, "n1", 1))
+	if w.put(second, "n1", 0) == nil {
+		t.Fatal("a part was found where less is left")
+	}
+}
+
 func TestSharesThatMakeNoSense(t *testing.T) {
 	w := newWorld(t)
 	for _, edit := range []func(*jobspec.Resources){

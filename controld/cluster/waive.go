@@ -65,7 +65,7 @@ func promisedLater(own *Reservation, all []*Reservation, node string) (sum Vecto
 // inTheWay is how much of what was promised later keeps somebody from room that he was promised on a node.
 func inTheWay(g *Grid, node int, promised, later Vector) Vector {
 	have := g.Free(node).minus(g.Claimed(node))
-	if promised.GPUs >= wholeGPU && g.Shared(node) != 0 { // what is left of GPUs that some share is of no use to who gets his as a whole
+	if g.Shared(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to who needs more of one
 		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*wholeGPU - g.Claimed(node).GPUs
 	}
 	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
