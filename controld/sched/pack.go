@@ -36,7 +36,7 @@ func dearness(free, all int64) int64 {
 	if all <= 0 {
 		return 0
 	}
-	part := least + max(0, free)/max(1, all/1000)
+	part := least + mulDiv(max(0, free), 1000, all)
 	return 50_000_000 / (part * part)
 }
 
@@ -46,9 +46,9 @@ func (s *scarcity) left(v, of cluster.Vector) int64 {
 		if all <= 0 {
 			return 0
 		}
-		return weight * (left / max(1, all/10_000))
+		return weight * mulDiv(max(0, left), 10_000, all)
 	}
-	return rate(s.cores, v.Cores*1000, of.Cores*1000) + rate(s.memory, int64(v.Memory), int64(of.Memory)) + rate(s.gpus, v.GPUs, of.GPUs)
+	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) + rate(s.gpus, v.GPUs, of.GPUs)
 }
 
 // pack finds spots for a gang. A single worker that likes all nodes alike goes where it takes no room that is kept free for
