@@ -35,6 +35,7 @@ func (s *State) Check() error {
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	s.checkUsage(note)
+	note(s.checkPasts())
 	return errors.Join(errs...)
 }
 

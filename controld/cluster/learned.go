@@ -20,6 +20,7 @@ type Learned struct {
 	Paces   map[string]Paces `json:"paces,omitempty"`   // of elastic jobs, by user and name
 	Mix     *Mix             `json:"mix,omitempty"`     // nil: no job with GPUs has come yet
 	Waits   Waits            `json:"waits,omitzero"`
+	Pasts   *Pasts           `json:"pasts,omitempty"` // nil: no best-effort job is over yet
 }
 
 // Waits is how many of the last jobs that began did not begin at once, in 65,536ths, by class.

@@ -288,6 +288,7 @@ func (s *State) finish(j *Job, state JobState, why Reason) {
 	s.unreserve(j.ID)
 	s.v.lastSeq++
 	j.State, j.Reason, j.Hold, j.Ended, j.Seq = state, why, NotHeld, s.now(), s.v.lastSeq
+	s.learnPast(j)
 	s.put(j)
 	var cause Cause
 	if n := len(j.Attempts); n > 0 {

@@ -27,6 +27,7 @@ type State struct {
 	siteEpoch     uint64
 	mixEpoch      uint64
 	learnedEpoch  uint64
+	pastEpoch     uint64
 	shapes        shapes
 	slots         map[GroupKey]int64 // of v.groups
 	freeSlots     []int64

@@ -234,14 +234,5 @@ func (t *trial) levelOf(j *cluster.Job) int {
 // promoted reports whether a job has waited for four times as long as it has run.
 func (t *trial) promoted(j *cluster.Job) bool {
 	const patience = 4
-	return int64(t.now-j.Eligible) >= patience*ranAlone(j, j.Attained())
-}
-
-// ranAlone returns for how long a job has held what it asks for to have come to so much service, in ms.
-func ranAlone(j *cluster.Job, attained int64) int64 {
-	total := j.Total()
-	if j.Ledger.GPUMS > 0 {
-		return cluster.TimeOf(attained, max(1, total.GPUs))
-	}
-	return attained / max(1, total.Cores)
+	return int64(t.now-j.Eligible) >= patience*j.RanFor(j.Attained())
 }

@@ -203,7 +203,7 @@ func (m *maker) turns(f *fair) []turn {
 	}
 	for i := range r.victims {
 		if v := &r.victims[i]; !v.taken {
-			service := serviceNow(v.job, v.attempt, m.now)
+			service := m.serviceOf(v.job, serviceNow(v.job, v.attempt, m.now))
 			add(v.job, v.job.LevelAt(service), service, i)
 		}
 	}
@@ -211,9 +211,11 @@ func (m *maker) turns(f *fair) []turn {
 		if g.Key.Held || g.Key.Class == jobspec.TE {
 			continue
 		}
+		var like served
 		for _, j := range g.Jobs {
 			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && j.Family == nil && m.startable(j) {
-				add(j, m.levelOf(j), j.Attained(), -1)
+				level, service := m.reckon(j, &like)
+				add(j, level, service, -1)
 			}
 		}
 	}

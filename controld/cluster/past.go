@@ -1,0 +1,261 @@
+package cluster
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # How long jobs have run
+//
+// A user's next job mostly runs for about as long as his last ones with its name. So the cluster counts for how long the best-effort jobs have
+// run that are over, in classes that double, by who submitted them. Nobody is asked for an estimate, and only what is over teaches: by its end,
+// by a failure or because somebody cancelled it, for all three end the service.
+
+// Bounds of what is kept.
+const (
+	maxPasts    = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
+	pastClasses = 24
+	pastKept    = 64     // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
+	pastUnit    = 15_000 // ms: up to where class 0 goes
+)
+
+// pastEnough is how many jobs of a kind must be over that ran for at least as long as one has for a word about what it has left.
+const pastEnough = 5
+
+// PastKind is what jobs have in common that are taken to be alike: a user's in an account with one name, all of a user, all of an account, or all
+// of the cluster. What is empty or 0 does not matter.
+type PastKind struct {
+	Account string `json:"account,omitempty"`
+	User    string `json:"user,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Size    int64  `json:"size,omitempty"` // thousandths of a GPU of the whole job, below 0 for as many cores of one without GPUs
+}
+
+func (k *PastKind) compare(o *PastKind) int {
+	return cmp.Or(strings.Compare(k.Account, o.Account), strings.Compare(k.User, o.User), strings.Compare(k.Name, o.Name), cmp.Compare(k.Size, o.Size))
+}
+
+// Past is for how long the jobs of one kind ran: Counts[i] did for less than 2^i quarters of a minute and no less than half of that, at the size that
+// they asked for.
+type Past struct {
+	Kind   PastKind          `json:"kind"`
+	Used   int64             `json:"used"` // greater than that of every kind of which none has ended since
+	Counts [pastClasses]int8 `json:"counts"`
+}
+
+// Pasts is for how long jobs have run, by kind. A Pasts never changes once a view has it.
+type Pasts struct {
+	list []*Past // by kind
+	used int64   // the greatest Used
+}
+
+func (s *Pasts) find(kind *PastKind) (int, bool) {
+	return slices.BinarySearchFunc(s.list, kind, func(p *Past, k *PastKind) int { return p.Kind.compare(k) })
+}
+
+// add counts a job of a kind that has run for so many ms.
+func (s *Pasts) add(kind *PastKind, ran int64) {
+	i, known := s.find(kind)
+	next := Past{Kind: *kind}
+	if known {
+		next = *s.list[i]
+	} else {
+		i = s.makeRoom(i)
+		s.list = slices.Insert(s.list, i, nil)
+	}
+	s.used++
+	next.Used = s.used
+	next.Counts[pastClass(ran)]++
+	if next.total() > pastKept {
+		for i := range next.Counts {
+			next.Counts[i] /= 2
+		}
+	}
+	s.list[i] = &next
+}
+
+// makeRoom forgets the kind of which none has ended for longest if there are as many as may be, and returns where a place has moved by that.
+func (s *Pasts) makeRoom(place int) int {
+	if len(s.list) < maxPasts {
+		return place
+	}
+	oldest := 0
+	for i, p := range s.list {
+		if p.Used < s.list[oldest].Used {
+			oldest = i
+		}
+	}
+	s.list = slices.Delete(s.list, oldest, oldest+1)
+	if oldest < place {
+		place--
+	}
+	return place
+}
+
+// pastClass returns the class of so many ms.
+func pastClass(ran int64) int {
+	return min(pastClasses-1, bits.Len64(uint64(max(0, ran))/pastUnit))
+}
+
+func (p *Past) total() int {
+	n := 0
+	for _, c := range p.Counts {
+		n += int(c)
+	}
+	return n
+}
+
+// MarshalJSON writes the kinds in order.
+func (s *Pasts) MarshalJSON() ([]byte, error) { return json.Marshal(s.list) }
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (s *Pasts) UnmarshalJSON(data []byte) error {
+	*s = Pasts{}
+	if err := json.Unmarshal(data, &s.list); err != nil {
+		return fmt.Errorf("how long jobs ran: %w", err)
+	}
+	for _, p := range s.list {
+		if p == nil {
+			return fmt.Errorf("how long jobs ran: an empty entry: %w", ErrSnapshot)
+		}
+		s.used = max(s.used, p.Used)
+	}
+	if err := s.check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	return nil
+}
+
+// check says whether the kinds are in order and all counts within their bounds.
+func (s *Pasts) check() error {
+	if len(s.list) > maxPasts {
+		return fmt.Errorf("how long jobs ran is kept of %d kinds", len(s.list))
+	}
+	used := make(map[int64]bool, len(s.list))
+	for i, p := range s.list {
+		switch {
+		case i > 0 && s.list[i-1].Kind.compare(&p.Kind) >= 0:
+			return fmt.Errorf("how long jobs of kind %+v ran is not in its place", p.Kind)
+		case p.total() > pastKept, slices.Min(p.Counts[:]) < 0:
+			return fmt.Errorf("how long jobs of kind %+v ran is beyond its bounds", p.Kind)
+		case p.Used <= 0, p.Used > s.used, used[p.Used]:
+			return fmt.Errorf("it cannot be told when the last job of kind %+v ended", p.Kind)
+		}
+		used[p.Used] = true
+	}
+	return nil
+}
+
+// pastKinds returns the kinds that a job belongs to, the narrowest first: the user's jobs with its name and size, with its name, of its size, all of the
+// user, all of the account, and all.
+func pastKinds(j *Job) (kinds [6]PastKind, first int) {
+	total := j.Total()
+	size := total.GPUs
+	if size == 0 {
+		size = -total.Cores
+	}
+	account, user, name := j.Account, j.Owner.User, j.Spec.Name
+	if name == "" {
+		first = 2
+	}
+	return [...]PastKind{
+		{account, user, name, size}, {account, user, name, 0}, {account, user, "", size}, {account, user, "", 0}, {Account: account}, {},
+	}, first
+}
+
+// learnPast takes in for how long a best-effort job has run that is over. Snapshots of clusters below version 3 have no place for it. What a node
+// has ended says nothing about the job.
+func (s *State) learnPast(j *Job) {
+	if s.v.config.Version < 3 || j.Class == jobspec.TE || j.Attempt == 0 || j.Family != nil || j.State == NodeFailed || j.State == BootFailed {
+		return
+	}
+	pasts := s.ownPasts()
+	kinds, first := pastKinds(j)
+	for i := len(kinds) - 1; i >= first; i-- { // the widest first: the narrowest is the last to be forgotten
+		pasts.add(&kinds[i], j.RanFor(j.Attained()))
+	}
+}
+
+// ownPasts returns for how long jobs have run, ready to be written.
+func (s *State) ownPasts() *Pasts {
+	if s.pastEpoch == s.epoch && s.v.learned != nil && s.v.learned.Pasts != nil {
+		return s.v.learned.Pasts
+	}
+	l, next := s.ownLearned(), &Pasts{}
+	if l.Pasts != nil {
+		next.list, next.used = slices.Clone(l.Pasts.list), l.Pasts.used
+	}
+	l.Pasts, s.pastEpoch = next, s.epoch
+	return next
+}
+
+// RanFor returns for how long a job holds what it asks for to come to so much service, in ms.
+func (j *Job) RanFor(service int64) int64 {
+	total := j.Total()
+	if total.GPUs > 0 {
+		return TimeOf(service, total.GPUs)
+	}
+	return service / max(1, total.Cores)
+}
+
+// ServiceOf returns the service of a job that holds what it asks for so many ms.
+func (j *Job) ServiceOf(ms int64) int64 {
+	total := j.Total()
+	if total.GPUs > 0 {
+		return GPUTime(ms, total.GPUs)
+	}
+	return ms * max(1, total.Cores)
+}
+
+// Foresee returns how long it takes by the cluster's history to bring a job to its end that has run for so many ms: the least time that is spent
+// for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for who will
+// probably be over soon. The narrowest kind speaks of which enough are known that came so far. False: there is none.
+func (v *View) Foresee(j *Job, ran int64) (int64, bool) {
+	if v.learned == nil || v.learned.Pasts == nil {
+		return 0, false
+	}
+	kinds, first := pastKinds(j)
+	for i := first; i < len(kinds); i++ {
+		if at, known := v.learned.Pasts.find(&kinds[i]); known {
+			if price, known := v.learned.Pasts.list[at].price(ran); known {
+				return price, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// price returns the least time for each job that ends, of those that ran for at least so long. A job of a class is taken to end in its middle.
+func (p *Past) price(ran int64) (int64, bool) {
+	from, left := pastClass(ran), int64(0)
+	for _, n := range p.Counts[from:] {
+		left += int64(n)
+	}
+	if left < pastEnough {
+		return 0, false
+	}
+	best, spent, ended := int64(1)<<62, int64(0), int64(0)
+	for i, at := from, ran; i < pastClasses && ended < left; i++ {
+		end, n := max(at, int64(pastUnit)<<i), int64(p.Counts[i])
+		spent += n*((end-at)/2) + (left-ended-n)*(end-at)
+		ended += n
+		if at = end; ended > 0 {
+			best = min(best, spent/ended)
+		}
+	}
+	return best, true
+}
+
+// checkPasts says whether what is known of how long jobs ran is kept as it should be.
+func (s *State) checkPasts() error {
+	if s.v.learned == nil || s.v.learned.Pasts == nil {
+		return nil
+	}
+	return s.v.learned.Pasts.check()
+}
