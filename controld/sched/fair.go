@@ -411,10 +411,7 @@ func (f *fair) catchUp() {
 func (f *fair) began(a *cluster.StartJob) {
 	j := f.view.Job(a.Job)
 	leaf := f.leaf(j.Leaf())
-	if f.promised[j.ID] {
-		delete(f.promised, j.ID)
-		leaf.Hold(f.asks(j).Negative())
-	}
+	f.renounce(j.ID)
 	var spots []fit.Spot
 	for _, p := range a.Places {
 		_, n := f.view.Node(p.Node)
@@ -430,6 +427,24 @@ func (f *fair) promise(id cluster.JobID) {
 		j := f.view.Job(id)
 		f.leaf(j.Leaf()).Hold(f.asks(j))
 	}
+}
+
+// renounce undoes promise.
+func (f *fair) renounce(id cluster.JobID) {
+	if f.promised[id] {
+		delete(f.promised, id)
+		j := f.view.Job(id)
+		f.leaf(j.Leaf()).Hold(f.asks(j).Negative())
+	}
+}
+
+// apart counts a job as not there, if room is kept for it, until the function that it returns is called.
+func (f *fair) apart(id cluster.JobID) (restore func()) {
+	if !f.promised[id] {
+		return func() {}
+	}
+	f.renounce(id)
+	return func() { f.promise(id) }
 }
 
 // gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.

@@ -8,11 +8,15 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// prospects is what firm reservations can still count on, node by node.
+// prospects is what reservations can still count on, node by node.
 type prospects struct {
 	*trial
 	left map[int]cluster.Request // free, or held by those who are leaving, and not promised to an earlier reservation
 	goes map[int]bool            // somebody is leaving
+}
+
+func newProspects(t *trial) *prospects {
+	return &prospects{trial: t, left: map[int]cluster.Request{}, goes: map[int]bool{}}
 }
 
 // inVain returns whose firm reservations are for room that does not come: a node that they claim is not up, has less than it had, or those who were
@@ -29,7 +33,7 @@ func inVain(t *trial) map[cluster.JobID]bool {
 		return nil
 	}
 	slices.SortFunc(firm, func(a, b *cluster.Reservation) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
-	p := &prospects{trial: t, left: map[int]cluster.Request{}, goes: map[int]bool{}}
+	p := newProspects(t)
 	var vain map[cluster.JobID]bool
 	for _, r := range firm {
 		if p.cover(r) {

@@ -187,12 +187,12 @@ func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 		actions = slices.Clone(actions)
 		q.spoil(q, f, &actions)
 	}
-	for _, a := range actions {
+	for i, a := range actions {
 		switch {
 		case a.Start != nil:
 			f.began(a.Start)
 		case a.Reserve != nil:
-			if a.Reserve.Owed {
+			if a.Reserve.Owed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
 				q.judgeTaker(f, actions, a.Reserve)
 			}
 			if f.counts(a.Reserve) {
@@ -210,6 +210,11 @@ func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 	}
 }
 
+// reservedAgain reports whether other room is kept for a job by one of some actions.
+func reservedAgain(actions []cluster.Action, id cluster.JobID) bool {
+	return slices.ContainsFunc(actions, func(a cluster.Action) bool { return a.Reserve != nil && a.Reserve.Job == id })
+}
+
 // judgeTaker looks at those who leave for one job, and counts them as gone.
 func (q *quarrel) judgeTaker(f *fair, actions []cluster.Action, r *cluster.Reservation) {
 	taker := f.view.Job(r.Job)
@@ -219,6 +224,7 @@ func (q *quarrel) judgeTaker(f *fair, actions []cluster.Action, r *cluster.Reser
 			victims = append(victims, f.view.Job(a.Stop.Job))
 		}
 	}
+	f.renounce(taker.ID)
 	for _, v := range victims {
 		q.judgeVictim(f, taker, v, victims)
 	}

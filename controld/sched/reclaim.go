@@ -66,7 +66,43 @@ func (f *fair) reclaim() {
 	}
 }
 
-// starved lines up the first waiting job of every leaf for which no room is kept, nil if there is none.
+// doubted returns those of whom it is not known when their room comes: it is kept in case somebody ends who holds it, as for any blocked head. What an
+// account deserves comes before that, so they are lined up with those for whom no room is kept. Who has room that is free or being freed, or that
+// others are to leave for him, need not be.
+func (f *fair) doubted() []*cluster.Job {
+	var inForce []*cluster.Reservation
+	soft := false
+	for id, r := range f.holders {
+		if f.started[id] == 0 {
+			inForce, soft = append(inForce, r), soft || !r.Firm && f.counts(r)
+		}
+	}
+	if !soft {
+		return nil
+	}
+	slices.SortFunc(inForce, precedence)
+	p := newProspects(f.trial)
+	var list []*cluster.Job
+	for _, r := range inForce {
+		if j := f.view.Job(r.Job); !p.cover(r) && !r.Firm && f.counts(r) && j.Hold == cluster.NotHeld && f.startable(j) {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// precedence orders reservations: see [cluster.Reservation.Before].
+func precedence(a, b *cluster.Reservation) int {
+	switch {
+	case a.Before(b):
+		return -1
+	case b.Before(a):
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job))
+}
+
+// starved lines up the first waiting job of every leaf for which no room is kept, and those whose room is in doubt; nil if there is none.
 func (f *fair) starved() *queue {
 	first := map[*shares.Node]*contender{}
 	for g := range f.view.Groups() {
@@ -79,13 +115,21 @@ func (f *fair) starved() *queue {
 		}
 	}
 	var q *queue
-	for leaf, c := range first {
+	add := func(leaf *shares.Node, c *contender) {
 		if f.entitled(leaf, f.asks(c.job)) {
 			if q == nil {
 				q = newQueue(f)
 			}
 			q.push(leaf, c)
 		}
+	}
+	for leaf, c := range first {
+		add(leaf, c)
+	}
+	for _, j := range f.doubted() {
+		restore := f.apart(j.ID)
+		add(f.leaf(j.Leaf()), &contender{job: j})
+		restore()
 	}
 	return q
 }
@@ -202,13 +246,17 @@ func (f *fair) lost(j *cluster.Job, a *cluster.Attempt) int64 {
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
 func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victims *[]debtor) {
 	asks := f.asks(c.job)
+	defer f.apart(c.job.ID)()
 	if f.limited(leaf, c.job) || !f.entitled(leaf, asks) {
 		return
 	}
 	g := c.asks(f.trial)
+	defer f.unkept(c.job.ID, room)()
 	defer room.WaiveNotOwed()()         // what is kept for those above their share is his before anybody has to leave
 	if spots, ok := room.Place(g); ok { // room is on its way
-		f.commit(c, leaf, room, spots, nil)
+		if !f.onItsWay(c, spots) {
+			f.commit(c, leaf, room, spots, nil)
+		}
 		return
 	}
 	best := f.cheapestRested(g, leaf, asks, room, *victims)
@@ -221,6 +269,26 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 		*victims = slices.DeleteFunc(*victims, func(o debtor) bool { return o.job == v.job })
 	}
 	f.commit(c, leaf, room, best.spots, best.taken)
+}
+
+// unkept lifts what is kept for a job in case somebody ends until the function that it returns is called, unless something else is kept for it by then.
+func (f *fair) unkept(id cluster.JobID, room *fit.Room) (restore func()) {
+	own := f.holders[id]
+	if own == nil {
+		return func() {}
+	}
+	room.Unclaim(id)
+	return func() {
+		if f.holders[id] == own {
+			room.Claim(own)
+		}
+	}
+}
+
+// onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
+func (f *fair) onItsWay(c *contender, spots []fit.Spot) bool {
+	own := f.holders[c.job.ID]
+	return own != nil && own.Owed && slices.Equal(own.Claims, f.claimsFor(c.asks(f.trial), spots))
 }
 
 // entitled reports whether a leaf or anything above it is with the job within what it is entitled to.
