@@ -211,6 +211,9 @@ func (g *Grid) Claimed(i int) Vector {
 // Capacity returns everything that a node has, broken GPUs included.
 func (g *Grid) Capacity(i int) Vector { return g.total[i] }
 
+// Broken returns how many GPUs of a node are not healthy.
+func (g *Grid) Broken(i int) int { return len(g.nodes[i].GPUs) - bits.OnesCount64(g.usable[i]) }
+
 func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*wholeGPU) }
 
 // Workers returns how many workers hold room on a node.

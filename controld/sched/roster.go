@@ -112,7 +112,65 @@ func newRoster(t *trial) *roster {
 	r.known.end()
 	clear(r.before)
 	r.list()
+	r.discount(t)
 	return r
+}
+
+// discount takes GPUs that are broken out of what comes free: nobody gets them when those leave who hold them.
+func (r *roster) discount(t *trial) {
+	for node := range r.on {
+		if t.room.Broken(node) == 0 {
+			continue
+		}
+		for _, id := range t.view.Running(nil, node) {
+			run := t.view.Run(id)
+			lost := brokenOf(run, t.view.Nodes()[node])
+			switch i := r.victimOn(node, id); {
+			case lost == 0:
+			case i >= 0:
+				r.victims[i].shares = less(r.victims[i].shares, node, lost)
+			case run.Stopping:
+				r.draining[node].Active.GPUs -= lost
+			}
+		}
+	}
+}
+
+// brokenOf returns what of broken GPUs a job holds on a node, in thousandths, with workers that are to leave if it is being stopped.
+func brokenOf(run *cluster.Run, n *cluster.Node) (held int64) {
+	for i := range run.Attempt.Workers {
+		w := &run.Attempt.Workers[i]
+		if w.Node != n.Name || w.State.Final() || run.Stopping && stays(run.Attempt, i) {
+			continue
+		}
+		for _, g := range w.GPUs {
+			if !n.GPUs[g].Healthy {
+				held += min(wholeGPU, run.Job.RequestOf(i).Active.GPUs)
+			}
+		}
+	}
+	return held
+}
+
+// victimOn returns the number of the victim that is a job on a node, -1 if it is none.
+func (r *roster) victimOn(node int, id cluster.JobID) int32 {
+	for _, i := range r.on[node] {
+		if r.victims[i].job.ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// less returns shares with fewer GPUs on one node.
+func less(list []share, node int, gpus int64) []share {
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].Node == node {
+			list[i].Room.Active.GPUs -= gpus
+		}
+	}
+	return list
 }
 
 // anyOn reports whether any of some jobs is on a page.
@@ -162,7 +220,7 @@ func (r *roster) repeat(s *sheet) {
 // fresh forgets what a cycle has noted.
 func (v *victim) fresh() {
 	v.taken, v.barred, v.turnOver, v.surplus, v.twin, v.turn = false, false, false, nil, 0, nil
-	v.grace, v.score, v.unsaved, v.reluctance = v.declared, 0, 0, 0
+	v.grace, v.score, v.unsaved, v.reluctance, v.shares = v.declared, 0, 0, 0, v.run.Rooms
 }
 
 // enter looks at the runs of a page, but for those that end now.

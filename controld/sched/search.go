@@ -278,8 +278,9 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 		all.set |= 1 << k
 		held = fit.Plus(held, v.at(node))
 	}
-	empty := fit.Plus(held, s.room.Free(node))
-	if all.cost >= bound || s.room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(s.room.Total(node)), fit.Both(empty.Active)) {
+	empty, total := fit.Plus(held, s.room.Free(node)), s.room.Total(node)
+	total.GPUs -= int64(s.room.Broken(node)) * wholeGPU
+	if all.cost >= bound || s.room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(total), fit.Both(empty.Active)) {
 		return o, false
 	}
 	o.choices = make([]choice, 1, p.Workers+1)

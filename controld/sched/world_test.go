@@ -139,9 +139,9 @@ func (w *world) policy(options map[string]string) error {
 	return err
 }
 
-// node registers a node: gpus, cores, memory (GiB), ports (how many), reboot (any value: a new boot id).
+// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (the first so many of its GPUs), reboot (any value: a new boot id).
 func (w *world) node(name string, options map[string]string) error {
-	gpus, cores, memory, ports := 0, 64, 256, 100
+	gpus, cores, memory, ports, broken := 0, 64, 256, 100, 0
 	for k, v := range options {
 		if describe(&cluster.Node{}, k, v) {
 			continue
@@ -159,6 +159,8 @@ func (w *world) node(name string, options map[string]string) error {
 			memory = n
 		case "ports":
 			ports = n
+		case "broken":
+			broken = n
 		default:
 			return fmt.Errorf("no property %q of a node", k)
 		}
@@ -166,6 +168,9 @@ func (w *world) node(name string, options map[string]string) error {
 	n := makeNode(name, gpus, cores, memory, ports)
 	for k, v := range options {
 		describe(&n, k, v)
+	}
+	for i := range broken {
+		n.GPUs[i].Healthy, n.GPUs[i].Problem = false, "it fell off the bus"
 	}
 	_, err := w.apply(cluster.RegisterNode{Node: n})
 	return err

@@ -90,6 +90,9 @@ func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
 // Total returns all that a node has.
 func (r *Room) Total(node int) cluster.Vector { return r.grid.Capacity(node) }
 
+// Broken returns how many GPUs of a node nobody can have although they count in what it has.
+func (r *Room) Broken(node int) int { return r.grid.Broken(node) }
+
 // Free returns what is free on a node, claims disregarded, what is left of GPUs that some share included.
 func (r *Room) Free(node int) cluster.Request {
 	return cluster.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
