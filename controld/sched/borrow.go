@@ -17,7 +17,7 @@ import (
 
 const (
 	usualBorrow = 100 // thousandths of what an account was promised that it lends, if the policy does not say
-	maxRepairs  = 8   // victims that are left out, one after another, because their account lends no more
+	maxRepairs  = 8   // victims that are left out, one after another, because their account lends no more, and then accounts
 	tiers       = 3
 )
 
@@ -87,7 +87,9 @@ func (m *maker) tier(j, victim *cluster.Job) int {
 }
 
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is none. If the cheapest of all is more than an account
-// lends, its dearest victim of that account is left out and another set looked for; that one need not be the cheapest.
+// lends, its dearest victim of that account is left out and another set looked for; that one need not be the cheapest. An account that still refuses
+// when maxRepairs were left out has so many jobs that cost little that it is left alone altogether, and so are as many others. Whoever finds nothing
+// then is told that nobody may leave.
 func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *victimSet {
 	m.waived = m.waiving(j, cause)
 	defer m.waived()()
@@ -97,7 +99,7 @@ func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster
 			v.barred = false
 		}
 	}()
-	for {
+	for tries := range 2*maxRepairs + 1 {
 		set := m.cheapestSet(g, limit)
 		if set == nil || cause != cluster.CauseTE {
 			return set
@@ -107,12 +109,25 @@ func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster
 			set.inexact = set.inexact || len(barred) > 0
 			return set
 		}
-		if len(barred) == maxRepairs {
-			return nil
+		if tries < maxRepairs {
+			v.barred = true
+			barred = append(barred, v)
+		} else {
+			barred = append(barred, m.barAll(v.account)...)
 		}
-		v.barred = true
-		barred = append(barred, v)
 	}
+	return nil
+}
+
+// barAll leaves all victims of an account out, and returns those that were not yet.
+func (m *maker) barAll(account int32) (barred []*victim) {
+	for i := range m.roster.victims {
+		if v := &m.roster.victims[i]; v.account == account && !v.barred {
+			v.barred = true
+			barred = append(barred, v)
+		}
+	}
+	return barred
 }
 
 // refused returns the dearest victim of an account that does not lend as much as a set takes from it, nil if there is none.

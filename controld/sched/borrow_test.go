@@ -236,19 +236,26 @@ func TestBudgetsAgainstReference(t *testing.T) {
 	}
 }
 
-// TestSearchIsRepairedEightTimes has an account that lends nothing run ever more jobs that cost less than the one which may leave. After eight of them
-// were left out no further set is looked for.
-func TestSearchIsRepairedEightTimes(t *testing.T) {
-	for cheap := range 12 {
+// TestSearchIsRepaired has accounts that lend nothing run ever more jobs that cost less than the one which may leave. Eight of them are left out one by
+// one, and then up to eight accounts as a whole.
+func TestSearchIsRepaired(t *testing.T) {
+	for _, c := range []struct {
+		accounts, jobs int // that lend nothing, and of each
+		found          bool
+	}{
+		{1, 0, true}, {1, 1, true}, {1, 8, true}, {1, 9, true}, {1, 40, true}, {2, 20, true}, {8, 3, true}, {9, 3, true}, {12, 3, false}, {16, 1, true}, {17, 1, false},
+	} {
 		k := &market{contest: &contest{world: newWorld()}}
 		k.must("policy name=rota p=100 min-runtime=1s te-borrow=-1")
-		k.must("node n1 gpus=%d", cheap+1)
-		k.must("account speech deserved=%d", cheap+1)
+		k.must("node n1 gpus=%d", c.accounts*c.jobs+1)
 		k.must("submit own account=vision gpus=1 grace=10m save=yes")
 		names := "own"
-		for i := range cheap {
-			k.must("submit s%d account=speech gpus=1 grace=1s save=yes", i)
-			names += fmt.Sprintf(" s%d", i)
+		for a := range c.accounts {
+			k.must("account a%d deserved=%d", a, max(1, c.jobs))
+			for i := range c.jobs {
+				k.must("submit a%dj%d account=a%d gpus=1 grace=1s save=yes", a, i, a)
+				names += fmt.Sprintf(" a%dj%d", a, i)
+			}
 		}
 		k.must("cycle")
 		k.must("run %s", names)
@@ -262,11 +269,14 @@ func TestSearchIsRepairedEightTimes(t *testing.T) {
 			r.victims[i].reluctance = lawful(&r.victims[i])
 		}
 		got := m.affordable(x, &g, tiers-1, cluster.CauseTE)
-		if found := got != nil; found != (cheap <= maxRepairs) {
-			t.Errorf("%d jobs may not leave: found %+v", cheap, got)
+		if found := got != nil; found != c.found {
+			t.Errorf("%+v: found %+v", c, got)
 		}
-		if got != nil && (got.inexact != (cheap > 0) || len(got.victims) != 1 || r.victims[got.victims[0]].job.ID != k.ids["own"]) {
-			t.Errorf("%d jobs may not leave: found %+v", cheap, got)
+		if got != nil && (got.inexact != (c.jobs > 0) || len(got.victims) != 1 || r.victims[got.victims[0]].job.ID != k.ids["own"]) {
+			t.Errorf("%+v: found %+v", c, got)
+		}
+		if slices.ContainsFunc(r.victims, func(v victim) bool { return v.barred }) {
+			t.Errorf("%+v: who was left out of one search is left out of the next", c)
 		}
 	}
 }
