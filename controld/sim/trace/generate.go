@@ -36,7 +36,7 @@ func PaperModel() FitGppModel {
 		Cores: Normal{10, 10, 1, 32}, GiB: Normal{64, 80, 1, 256}, GPUs: Normal{3, 4, 0, 8},
 	}
 	m := FitGppModel{TEShare: 300, Users: 50, TE: c, BE: c, GraceMinutes: Normal{3, 3, 0, 20}}
-	m.TE.Minutes, m.BE.Minutes = Normal{5, 3, 1, 30}, Normal{30, 10, 1, 24 * 60}
+	m.TE.Minutes, m.BE.Minutes = Normal{5, 3, 0, 30}, Normal{30, 10, 1, 24 * 60} // rounded up, so that the shortest TE jobs take one minute
 	return m
 }
 

@@ -126,7 +126,7 @@ func TestFitGppModel(t *testing.T) {
 	}
 	// Means and deviations of the truncated distributions, rounded as the model rounds, integrated numerically.
 	for what, want := range map[string]struct{ mean, sd, least, most float64 }{
-		"work te": {trunc(5, 3, 1, 30, math.Ceil), 0, 1, 30}, "work be": {trunc(30, 10, 1, 1440, math.Ceil), 0, 1, 1440},
+		"work te": {trunc(5, 3, 0, 30, math.Ceil), 0, 1, 30}, "work be": {trunc(30, 10, 1, 1440, math.Ceil), 0, 1, 1440},
 		"grace": {trunc(3, 3, 0, 20, math.Ceil), 0, 0, 20}, "gpus": {trunc(3, 4, 0, 8, math.Round), 0, 0, 8},
 		"cores": {trunc(10, 10, 1, 32, math.Round), 0, 1, 32}, "gib": {trunc(64, 80, 1, 256, math.Round), 0, 1, 256},
 	} {
