@@ -364,18 +364,19 @@ func byNode(victims []debtor) map[string][]debtor {
 	return there
 }
 
-// take takes jobs away on a copy until place succeeds, puts back what is not needed, and leaves everything as it was. Nil: it does not
-// succeed.
+// take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as it was. Nil: it does not succeed.
 func (f *fair) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor, place func(*fit.Room) ([]fit.Spot, bool)) *taking {
-	try := room.Copy()
-	var taken []debtor
+	var taken, needed []debtor
 	defer func() {
 		for _, v := range taken {
 			v.leaf.Hold(v.amount)
 		}
+		for i := range needed {
+			f.putBack(room, &needed[i])
+		}
 	}()
 	for {
-		if _, ok := place(try); ok {
+		if _, ok := place(room); ok {
 			break
 		}
 		i := f.next(leaf, asks, victims, taken)
@@ -383,19 +384,27 @@ func (f *fair) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victi
 			return nil
 		}
 		v := victims[i]
-		f.release(try, v.job, v.attempt)
+		f.release(room, v.job, v.attempt)
 		v.leaf.Hold(v.amount.Negative())
-		taken = append(taken, v)
+		taken, needed = append(taken, v), append(needed, v)
 	}
-	needed := f.prune(room, taken, place)
-	try = room.Copy()
+	needed = f.prune(room, taken, place)
 	out := &taking{taken: needed}
 	for _, v := range needed {
-		f.release(try, v.job, v.attempt)
 		out.cost += v.cost
 	}
-	out.spots, _ = place(try)
+	out.spots, _ = place(room)
 	return out
+}
+
+// putBack undoes release for one who runs.
+func (f *fair) putBack(room *fit.Room, d *debtor) {
+	for i := range d.attempt.Workers {
+		w := &d.attempt.Workers[i]
+		if _, n := f.view.Node(w.Node); n >= 0 && !w.State.Final() && !stays(d.attempt, i) {
+			room.PutBack(n, d.job.RequestOf(i), w.GPUs)
+		}
+	}
 }
 
 // next returns whom to take next, -1 if nobody may be: of the one furthest above its share what costs least.
@@ -437,19 +446,18 @@ func (f *fair) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.Node)
 	return true
 }
 
-// prune puts those back, the dearest first, without whom place still succeeds.
+// prune puts those back, the dearest first, without whom place still succeeds, and returns the others.
 func (f *fair) prune(room *fit.Room, taken []debtor, place func(*fit.Room) ([]fit.Spot, bool)) []debtor {
 	needed := slices.Clone(taken)
 	dearest := slices.Clone(taken)
 	slices.SortStableFunc(dearest, func(a, b debtor) int { return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.job.ID, b.job.ID)) })
-	for _, d := range dearest {
-		without := slices.DeleteFunc(slices.Clone(needed), func(v debtor) bool { return v.job == d.job })
-		try := room.Copy()
-		for _, v := range without {
-			f.release(try, v.job, v.attempt)
-		}
-		if _, ok := place(try); ok {
-			needed = without
+	for i := range dearest {
+		d := &dearest[i]
+		f.putBack(room, d)
+		if _, ok := place(room); ok {
+			needed = slices.DeleteFunc(needed, func(v debtor) bool { return v.job == d.job })
+		} else {
+			f.release(room, d.job, d.attempt)
 		}
 	}
 	return needed

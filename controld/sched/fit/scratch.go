@@ -36,3 +36,6 @@ func (r *Room) WithGPUs(least int) iter.Seq[int] {
 
 // Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port stays taken.
 func (r *Room) Release(node int, q cluster.Request, gpus []int) { r.grid.Give(node, q, orNone(gpus)) }
+
+// PutBack undoes [Room.Release].
+func (r *Room) PutBack(node int, q cluster.Request, gpus []int) { r.grid.Take(node, q, orNone(gpus)) }
