@@ -82,7 +82,8 @@ func (p *paper) drains(j *cluster.Job, g *fit.Gang) bool {
 	}
 	r, best := p.all(), -1
 	for i := range p.view.Nodes() {
-		if p.room.Usable(i, &g.Part, g.Exclude) && fit.Within(g.Request, r.coming(p.trial, i, &g.Part)) && (best < 0 || r.over[i] < r.over[best]) {
+		if p.room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.over[i] < r.over[best]) &&
+			fit.Within(g.Request, r.coming(p.trial, i, &g.Part)) && p.seatsOne(i, &g.Request, 0) {
 			best = i
 		}
 	}
@@ -121,7 +122,7 @@ func (p *paper) cheapest(j *cluster.Job, g *fit.Gang) bool {
 			if v.taken || !p.mayTake(v) || !fit.Within(g.Request, fit.Plus(have, v.at(node))) {
 				continue
 			}
-			if best < 0 || compareVictims(v, &r.victims[best]) < 0 {
+			if (best < 0 || compareVictims(v, &r.victims[best]) < 0) && p.seatsOne(node, &g.Request, v.job.ID) {
 				best, on = int(i), node
 			}
 		}

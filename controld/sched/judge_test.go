@@ -407,7 +407,7 @@ func comes(v *cluster.View, r *cluster.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
 		have := willBeFree(v, v.Live(), node)
-		inParts := v.Grid().Shared(node) != 0 && have.Active == v.Grid().Free(node) // nobody will leave, and no GPU may have as much left
+		inParts := comesInParts(v, r.Job, c, node)
 		for _, o := range v.Reservations() {
 			for _, other := range o.Claims {
 				if o.Firm && o.Job != r.Job && other.Node == c.Node {
@@ -420,6 +420,38 @@ func comes(v *cluster.View, r *cluster.Reservation) bool {
 		}
 	}
 	return true
+}
+
+// comesInParts reports whether the workers of a job for whom room is kept on a node do not find their GPUs there when all have left who are leaving,
+// because those who stay hold something of too many.
+func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) bool {
+	r := v.Job(id).RequestOf(0)
+	if r.Active.GPUs == 0 {
+		return false
+	}
+	free := make([]int64, len(v.Nodes()[node].GPUs))
+	for gpu := range free {
+		if v.Nodes()[node].GPUs[gpu].Healthy {
+			free[gpu] = 1000
+		}
+	}
+	for job := range v.Live() {
+		a := job.Live()
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if resized := a.Stop != nil && a.Stop.Resize != nil; w.Node != c.Node || a.Stop != nil && (!resized || slices.Contains(a.Stop.Resize.Leave, i)) || !resized && w.State.Final() {
+				continue
+			}
+			for _, gpu := range w.GPUs {
+				free[gpu] -= min(1000, job.RequestOf(i).Active.GPUs)
+			}
+		}
+	}
+	each, found := min(1000, r.Active.GPUs), int64(0)
+	for _, left := range free {
+		found += max(0, left) / each * each
+	}
+	return found < min(c.Room.GPUs, int64(len(free))*1000)
 }
 
 // rest looks at a state in which nothing more is to be done.
@@ -448,16 +480,28 @@ func (j *judge) rest(o *observed) error {
 // idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, so there only whoever is first is asked. Nor
 // are elastic jobs to which more room is promised than they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
-	if j.policy == "fitgpp" && !firstInOrder(o, job) || !couldStart(o.view, job) {
+	if j.policy == "fitgpp" && !firstInOrder(o, job) || !couldStart(o.view, job) && !hasCome(o.view, job) {
 		return nil
 	}
 	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
 		return nil
 	}
 	if why := o.reason(job.ID); why.Code != cluster.ReasonTELimit && why.Code != cluster.ReasonLimit {
-		return fmt.Errorf("I5: %s waits although it fits: %+v", j.names[job.ID], why)
+		return fmt.Errorf("I5: %s waits although it fits, or its room has come: %+v", j.names[job.ID], why)
 	}
 	return nil
+}
+
+// hasCome reports whether all have left a job's nodes who were to leave for it, while the room is still kept for it.
+func hasCome(v *cluster.View, job *cluster.Job) bool {
+	r := v.Reservation(job.ID)
+	if r == nil || !r.Firm {
+		return false
+	}
+	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
+		_, node := v.Node(c.Node)
+		return willBeFree(v, v.Live(), node).Active != v.Grid().Free(node)
+	})
 }
 
 // firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job, or the first best-effort one while none of those

@@ -12,16 +12,17 @@ import (
 type prospects struct {
 	*trial
 	left map[int]cluster.Request // free, or held by those who are leaving, and not promised to an earlier reservation
-	goes map[int]bool            // somebody is leaving
+	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, whoever it is promised to
 }
 
 func newProspects(t *trial) *prospects {
-	return &prospects{trial: t, left: map[int]cluster.Request{}, goes: map[int]bool{}}
+	return &prospects{trial: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
 }
 
 // inVain returns whose firm reservations are for room that does not come: a node that they claim is not up, has less than it had, or those who were
-// to leave it have not been asked to, because the plan came too late. They would wait in vain until their reservations expire. What is free, or will
-// be when all have left who are leaving, is kept for them. Nil: nobody's is in vain.
+// to leave it have not been asked to, because the plan came too late; or others got parts of the GPUs meanwhile, and no GPU is left that would do. They
+// would wait in vain until their reservations expire. What is free, or will be when all have left who are leaving, is kept for them. Nil: nobody's is in
+// vain.
 func inVain(t *trial) map[cluster.JobID]bool {
 	var firm []*cluster.Reservation
 	for _, r := range t.view.Reservations() {
@@ -51,7 +52,10 @@ func inVain(t *trial) map[cluster.JobID]bool {
 func (p *prospects) cover(r *cluster.Reservation) bool {
 	for _, c := range r.Claims {
 		_, node := p.view.Node(c.Node)
-		if node < 0 || !p.room.Up(node) || !fit.Covers(p.at(node), p.claimed(node, c.Room)) || !p.apiece(node, r.Job) {
+		if node < 0 || !p.room.Up(node) {
+			return false
+		}
+		if claimed := p.claimed(node, c.Room); !fit.Covers(p.at(node), claimed) || !p.apiece(node, r.Job, claimed.Active.GPUs) {
 			return false
 		}
 	}
@@ -76,7 +80,7 @@ func (p *prospects) at(node int) cluster.Request {
 		}
 		for i := range run.Frees {
 			if f := &run.Frees[i]; f.Node == node {
-				left, p.goes[node] = fit.Plus(left, f.Room), true
+				left = fit.Plus(left, f.Room)
 			}
 		}
 	}
@@ -96,22 +100,20 @@ func (p *prospects) claimed(node int, room cluster.Vector) cluster.Request {
 	return cluster.Request{Active: room, Resident: cluster.Vector{Memory: room.Memory}}
 }
 
-// apiece reports whether the GPUs of a node that some share can hold a job of one worker once nobody leaves there any more: what is left of several
-// of them is of no use to it.
-func (p *prospects) apiece(node int, id cluster.JobID) bool {
+// apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed, once all have left who are leaving.
+func (p *prospects) apiece(node int, id cluster.JobID, claimed int64) bool {
 	j := p.view.Job(id)
-	if p.goes[node] || j == nil || !p.room.Shares(node) {
+	if j == nil || !p.room.Sharing() {
 		return true
 	}
 	g := p.gang(j)
-	if g.Size() > 1 || g.Request.Active.GPUs == 0 {
+	if len(g.More) > 0 || g.Request.Active.GPUs == 0 {
 		return true
 	}
-	each, n := min(wholeGPU, g.Request.Active.GPUs), 0
-	for _, left := range p.room.Left(node) {
-		if left >= each {
-			n++
-		}
+	left, known := p.gpus[node]
+	if !known {
+		left = p.comingGPUs(node, 0)
+		p.gpus[node] = left
 	}
-	return n >= g.Request.Devices()
+	return seats(left, 0, &g.Request) >= claimed/g.Request.Active.GPUs
 }

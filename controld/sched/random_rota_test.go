@@ -222,8 +222,8 @@ func (c *contest) atRest() error {
 		if limited {
 			c.seen["limit"]++
 		}
-		if couldStart(v, j) && !limited {
-			return fmt.Errorf("%s waits although it fits: %+v", c.names[j.ID], why)
+		if (couldStart(v, j) || hasCome(v, j)) && !limited {
+			return fmt.Errorf("%s waits although it fits, or its room has come: %+v", c.names[j.ID], why)
 		}
 		if j.First {
 			c.seen["first"]++

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -17,7 +18,7 @@ func (m *maker) cheapestSet(g *fit.Gang, limit int) *victimSet {
 		return m.evict(g, limit)
 	}
 	set := newSearch(m.trial, m.roster, g, limit).best()
-	if set == nil || !m.room.Sharing() || m.frees(set, g) {
+	if set == nil || !m.room.Sharing() || m.proven(set, g) {
 		return set
 	}
 	for i := range m.roster.victims {
@@ -25,7 +26,7 @@ func (m *maker) cheapestSet(g *fit.Gang, limit int) *victimSet {
 			v.reluctance = -1
 		}
 	}
-	if set = newSearch(m.trial, m.roster, g, limit).best(); set != nil && m.frees(set, g) {
+	if set = newSearch(m.trial, m.roster, g, limit).best(); set != nil && m.proven(set, g) {
 		set.inexact = true
 		return set
 	}
@@ -41,8 +42,28 @@ func sharesGPU(j *cluster.Job) bool {
 	return false
 }
 
-// frees reports whether a gang fits on the nodes of a set when all have left that are asked to. Reservations that are not firm are lifted.
-func (m *maker) frees(set *victimSet, g *fit.Gang) bool {
+// proven reports whether a set makes room for a gang. What it claims of each node becomes what the gang finds there, GPU by GPU.
+func (m *maker) proven(set *victimSet, g *fit.Gang) bool {
+	spots, ok := m.freed(set, g)
+	if !ok || g.Request.Exclusive {
+		return ok
+	}
+	set.claims = nil
+	part, left := 0, g.Workers
+	for _, s := range spots {
+		for left == 0 {
+			part++
+			left = g.At(part).Workers
+		}
+		left--
+		set.claims = addShare(set.claims, s.Node, g.At(part).Request)
+	}
+	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.Node, b.Node) })
+	return true
+}
+
+// freed finds a gang's spots on the nodes of a set when all have left that are asked to. Reservations that are not firm are lifted.
+func (m *maker) freed(set *victimSet, g *fit.Gang) ([]fit.Spot, bool) {
 	room := m.room.Firm()
 	leave := func(j *cluster.Job) {
 		a := j.Live()
@@ -66,8 +87,7 @@ func (m *maker) frees(set *victimSet, g *fit.Gang) bool {
 	for _, c := range set.claims {
 		nodes[c.Node/64] |= 1 << (c.Node % 64)
 	}
-	_, ok := room.Place(g.Within(nodes))
-	return ok
+	return room.Place(g.Within(nodes))
 }
 
 // parted reports whether a part of a gang has to be told apart, GPU by GPU, on a node.
@@ -104,6 +124,31 @@ func (t *trial) slotsOnParted(slots []slot, node int, p *fit.Part, promised clus
 		slots = append(slots, slot{at: at, node: node})
 	}
 	return slots
+}
+
+// comingGPUs returns how many thousandths of each GPU of a node will be free when all have left who have been asked to, and somebody else, 0 for
+// nobody.
+func (t *trial) comingGPUs(node int, also cluster.JobID) []int64 {
+	left, n := t.room.Left(node), t.view.Nodes()[node]
+	for _, d := range t.view.Desired(n.Name) {
+		a := d.Job.Live()
+		_, asked := t.stopping[d.Job.ID]
+		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves && !asked && d.Job.ID != also {
+			continue
+		}
+		r := d.Job.RequestOf(d.Worker)
+		for _, i := range a.Workers[d.Worker].GPUs {
+			if n.GPUs[i].Healthy {
+				left[i] += min(wholeGPU, r.Active.GPUs)
+			}
+		}
+	}
+	return left
+}
+
+// seatsOne reports whether one worker will find its GPUs on a node when all have left who have been asked to, and somebody else.
+func (t *trial) seatsOne(node int, r *cluster.Request, also cluster.JobID) bool {
+	return r.Active.GPUs == 0 || !t.room.Sharing() || seats(t.comingGPUs(node, also), 0, r) > 0
 }
 
 // seats counts the workers that find their GPUs in what is left of each when so much is taken, from empty GPUs first.

@@ -103,7 +103,8 @@ func (r *Room) Firm() *Room {
 	return c
 }
 
-// FirmClaims returns how many thousandths of GPUs each firm reservation of others than a job claims of a node, the greatest first.
+// FirmClaims returns how many thousandths of GPUs firm reservations of others than a job claim of a node, the greatest first: of workers that ask for
+// parts of GPUs one by one.
 func (r *Room) FirmClaims(node int, id cluster.JobID) []int64 {
 	var list []int64
 	for _, v := range r.reservations {
@@ -111,12 +112,26 @@ func (r *Room) FirmClaims(node int, id cluster.JobID) []int64 {
 			continue
 		}
 		for _, c := range v.Claims {
-			if c.Room.GPUs > 0 && c.Node == r.grid.Node(node).Name {
-				list = append(list, c.Room.GPUs)
+			if c.Node == r.grid.Node(node).Name {
+				list = append(list, r.apiece(v.Job, c.Room.GPUs)...)
 			}
 		}
 	}
 	slices.SortFunc(list, func(a, b int64) int { return cmp.Compare(b, a) })
+	return list
+}
+
+// apiece tells what a job claims apart by its workers, if they share GPUs.
+func (r *Room) apiece(id cluster.JobID, claimed int64) (list []int64) {
+	each := claimed
+	if j := r.view.Job(id); j != nil {
+		if q := j.RequestOf(0); q.Share() > 0 && len(j.Parts) == 0 {
+			each = q.Share()
+		}
+	}
+	for ; claimed > 0; claimed -= each {
+		list = append(list, min(each, claimed))
+	}
 	return list
 }
 
