@@ -29,7 +29,7 @@ const decideGCPercent = 220
 // decides and its plan is applied.
 func measureDecide(ctx context.Context, b *bench) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(decideGCPercent))
-	for _, policy := range []string{"rota", ""} {
+	for _, policy := range []string{"rota", "fairshare", ""} {
 		if err := b.decideUnder(ctx, policy); err != nil {
 			return fmt.Errorf("policy %q: %w", policy, err)
 		}
@@ -51,8 +51,12 @@ func (b *bench) decideUnder(ctx context.Context, policy string) error {
 	runtime.GC()
 	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(), b.repeat(largePending)),
 		float64(liveHeap()-before)/(1<<20), "MiB", "<= 1024", "live heap after a collection, policy "+name)
+	arrivals := 1000
+	if policy == "fairshare" {
+		arrivals = 200 // it looks at all of the queue each time
+	}
 	for _, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
-		ds, cpu, victims, err := l.arrivals(ctx, class, b.repeat(1000))
+		ds, cpu, victims, err := l.arrivals(ctx, class, b.repeat(arrivals))
 		if err != nil {
 			return err
 		}
@@ -87,13 +91,17 @@ type large struct {
 	index uint64
 	now   cluster.Instant
 	made  int
+	each  int // how many jobs a user submits at a time
 	desk  sched.Desk
 }
 
 func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
 	cfg := cluster.DefaultConfig()
 	cfg.Version, cfg.Policy.Name = cluster.LatestVersion, policy
-	l := &large{state: cluster.New(cfg), now: 3_600_000}
+	l := &large{state: cluster.New(cfg), now: 3_600_000, each: 1000}
+	if policy == "fairshare" {
+		l.each = max(1, 4*nodes/largeUsers) // everybody has jobs from the start: else the first ones would have to leave most of what they hold to others
+	}
 	for i := range nodes {
 		n := cluster.Node{Name: fmt.Sprintf("n%05d", i), BootID: "b", Cores: 64, Memory: 512 * jobspec.GiB, PortMin: 20000, PortMax: 20999}
 		for g := range 8 {
@@ -129,12 +137,12 @@ func (l *large) apply(c cluster.Command) (any, error) {
 	return l.state.Apply(l.index, cluster.Entry{Stamp: cluster.Stamp{At: l.now}, Command: c})
 }
 
-// submit adds jobs of many shapes and users, a thousand in one command.
+// submit adds jobs of many shapes and users, those of one user in one command.
 func (l *large) submit(n int, class jobspec.Class) error {
 	for n > 0 {
-		user := l.made / 1000 % largeUsers
+		user := l.made / l.each % largeUsers
 		c := cluster.SubmitJobs{Owner: cluster.Identity{UID: uint32(1000 + user), User: fmt.Sprintf("u%d", user)}}
-		for range min(n, 1000) {
+		for range min(n, l.each) {
 			c.Jobs = append(c.Jobs, l.job(class, user%8))
 		}
 		if _, err := l.apply(c); err != nil {
