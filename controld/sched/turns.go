@@ -21,6 +21,12 @@ const costsWorth = 20
 // that have had about the same would otherwise take turns for ever, which helps neither.
 const levelsWorse = 3
 
+// servedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before others of the same user take its turn: four hours of
+// one GPU. Who has more to do than there is room for him mostly has many jobs that take about as long as each other, and most are over before. To
+// put one of those off for the sake of the next makes both late and brings neither forward; the few that hold their room for days leave it for all
+// others.
+const servedLeast = 4 * 3600 * 1000
+
 // Jobs that were displaced tiredAfter times run longer each time before it happens again, by tiredFor times the usual.
 const (
 	tiredAfter = 4
@@ -159,14 +165,18 @@ func (m *maker) graceUsual(queue string) cluster.Instant {
 	return 0
 }
 
-// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had much more, and is of the same account or of a
-// fuller one. Where GPUs are shared it matters who of those whose turn is over leaves:
-// whoever keeps the rest of his GPU from being used, rather than whoever came last.
+// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had much more, and is of a fuller account, or of another
+// user of the same one, or of the same user and no small job. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps
+// the rest of his GPU from being used, rather than whoever came last.
 func (v *victim) turnAgainst(w *turn, shared bool) int {
 	if !v.turnOver || v.turn == nil || v.turn.in && !shared || v.turn.level < w.level+levelsWorse {
 		return -1
 	}
-	if mine, theirs := shares.Part(w.leaf, v.turn.leaf); mine != nil && !mine.User && !v.turn.fuller(theirs, w, mine) {
+	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
+	switch {
+	case mine == nil && v.turn.service < servedLeast && !shared:
+		return -1
+	case mine != nil && !mine.User && !v.turn.fuller(theirs, w, mine):
 		return -1
 	}
 	return 0
