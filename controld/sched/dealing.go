@@ -196,11 +196,15 @@ func (s *surplus) mostHad() map[kind]int64 {
 // lasts returns for how long a job runs with workers that are so fast, in ms.
 func (o *prospect) lasts(rate int64) int64 {
 	one := max(1, o.curve.at(o.terms.Min)/int64(o.terms.Min))
-	width := max(1, o.asks.Active.GPUs/1000)
+	return mulDiv(o.left/o.width(), one, max(1, rate))
+}
+
+// width is the service that one worker has in a ms.
+func (o *prospect) width() int64 {
 	if o.asks.Active.GPUs == 0 {
-		width = max(1, o.asks.Active.Cores)
+		return max(1, o.asks.Active.Cores)
 	}
-	return mulDiv(o.left/width, one, max(1, rate))
+	return max(1, o.asks.Active.GPUs/1000)
 }
 
 // mulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.

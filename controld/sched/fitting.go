@@ -78,8 +78,17 @@ func (c *pacing) at(n int) int64 {
 		return last.Rate * speedup(n, c.loss) / max(1, speedup(last.Size, c.loss))
 	}
 	i := slices.IndexFunc(c.known, func(p cluster.Pace) bool { return p.Size >= n })
-	a, b := c.known[i-1], c.known[i]
-	return a.Rate + (b.Rate-a.Rate)*int64(n-a.Size)/int64(b.Size-a.Size)
+	return between(c.known[i-1], c.known[i], n)
+}
+
+// between estimates the speed with n workers from those with fewer and with more (or as many): a part of the time of each step is shared among
+// the workers, the rest is not. A straight line between the speeds would say too little, and sizes that were never tried never would be.
+func between(a, b cluster.Pace, n int) int64 {
+	shared, all := int64(b.Size)*int64(n-a.Size), int64(n)*int64(b.Size-a.Size)
+	if shared == 0 {
+		return a.Rate
+	}
+	return mulDiv(mulDiv(a.Rate, all, shared), b.Rate, max(1, a.Rate+mulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
 }
 
 // fitting returns with how many workers a job is worth its room: the most of which each does nearly as much as it does at best, and with

@@ -12,11 +12,14 @@ import (
 // How policy rota deals with what elastic jobs have beyond their least.
 const (
 	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
-	giveAfter   = 3    // for how many times its own restart cost a job keeps its size before it gives up workers
+	giveAfter   = 1    // for how many times its own restart cost a job keeps its size before it gives up workers
+	growsAfter  = 3    // the same before it grows, if it has been started again
 	givesBeyond = 2    // who gives up workers still needs so many times what the other needs
-	growPays    = 8    // a job grows only if it will save so many times what it costs to start it again
+	growPays    = 10   // a job grows only if it will save so many times what it costs to start it again
 	growsByPM   = 1100 // a job that runs gets more workers only if it will be faster by this, in thousandths
 	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
+
+	leastWake = 60_000 // ms until it is looked again whether workers pay by then
 )
 
 // surplus is the phases of policy rota for elastic jobs. Their least workers count as other jobs do. What they have beyond is dealt out in the
@@ -291,7 +294,7 @@ func (s *surplus) grow() {
 			s.resize(f, 0)
 			continue
 		}
-		if f.job.Class == jobspec.BE && s.couldGrow(f) && s.settled(f) {
+		if f.job.Class == jobspec.BE && s.couldGrow(f) && s.settled(f) && s.hasRested(f) {
 			list = append(list, f)
 		}
 	}
@@ -301,8 +304,22 @@ func (s *surplus) grow() {
 		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(first, second), cmp.Compare(a.job.ID, b.job.ID))
 	})
 	for _, f := range list {
-		s.growInto(f)
+		s.growInto(f, s.dealing().of[f.job.ID].size)
 	}
+	for _, f := range without(list) { // what is left then is of no use to those whom it was dealt out to
+		s.growInto(f, s.fitting(f.job, worthPM))
+	}
+}
+
+// hasRested reports whether a job that was started again has been left alone for so long that doing it once more for its own sake does not come to
+// much of its time.
+func (s *surplus) hasRested(f *flexible) bool {
+	if f.attempt.N == 1 {
+		return true
+	}
+	at := f.attempt.Started.At + cluster.Instant(growsAfter*relaunchOf(f.job))
+	s.wakeAt(at)
+	return at <= s.now
 }
 
 // restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on none.
@@ -351,8 +368,9 @@ func (s *surplus) speedOf(f *flexible, c *curve) int64 {
 	return c.spread(f.size, f.apart())
 }
 
-// growInto gives one job as many more workers as there is room for and as are worth it, or gathers it on one node if that makes it faster still.
-func (s *surplus) growInto(f *flexible) {
+// growInto gives one job as many more workers as there is room for and as are worth it, up to a number of all that it has then, or gathers it on one
+// node if that makes it faster still.
+func (s *surplus) growInto(f *flexible, most int) {
 	if f.only = s.restedFor(s.growAfter(f)); f.only == nil {
 		return
 	}
@@ -365,12 +383,13 @@ func (s *surplus) growInto(f *flexible) {
 		is := c.spread(n, apart)
 		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*idleWorthPM && o.lasts(was)-o.lasts(is) >= cost
 	}
-	fitting := min(o.size, s.fitting(f.job, idleWorthPM))
+	fitting := min(most, s.fitting(f.job, idleWorthPM))
+	most = min(fitting, f.size+s.roomFor(f))
+	s.wakeOnceItPays(f, o, o.lasts(was)-o.lasts(c.at(most)), cost)
 	node, size := s.gathering(f, min(fitting, c.node))
 	if node >= 0 && !worth(size, false) {
 		node = -1
 	}
-	most := min(fitting, f.size+s.roomFor(f))
 	for n := f.size + (most-f.size)/f.terms.Unit*f.terms.Unit; n > f.size; n -= f.terms.Unit {
 		if s.extend(f, n-f.size, func(spots []fit.Spot, request cluster.Request) bool {
 			apart := f.apart() || spots[0].Node != f.nodes[0] || scattered(spots)
@@ -383,6 +402,16 @@ func (s *surplus) growInto(f *flexible) {
 	if node >= 0 && s.gather(f, node, size) {
 		s.resize(f, 0)
 	}
+}
+
+// wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it something already. As long as none like it has completed
+// it is taken to need as much again as it has had, which is more and more.
+func (s *surplus) wakeOnceItPays(f *flexible, o *prospect, saves, cost int64) {
+	if saves <= 0 || saves >= cost || s.view.UsualService(f.job) > 0 {
+		return
+	}
+	after := mulDiv(o.left, cost-saves, saves) / (int64(f.size) * o.width())
+	s.wakeAt(s.now + cluster.Instant(min(max(after, leastWake), day)))
 }
 
 // gathering returns the node on which a job would have most of its workers if it had all of them there, and how many: rather one where it has
