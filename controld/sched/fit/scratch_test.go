@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -36,5 +37,55 @@ func TestScratch(t *testing.T) {
 	}
 	if got, want := ahead.Free(0), room.Free(0); got != want {
 		t.Errorf("all given back leaves %+v, want %+v", got, want)
+	}
+}
+
+// TestPutBack gives back what workers hold, in any order, and puts it back: nobody can tell.
+func TestPutBack(t *testing.T) {
+	s := cluster.New(cluster.DefaultConfig())
+	n := cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]cluster.GPU, 4)}
+	for i := range n.GPUs {
+		n.GPUs[i].Healthy = i != 1 // which may have broken while somebody held it
+	}
+	if _, err := s.Apply(1, cluster.Entry{Command: cluster.RegisterNode{Node: n}}); err != nil {
+		t.Fatal(err)
+	}
+	worker := func(gpus int64, exclusive bool) cluster.Request {
+		v := cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpus}
+		return cluster.Request{Active: v, Resident: cluster.Vector{Memory: v.Memory, GPUs: v.GPUs}, Exclusive: exclusive}
+	}
+	type held struct {
+		request cluster.Request
+		gpus    []int
+	}
+	for name, list := range map[string][]held{
+		"whole":     {{worker(2000, false), []int{0, 1}}, {worker(1000, false), []int{2}}},
+		"shared":    {{worker(400, false), []int{2}}, {worker(600, false), []int{2}}, {worker(300, false), []int{0}}, {worker(500, false), []int{1}}},
+		"exclusive": {{worker(1000, true), []int{3}}, {worker(2000, true), []int{0, 2}}},
+		"none":      {{worker(0, false), nil}},
+	} {
+		room := NewRoom(s.View())
+		for _, h := range list {
+			room.PutBack(0, h.request, h.gpus)
+		}
+		look := func() string {
+			return fmt.Sprint(room.Free(0), room.grid.FreeGPUs(0), room.Whole(0), room.Empty(0), room.Left(0), room.grid.Bucket(0), room.grid.Bucket(1), room.grid.Bucket(2))
+		}
+		before := look()
+		for first := range list {
+			for k := range list {
+				h := list[(first+k)%len(list)]
+				room.Release(0, h.request, h.gpus)
+			}
+			if !room.Empty(0) {
+				t.Errorf("%s: all gave back what they held, and the node is not empty", name)
+			}
+			for _, h := range list {
+				room.PutBack(0, h.request, h.gpus)
+			}
+			if after := look(); after != before {
+				t.Errorf("%s: it was %s, and is %s", name, before, after)
+			}
+		}
 	}
 }
