@@ -51,9 +51,9 @@ bench: build ## measure; writes bench.json and prints a table
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-bench
 	bin/rota-bench -out bench.json
 
-papers: build ## write the tables of docs/papers.md anew (about 15 minutes); ROTA_TRACES names the folder of the traces, SECTION some of them
+papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TRACES names the folder of the traces, SECTION a word of one section's title
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/rota-papers
-	bin/rota-papers docs/papers.md $(SECTION)
+	bin/rota-papers docs/papers.md $(if $(SECTION),"$(SECTION)")
 
 pgo: build ## profile the control daemon under submissions, for the compiler: cmd/rota-controld/default.pgo, which go build takes by itself
 	CGO_ENABLED=1 $(GO) build -trimpath -o bin/ ./cmd/rota-bench
