@@ -15,6 +15,7 @@ type flexible struct {
 	terms   cluster.Elastic
 	size    int             // elastic workers it has
 	nodes   []int           // where they are, by their numbers from the first elastic one
+	sick    []int           // those with a broken GPU, by the same numbers: nobody gets their room
 	leave   []int           // those that are to leave, by the same numbers
 	join    []cluster.Place // where further ones are to be
 	only    []uint64        // nodes on which further ones may be, as bits; nil: all
@@ -34,10 +35,17 @@ func (t *trial) flexibles() []*flexible {
 		for i := range f.size {
 			_, node := t.view.Node(a.Workers[terms.First+i].Node)
 			f.nodes = append(f.nodes, node)
+			if t.room.Broken(node) > 0 && holdsBroken(&a.Workers[terms.First+i], t.view.Nodes()[node]) {
+				f.sick = append(f.sick, i)
+			}
 		}
 		list = append(list, f)
 	}
 	return list
+}
+
+func holdsBroken(w *cluster.Worker, n *cluster.Node) bool {
+	return slices.ContainsFunc(w.GPUs, func(g int) bool { return !n.GPUs[g].Healthy })
 }
 
 func anyFinal(a *cluster.Attempt) bool {
@@ -164,10 +172,10 @@ func (f *flexible) drop(n int) {
 	}
 }
 
-// dropOn chooses one elastic worker on a node to leave and reports whether there was one.
+// dropOn chooses one elastic worker on a node to leave whose room others can use, and reports whether there was one.
 func (f *flexible) dropOn(node int) bool {
 	for i := len(f.nodes) - 1; i >= 0; i-- {
-		if f.nodes[i] == node && !slices.Contains(f.leave, i) {
+		if f.nodes[i] == node && !slices.Contains(f.leave, i) && !slices.Contains(f.sick, i) {
 			f.leave = append(f.leave, i)
 			return true
 		}

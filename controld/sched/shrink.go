@@ -60,7 +60,7 @@ func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) i
 	return r
 }
 
-// surplusOn returns what a job may give up on each of its nodes.
+// surplusOn returns what a job may give up on each of its nodes that others can use.
 func (f *flexible) surplusOn(settled bool) []share {
 	var shares []share
 	n := f.surplus()
@@ -69,12 +69,17 @@ func (f *flexible) surplusOn(settled bool) []share {
 		c.leave = nil
 		c.drop(n)
 		for _, i := range c.leave {
-			shares = addShare(shares, f.nodes[i], f.request())
+			if !slices.Contains(f.sick, i) {
+				shares = addShare(shares, f.nodes[i], f.request())
+			}
 		}
 		return shares
 	}
 	count := map[int]int{}
-	for _, node := range f.nodes {
+	for i, node := range f.nodes {
+		if slices.Contains(f.sick, i) {
+			continue
+		}
 		if count[node]++; count[node] <= n {
 			shares = addShare(shares, node, f.request())
 		}

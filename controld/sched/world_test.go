@@ -139,9 +139,9 @@ func (w *world) policy(options map[string]string) error {
 	return err
 }
 
-// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (the first so many of its GPUs), reboot (any value: a new boot id).
+// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs is), reboot (any value: a new boot id).
 func (w *world) node(name string, options map[string]string) error {
-	gpus, cores, memory, ports, broken := 0, 64, 256, 100, 0
+	gpus, cores, memory, ports, broken := 0, 64, 256, 100, -1
 	for k, v := range options {
 		if describe(&cluster.Node{}, k, v) {
 			continue
@@ -169,8 +169,8 @@ func (w *world) node(name string, options map[string]string) error {
 	for k, v := range options {
 		describe(&n, k, v)
 	}
-	for i := range broken {
-		n.GPUs[i].Healthy, n.GPUs[i].Problem = false, "it fell off the bus"
+	if broken >= 0 {
+		n.GPUs[broken].Healthy, n.GPUs[broken].Problem = false, "it fell off the bus"
 	}
 	_, err := w.apply(cluster.RegisterNode{Node: n})
 	return err
