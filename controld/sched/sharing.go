@@ -68,7 +68,7 @@ func (m *maker) freed(set *victimSet, g *fit.Gang) ([]fit.Spot, bool) {
 	leave := func(j *cluster.Job) {
 		a := j.Live()
 		for i := range a.Workers {
-			if w := &a.Workers[i]; !w.State.Final() {
+			if w := &a.Workers[i]; !w.State.Final() && !stays(a, i) && !m.keepsWorker(j.ID, i) {
 				if _, n := m.view.Node(w.Node); n >= 0 {
 					room.Release(n, j.RequestOf(i), w.GPUs)
 				}
@@ -88,6 +88,16 @@ func (m *maker) freed(set *victimSet, g *fit.Gang) ([]fit.Spot, bool) {
 		nodes[c.Node/64] |= 1 << (c.Node % 64)
 	}
 	return room.Place(g.Within(nodes))
+}
+
+// keepsWorker reports whether a job that was asked in this cycle to give up workers keeps one of them.
+func (t *trial) keepsWorker(id cluster.JobID, worker int) bool {
+	for i := range t.actions {
+		if r := t.actions[i].Resize; r != nil && r.Job == id {
+			return !slices.Contains(r.Leave, worker)
+		}
+	}
+	return false
 }
 
 // parted reports whether a part of a gang has to be told apart, GPU by GPU, on a node.
@@ -133,7 +143,7 @@ func (t *trial) comingGPUs(node int, also cluster.JobID) []int64 {
 	for _, d := range t.view.Desired(n.Name) {
 		a := d.Job.Live()
 		_, asked := t.stopping[d.Job.ID]
-		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves && !asked && d.Job.ID != also {
+		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves && (!asked || t.keepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
 			continue
 		}
 		r := d.Job.RequestOf(d.Worker)
