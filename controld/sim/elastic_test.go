@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -64,5 +65,22 @@ func TestResizesAreAccountedFor(t *testing.T) {
 	}
 	if len(r.Notes) > 0 {
 		t.Error(fmt.Sprint(r.Notes))
+	}
+}
+
+// TestIdleRoom lets a job of a trace grow as soon as room is free under policy rota, unless that is told to wait, and after a minute under policy
+// elastic.
+func TestIdleRoom(t *testing.T) {
+	for policy, want := range map[string]string{
+		"rota": "-60.016666666666666|", "rota:grow_after=3m": "-63|", "elastic": "-61|", "elastic:grow_after=3m": "-63|",
+	} {
+		second := flexing("second", 0, 600, 1, 8, 8)
+		second.Scaling = trace.Curve{{Workers: 1, Rate: trace.FullRate / 8}, {Workers: 8, Rate: trace.FullRate}}
+		first := job("first", 0, 60, 0)
+		first.Request = cluster.Vector{Cores: 4, Memory: first.Request.Memory}
+		r := mustRun(t, workload(first, second), setup(t, "1x8c/64g", policy))
+		if got := spans(r); !strings.Contains(got, want) {
+			t.Errorf("under %s attempts were %s, want one %s", policy, got, want)
+		}
 	}
 }

@@ -41,7 +41,8 @@ type policyRow struct {
 	knows knowledge
 	keys  []policyKey
 
-	elastic bool // it may give elastic jobs other numbers of workers than they ask for
+	elastic bool  // it may give elastic jobs other numbers of workers than they ask for
+	idle    int64 // ms for which room is idle before jobs grow into it, unless it is told; 0: what the jobs say
 }
 
 // policyKey is one parameter. set puts it into the policy block of the configuration.
@@ -66,7 +67,7 @@ var policyRows = []policyRow{
 	{name: "fitgpp", keys: append(slices.Clone(paper), obeysKey)},
 	{name: "lrtp", knows: knowsAll, keys: paper[1:]},
 	{name: "rand", keys: paper[1:]},
-	{name: "elastic", keys: slices.Concat(reserving, stretching), elastic: true},
+	{name: "elastic", keys: slices.Concat(reserving, stretching), elastic: true, idle: 60_000},
 	{name: "static"},
 	{name: "dragon", elastic: true},
 }
@@ -204,6 +205,7 @@ func (p *Policy) config() (cluster.Config, error) {
 	cfg.ClusterName, cfg.Version = "simulation", cluster.LatestVersion
 	cfg.Queues = map[string]cluster.Queue{"default": {DefaultClass: jobspec.BE}}
 	cfg.Policy.Name = p.Name
+	cfg.Policy.GrowAfterMS = p.row.idle
 	for _, key := range p.keys() {
 		i := slices.IndexFunc(p.row.keys, func(k policyKey) bool { return k.name == key })
 		if i < 0 {

@@ -6,9 +6,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// restMS is what an elastic job of a trace says of itself, as traces do not: for how long it keeps a size that it was given, and for how long
-// room must have been idle before it grows into it, in ms.
-const restMS = 60_000
+// What an elastic job of a trace says of itself, as traces do not, in seconds: for how long it keeps a size that it was given, and for how long room
+// must have been free before it grows into it. That is as short as it can be: policies have reasons of their own to leave room idle.
+const (
+	keepsSize = 60
+	growAfter = 1
+)
 
 // bends reports whether a job may be given another number of workers by the policy of the setup. Trial-and-error jobs never are.
 func (e *engine) bends(j *trace.Job) bool {
@@ -19,7 +22,7 @@ func (e *engine) bends(j *trace.Job) bool {
 func stretch(g *jobspec.Group, j *trace.Job) {
 	g.Count = 0
 	g.Elastic = &jobspec.Elastic{
-		Min: j.MinWorkers, Max: j.MaxWorkers, MultipleOf: 1, Step: 1, Resize: "restart", Cooldown: restMS / 1000, GrowAfter: restMS / 1000,
+		Min: j.MinWorkers, Max: j.MaxWorkers, MultipleOf: 1, Step: 1, Resize: "restart", Cooldown: keepsSize, GrowAfter: growAfter,
 	}
 	if j.PerNode == 0 {
 		g.MaxWorkersPerNode = j.MaxWorkers
