@@ -167,3 +167,39 @@ func TestCheckFindsBadPasts(t *testing.T) {
 		}
 	}
 }
+
+// TestOlderClustersCountNoPasts: their snapshots have no place for it, and a replica of theirs must come to the same state.
+func TestOlderClustersCountNoPasts(t *testing.T) {
+	for version := 1; version <= LatestVersion; version++ {
+		w := newWorld(t)
+		cfg := DefaultConfig()
+		cfg.Version = version
+		w.must(SetConfig{Config: cfg})
+		w.node("n1", 4)
+		w.ended(600, called("short"))
+		if learnt := w.s.v.learned != nil && w.s.v.learned.Pasts != nil; learnt != (version >= 3) {
+			t.Errorf("version %d: %v", version, learnt)
+		}
+	}
+}
+
+// TestPastsOfManyNamesStaySmall lets every job have a name of its own.
+func TestPastsOfManyNamesStaySmall(t *testing.T) {
+	w := pastWorld(t)
+	for i := range maxPasts + 100 {
+		w.ended(60, called(fmt.Sprintf("run-%d", i)))
+	}
+	if err := w.s.Check(); err != nil {
+		t.Error(err)
+	}
+	data, err := json.Marshal(w.s.v.learned.Pasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.s.v.learned.Pasts.list); n != maxPasts || len(data) > 200*maxPasts {
+		t.Errorf("%d kinds in %d bytes", n, len(data))
+	}
+	if _, known := w.s.View().Foresee(w.job(w.submit(1, 1, called("never seen"))), 0); !known {
+		t.Error("what is known of the user is forgotten with the names")
+	}
+}
