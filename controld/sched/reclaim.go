@@ -40,7 +40,7 @@ type debtor struct {
 	leaf    *shares.Node
 	amount  shares.Amount
 	cost    int64 // seconds of GPUs lost, or of workers of jobs without
-	level   int   // of attained service, where that counts
+	level   int   // of attained service, where that counts; 0 of all small jobs, of which the last that started leaves first
 	since   cluster.Instant
 }
 
@@ -216,8 +216,8 @@ func (f *fair) holding() []debtor {
 			f.wakeAt(a.Started.At + least)
 		default:
 			d := debtor{job: j, attempt: a, leaf: f.leaf(j.Leaf()), amount: f.heldBy(j, a), cost: f.lost(j, a), since: a.Started.At}
-			if f.byService {
-				d.level = j.LevelAt(serviceNow(j, a, f.now))
+			if had := serviceNow(j, a, f.now); f.byService && had >= servedLeast {
+				d.level = j.LevelAt(had)
 			}
 			list = append(list, d)
 		}

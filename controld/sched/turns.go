@@ -25,10 +25,9 @@ const graceUnknown = 5 * 60 * 1000
 // that have had about the same would otherwise take turns for ever, which helps neither.
 const levelsWorse = 3
 
-// servedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before others of the same user take its turn: four hours of
-// one GPU. Who has more to do than there is room for him mostly has many jobs that take about as long as each other, and most are over before. To
-// put one of those off for the sake of the next makes both late and brings neither forward; the few that hold their room for days leave it for all
-// others.
+// servedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before others take its turn: four hours of one GPU. Who has
+// more to do than there is room for mostly has many jobs that take about as long as each other, and most are over before. To put one of those off
+// for the sake of the next makes both late and brings neither forward; the few that hold their room for days leave it for all others.
 const servedLeast = 4 * 3600 * 1000
 
 // Jobs that were displaced tiredAfter times run longer each time before it happens again, by tiredFor times the usual.
@@ -172,27 +171,31 @@ func (m *maker) graceUsual(queue string) (usual cluster.Instant, known bool) {
 	return graceUnknown, false
 }
 
-// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had much more, and is of a fuller account, or of another
-// user of the same one, or of the same user and no small job. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps
-// the rest of his GPU from being used, rather than whoever came last.
+// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had a good deal, and much more than that one, and is of the
+// same account or of a fuller one. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps the rest of his GPU from
+// being used, rather than whoever has had most.
 func (v *victim) turnAgainst(w *turn, shared bool) int {
-	if !v.turnOver || v.turn == nil || v.turn.in && !shared || v.turn.level < w.level+levelsWorse {
+	if !v.turnOver || v.turn == nil || v.turn.level < w.level+levelsWorse || v.turn.service < servedLeast && !shared {
 		return -1
 	}
 	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
-	switch {
-	case mine == nil && v.turn.service < servedLeast && !shared:
-		return -1
-	case mine != nil && !mine.User && !v.turn.fuller(theirs, w, mine):
+	among := mine != nil && !mine.User
+	if v.turn.in && !shared && !(among && holdsMore(theirs, mine)) || among && !v.turn.fuller(theirs, w, mine) {
 		return -1
 	}
 	return 0
 }
 
+// holdsMore reports whether an account is fuller than another by what both hold now. If so, even those of its jobs leave that should run by what each
+// has had: those that should not are often of emptier accounts, which keep their room, so that nobody would leave.
+func holdsMore(account, other *shares.Node) bool {
+	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0
+}
+
 // fuller reports whether the account of a job is fuller than another job's: by what both hold now, or by what each would hold with its jobs up to
 // this one. By holdings alone an account whose jobs have all had much would keep its room against others that have had little.
 func (w *turn) fuller(account *shares.Node, o *turn, other *shares.Node) bool {
-	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0 || w.fullness(account).Compare(o.fullness(other)) > 0
+	return holdsMore(account, other) || w.fullness(account).Compare(o.fullness(other)) > 0
 }
 
 // fullness returns how full an account or a user is with its jobs up to this one.
