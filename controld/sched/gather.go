@@ -80,11 +80,7 @@ func (m *maker) movable(v *victim, j *cluster.Job) bool {
 		return false
 	}
 	lost := cluster.Instant(unsavedAt(v.job, a, m.now))
-	grace, known := m.graceUsual(v.job.Queue)
-	if known {
-		grace = cluster.Instant(v.grace)
-	}
-	cost := costsWorth * (a.Started.At - a.Assigned.At + grace + lost)
+	cost := costsWorth * (a.Started.At - a.Assigned.At + cluster.Instant(v.grace) + lost)
 	least := max(cost, cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn)), cluster.Instant(m.policy.MinRuntimeMS))
 	if m.now-j.Eligible < cost || m.now-a.Started.At < least {
 		return false

@@ -27,7 +27,7 @@ func newPieces(seed uint64) *contest {
 			c.must("%s %s", map[bool]string{true: "cancel", false: "exit"}[j.Live() == nil], c.names[j.ID])
 		}
 	}
-	c.must("advance %dm", 1+c.random.IntN(400))
+	c.must("advance %dm", 1+c.random.IntN(120))
 	c.must("submit x account=a%d gang=%dx%d per-node=%d", c.random.IntN(3), 1+c.random.IntN(2), 2+c.random.IntN(5), 1+c.random.IntN(2))
 	c.must("cycle")
 	return c
@@ -43,7 +43,7 @@ func TestWhoMovesGoesOn(t *testing.T) {
 	}
 	for seed := first; seed <= last; seed++ {
 		c := newPieces(seed)
-		c.must("advance %dm", 1+c.random.IntN(300))
+		c.must("advance %dm", 1+c.random.IntN(60))
 		v := c.state.View()
 		x := v.Job(c.ids["x"])
 		plan, _ := Cycle(v, c.now, v.Config().Policy)

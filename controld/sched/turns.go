@@ -17,10 +17,6 @@ const turnsMS = 60_000
 // take to leave, whatever it has declared itself, and the time that it took to start.
 const costsWorth = 20
 
-// graceUnknown is how long jobs are taken to need to leave until that has been measured, in ms. What they declare must not count: whoever
-// declares much would keep his room from others.
-const graceUnknown = 5 * 60 * 1000
-
 // levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has had at least four times as much. Two jobs
 // that have had about the same would otherwise take turns for ever, which helps neither.
 const levelsWorse = 3
@@ -152,23 +148,20 @@ func (m *maker) turnOver(v *victim) bool {
 	}
 	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
 	least *= 1 + tiredFor*cluster.Instant(max(0, displacements(v.job)-tiredAfter))
-	grace, _ := m.graceUsual(v.job.Queue)
-	cost := a.Started.At - a.Assigned.At + grace
+	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.job.Queue)
 	least = max(least, cluster.Instant(m.policy.MinRuntimeMS), costsWorth*cost)
 	return m.now-a.Started.At >= least
 }
 
-// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced, and graceUnknown until enough have been: taken for
-// nothing, turns would be taken most freely where least is known.
-func (m *maker) graceUsual(queue string) (usual cluster.Instant, known bool) {
+// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced; nothing until enough have been.
+func (m *maker) graceUsual(queue string) cluster.Instant {
 	if l := m.view.Learned(); l != nil {
-		if g, seen := l.Grace[queue]; seen {
-			if ms, enough := g.P95(); enough {
-				return cluster.Instant(ms), true
-			}
+		if g, known := l.Grace[queue]; known {
+			usual, _ := g.P95()
+			return cluster.Instant(usual)
 		}
 	}
-	return graceUnknown, false
+	return 0
 }
 
 // turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had a good deal, and much more than that one, and is of the

@@ -161,7 +161,7 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 		for seed := uint64(1); seed <= uint64(states(20_000))/150; seed++ {
 			a, b := plansOf(seed, c.policy, c.rigid, 1), plansOf(seed, c.policy, c.rigid, 7)
 			for i := range max(len(a), len(b)) {
-				if reclaims(c.policy, at(a, i)) || reclaims(c.policy, at(b, i)) {
+				if c.policy == "fairshare" && (strings.HasPrefix(at(a, i), "[") || strings.HasPrefix(at(b, i), "[")) {
 					break // whom it tries first depends on what he costs, and sometimes so does whether it finds enough of them
 				}
 				if at(a, i) == grown || at(b, i) == grown {
@@ -188,11 +188,6 @@ func at(list []string, i int) string {
 	return "nothing"
 }
 
-// reclaims reports whether somebody leaves by a plan for an account to have what it deserves.
-func reclaims(policy, plan string) bool {
-	return strings.HasPrefix(plan, "[") && (policy == "fairshare" || strings.Contains(plan, string(cluster.CauseReclaim)))
-}
-
 // grown stands for a plan by which an elastic job gets more workers.
 const grown = "grown"
 
@@ -216,8 +211,6 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				return
 			case a.Reserve != nil && a.Reserve.Firm && !rigid:
 				takers = append(takers, "for "+l.names[a.Reserve.Job])
-			case a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim && !rigid:
-				takers = append(takers, "reclaim")
 			case a.Stop != nil && displacing(a.Stop.Cause) && rigid:
 				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.names[a.Stop.For]))
 			}
