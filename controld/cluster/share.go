@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -55,6 +56,16 @@ func isShare(gpus int64) bool { return gpus > 0 && gpus < wholeGPU }
 
 // roundUp is an amount of GPUs, in thousandths, with a part of one counted as a whole one.
 func roundUp(gpus int64) int64 { return (gpus + wholeGPU - 1) / wholeGPU * wholeGPU }
+
+// MulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
+func MulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
 
 // GPUTime is how much time of one GPU holding so many thousandths for a time is, rounded down, in the unit of the time.
 func GPUTime(ms, gpus int64) int64 { return ms/wholeGPU*gpus + ms%wholeGPU*gpus/wholeGPU }

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"errors"
+	"math"
+	"math/big"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -381,6 +383,23 @@ func TestGPUTime(t *testing.T) {
 		}
 		if got, want := TimeOf(ms, gpus), ms*1000/gpus; got != want {
 			t.Fatalf("%d of %d: %d, want %d", ms, gpus, got, want)
+		}
+	}
+}
+
+// TestMulDiv agrees with arithmetic without bounds.
+func TestMulDiv(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range 5000 {
+		a, b, c := r.Int64()>>r.IntN(63), r.Int64()>>r.IntN(63), max(1, r.Int64()>>r.IntN(63))
+		want := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+		want.Quo(want, big.NewInt(c))
+		if !want.IsInt64() {
+			want.SetInt64(math.MaxInt64)
+		}
+		if got := MulDiv(a, b, c); got != want.Int64() {
+			t.Fatalf("seed=%d: %d*%d/%d = %d, want %v", seed, a, b, c, got, want)
 		}
 	}
 }

@@ -3,8 +3,6 @@ package sched
 import (
 	"cmp"
 	"container/heap"
-	"math"
-	"math/bits"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -196,7 +194,7 @@ func (s *surplus) mostHad() map[kind]int64 {
 // lasts returns for how long a job runs with workers that are so fast, in ms.
 func (o *prospect) lasts(rate int64) int64 {
 	one := max(1, o.curve.at(o.terms.Min)/int64(o.terms.Min))
-	return mulDiv(o.left/o.width(), one, max(1, rate))
+	return cluster.MulDiv(o.left/o.width(), one, max(1, rate))
 }
 
 // width is the service that one worker has in a ms.
@@ -205,14 +203,4 @@ func (o *prospect) width() int64 {
 		return max(1, o.asks.Active.Cores)
 	}
 	return max(1, o.asks.Active.GPUs/1000)
-}
-
-// mulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, math.MaxInt64))
 }

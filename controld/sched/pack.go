@@ -36,7 +36,7 @@ func dearness(free, all int64) int64 {
 	if all <= 0 {
 		return 0
 	}
-	part := least + mulDiv(max(0, free), 1000, all)
+	part := least + cluster.MulDiv(max(0, free), 1000, all)
 	return 50_000_000 / (part * part)
 }
 
@@ -46,7 +46,7 @@ func (s *scarcity) left(v, of cluster.Vector) int64 {
 		if all <= 0 {
 			return 0
 		}
-		return weight * mulDiv(max(0, left), 10_000, all)
+		return weight * cluster.MulDiv(max(0, left), 10_000, all)
 	}
 	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) + rate(s.gpus, v.GPUs, of.GPUs)
 }

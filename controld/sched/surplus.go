@@ -410,7 +410,7 @@ func (s *surplus) wakeOnceItPays(f *flexible, o *prospect, saves, cost int64) {
 	if saves <= 0 || saves >= cost || s.view.UsualService(f.job) > 0 {
 		return
 	}
-	after := mulDiv(o.left, cost-saves, saves) / (int64(f.size) * o.width())
+	after := cluster.MulDiv(o.left, cost-saves, saves) / (int64(f.size) * o.width())
 	s.wakeAt(s.now + cluster.Instant(min(max(after, leastWake), day)))
 }
 

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
 	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
 )
 
 // FullRate is the rate of a job that makes one ms of its Work in one ms: rates are in millionths of that.
@@ -92,7 +92,7 @@ func (j *Job) Rate(l Layout) int64 {
 // Alone is how many ms the job takes undisturbed with the workers that it asked for in their best placement: what slowdowns are
 // relative to.
 func (j *Job) Alone() int64 {
-	return max(1, mulDiv(j.Work, FullRate, max(1, j.Rate(Layout{PerNode: []int{j.Workers}}))))
+	return max(1, cluster.MulDiv(j.Work, FullRate, max(1, j.Rate(Layout{PerNode: []int{j.Workers}}))))
 }
 
 // Diminishing is a job whose n workers are as fast as n/(1 + c(n-1)) of one: c is what each further worker costs all of them.
@@ -169,17 +169,7 @@ func interpolate(xs, ys []int64, x int64) int64 {
 	}
 	x0, x1, y0, y1 := xs[i-1], xs[i], ys[i-1], ys[i]
 	if y1 < y0 {
-		return y0 - mulDiv(y0-y1, x-x0, x1-x0)
+		return y0 - cluster.MulDiv(y0-y1, x-x0, x1-x0)
 	}
-	return y0 + mulDiv(y1-y0, x-x0, x1-x0)
-}
-
-// mulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	if hi >= uint64(c) {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(q, math.MaxInt64))
+	return y0 + cluster.MulDiv(y1-y0, x-x0, x1-x0)
 }

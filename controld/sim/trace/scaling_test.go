@@ -1,9 +1,6 @@
 package trace
 
 import (
-	"math"
-	"math/big"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -89,23 +86,6 @@ func TestAlone(t *testing.T) {
 	} {
 		if got := test.j.Alone(); got != test.want {
 			t.Errorf("%+v alone takes %d ms, want %d", test.j, got, test.want)
-		}
-	}
-}
-
-// TestMulDiv agrees with arithmetic without bounds.
-func TestMulDiv(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 1))
-	for range 5000 {
-		a, b, c := r.Int64()>>r.IntN(63), r.Int64()>>r.IntN(63), max(1, r.Int64()>>r.IntN(63))
-		want := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
-		want.Quo(want, big.NewInt(c))
-		if !want.IsInt64() {
-			want.SetInt64(math.MaxInt64)
-		}
-		if got := mulDiv(a, b, c); got != want.Int64() {
-			t.Fatalf("seed %d: %d*%d/%d = %d, want %v", seed, a, b, c, got, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -141,7 +142,7 @@ func DrawEstimates(t *Trace, worst int64, seed uint64) error {
 		j := &t.Jobs[i]
 		if j.Estimate == 0 {
 			factor := 1000 + source(seed, streamEstimate, uint64(i)).Int64N(worst-1000+1)
-			j.Estimate = min(MaxTime, mulDiv(j.Work, factor, 1000))
+			j.Estimate = min(MaxTime, cluster.MulDiv(j.Work, factor, 1000))
 		}
 	}
 	return nil
@@ -161,7 +162,7 @@ func Inflate(t *Trace, capacity, factor int64, seed uint64) (*Trace, error) {
 	if most == 0 || capacity < 1 {
 		return nil, errors.New("the trace or the cluster has no GPU to inflate to")
 	}
-	goal := mulDiv(capacity, factor, 1000)
+	goal := cluster.MulDiv(capacity, factor, 1000)
 	out := &Trace{Name: t.Name, Format: t.Format, Skipped: t.Skipped, Bad: t.Bad, Seed: seed}
 	for asked, i := int64(0), uint64(0); asked < goal; i++ {
 		if len(out.Jobs) >= MaxJobs {
@@ -197,7 +198,7 @@ func Pace(t *Trace, rate, tick int64) error {
 	tick = max(1, tick)
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
-		at := mulDiv(j.Submit, 1000, rate)
+		at := cluster.MulDiv(j.Submit, 1000, rate)
 		if at > MaxTime {
 			return fmt.Errorf("job %s would come after more than ten years", j.ID)
 		}

@@ -95,7 +95,7 @@ func (t *Training) Rate(l Layout) int64 {
 	if ns == 0 {
 		return 0
 	}
-	return max(1, mulDiv(t.reference, FullRate, ns))
+	return max(1, cluster.MulDiv(t.reference, FullRate, ns))
 }
 
 // StepTime is how long a step takes in a layout, in ns; 0 without workers. The layout's spread does not matter: the measurements say
