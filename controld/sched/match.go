@@ -16,8 +16,9 @@ import (
 // and nobody is passed for long.
 
 const (
-	// ageWorth is what a millisecond of waiting makes up for, in the unit of [scarcity.left].
-	ageWorth = 1
+	// ageWorth is how many milliseconds of waiting make up for one unit of [scarcity.left]. With fewer, age decides where much waits and little is
+	// free, and nodes are filled worse; with many more those who fit badly wait for longest.
+	ageWorth = 16
 	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line are looked at.
 	maxPairs = 1 << 15
 )
@@ -82,7 +83,7 @@ func (m *matcher) choose(t *trial, l *line) *contender {
 		if p.node < 0 {
 			continue
 		}
-		cost := p.left - ageWorth*int64(t.now-c.job.Submitted.At)
+		cost := p.left - int64(t.now-c.job.Submitted.At)/ageWorth
 		if best == nil || cost < least || cost == least && t.compare(c.job, best.job) < 0 {
 			best, least = c, cost
 		}
