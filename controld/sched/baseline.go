@@ -140,14 +140,8 @@ func (t *trial) promise(j *cluster.Job) *promised {
 	then := t.roomAt(ends, p.at)
 	spots, _ := then.Place(&g)
 	need := map[int]cluster.Request{}
-	part, left := 0, g.Workers
-	for _, s := range spots {
-		for left == 0 {
-			part++
-			left = g.At(part).Workers
-		}
-		left--
-		need[s.Node] = fit.Plus(need[s.Node], g.At(part).Request)
+	for s, part := range g.Seated(spots) {
+		need[s.Node] = fit.Plus(need[s.Node], part.Request)
 	}
 	p.keep = t.keep(j, need, then)
 	return p

@@ -515,15 +515,9 @@ func (f *fair) displace(d *debtor, taker cluster.JobID) {
 // claimsFor turns places into one claim a node, by node.
 func (t *trial) claimsFor(g *fit.Gang, spots []fit.Spot) []cluster.Claim {
 	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
-	part, left := 0, g.Workers
-	for _, s := range spots {
-		for left == 0 {
-			part++
-			left = g.At(part).Workers
-		}
-		left--
-		b.room[s.Node] = fit.Plus(b.room[s.Node], g.At(part).Request)
-		b.whole[s.Node] = g.At(part).Request.Exclusive
+	for s, part := range g.Seated(spots) {
+		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
+		b.whole[s.Node] = part.Request.Exclusive
 	}
 	return t.claims(&b)
 }

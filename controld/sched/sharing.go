@@ -49,14 +49,8 @@ func (m *maker) proven(set *victimSet, g *fit.Gang) bool {
 		return ok
 	}
 	set.claims = nil
-	part, left := 0, g.Workers
-	for _, s := range spots {
-		for left == 0 {
-			part++
-			left = g.At(part).Workers
-		}
-		left--
-		set.claims = addShare(set.claims, s.Node, g.At(part).Request)
+	for s, part := range g.Seated(spots) {
+		set.claims = addShare(set.claims, s.Node, part.Request)
 	}
 	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.Node, b.Node) })
 	return true

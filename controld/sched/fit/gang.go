@@ -2,6 +2,7 @@ package fit
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
@@ -64,6 +65,23 @@ func (g *Gang) At(i int) *Part {
 		return &g.Part
 	}
 	return &g.More[i-1]
+}
+
+// Seated pairs the places of a gang's workers, as a placement returns them, with the parts that the workers are of.
+func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Part] {
+	return func(yield func(*Spot, *Part) bool) {
+		at, left := 0, g.Workers
+		for i := range spots {
+			for left == 0 {
+				at++
+				left = g.At(at).Workers
+			}
+			left--
+			if !yield(&spots[i], g.At(at)) {
+				return
+			}
+		}
+	}
 }
 
 // Hardest returns the positions of the parts, the one that is hardest to place first: by GPUs of a worker, then of all workers, then by
