@@ -168,14 +168,8 @@ func (r *Room) ask(node int) {
 // get ports of their own.
 func (r *Room) Take(g *Gang, spots []Spot) int {
 	r.Unclaim(g.For)
-	part, left := 0, g.Workers
-	for i := range spots {
-		for left == 0 {
-			part++
-			left = g.At(part).Workers
-		}
-		left--
-		r.grid.Take(spots[i].Node, g.At(part).Request, orNone(spots[i].GPUs))
+	for s, part := range g.Seated(spots) {
+		r.grid.Take(s.Node, part.Request, orNone(s.GPUs))
 	}
 	meeting := r.takePort(spots[0].Node)
 	for i := range spots {
