@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -118,8 +119,9 @@ func costTable(results []*sim.Result) *table {
 		t.add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), fixed(r.MakespanS/3600, 1),
 			fixed(r.JobsPerMin, 2), fixed(100*r.Utilisation.GPU, 1),
 			fixed(100*r.Utilisation.CPU, 1), fixed(100*r.Utilisation.Memory, 1), fixed(r.PreemptedJobsPct, 2), strconv.Itoa(r.Preemptions),
-			strconv.Itoa(r.PreemptionsMaxJob), fixed(r.LostGPUS/3600, 1), fixed(r.Wide.WaitS.P95/3600, 1), fixed(r.Fairness.Jain, 3), fixed(r.Fairness.JainUsers, 3),
-			fixed(r.Fairness.WorstRho, 2), fixed(r.UnallocatedGPUs, 1), fixed(r.GPUFragmentation, 3), fixed(r.Decisions.P99, 0), fixed(r.WallS, 2))
+			strconv.Itoa(r.PreemptionsMaxJob), fixed(r.LostGPUS/3600, 1), known(r.Wide.Count > 0, r.Wide.WaitS.P95/3600, 1),
+			fixed(r.Fairness.Jain, 3), known(r.Fairness.JainUsers > 0, r.Fairness.JainUsers, 3), known(r.Fairness.WorstRho > 0, r.Fairness.WorstRho, 2),
+			fixed(r.UnallocatedGPUs, 1), fixed(r.GPUFragmentation, 3), fixed(r.Decisions.P99, 0), fixed(r.WallS, 2))
 	}
 	return t
 }
@@ -130,6 +132,14 @@ func policyOf(r *sim.Result) string {
 }
 
 func fixed(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+
+// known is a number in a table, or a dash where there is nothing that it could be about.
+func known(is bool, v float64, digits int) string {
+	if !is {
+		return "-"
+	}
+	return fixed(v, digits)
+}
 
 // seedGroup is the results of all seeds for one trace and one policy.
 type seedGroup struct {
@@ -255,13 +265,19 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 			mean, half := sim.Interval(values)
 			return fixed(mean, digits) + "±" + fixed(half, digits)
 		}
+		slowdown := func(class string, of func(sim.Stats) float64) string {
+			if !slices.ContainsFunc(g.Runs, func(r *sim.Result) bool { return r.Classes[class].Count > 0 }) {
+				return "-"
+			}
+			return cell(2, func(r *sim.Result) float64 { return of(r.Classes[class].Slowdown) })
+		}
 		p := sim.Policy{Name: g.Policy, Params: g.Params}
 		t.add(p.String(), filepath.Base(g.Trace), strconv.Itoa(len(g.Seeds)),
-			cell(2, func(r *sim.Result) float64 { return r.Classes["te"].Slowdown.P95 }),
-			cell(2, func(r *sim.Result) float64 { return r.Classes["te"].Slowdown.P99 }),
-			cell(2, func(r *sim.Result) float64 { return r.Classes["be"].Slowdown.P50 }),
-			cell(2, func(r *sim.Result) float64 { return r.Classes["be"].Slowdown.P95 }),
-			cell(2, func(r *sim.Result) float64 { return r.Classes["be"].Slowdown.P999 }),
+			slowdown("te", func(s sim.Stats) float64 { return s.P95 }),
+			slowdown("te", func(s sim.Stats) float64 { return s.P99 }),
+			slowdown("be", func(s sim.Stats) float64 { return s.P50 }),
+			slowdown("be", func(s sim.Stats) float64 { return s.P95 }),
+			slowdown("be", func(s sim.Stats) float64 { return s.P999 }),
 			cell(0, func(r *sim.Result) float64 { return r.Classes["all"].JCTS.Mean }),
 			cell(2, func(r *sim.Result) float64 { return r.PreemptedJobsPct }),
 			cell(1, func(r *sim.Result) float64 { return 100 * r.Utilisation.GPU }))

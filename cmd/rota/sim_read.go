@@ -68,7 +68,9 @@ func (s *simulation) readNodes(c *cli.Context) error {
 	f, err := os.Open(text)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.setup.Nodes, err = trace.ParseNodes(text)
+		if s.setup.Nodes, err = trace.ParseNodes(text); err != nil && strings.Trim(text[:1], "0123456789") != "" {
+			err = errors.New("there is no such file") // a description begins with a number
+		}
 	case err == nil:
 		defer closeQuietly(f)
 		s.setup.Nodes, err = trace.ReadNodes(f)
@@ -83,9 +85,12 @@ func (s *simulation) readNodes(c *cli.Context) error {
 }
 
 func (s *simulation) readPolicies(c *cli.Context) error {
-	others := splitPolicies(c.String("compare"))
-	if c.IsSet("compare") && len(others) == 0 {
-		return usagef("--compare %s names no policy", c.String("compare"))
+	var others []string
+	if c.IsSet("compare") {
+		others = splitPolicies(c.String("compare"))
+	}
+	if slices.Contains(others, "") {
+		return usagef("--compare %q names no policy between two commas, or none at all", c.String("compare"))
 	}
 	for _, text := range append([]string{c.String("policy")}, others...) {
 		p, err := sim.ParsePolicy(text)
@@ -102,7 +107,6 @@ func splitPolicies(text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
 		switch part = strings.TrimSpace(part); {
-		case part == "":
 		case len(list) > 0 && strings.Contains(part, "=") && !strings.Contains(part, ":"):
 			list[len(list)-1] += "," + part
 		default:

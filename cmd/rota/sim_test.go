@@ -180,6 +180,10 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--deserved", os.DevNull), "has no line of account,gpus"},
 		{append(base, "--deserved", stranger), "no job is of account nobody; there are "},
 		{append(base, "--compare", ","), "names no policy"},
+		{append(base, "--compare", ""), "names no policy"},
+		{append(base, "--compare", "fifo,,las"), `"fifo,,las" names no policy`},
+		{[]string{"--trace", file, "--nodes", "nodes.txt"}, "--nodes nodes.txt: there is no such file"},
+		{[]string{"--trace", os.DevNull, "--nodes", "1x8c"}, "no job in the trace"},
 		{append(base, "--plot", filepath.Join(t.TempDir(), "no", "x.svg")), "there is no directory"},
 		{append(base, "--list"), "goes with no trace"},
 		{[]string{"--list", "more"}, "goes with no trace"},
@@ -192,6 +196,26 @@ func TestSimRefuses(t *testing.T) {
 		if code != exitUsage || !strings.Contains(complaint, test.want) || out != "" {
 			t.Errorf("%s: exit %d, %q, want %q", strings.Join(test.args, " "), code, complaint, test.want)
 		}
+	}
+}
+
+// TestSimTablesOfNothing shows no number where there is nothing that it could be about: here no trials, no wide jobs, no shares.
+func TestSimTablesOfNothing(t *testing.T) {
+	code, out, complaint := simulate(t, "--trace", "gen:fitgpp:jobs=30,te=0%", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo", "--seeds", "1..2")
+	_, means, _ := strings.Cut(out, "MEANS OF")
+	lines := strings.Split(out, "\n")
+	cost := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "WIDE_P95_H") })
+	if code != 0 || cost < 0 || strings.Contains(out, "TE jobs") {
+		t.Fatalf("exit %d, %s\n%s", code, complaint, out)
+	}
+	titles, cells := strings.Fields(lines[cost]), strings.Fields(lines[cost+1])
+	for _, column := range []string{"WIDE_P95_H", "RHO"} {
+		if at := slices.Index(titles, column); at < 0 || cells[at] != "-" {
+			t.Errorf("column %s is not - in\n%s\n%s", column, lines[cost], lines[cost+1])
+		}
+	}
+	if n := strings.Count(means, " - "); n != 2 {
+		t.Errorf("%d of the means, not the 2 of TE, are - in\n%s", n, means)
 	}
 }
 

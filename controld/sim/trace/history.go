@@ -98,7 +98,8 @@ func (t *text) lineAt(at int) int {
 	return t.line + 1
 }
 
-// historyValue reads the value at t. A value that is no JSON costs its line, so that the rest of JSON Lines can still be read.
+// historyValue reads the value at t. A value that is no JSON costs its line, so that the rest of JSON Lines can still be read; one of several
+// lines that the input breaks off in refuses the whole, as cut gzip data do.
 func (s *sink) historyValue(t *text) error {
 	start := t.at
 	d := json.NewDecoder(bytes.NewReader(t.all[start:]))
@@ -106,6 +107,9 @@ func (s *sink) historyValue(t *text) error {
 	if err := d.Decode(&raw); err != nil {
 		line := t.lineAt(start)
 		t.at = start + lineLength(t.all[start:])
+		if errors.Is(err, io.ErrUnexpectedEOF) && len(bytes.TrimSpace(t.all[t.at:])) > 0 {
+			return fmt.Errorf("the input ends in the middle of what begins on line %d: is the file whole?", line)
+		}
 		s.trace.skip(line, string(t.all[start:t.at]), "not JSON: "+err.Error())
 		return nil
 	}

@@ -28,14 +28,33 @@ func open(r io.Reader) (*bufio.Reader, error) {
 	if bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			return nil, fmt.Errorf("unpack the input: %w", err)
+			return nil, fmt.Errorf("unpack the input: %w", cut(err))
 		}
-		b = bufio.NewReaderSize(z, maxLine)
+		b = bufio.NewReaderSize(unpacker{z}, maxLine)
 	}
 	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
 		_, _ = b.Discard(3) // three bytes are buffered
 	}
 	return b, nil
+}
+
+// errCut says that gzip data do not end as they should: a copy that was broken off leaves such a file.
+var errCut = errors.New("the gzip data end in the middle: is the file whole?")
+
+// unpacker is a gzip reader that says so when the data are cut off.
+type unpacker struct{ *gzip.Reader }
+
+// Read implements [io.Reader].
+func (u unpacker) Read(b []byte) (int, error) {
+	n, err := u.Reader.Read(b)
+	return n, cut(err)
+}
+
+func cut(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errCut
+	}
+	return err
 }
 
 // lines goes through an input line by line.
@@ -126,9 +145,11 @@ func (r *row) scaled(column string, scale, most int64) int64 {
 // table reads a file whose first line names its columns and hands each further line to each. What each returns leaves the line
 // out. Columns that are missing, twice there or not known refuse the whole file, since every line would be misread.
 func table(l *lines, t *Trace, required, optional []string, each func(*row, int) error) error {
-	for l.next() && l.blank() {
+	said := false
+	for !said && l.next() {
+		said = !l.blank()
 	}
-	if l.err != nil {
+	if l.err != nil || !said {
 		return l.err
 	}
 	columns, err := header(l.text, required, optional)

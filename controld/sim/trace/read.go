@@ -121,7 +121,7 @@ func (s *sink) finish() (*Trace, error) {
 	return t, nil
 }
 
-// Detect tells the format of a trace, gzip or plain, from its first lines, or returns [ErrFormat].
+// Detect tells the format of a trace, gzip or plain, from its first lines, or returns [ErrFormat], or [ErrNoJobs] for an empty one.
 func Detect(r io.Reader) (Format, error) {
 	b, err := open(r)
 	if err != nil {
@@ -146,6 +146,9 @@ func detect(b *bufio.Reader) (Format, error) {
 		default:
 			return formatOf(line)
 		}
+	}
+	if errors.Is(err, io.EOF) { // all of it has been seen, and it is blank
+		return "", ErrNoJobs
 	}
 	return "", ErrFormat
 }

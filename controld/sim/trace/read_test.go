@@ -160,8 +160,8 @@ func TestGzip(t *testing.T) {
 		t.Errorf("Detect = %q, %v", f, err)
 	}
 	for _, cut := range []int{5, packed.Len() / 2, packed.Len() - 4} {
-		if _, err := Read(bytes.NewReader(packed.Bytes()[:cut]), Options{}); err == nil {
-			t.Errorf("a file cut at byte %d of %d was read", cut, packed.Len())
+		if _, err := Read(bytes.NewReader(packed.Bytes()[:cut]), Options{}); !errors.Is(err, errCut) {
+			t.Errorf("a file cut at byte %d of %d: %v", cut, packed.Len(), err)
 		}
 	}
 }
@@ -175,8 +175,11 @@ func TestRefused(t *testing.T) {
 		want        string // part of the message
 		is          error
 	}{
-		{"empty", "", "", "format", ErrFormat},
-		{"blank lines", "\n \n\n", "", "format", ErrFormat},
+		{"empty", "", "", "no job", ErrNoJobs},
+		{"blank lines", "\n \n\n", "", "no job", ErrNoJobs},
+		{"empty table", "", Philly, "no job", ErrNoJobs},
+		{"blank table", "\n \n", FitGpp, "no job", ErrNoJobs},
+		{"many blank lines and prose", strings.Repeat("\n", 2*peekBytes) + "prose", "", "known", ErrFormat},
 		{"prose", "this is no trace\n", "", "known", ErrFormat},
 		{"unknown format", head, "slurm", `"slurm"`, ErrFormat},
 		{"header only", head, "", "no job", ErrNoJobs},
@@ -188,6 +191,8 @@ func TestRefused(t *testing.T) {
 		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `column "job_id" is not known`, nil},
 		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},
 		{"history without jobs", `{"items":[]}`, "", "no job", ErrNoJobs},
+		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "", "the input ends in the middle of what begins on line 1", nil},
+		{"history cut in its last line", "{\"id\": 1}\n{\"id\": 2", "", "2 lines could not be used", ErrNoJobs},
 		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
 		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", `no profile of application "bert"`, ErrNoJobs},
 	} {
