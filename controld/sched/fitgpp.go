@@ -28,18 +28,23 @@ type paper struct {
 func fitgpp(t *trial) { (&paper{trial: t, choose: (*paper).cheapest}).serve() }
 
 // serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes those of them that do not fit; but it is
-// one queue, served strictly in order, so best-effort jobs wait while one of them does.
+// one queue, served strictly in order, so best-effort jobs wait at the instant at which one of them finds no room. From the next instant
+// on its room is promised, and it stands before nobody.
 func (p *paper) serve() {
 	blocked := false
 	for j := range p.of(jobspec.TE) {
 		if p.startWhole(j) {
 			continue
 		}
-		if blocked = true; p.holders[j.ID] != nil {
-			continue
-		}
-		if g := p.gang(j); !p.drains(j, &g) {
-			p.choose(p, j, &g)
+		switch own := p.holders[j.ID]; {
+		case own == nil:
+			blocked = true
+			if g := p.gang(j); !p.drains(j, &g) {
+				p.choose(p, j, &g)
+			}
+		case own.At == p.now:
+			blocked = true
+			p.wakeAt(p.now + 1)
 		}
 	}
 	if blocked {
