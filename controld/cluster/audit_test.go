@@ -61,6 +61,7 @@ func TestAuditorFindsBreaches(t *testing.T) {
 		{"a group at no slot", func(s *scene) { delete(s.s.slots, groupKey(s.waiting)) }, "group"},
 		{"a shape with another number", func(s *scene) { s.s.shapes.known[ShapeOf(s.waiting)].number += 7 }, "number of a shape"},
 		{"a shape of too many groups", func(s *scene) { s.s.shapes.known[ShapeOf(s.waiting)].groups++ }, "groups"},
+		{"a leaf with another number", func(s *scene) { s.s.leaves.known[s.waiting.Leaf()].number += 7 }, "number of a leaf"},
 		{"a condition that is not known", func(s *scene) { delete(s.s.v.sites, ShapeOf(s.waiting).Where) }, "not known"},
 		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
 		{"a member of no record", func(s *scene) { s.member.Member++ }, "no such record"},

@@ -9,8 +9,8 @@ type books struct {
 	totals     totals
 	holdings   map[string]*holding
 	groups     map[GroupKey]int // jobs in each
-	shapes     map[Shape]int    // groups of each
-	numbers    map[int]Shape    // who has each number of a shape
+	shapes     numbered[Shape]  // that groups have
+	leaves     numbered[Leaf]   // likewise
 	active     map[Leaf]int     // jobs, of leaves and of accounts
 	standings  map[Leaf]*Standing
 	families   map[JobID]*kin
@@ -34,8 +34,8 @@ type callers struct{ all, open int }
 
 func newBooks() books {
 	return books{
-		jobs: map[JobID]*Job{}, nodes: map[string]*Node{}, holdings: map[string]*holding{}, groups: map[GroupKey]int{}, shapes: map[Shape]int{},
-		numbers: map[int]Shape{}, active: map[Leaf]int{}, standings: map[Leaf]*Standing{}, families: map[JobID]*kin{},
+		jobs: map[JobID]*Job{}, nodes: map[string]*Node{}, holdings: map[string]*holding{}, groups: map[GroupKey]int{},
+		shapes: newNumbered[Shape](), leaves: newNumbered[Leaf](), active: map[Leaf]int{}, standings: map[Leaf]*Standing{}, families: map[JobID]*kin{},
 		dependents: map[JobID]map[JobID]bool{}, names: map[nameKey]*callers{}, texts: map[*text]int{}, claims: map[string]Vector{},
 	}
 }
@@ -117,12 +117,12 @@ func (a *Auditor) countWaiting(j *Job, by int) {
 	a.groups[k] += by
 	switch {
 	case before == 0:
-		a.shapes[k.Shape]++
+		a.shapes.count(k.Shape, 1)
+		a.leaves.count(k.Leaf(), 1)
 	case before+by == 0:
 		delete(a.groups, k)
-		if a.shapes[k.Shape]--; a.shapes[k.Shape] == 0 {
-			delete(a.shapes, k.Shape)
-		}
+		a.shapes.count(k.Shape, -1)
+		a.leaves.count(k.Leaf(), -1)
 	}
 }
 

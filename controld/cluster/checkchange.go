@@ -97,14 +97,8 @@ func (a *Auditor) checkGroup(k GroupKey) {
 	if f, _ := a.s.v.fronts.get(a.s.slots[k]); f != g.Front {
 		a.bad("the front at the number of group %+v is %+v, not %+v", k, f, g.Front)
 	}
-	u := a.s.shapes.known[k.Shape]
-	if u == nil || u.number != g.Number || u.groups != a.shapes[k.Shape] {
-		a.bad("the number of a shape is not that of its group, %d, or its groups are not %d", g.Number, a.shapes[k.Shape])
-	}
-	if other, taken := a.numbers[g.Number]; taken && other != k.Shape && a.shapes[other] > 0 && a.s.shapes.known[other] != nil && a.s.shapes.known[other].number == g.Number {
-		a.bad("two shapes have the number %d", g.Number)
-	}
-	a.numbers[g.Number] = k.Shape
+	a.note(a.shapes.check("shape", &a.s.shapes, k.Shape, g.Number))
+	a.note(a.leaves.check("leaf", &a.s.leaves, k.Leaf(), g.Leaf))
 	for part := range k.Shape.Each {
 		for _, text := range []string{part.Where, part.Prefer} {
 			if text != "" && a.s.v.sites[text] == nil {

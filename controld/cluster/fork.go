@@ -12,9 +12,11 @@ func Fork(v *View) *State {
 	for slot, g := range s.v.groups.from(0) {
 		s.slots[g.Key] = slot
 		s.nextSlot = slot + 1
-		s.shapes.adopt(g)
+		s.shapes.adopt(g.Key.Shape, g.Number)
+		s.leaves.adopt(g.Key.Leaf(), g.Leaf)
 	}
 	s.shapes.fill()
+	s.leaves.fill()
 	s.adoptStandings()
 	for at, u := range s.v.usage.from(0) {
 		s.usageAt[u.Leaf], s.nextUsage = at, at+1

@@ -10,11 +10,11 @@ import (
 // have nothing to say but that their first job, of a shape that is known not to fit, has to wait: to see that, neither the job nor its spec nor
 // the whole key has to be fetched from memory.
 type Front struct {
-	Account  string
 	Job      JobID   // the first of the group
 	Eligible Instant // of that job
 	Priority int
 	Shape    int32 // as Group.Number
+	Leaf     int32 // as Group.Leaf
 	Level    int16 // of the key
 	TE       bool  // of class te
 	Held     bool  // as in the key
@@ -27,7 +27,7 @@ func frontOf(g *Group) Front {
 	j := g.Jobs[0]
 	_, elastic := j.Elastic()
 	return Front{
-		Account: g.Key.Account, Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Level: int16(g.Key.Level),
+		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf), Level: int16(g.Key.Level),
 		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic,
 		Plain: !g.Key.Held && j.Family == nil && len(j.Exclude) == 0 && !j.First,
 	}

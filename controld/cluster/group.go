@@ -48,7 +48,9 @@ func (s *State) ownGroup(k GroupKey) *Group {
 	switch {
 	case g == nil:
 		s.keepSites(k.Shape)
-		g = &Group{Key: k, slot: slot, Number: s.shapes.use(k.Shape), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch}
+		g = &Group{
+			Key: k, slot: slot, Number: s.shapes.use(k.Shape), Leaf: s.leaves.use(k.Leaf()), Req: k.Shape.Request, Workers: k.Shape.Total(), epoch: s.epoch,
+		}
 	case g.epoch != s.epoch:
 		next := *g
 		next.epoch = s.epoch
@@ -98,5 +100,6 @@ func (s *State) dropGroup(g *Group) {
 	s.v.fronts.drop(slot)
 	delete(s.slots, k)
 	s.shapes.leave(k.Shape)
+	s.leaves.leave(k.Leaf())
 	s.freeSlots = append(s.freeSlots, slot)
 }

@@ -28,7 +28,8 @@ type State struct {
 	mixEpoch      uint64
 	learnedEpoch  uint64
 	pastEpoch     uint64
-	shapes        shapes
+	shapes        numbers[Shape]
+	leaves        numbers[Leaf]
 	slots         map[GroupKey]int64 // of v.groups
 	freeSlots     []int64
 	nextSlot      int64

@@ -77,11 +77,15 @@ type GroupKey struct {
 	Level    int  // see [Job.Level]
 }
 
+// Leaf returns the account and the user.
+func (k *GroupKey) Leaf() Leaf { return Leaf{k.Account, k.User} }
+
 // Group is the pending jobs that are alike for scheduling, the held ones and those not yet eligible included.
 type Group struct {
 	Front   Front // of the oldest job; first, because cycles that look at no more of it go by
 	Key     GroupKey
 	Number  int // of Key.Shape: small, and the same in all groups of a view with this shape
+	Leaf    int // likewise of the account and the user
 	Req     Request
 	Workers int
 	Jobs    []*Job // oldest first, that is by id

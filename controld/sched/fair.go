@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 
@@ -28,10 +27,11 @@ type fair struct {
 	pasts  []past   // by the mark of the node, less one
 	decay  *cluster.Decay
 	leaves map[cluster.Leaf]*shares.Node
-	open   *queue // jobs that fit as far as is known
-	heads  *queue // the first blocked job of each leaf
-	first  map[*shares.Node]*contender
+	open   *queue                  // jobs that fit as far as is known
+	heads  *queue                  // the first blocked job of each leaf
+	first  foremosts[*shares.Node] // the first blocked job of each leaf
 	seen   frontier
+	queues []*queue // to be told when holdings change
 
 	counted  int                    // actions of this cycle of which the holdings know
 	promised map[cluster.JobID]bool // waiting jobs that count as there, because room is kept for them
@@ -41,10 +41,10 @@ type fair struct {
 
 // newFair makes the tree from the configuration and the state, and settles it.
 func newFair(t *trial) *fair {
-	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: map[*shares.Node]*contender{}, promised: map[cluster.JobID]bool{}}
-	f.open, f.heads = newQueue(f), newQueue(f)
+	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: foremosts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
 	f.models = t.view.Models()
 	f.tree = shares.New(f.capacities())
+	f.open, f.heads = newQueue(f), newQueue(f)
 	f.addAccounts()
 	for u := range t.view.Usages() {
 		if u.User == "" && u.Empty() {
@@ -61,6 +61,7 @@ func newFair(t *trial) *fair {
 	}
 	f.tree.Remember(f.remember)
 	f.tree.Settle(int64(t.policy.UsageInfluence))
+	f.tree.Watch(f.held)
 	t.limits = f.limitOf
 	return f
 }
@@ -78,6 +79,13 @@ func (f *fair) pastOf(n *shares.Node) *past {
 		n.Mark = len(f.pasts)
 	}
 	return &f.pasts[n.Mark-1]
+}
+
+// held has it found out anew whose turn it is where holdings have changed.
+func (f *fair) held(leaf *shares.Node) {
+	for _, q := range f.queues {
+		q.held(leaf)
+	}
 }
 
 // remember notes the past of an account or a user, which matters in few cycles and for few of them.
@@ -248,26 +256,32 @@ func (f *fair) before(a *contender, x *shares.Node, b *contender, y *shares.Node
 }
 
 // line forms the queues. A job that its account's or user's limit keeps from starting stands in none: it blocks nobody, and no room is kept
-// for it.
-func (f *fair) line() {
+// for it. Without a glance all groups are looked at: the queues are the same.
+func (f *fair) line(q *glance) {
 	for _, r := range f.view.Reservations() {
 		if j := f.view.Job(r.Job); f.holders[r.Job] != nil && f.startable(j) {
 			f.open.push(f.leaf(j.Leaf()), &contender{job: j})
 		}
 	}
-	for g := range f.view.Groups() {
-		c := &contender{group: g}
-		if g.Key.Held || !c.advance(f.trial) {
+	var c contender // see line.form
+	for at, front := range f.view.Fronts() {
+		if front.Held || q.passes(at, front) {
 			continue
 		}
-		leaf := f.leaf(c.job.Leaf())
-		if f.limited(leaf, c.job) {
+		c = contender{group: f.view.GroupAt(at)}
+		if !c.advance(f.trial) {
 			continue
 		}
-		if f.screen(leaf, c) {
-			f.open.push(leaf, c)
+		if leaf := f.leaf(c.job.Leaf()); !f.limited(leaf, c.job) && f.screen(leaf, &c) {
+			open := c
+			f.open.push(leaf, &open)
 		}
 	}
+}
+
+// glance passes over groups that say nothing new of the first of some jobs of their leaf.
+func (f *fair) glance(seen *frontier, first foremosts[*shares.Node]) *glance {
+	return newGlance(f.trial, seen, func(g *cluster.Group) *foremost { return first.of(f.leaf(g.Key.Leaf())) })
 }
 
 // limitOf says whose limit keeps a job from starting, nothing if none does.
@@ -318,18 +332,14 @@ func (f *fair) screen(leaf *shares.Node, c *contender) bool {
 
 // block notes a job that does not fit. Only the first of its leaf becomes a head.
 func (f *fair) block(leaf *shares.Node, c *contender) {
-	first := f.first[leaf]
-	if first != nil && compare(first.job, c.job) <= 0 {
-		return
+	if f.first.of(leaf).add(c.job, rankOf(c.job)) {
+		f.heads.push(leaf, &contender{job: c.job, turns: c.turns})
 	}
-	head := &contender{job: c.job, turns: c.turns}
-	f.first[leaf] = head
-	f.heads.push(leaf, head)
 }
 
 // place starts what fits, in the order of shares, and sees to it that no head is passed without bound.
 func (f *fair) place() {
-	f.line()
+	f.line(f.glance(&f.seen, f.first))
 	b := bypass{reserved: map[string]bool{}, owed: func(h *contender) bool { return f.entitled(f.leaf(h.job.Leaf()), f.asks(h.job)) }}
 	b.recall(f.trial)
 	for !f.freed {
@@ -348,7 +358,7 @@ func (f *fair) place() {
 
 // consider protects a head whose turn it is, if it is still the first of its leaf.
 func (f *fair) consider(b *bypass, h *contender, leaf *shares.Node) {
-	if f.first[leaf] != h || f.limited(leaf, h.job) {
+	if f.first.of(leaf).job != h.job || f.limited(leaf, h.job) {
 		return
 	}
 	b.consider(f.trial, h)
@@ -465,21 +475,11 @@ func (f *fair) fail(c *contender, leaf *shares.Node) {
 		return
 	}
 	f.seen.add(c.asks(f.trial))
-	for leaf, line := range f.open.of {
-		kept := (*line)[:0]
-		for _, o := range *line {
-			if o.group != nil && f.seen.covers(o.asks(f.trial)) {
-				f.block(leaf, o)
-				continue
-			}
-			kept = append(kept, o)
+	f.open.drop(func(leaf *shares.Node, o *contender) bool {
+		covered := o.group != nil && f.seen.covers(o.asks(f.trial))
+		if covered {
+			f.block(leaf, o)
 		}
-		if len(kept) == len(*line) {
-			continue
-		}
-		clear((*line)[len(kept):])
-		*line = kept
-		heap.Init(line)
-		f.open.touch(leaf)
-	}
+		return covered
+	})
 }

@@ -74,19 +74,27 @@ func (c *contender) member() int {
 type line struct {
 	open  contenders
 	heads contenders
-	first map[string]*cluster.Job // the first blocked job of each account
+	first foremosts[string] // the first blocked job of each account
 	seen  frontier
-
-	changes int // of first
 }
 
 // order forms the line. Every group is looked at once; every distinct request is searched for once at most, and not at all if it
 // asks for at least as much as one that has failed.
-func order(t *trial) *line { return orderBy(t, newGlance(t)) }
+func order(t *trial) *line {
+	l := newLine()
+	l.form(t, l.glance(t))
+	return l
+}
 
-// orderBy is order with what passes over groups, nil to look at all of them: the line is the same.
-func orderBy(t *trial, q *glance) *line {
-	l := &line{first: map[string]*cluster.Job{}}
+func newLine() *line { return &line{first: foremosts[string]{}} }
+
+// glance passes over groups that say nothing new of the first blocked job of their account.
+func (l *line) glance(t *trial) *glance {
+	return newGlance(t, &l.seen, func(g *cluster.Group) *foremost { return l.first.of(g.Key.Account) })
+}
+
+// form lines everybody up. Without a glance all groups are looked at: the line is the same.
+func (l *line) form(t *trial, q *glance) {
 	for _, r := range t.view.Reservations() {
 		if t.holders[r.Job] != nil {
 			l.standAlone(t, t.view.Job(r.Job))
@@ -94,7 +102,7 @@ func orderBy(t *trial, q *glance) *line {
 	}
 	var c contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
 	for at, front := range t.view.Fronts() {
-		if front.Held || q.blocked(l, front) {
+		if front.Held || q.passes(at, front) {
 			continue
 		}
 		g := t.view.GroupAt(at)
@@ -109,7 +117,6 @@ func orderBy(t *trial, q *glance) *line {
 	}
 	heap.Init(&l.open)
 	heap.Init(&l.heads)
-	return l
 }
 
 // standAlone lines up the holder of a reservation. It is never screened: its own claim makes the difference.
@@ -177,12 +184,9 @@ func (c *contender) asks(t *trial) *fit.Gang {
 
 // block notes a job that does not fit. Only the first of its account can become a head.
 func (l *line) block(c *contender) bool {
-	first := l.first[c.job.Account]
-	if first != nil && c.trial.compare(first, c.job) <= 0 {
+	if !l.first.of(c.job.Account).add(c.job, c.trial.rankOf(c.job)) {
 		return false
 	}
-	l.first[c.job.Account] = c.job
-	l.changes++
 	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, turns: c.turns, head: true})
 	return true
 }
@@ -268,7 +272,7 @@ func (l *line) nextHead() *contender {
 			return nil
 		}
 		heap.Pop(&l.heads)
-		if l.first[h.job.Account] == h.job { // else an earlier one of its account was blocked after it
+		if l.first.of(h.job.Account).job == h.job { // else an earlier one of its account was blocked after it
 			return h
 		}
 	}

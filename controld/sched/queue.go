@@ -1,128 +1,185 @@
 package sched
 
 import (
+	"cmp"
 	"container/heap"
 
+	"github.com/rota-hpc/rota/controld/cluster"
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// queue is waiting jobs by leaf, for each a heap in the order of compare. Whose turn it is below an account is kept until a line there or what
-// somebody there holds changes, so that a turn costs one way up the tree and not a look at everybody.
+// queue is waiting jobs by leaf, for each a heap in the order of compare. Whose turn it is at or below a node is kept until a line there or what
+// somebody there holds changes, and siblings are a heap in the order of their turns, so that a turn costs one way up the tree and not a look at
+// everybody.
 type queue struct {
-	f     *fair
-	of    map[*shares.Node]*contenders
-	below map[*shares.Node]*picks
+	f    *fair
+	at   map[*shares.Node]*pick
+	root *pick
 }
 
 func newQueue(f *fair) *queue {
-	return &queue{f: f, of: map[*shares.Node]*contenders{}, below: map[*shares.Node]*picks{}}
+	q := &queue{f: f, root: &pick{node: f.tree.Root()}}
+	q.at = map[*shares.Node]*pick{q.root.node: q.root}
+	f.queues = append(f.queues, q)
+	return q
 }
 
-// picks is whose turn it is at or below a node, by class.
-type picks struct {
-	known   [2]bool
-	changes [2]uint64 // of holdings, when it was found out
-	pick    [2]pick
-}
-
-// pick is a job with its leaf.
+// pick is whose turn it is at or below a node.
 type pick struct {
-	best  *contender // nil: there is none
-	leaf  *shares.Node
-	first *contender // the oldest that has left its room to one that did not want it any more, nil: there is none
-	at    *shares.Node
+	node  *shares.Node
+	above *pick      // nil: it is the root
+	line  contenders // of a leaf
+	below picks      // of those directly below a node, who have somebody in line
+
+	changed  []*pick // directly below, of whom it has to be found out anew
+	outdated bool    // this one is among those
+	place    int     // in above.below, if best is not nil
+
+	best *contender   // nil: nobody stands in line
+	job  *cluster.Job // its job, until it is found out anew
+	leaf *shares.Node
+	asks shares.Amount
+	next shares.Candidate // the node with as much more as best asks for
 }
 
-func (q *queue) push(leaf *shares.Node, c *contender) {
-	if q.of[leaf] == nil {
-		q.of[leaf] = &contenders{}
+// picks is a heap of siblings: first the better class. Room that somebody has left to one that did not want it any more is offered to him before
+// anybody else of his class has a turn; of several the oldest comes first. The others go by what they would hold, by their shares, with the next job.
+type picks []*pick
+
+func (s picks) Len() int { return len(s) }
+
+func (s picks) Less(i, j int) bool {
+	a, b := s[i].job, s[j].job
+	if by := cmp.Or(cmp.Compare(classRank(a.Class), classRank(b.Class)), firstRank(a)-firstRank(b)); by != 0 {
+		return by < 0
 	}
-	heap.Push(q.of[leaf], c)
-	q.touch(leaf)
-}
-
-// pop takes the first job of a leaf out.
-func (q *queue) pop(leaf *shares.Node) {
-	heap.Pop(q.of[leaf])
-	q.touch(leaf)
-}
-
-// fix puts the first job of a leaf where it belongs, after it has become another.
-func (q *queue) fix(leaf *shares.Node) {
-	heap.Fix(q.of[leaf], 0)
-	q.touch(leaf)
-}
-
-// touch is called when the line of a leaf has changed.
-func (q *queue) touch(leaf *shares.Node) {
-	for n := leaf; n != nil; n = n.Parent() {
-		if t := q.below[n]; t != nil {
-			t.known = [2]bool{}
-		}
+	if a.First {
+		return a.ID < b.ID
 	}
+	return s[i].next.Compare(&s[j].next) < 0
 }
 
-// best returns the job whose turn it is, nil if there is none. Room that somebody has left to one that did not want it any more is offered to
-// him before anybody else of his class has a turn.
-func (q *queue) best() (*contender, *shares.Node) {
-	for class := range 2 {
-		switch t := q.turnBelow(q.f.tree.Root(), class); {
-		case t.first != nil:
-			return t.first, t.at
-		case t.best != nil:
-			return t.best, t.leaf
-		}
-	}
-	return nil, nil
+func (s picks) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].place, s[j].place = i, j
 }
 
-// turnBelow returns whose turn it is at or below a node.
-func (q *queue) turnBelow(n *shares.Node, class int) pick {
-	t := q.below[n]
+// Push implements heap.Interface.
+func (s *picks) Push(x any) {
+	t := x.(*pick)
+	t.place = len(*s)
+	*s = append(*s, t)
+}
+
+// Pop implements heap.Interface.
+func (s *picks) Pop() any {
+	n := len(*s) - 1
+	last := (*s)[n]
+	(*s)[n] = nil
+	*s = (*s)[:n]
+	return last
+}
+
+// of returns the turn of a node.
+func (q *queue) of(n *shares.Node) *pick {
+	t := q.at[n]
 	if t == nil {
-		t = &picks{}
-		q.below[n] = t
-	}
-	if !t.known[class] || t.changes[class] != n.Changes() {
-		if n.User {
-			t.pick[class] = q.turnAt(n, class)
-		} else {
-			t.pick[class] = q.turnAmong(n.Children(), class)
-		}
-		t.known[class], t.changes[class] = true, n.Changes()
-	}
-	return t.pick[class]
-}
-
-// turnAt returns the first of a user's jobs, if it is of a class.
-func (q *queue) turnAt(leaf *shares.Node, class int) pick {
-	line := q.of[leaf]
-	if line == nil || len(*line) == 0 || classRank((*line)[0].job.Class) != class {
-		return pick{}
-	}
-	t := pick{best: (*line)[0], leaf: leaf}
-	if t.best.job.First {
-		t.first, t.at = t.best, leaf
+		t = &pick{node: n, above: q.of(n.Parent())}
+		q.at[n] = t
 	}
 	return t
 }
 
-// turnAmong returns whose turn it is below siblings: of the one who would hold least, by its share, with the next job.
-func (q *queue) turnAmong(siblings []*shares.Node, class int) pick {
-	var all pick
-	var least *shares.Node
-	var more shares.Amount
-	for _, n := range siblings {
-		t := q.turnBelow(n, class)
-		if t.best == nil {
+func (q *queue) push(leaf *shares.Node, c *contender) {
+	t := q.of(leaf)
+	heap.Push(&t.line, c)
+	t.touch()
+}
+
+// pop takes the first job of a leaf out.
+func (q *queue) pop(leaf *shares.Node) {
+	t := q.of(leaf)
+	heap.Pop(&t.line)
+	t.touch()
+}
+
+// fix puts the first job of a leaf where it belongs, after it has become another.
+func (q *queue) fix(leaf *shares.Node) {
+	t := q.of(leaf)
+	heap.Fix(&t.line, 0)
+	t.touch()
+}
+
+// drop takes those jobs out of all lines of which a function says so.
+func (q *queue) drop(out func(leaf *shares.Node, c *contender) bool) {
+	for leaf, t := range q.at {
+		kept := t.line[:0]
+		for _, c := range t.line {
+			if !out(leaf, c) {
+				kept = append(kept, c)
+			}
+		}
+		if len(kept) == len(t.line) {
 			continue
 		}
-		if t.first != nil && (all.first == nil || t.first.job.ID < all.first.job.ID) {
-			all.first, all.at = t.first, t.at
-		}
-		if asks := q.f.asks(t.best.job); least == nil || shares.Compare(n, asks, least, more) < 0 {
-			all.best, all.leaf, least, more = t.best, t.leaf, n, asks
+		clear(t.line[len(kept):])
+		t.line = kept
+		heap.Init(&t.line)
+		t.touch()
+	}
+}
+
+// held is called when what somebody holds has changed.
+func (q *queue) held(leaf *shares.Node) {
+	n := leaf
+	for q.at[n] == nil {
+		n = n.Parent()
+	}
+	q.at[n].touch()
+}
+
+// touch has it found out anew whose turn it is at a node and above it.
+func (t *pick) touch() {
+	for ; t.above != nil && !t.outdated; t = t.above {
+		t.outdated = true
+		t.above.changed = append(t.above.changed, t)
+	}
+}
+
+// best returns the job whose turn it is, nil if there is none.
+func (q *queue) best() (*contender, *shares.Node) {
+	q.root.settle(q.f)
+	return q.root.best, q.root.leaf
+}
+
+// settle finds out whose turn it is, where something has changed.
+func (t *pick) settle(f *fair) {
+	for _, c := range t.changed {
+		stood := c.best != nil
+		c.outdated = false
+		c.settle(f)
+		switch stands := c.best != nil; {
+		case stood && stands:
+			heap.Fix(&t.below, c.place)
+		case stands:
+			heap.Push(&t.below, c)
+		case stood:
+			heap.Remove(&t.below, c.place)
 		}
 	}
-	return all
+	clear(t.changed)
+	t.changed = t.changed[:0]
+	switch {
+	case len(t.line) > 0:
+		t.best, t.job, t.leaf = t.line[0], t.line[0].job, t.node
+		t.asks = f.asks(t.job)
+	case len(t.below) > 0:
+		first := t.below[0]
+		t.best, t.job, t.leaf, t.asks = first.best, first.job, first.leaf, first.asks
+	default:
+		t.best, t.job, t.leaf, t.asks = nil, nil, nil, nil
+	}
+	if t.best != nil && t.above != nil {
+		t.next = t.node.Candidate(t.asks)
+	}
 }

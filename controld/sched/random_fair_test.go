@@ -135,12 +135,10 @@ func (q *quarrel) turns(v *cluster.View) {
 	t := newTrial(v, q.now, v.Config().Policy)
 	expire(t)
 	f := t.accounts()
-	f.line()
+	f.line(f.glance(&f.seen, f.first))
 	for i := range 60 {
 		c, leaf := f.open.best()
-		afresh := newQueue(f)
-		afresh.of = f.open.of
-		if d, at := afresh.best(); c != d || leaf != at {
+		if d, at := f.open.slowly(f.tree.Root()); c != d || leaf != at {
 			q.broken = append(q.broken, "whose turn it is was not found out again")
 			return
 		}

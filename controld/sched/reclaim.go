@@ -104,16 +104,8 @@ func precedence(a, b *cluster.Reservation) int {
 
 // starved lines up the first waiting job of every leaf for which no room is kept, and those whose room is in doubt; nil if there is none.
 func (f *fair) starved() *queue {
-	first := map[*shares.Node]*contender{}
-	for g := range f.view.Groups() {
-		j := f.firstStarved(g)
-		if j == nil {
-			continue
-		}
-		if leaf := f.leaf(j.Leaf()); first[leaf] == nil || compare(j, first[leaf].job) < 0 {
-			first[leaf] = &contender{job: j}
-		}
-	}
+	first := foremosts[*shares.Node]{}
+	f.firstsStarved(first, f.glance(nil, first))
 	var q *queue
 	add := func(leaf *shares.Node, c *contender) {
 		if f.entitled(leaf, f.asks(c.job)) {
@@ -124,7 +116,9 @@ func (f *fair) starved() *queue {
 		}
 	}
 	for leaf, c := range first {
-		add(leaf, c)
+		if c.job != nil {
+			add(leaf, &contender{job: c.job})
+		}
 	}
 	for _, j := range f.doubted() {
 		restore := f.apart(j.ID)
@@ -134,12 +128,21 @@ func (f *fair) starved() *queue {
 	return q
 }
 
+// firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a glance all groups are looked at.
+func (f *fair) firstsStarved(first foremosts[*shares.Node], q *glance) {
+	for at, front := range f.view.Fronts() {
+		if front.Held || q.passes(at, front) {
+			continue
+		}
+		if j := f.firstStarved(f.view.GroupAt(at)); j != nil {
+			first.of(f.leaf(j.Leaf())).add(j, rankOf(j))
+		}
+	}
+}
+
 // firstStarved returns the first job of a group for which no room is kept, nil if there is none. It does not matter how the job stands in line: who
 // was lined up apart because he has waited for long is owed as much as his like.
 func (f *fair) firstStarved(g *cluster.Group) *cluster.Job {
-	if g.Key.Held {
-		return nil
-	}
 	for _, j := range g.Jobs {
 		if f.started[j.ID] == 0 && !f.keeps(j.ID) && f.startable(j) {
 			return j

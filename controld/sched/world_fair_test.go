@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -91,4 +92,29 @@ func (w *world) shares() error {
 		walk(c, "")
 	}
 	return nil
+}
+
+// slowly finds out whose turn it is at or below a node by asking everybody.
+func (q *queue) slowly(n *shares.Node) (best *contender, leaf *shares.Node) {
+	if p := q.at[n]; p != nil && len(p.line) > 0 {
+		return p.line[0], n
+	}
+	var first *shares.Node // of those directly below
+	for _, c := range n.Children() {
+		if job, at := q.slowly(c); job != nil && (best == nil || q.f.sooner(job, c, best, first)) {
+			best, leaf, first = job, at, c
+		}
+	}
+	return best, leaf
+}
+
+// sooner reports whether the turn of one of two siblings comes first, each with the job whose turn it is below it.
+func (f *fair) sooner(a *contender, x *shares.Node, b *contender, y *shares.Node) bool {
+	if by := cmp.Or(cmp.Compare(classRank(a.job.Class), classRank(b.job.Class)), firstRank(a.job)-firstRank(b.job)); by != 0 {
+		return by < 0
+	}
+	if a.job.First {
+		return a.job.ID < b.job.ID
+	}
+	return shares.Compare(x, f.asks(a.job), y, f.asks(b.job)) < 0
 }

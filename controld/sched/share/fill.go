@@ -191,7 +191,7 @@ func (n *Node) measure(sum Amount) {
 			could[r] = min(could[r], l[r])
 		}
 	}
-	n.demand, n.due = n.dominant(could), n.title.due
+	n.demand, n.due, n.ratio = n.dominant(could), n.title.due, nil
 	sum.add(could)
 }
 

@@ -71,6 +71,34 @@ func (n *Node) Ratio() Ratio {
 	return Ratio{usage, n.due.Times(fraction(n.attended, 1))}
 }
 
+// ratio is what a Ratio comes to.
+type ratio struct {
+	value  Fraction
+	finite bool
+}
+
+// usedBy returns what the node's Ratio comes to, which holdings do not change.
+func (n *Node) usedBy() *ratio {
+	if n.ratio == nil {
+		v, finite := n.Ratio().Value()
+		n.ratio = &ratio{v, finite}
+	}
+	return n.ratio
+}
+
+// compare orders them, infinite ones last and alike.
+func (r *ratio) compare(o *ratio) int {
+	switch {
+	case r.finite && o.finite:
+		return r.value.cmp(&o.value)
+	case r.finite:
+		return -1
+	case o.finite:
+		return 1
+	}
+	return 0
+}
+
 // Ratio is one part over another. Something over nothing is infinite, nothing over nothing is 0.
 type Ratio struct{ of, over Fraction }
 
@@ -95,38 +123,46 @@ func (r Ratio) String() string {
 
 // Compare orders ratios, infinite ones last and alike.
 func (r Ratio) Compare(o Ratio) int {
-	a, finiteA := r.Value()
-	b, finiteB := o.Value()
-	switch {
-	case finiteA && finiteB:
-		return a.Cmp(b)
-	case finiteA:
-		return -1
-	case finiteB:
-		return 1
-	}
-	return 0
+	var a, b ratio
+	a.value, a.finite = r.Value()
+	b.value, b.finite = o.Value()
+	return a.compare(&b)
 }
 
 // HasUsedLess reports whether the usage ratio of a is below that of b.
-func HasUsedLess(a, b *Node) bool { return a.Ratio().Compare(b.Ratio()) < 0 }
+func HasUsedLess(a, b *Node) bool { return a.usedBy().compare(b.usedBy()) < 0 }
 
 // Saturation returns how full a node would be with more: its holding over its line.
 func (n *Node) Saturation(more Amount) Ratio { return Ratio{n.Holding(more), n.line} }
 
-// Compare says which of two nodes comes first if each gets more: the less saturated one, then the one that would hold less, then the one that
-// has used less in the past, then by name.
+// Compare says which of two nodes comes first if each gets more.
 func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
-	holdsA, holdsB := a.Holding(moreA), b.Holding(moreB)
+	x, y := a.Candidate(moreA), b.Candidate(moreB)
+	return x.Compare(&y)
+}
+
+// Candidate is a node that may get more: what it would hold then is worked out once for many comparisons.
+type Candidate struct {
+	node  *Node
+	holds Fraction
+}
+
+// Candidate returns the node as one that may get more. It is outdated when holdings change.
+func (n *Node) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(more)} }
+
+// Compare says which of two comes first: the less saturated one, then the one that would hold less, then the one that has used less in the
+// past, then by name.
+func (c *Candidate) Compare(o *Candidate) int {
+	a, b := c.node, o.node
 	if a.line != b.line { // else the holdings decide
-		if by := (Ratio{holdsA, a.line}).Compare(Ratio{holdsB, b.line}); by != 0 {
+		if by := (Ratio{c.holds, a.line}).Compare(Ratio{o.holds, b.line}); by != 0 {
 			return by
 		}
 	}
-	if by := holdsA.Cmp(holdsB); by != 0 {
+	if by := c.holds.cmp(&o.holds); by != 0 {
 		return by
 	}
-	if by := a.Ratio().Compare(b.Ratio()); by != 0 {
+	if by := a.usedBy().compare(b.usedBy()); by != 0 {
 		return by
 	}
 	return cmp.Or(cmp.Compare(a.Name, b.Name), compareKinds(a, b))

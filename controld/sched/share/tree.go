@@ -48,6 +48,7 @@ type Tree struct {
 	live       Amount // of what held amounts are parts
 	accounts   map[string]*Node
 	past       func(*Node) // see Remember
+	watch      func(*Node) // see Watch
 	nothing    *title      // of those who are entitled to nothing
 }
 
@@ -64,7 +65,6 @@ type Node struct {
 	terms    Terms
 
 	held, wanted Amount
-	changes      uint64 // of held
 	used         Amount // by itself, as far as it is recalled; all of it once it is summed up
 	could        Amount // scratch
 	attended     int64  // for how long it has been active
@@ -72,6 +72,7 @@ type Node struct {
 	summed       bool
 
 	title  *title   // parts of the cluster
+	ratio  *ratio   // see Ratio; nil until somebody asks
 	demand Fraction // dominant part that it could make use of
 	due    Fraction // dominant part of its title
 	share  Fraction
@@ -156,14 +157,14 @@ func (n *Node) Parent() *Node { return n.parent }
 
 // Hold notes, at a leaf, that more is held; negative amounts that less is.
 func (n *Node) Hold(a Amount) {
-	n.up(func(m *Node) {
-		m.held.add(a)
-		m.changes++
-	})
+	n.up(func(m *Node) { m.held.add(a) })
+	if n.tree.watch != nil {
+		n.tree.watch(n)
+	}
 }
 
-// Changes counts the calls of Hold at a node and below: while it stays the same, so does the order of those below.
-func (n *Node) Changes() uint64 { return n.changes }
+// Watch has a function called after every Hold, with the leaf: the order of those beside it and above it may have changed.
+func (t *Tree) Watch(held func(leaf *Node)) { t.watch = held }
 
 // Want notes, at a leaf, that more is asked for than is held.
 func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
