@@ -50,8 +50,8 @@ type Arrivals struct {
 	From   Instant `json:"from"`   // the minute that Sum is about begins
 	Sum    int64   `json:"sum"`    // thousandths of a GPU that came in it
 	Mean   int64   `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
-	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit
-	Worker Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths
+	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit; nobody reads it, but snapshots of version 2 have it
+	Worker Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
 
 	Recent []Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
 }

@@ -7,15 +7,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// ReasonCodes lists every reason code that has a sentence, in the order in which documentation shows them.
-var ReasonCodes = []ReasonCode{
-	ReasonNotScheduled, ReasonPriority, ReasonResources, ReasonFragmentation, ReasonGang, ReasonReservation,
-	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
-	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
-	ReasonArrayLimit, ReasonMembers, ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
-	ReasonPreempting, ReasonPreempted, ReasonNoVictim, ReasonTELimit, ReasonLimit,
-}
-
 // Sentence says the reason in plain English, without the code and without a full stop, and "" for no reason. What the numbers
 // of the reason leave open is left out. A message from outside (Text) comes last.
 func (r Reason) Sentence() string {

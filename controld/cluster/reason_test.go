@@ -39,10 +39,19 @@ func TestReasonSentence(t *testing.T) {
 	}
 }
 
+// reasonCodes are all reason codes.
+var reasonCodes = []ReasonCode{
+	ReasonNotScheduled, ReasonPriority, ReasonResources, ReasonFragmentation, ReasonGang, ReasonReservation,
+	ReasonBackoff, ReasonHeldUser, ReasonHeldAdmin, ReasonMaxRequeue, ReasonLaunchFailure, ReasonNodeDown, ReasonNotAvail,
+	ReasonBadConstraint, ReasonNonZeroExit, ReasonOOM, ReasonTimeLimit,
+	ReasonArrayLimit, ReasonMembers, ReasonDependency, ReasonNeverMet, ReasonBegin, ReasonDeadline,
+	ReasonPreempting, ReasonPreempted, ReasonNoVictim, ReasonTELimit, ReasonLimit,
+}
+
 // Every code has words of its own: none falls through to the bare code.
 func TestReasonSentenceCoversEveryCode(t *testing.T) {
 	seen := map[string]ReasonCode{}
-	for _, code := range ReasonCodes {
+	for _, code := range reasonCodes {
 		s := Reason{Code: code}.Sentence()
 		if s == "" || s == string(code) {
 			t.Errorf("%s has no sentence", code)

@@ -104,7 +104,7 @@ func (m *maker) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster
 		if set == nil || cause != cluster.CauseTE {
 			return set
 		}
-		v := m.refused(j, g, set)
+		v := m.refused(g, set)
 		if v == nil {
 			set.inexact = set.inexact || len(barred) > 0
 			return set
@@ -131,7 +131,7 @@ func (m *maker) barAll(account int32) (barred []*victim) {
 }
 
 // refused returns the dearest victim of an account that does not lend as much as a set takes from it, nil if there is none.
-func (m *maker) refused(j *cluster.Job, g *fit.Gang, set *victimSet) *victim {
+func (m *maker) refused(g *fit.Gang, set *victimSet) *victim {
 	m.roster.plain(set)
 	m.chooseWorkers(g, set) // to see how much elastic jobs lose
 	defer m.chooseNone(set)

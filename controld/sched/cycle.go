@@ -22,7 +22,7 @@
 //
 // # Policies
 //
-// What is said above is the default. A policy is a function that runs after expire, named in the table below. Those that take room from
+// What is said above is policy standard, which clusters of the first release have. A policy is a function that runs after expire, named in the table below. Those that take room from
 // running jobs do so in one way: a plan keeps the room for the job that is to get it, by a firm reservation that goes before all others, and
 // asks its holders to leave, each with the job's name. The state refuses such a stop when the job does not wait any more. Whoever has left
 // for a job that is gone goes first when he is back. See fitgpp.go for the policies of the FitGpp paper, rota.go for what Rota makes of

@@ -99,15 +99,12 @@ func (p *dealing) add(j *cluster.Job, terms cluster.Elastic, had int64, worth in
 	p.of[j.ID] = o
 }
 
-// give lets a job have so many workers if the pool has room for them, and reports whether it has.
-func (p *dealing) give(o *prospect, size int) bool {
-	need := fit.Times(o.asks, size-o.size)
-	if !fit.Within(need, p.pool) {
-		return false
+// give lets a job have so many workers if the pool has room for them.
+func (p *dealing) give(o *prospect, size int) {
+	if need := fit.Times(o.asks, size-o.size); fit.Within(need, p.pool) {
+		p.pool = fit.Minus(p.pool, need)
+		o.size = size
 	}
-	p.pool = fit.Minus(p.pool, need)
-	o.size = size
-	return true
 }
 
 // offer finds the further workers that are worth most to a job, each.

@@ -63,15 +63,15 @@ func (t *trial) idle(f *flexible, since cluster.Instant) bool {
 // goBack takes from jobs the workers with which they did not get faster.
 func (s *stretcher) goBack() {
 	for _, f := range without(s.running) {
-		if n := s.inVain(f); n > 0 && s.settled(f) {
+		if n := s.superfluous(f); n > 0 && s.settled(f) {
 			f.drop(n)
 			s.resize(f, 0)
 		}
 	}
 }
 
-// inVain returns how many workers a job has that do not make it faster, by the rate that it had with fewer.
-func (t *trial) inVain(f *flexible) int {
+// superfluous returns how many workers a job has that do not make it faster, by the rate that it had with fewer.
+func (t *trial) superfluous(f *flexible) int {
 	now := f.attempt.Rate
 	if now == 0 {
 		return 0

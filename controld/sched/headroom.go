@@ -211,21 +211,17 @@ func (h *headroom) allows(t *trial, c *contender, spots []fit.Spot) bool {
 		return true
 	}
 	var lost loss
-	part, left := 0, c.gang.Workers
-	for i := 0; i < len(spots); {
-		var need cluster.Request
-		node := spots[i].Node
-		for ; i < len(spots) && spots[i].Node == node; i++ {
-			for left == 0 {
-				part++
-				left = c.gang.At(part).Workers
-			}
-			left--
-			need = fit.Plus(need, c.gang.At(part).Request)
+	var need cluster.Request // of the workers that follow each other on a node
+	at := 0
+	for s, part := range c.gang.Seated(spots) {
+		need = fit.Plus(need, part.Request)
+		if at++; at < len(spots) && spots[at].Node == s.Node {
+			continue
 		}
-		if !t.hasClaim(c.job.ID, node) {
-			lost.add(h.lost(t, node, need))
+		if !t.hasClaim(c.job.ID, s.Node) {
+			lost.add(h.lost(t, s.Node, need))
 		}
+		need = cluster.Request{}
 	}
 	return h.spares(&lost, h.wantedOf(t, c.job))
 }

@@ -218,7 +218,7 @@ func (f *fair) holding() []debtor {
 		case f.now-a.Started.At < least:
 			f.wakeAt(a.Started.At + least)
 		default:
-			d := debtor{job: j, attempt: a, leaf: f.leaf(j.Leaf()), amount: f.heldBy(j, a), cost: f.lost(j, a), since: a.Started.At}
+			d := debtor{job: j, attempt: a, leaf: f.leaf(j.Leaf()), amount: f.heldBy(j, a), cost: f.lost(j), since: a.Started.At}
 			if had := serviceNow(j, a, f.now); f.byService && had >= servedLeast {
 				d.level = j.LevelAt(had)
 			}
@@ -236,7 +236,7 @@ func (f *fair) expiring(j *cluster.Job) bool {
 }
 
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
-func (f *fair) lost(j *cluster.Job, a *cluster.Attempt) int64 {
+func (f *fair) lost(j *cluster.Job) int64 {
 	grace := graceWeight * graceOf(j)
 	if gpus := j.Total().GPUs; gpus > 0 {
 		grace = cluster.GPUTime(grace, gpus)
@@ -258,7 +258,7 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 	defer room.WaiveNotOwed()()         // what is kept for those above their share is his before anybody has to leave
 	if spots, ok := room.Place(g); ok { // room is on its way
 		if !f.onItsWay(c, spots) {
-			f.commit(c, leaf, room, spots, nil)
+			f.commit(c, room, spots, nil)
 		}
 		return
 	}
@@ -271,7 +271,7 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 		f.release(room, v.job, v.attempt)
 		*victims = slices.DeleteFunc(*victims, func(o debtor) bool { return o.job == v.job })
 	}
-	f.commit(c, leaf, room, best.spots, best.taken)
+	f.commit(c, room, best.spots, best.taken)
 }
 
 // unkept lifts what is kept for a job in case somebody ends until the function that it returns is called, unless something else is kept for it by then.
@@ -467,7 +467,7 @@ func (f *fair) prune(room *fit.Room, taken []debtor, place func(*fit.Room) ([]fi
 }
 
 // commit asks those who were taken to leave and keeps the room for the job, which counts as there from now on.
-func (f *fair) commit(c *contender, leaf *shares.Node, room *fit.Room, spots []fit.Spot, taken []debtor) {
+func (f *fair) commit(c *contender, room *fit.Room, spots []fit.Spot, taken []debtor) {
 	claims := f.claimsFor(c.asks(f.trial), spots)
 	r := &cluster.Reservation{
 		Job: c.job.ID, Claims: claims, At: f.now, Until: f.readyBy(claims, taken) + cluster.Instant(f.policy.ReserveHoldMS),

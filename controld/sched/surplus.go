@@ -108,7 +108,7 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
 // to be started again then. Where there is no room for its least, whoever has more than his own least may have to give some.
 func (s *surplus) giveWay(j *cluster.Job, terms cluster.Elastic, have, want int) {
 	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
-	if s.giveAny(j, terms, sizes, 2*have, func(f *flexible) bool { return s.mayGive(f, j, want) }) || have > 0 {
+	if s.giveAny(j, terms, sizes, 2*have, func(f *flexible) bool { return s.mayGive(f, j) }) || have > 0 {
 		return
 	}
 	s.giveAny(j, terms, []int{terms.Min}, 0, s.canGive)
@@ -151,9 +151,9 @@ func (s *surplus) canGive(f *flexible) bool {
 	return at <= s.now && unsaved(s.trial, s.view.Run(f.job.ID)) <= tooMuchUnsaved
 }
 
-// mayGive reports whether a job may have to give up workers for another that is to have so many: it can, should have fewer than it has, and still
-// needs much more than the other.
-func (s *surplus) mayGive(f *flexible, j *cluster.Job, want int) bool {
+// mayGive reports whether a job may have to give up workers for another: it can, should have fewer than it has, and still needs much more than the
+// other.
+func (s *surplus) mayGive(f *flexible, j *cluster.Job) bool {
 	size, left := s.due(f.job)
 	_, needs := s.due(j)
 	return s.canGive(f) && f.size > size && left >= givesBeyond*needs
@@ -289,7 +289,7 @@ func (s *surplus) grow() {
 		if _, asked := s.stopping[f.job.ID]; asked {
 			continue // to leave, in this cycle
 		}
-		if n := s.inVain(f); n > 0 && f.job.Class == jobspec.BE && s.settled(f) {
+		if n := s.superfluous(f); n > 0 && f.job.Class == jobspec.BE && s.settled(f) {
 			f.drop(n)
 			s.resize(f, 0)
 			continue

@@ -161,7 +161,7 @@ func (e *engine) drive() error {
 		if !any || e.setup.Until > 0 && e.ms(at) > e.setup.Until {
 			break
 		}
-		if e.idle(at) {
+		if e.idle() {
 			break
 		}
 		e.now = at
@@ -221,9 +221,9 @@ func (e *engine) next() (cluster.Instant, bool) {
 	return max(at, e.now), at > 0
 }
 
-// idle reports whether nothing can follow from an instant but more cycles like those before: nothing runs and nobody arrives. Jobs that
+// idle reports whether nothing can follow but more cycles like those before: nothing runs and nobody arrives. Jobs that
 // wait then are given some time, because a reservation or a back-off may be in their way.
-func (e *engine) idle(at cluster.Instant) bool {
+func (e *engine) idle() bool {
 	if len(e.agenda) > 0 {
 		e.woken = 0
 		return false

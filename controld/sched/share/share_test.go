@@ -139,7 +139,8 @@ func TestWhereWaysPart(t *testing.T) {
 	if x, y := Part(ann, a); x != nil || y != nil {
 		t.Error("a user and its own account do not part")
 	}
-	if a.OfUser("ann") != ann || top.OfUser("a") != nil || tree.Account("a") != a {
+	namesake := tree.AddUser(top, "a", Terms{})
+	if tree.Account("a") != a || len(top.Children()) != 3 || top.Children()[2] != namesake {
 		t.Error("names of users and accounts are apart")
 	}
 }

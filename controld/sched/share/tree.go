@@ -129,14 +129,7 @@ func (t *Tree) AddUser(account *Node, name string, terms Terms) *Node {
 // Children returns what is directly below a node: accounts, then users, each by name. The caller must not change it.
 func (n *Node) Children() []*Node { return n.children }
 
-// OfUser returns the leaf of a user in an account, or nil.
-func (n *Node) OfUser(name string) *Node {
-	if i, ok := n.find(name, true); ok {
-		return n.children[i]
-	}
-	return nil
-}
-
+// find returns where a child is by its name, users apart from accounts, or where it would be.
 func (n *Node) find(name string, user bool) (int, bool) {
 	return slices.BinarySearchFunc(n.children, user, func(c *Node, user bool) int {
 		switch {

@@ -69,16 +69,6 @@ type Profiles struct {
 	apps map[string]*Profile
 }
 
-// Apps lists the applications, sorted.
-func (p *Profiles) Apps() []string {
-	var names []string
-	for name := range p.apps {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // of returns the profile of an application, or nil.
 func (p *Profiles) of(app string) *Profile {
 	if p == nil {

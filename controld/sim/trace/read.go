@@ -121,15 +121,7 @@ func (s *sink) finish() (*Trace, error) {
 	return t, nil
 }
 
-// Detect tells the format of a trace, gzip or plain, from its first lines, or returns [ErrFormat], or [ErrNoJobs] for an empty one.
-func Detect(r io.Reader) (Format, error) {
-	b, err := open(r)
-	if err != nil {
-		return "", err
-	}
-	return detect(b)
-}
-
+// detect tells the format of a trace from its first lines, or returns [ErrFormat], or [ErrNoJobs] for an empty one.
 func detect(b *bufio.Reader) (Format, error) {
 	start, err := b.Peek(peekBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
