@@ -35,17 +35,13 @@ func (t *trial) flexibles() []*flexible {
 		for i := range f.size {
 			_, node := t.view.Node(a.Workers[terms.First+i].Node)
 			f.nodes = append(f.nodes, node)
-			if t.room.Broken(node) > 0 && holdsBroken(&a.Workers[terms.First+i], t.view.Nodes()[node]) {
+			if t.room.Broken(node) > 0 && brokenIn(&a.Workers[terms.First+i], t.view.Nodes()[node], j.RequestOf(terms.First)) > 0 {
 				f.sick = append(f.sick, i)
 			}
 		}
 		list = append(list, f)
 	}
 	return list
-}
-
-func holdsBroken(w *cluster.Worker, n *cluster.Node) bool {
-	return slices.ContainsFunc(w.GPUs, func(g int) bool { return !n.GPUs[g].Healthy })
 }
 
 func anyFinal(a *cluster.Attempt) bool {

@@ -394,7 +394,9 @@ func willBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.
 		for i := range a.Workers {
 			w := &a.Workers[i]
 			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() && w.Node == v.Nodes()[node].Name {
-				have = fit.Plus(have, job.RequestOf(i))
+				r := job.RequestOf(i)
+				r.Active.GPUs -= brokenIn(w, v.Nodes()[node], r)
+				have = fit.Plus(have, r)
 			}
 		}
 	}

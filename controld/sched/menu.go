@@ -32,13 +32,13 @@ func (m *maker) offerMenus(g *fit.Gang, lawful func(*victim) int) (withdraw func
 			continue
 		}
 		v := r.victims[i]
-		v.surplus, v.twin, v.shares = f, int32(i)+1, f.surplusOn(settled)
+		v.surplus, v.twin, v.rooms = f, int32(i)+1, f.surplusOn(settled)
 		v.score = r.priceOf(&v, fit.Times(f.request(), f.surplus()).Active)
 		if v.reluctance = lawful(&v); v.reluctance < 0 {
 			continue
 		}
 		r.victims[i].twin = int32(len(r.victims)) + 1
-		for _, s := range v.shares {
+		for _, s := range v.rooms {
 			r.on[s.Node] = append(slices.Clip(r.on[s.Node]), int32(len(r.victims)))
 		}
 		r.victims = append(r.victims, v)
@@ -51,7 +51,7 @@ func (r *roster) withdraw(before int) {
 	for i := before; i < len(r.victims); i++ {
 		v := &r.victims[i]
 		r.victims[v.twin-1].twin = 0
-		for _, s := range v.shares {
+		for _, s := range v.rooms {
 			r.on[s.Node] = slices.DeleteFunc(slices.Clone(r.on[s.Node]), func(k int32) bool { return int(k) >= before })
 		}
 	}
@@ -107,7 +107,7 @@ func (m *maker) nameWorkers(g *fit.Gang, set *victimSet) {
 func (m *maker) resizeFor(v *victim, beneficiary cluster.JobID) {
 	f, r := v.surplus, m.all()
 	for _, i := range f.leave {
-		r.drain(share{Node: f.nodes[i], Room: f.request()}, m.now+cluster.Instant(v.grace))
+		r.drain(cluster.NodeRoom{Node: f.nodes[i], Room: f.request()}, m.now+cluster.Instant(v.grace))
 	}
 	r.victims[v.twin-1].taken = true
 	r.called[beneficiary] = m.now

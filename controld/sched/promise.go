@@ -55,13 +55,16 @@ func (p *prospects) cover(r *cluster.Reservation) bool {
 		if node < 0 || !p.room.Up(node) {
 			return false
 		}
-		if claimed := p.claimed(node, c.Room); !fit.Covers(p.at(node), claimed) || !p.apiece(node, r.Job, claimed.Active.GPUs) {
+		if claimed := p.claimed(node, r.Job, c.Room); !fit.Covers(p.at(node), claimed) || !p.apiece(node, r.Job, claimed.Active.GPUs) {
 			return false
 		}
 	}
+	if p.alone(r.Job) && !p.seatsAlone(r) {
+		return false
+	}
 	for _, c := range r.Claims {
 		_, node := p.view.Node(c.Node)
-		p.left[node] = fit.Minus(p.at(node), p.claimed(node, c.Room))
+		p.left[node] = fit.Minus(p.at(node), p.claimed(node, r.Job, c.Room))
 	}
 	return true
 }
@@ -78,6 +81,9 @@ func (p *prospects) at(node int) cluster.Request {
 		if run == nil || !run.Stopping {
 			continue
 		}
+		if p.room.Broken(node) > 0 {
+			left.Active.GPUs -= brokenOf(run, p.view.Nodes()[node])
+		}
 		for i := range run.Frees {
 			if f := &run.Frees[i]; f.Node == node {
 				left = fit.Plus(left, f.Room)
@@ -88,16 +94,29 @@ func (p *prospects) at(node int) cluster.Request {
 	return left
 }
 
-// claimed is what a claim is for, without the GPUs that are broken: they are part of a claim for a whole node.
-func (p *prospects) claimed(node int, room cluster.Vector) cluster.Request {
-	healthy := int64(0)
-	for _, g := range p.view.Nodes()[node].GPUs {
-		if g.Healthy {
-			healthy += wholeGPU
-		}
+// claimed is what a job's claim is for. That for a whole node counts the GPUs that are broken, which nobody waits for.
+func (p *prospects) claimed(node int, id cluster.JobID, room cluster.Vector) cluster.Request {
+	if p.alone(id) {
+		room.GPUs = min(room.GPUs, p.room.Working(node).GPUs)
 	}
-	room.GPUs = min(room.GPUs, healthy)
 	return cluster.Request{Active: room, Resident: cluster.Vector{Memory: room.Memory}}
+}
+
+// alone reports whether a job has nodes for itself.
+func (p *prospects) alone(id cluster.JobID) bool {
+	j := p.view.Job(id)
+	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts, func(part cluster.Part) bool { return part.Request.Exclusive }))
+}
+
+// seatsAlone reports whether the nodes that a job claims for itself hold its workers without the GPUs that are broken. Of several parts it is not
+// told which is to be where.
+func (p *prospects) seatsAlone(r *cluster.Reservation) bool {
+	g, workers := p.gang(p.view.Job(r.Job)), 0
+	for _, c := range r.Claims {
+		_, node := p.view.Node(c.Node)
+		workers += fit.Capacity(&g.Part, fit.Both(p.room.Working(node)))
+	}
+	return g.Parts() > 1 || workers >= g.Workers
 }
 
 // apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed, once all have left who are leaving.

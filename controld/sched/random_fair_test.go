@@ -2,6 +2,7 @@ package sched
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -373,11 +374,19 @@ func TestReclaimIsFair(t *testing.T) {
 	}
 }
 
+// next takes a step, and returns what was unfair in it.
+func (q *quarrel) next() error {
+	if q.step(); len(q.broken) > 0 {
+		return errors.New(strings.Join(q.broken, "; "))
+	}
+	return nil
+}
+
 // play takes so many steps, and fails the test at the first that was unfair.
 func (q *quarrel) play() {
 	for range 40 {
-		if q.step(); len(q.broken) > 0 {
-			q.t.Fatalf("seed %d, history %d: %s", q.seed, q.n, strings.Join(q.broken, "; "))
+		if err := q.next(); err != nil {
+			q.t.Fatalf("seed %d, history %d: %v", q.seed, q.n, err)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type contest struct {
 	random *rand.Rand
 	policy string
 	jobs   int
+	faulty bool                     // nodes and GPUs break
 	stops  map[attempt]cluster.Stop // as first seen
 	seen   map[string]int           // what has happened, so that the histories prove something
 }
@@ -238,6 +239,10 @@ func (c *contest) atRest() error {
 				return fmt.Errorf("%s waits until %d for those who leave", c.names[j.ID], why.Until)
 			}
 		case cluster.ReasonNoVictim, cluster.ReasonTELimit, cluster.ReasonBadConstraint:
+		case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+			if !c.faulty {
+				return fmt.Errorf("%s waits for nodes, and all are up: %+v", c.names[j.ID], why)
+			}
 		default:
 			return fmt.Errorf("%s is a trial-and-error job and waits for %+v", c.names[j.ID], why)
 		}
@@ -338,7 +343,7 @@ func reference(t *trial, r *roster, g *fit.Gang) int64 {
 				break
 			}
 			cost += r.victims[i].score
-			for _, s := range r.victims[i].shares {
+			for _, s := range r.victims[i].rooms {
 				freed[s.Node] = fit.Plus(freed[s.Node], s.Room)
 			}
 		}

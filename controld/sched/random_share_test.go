@@ -137,7 +137,7 @@ func TestEvictionHolds(t *testing.T) {
 		for i := range m.roster.victims {
 			one := &victimSet{victims: []int32{int32(i)}}
 			for n := range v.Nodes() {
-				one.claims = append(one.claims, share{Node: n, Room: g.Request})
+				one.claims = append(one.claims, cluster.NodeRoom{Node: n, Room: g.Request})
 			}
 			if m.frees(one, &g) {
 				t.Fatalf("seed=%d: nobody is found to leave for %+v, but %d alone would do", seed, g.Request, i)

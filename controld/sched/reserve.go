@@ -75,7 +75,7 @@ func (t *trial) everHolds(g *fit.Gang) bool {
 		p, workers := g.At(i), 0
 		for node := range t.view.Nodes() {
 			if t.room.Usable(node, p, g.Exclude) {
-				workers += fit.Capacity(p, fit.Both(t.room.Total(node)))
+				workers += fit.Capacity(p, fit.Both(t.room.Working(node)))
 			}
 			if workers >= p.Workers {
 				break
@@ -132,9 +132,13 @@ func (t *trial) listReleases() [][]release {
 			if stays(a, i) {
 				over = t.startedNow(j)
 			}
-			if _, n := t.view.Node(w.Node); n >= 0 {
-				all[n] = append(all[n], release{over, j.RequestOf(i), w.GPUs})
+			node, n := t.view.Node(w.Node)
+			if n < 0 {
+				continue
 			}
+			room := j.RequestOf(i)
+			room.Active.GPUs -= brokenIn(w, node, room) // nobody gets those
+			all[n] = append(all[n], release{over, room, w.GPUs})
 		}
 	}
 	for i := range all {

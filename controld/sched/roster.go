@@ -18,11 +18,11 @@ type victim struct {
 	run     *cluster.Run
 	job     *cluster.Job
 	attempt *cluster.Attempt
-	shares  []share // what it holds, one for each of its nodes
-	size    float64 // of all it holds, as a length: each resource counts in parts of the largest node
-	grace   int64   // ms
-	score   int64   // what it costs to take it
-	taken   bool    // in this cycle
+	rooms   []cluster.NodeRoom // what it holds, one for each of its nodes
+	size    float64            // of all it holds, as a length: each resource counts in parts of the largest node
+	grace   int64              // ms
+	score   int64              // what it costs to take it
+	taken   bool               // in this cycle
 	facts
 
 	// Of policy rota.
@@ -58,9 +58,6 @@ func factsOf(r *cluster.Run) facts {
 	}
 	return f
 }
-
-// share is what one attempt holds on one node.
-type share = cluster.NodeRoom
 
 // roster is all that could be asked to leave, and what is leaving already.
 type roster struct {
@@ -128,7 +125,7 @@ func (r *roster) discount(t *trial) {
 			switch i := r.victimOn(node, id); {
 			case lost == 0:
 			case i >= 0:
-				r.victims[i].shares = less(r.victims[i].shares, node, lost)
+				r.victims[i].rooms = less(r.victims[i].rooms, node, lost)
 			case run.Stopping:
 				r.draining[node].Active.GPUs -= lost
 			}
@@ -143,10 +140,16 @@ func brokenOf(run *cluster.Run, n *cluster.Node) (held int64) {
 		if w.Node != n.Name || w.State.Final() || run.Stopping && stays(run.Attempt, i) {
 			continue
 		}
-		for _, g := range w.GPUs {
-			if !n.GPUs[g].Healthy {
-				held += min(wholeGPU, run.Job.RequestOf(i).Active.GPUs)
-			}
+		held += brokenIn(w, n, run.Job.RequestOf(i))
+	}
+	return held
+}
+
+// brokenIn returns what of broken GPUs a worker holds on its node, in thousandths, if it has asked for so much.
+func brokenIn(w *cluster.Worker, n *cluster.Node, asked cluster.Request) (held int64) {
+	for _, g := range w.GPUs {
+		if !n.GPUs[g].Healthy {
+			held += min(wholeGPU, asked.Active.GPUs)
 		}
 	}
 	return held
@@ -162,8 +165,8 @@ func (r *roster) victimOn(node int, id cluster.JobID) int32 {
 	return -1
 }
 
-// less returns shares with fewer GPUs on one node.
-func less(list []share, node int, gpus int64) []share {
+// less returns rooms with fewer GPUs on one node.
+func less(list []cluster.NodeRoom, node int, gpus int64) []cluster.NodeRoom {
 	list = slices.Clone(list)
 	for i := range list {
 		if list[i].Node == node {
@@ -220,7 +223,7 @@ func (r *roster) repeat(s *sheet) {
 // fresh forgets what a cycle has noted.
 func (v *victim) fresh() {
 	v.taken, v.barred, v.turnOver, v.surplus, v.twin, v.turn = false, false, false, nil, 0, nil
-	v.grace, v.score, v.unsaved, v.reluctance, v.shares = v.declared, 0, 0, 0, v.run.Rooms
+	v.grace, v.score, v.unsaved, v.reluctance, v.rooms = v.declared, 0, 0, 0, v.run.Rooms
 }
 
 // enter looks at the runs of a page, but for those that end now.
@@ -250,7 +253,7 @@ func (r *roster) list() {
 			all++
 			continue
 		}
-		for _, s := range r.victims[i].shares {
+		for _, s := range r.victims[i].rooms {
 			r.count[s.Node]++
 			all++
 		}
@@ -266,7 +269,7 @@ func (r *roster) list() {
 			r.on[v.node] = append(r.on[v.node], int32(i))
 			continue
 		}
-		for _, s := range r.victims[i].shares {
+		for _, s := range r.victims[i].rooms {
 			r.on[s.Node] = append(r.on[s.Node], int32(i))
 		}
 	}
@@ -327,7 +330,7 @@ func (r *roster) leave(run *cluster.Run) {
 	}
 }
 
-func (r *roster) drain(s share, over cluster.Instant) {
+func (r *roster) drain(s cluster.NodeRoom, over cluster.Instant) {
 	r.draining[s.Node] = fit.Plus(r.draining[s.Node], s.Room)
 	r.over[s.Node] = max(r.over[s.Node], over)
 }
@@ -339,27 +342,27 @@ func (r *roster) add(run *cluster.Run) {
 		held = fit.Plus(held, run.Rooms[i].Room)
 	}
 	v := victim{
-		run: run, job: run.Job, attempt: run.Attempt, shares: run.Rooms, grace: run.Grace, size: length(held.Active, r.largest), facts: factsOf(run),
+		run: run, job: run.Job, attempt: run.Attempt, rooms: run.Rooms, grace: run.Grace, size: length(held.Active, r.largest), facts: factsOf(run),
 	}
 	v.account, v.queue = r.accounts.of(run.Job.Account), r.queues.of(run.Queue)
 	r.victims = append(r.victims, v)
 }
 
-func addShare(list []share, node int, room cluster.Request) []share {
+func addRoom(list []cluster.NodeRoom, node int, room cluster.Request) []cluster.NodeRoom {
 	for i := range list {
 		if list[i].Node == node {
 			list[i].Room = fit.Plus(list[i].Room, room)
 			return list
 		}
 	}
-	return append(list, share{Node: node, Room: room})
+	return append(list, cluster.NodeRoom{Node: node, Room: room})
 }
 
 // at returns what a victim holds on a node.
 func (v *victim) at(node int) cluster.Request {
-	for i := range v.shares {
-		if v.shares[i].Node == node {
-			return v.shares[i].Room
+	for i := range v.rooms {
+		if v.rooms[i].Node == node {
+			return v.rooms[i].Room
 		}
 	}
 	return cluster.Request{}
@@ -444,7 +447,7 @@ func displacements(j *cluster.Job) int { return j.Counters.TE + j.Counters.Recla
 func (r *roster) stop(t *trial, v *victim, cause cluster.Cause, beneficiary cluster.JobID) {
 	v.taken = true
 	over := t.now + cluster.Instant(v.grace)
-	for _, s := range v.shares {
+	for _, s := range v.rooms {
 		r.drain(s, over)
 	}
 	r.called[beneficiary] = t.now

@@ -19,8 +19,8 @@ const (
 
 // victimSet is the room for a gang and who has to leave for it.
 type victimSet struct {
-	claims  []share // by node
-	victims []int32 // ascending
+	claims  []cluster.NodeRoom // by node
+	victims []int32            // ascending
 	cost    int64
 	inexact bool // it is not proven that there is no cheaper one
 }
@@ -82,7 +82,7 @@ func (s *search) find() *victimSet {
 func (s *search) wide() []int32 {
 	var list []int32
 	for i := range s.roster.victims {
-		if v := &s.roster.victims[i]; len(v.shares) > 1 && s.may(v) {
+		if v := &s.roster.victims[i]; len(v.rooms) > 1 && s.may(v) {
 			list = append(list, int32(i))
 		}
 	}
@@ -115,7 +115,7 @@ func (s *search) parts() *victimSet {
 		all.victims = append(all.victims, set.victims...)
 		all.cost += set.cost
 		for _, c := range set.claims {
-			all.claims = addShare(all.claims, c.Node, c.Room)
+			all.claims = addRoom(all.claims, c.Node, c.Room)
 			s.roster.draining[c.Node] = fit.Minus(s.roster.draining[c.Node], c.Room)
 		}
 	}
@@ -136,7 +136,7 @@ func (s *search) parts() *victimSet {
 func (r *roster) take(i int32) {
 	v := &r.victims[i]
 	v.taken = true
-	for _, s := range v.shares {
+	for _, s := range v.rooms {
 		r.draining[s.Node] = fit.Plus(r.draining[s.Node], s.Room)
 	}
 }
@@ -144,7 +144,7 @@ func (r *roster) take(i int32) {
 func (r *roster) untake(i int32) {
 	v := &r.victims[i]
 	v.taken = false
-	for _, s := range v.shares {
+	for _, s := range v.rooms {
 		r.draining[s.Node] = fit.Minus(r.draining[s.Node], s.Room)
 	}
 }
@@ -278,9 +278,8 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 		all.set |= 1 << k
 		held = fit.Plus(held, v.at(node))
 	}
-	empty, total := fit.Plus(held, s.room.Free(node)), s.room.Total(node)
-	total.GPUs -= int64(s.room.Broken(node)) * wholeGPU
-	if all.cost >= bound || s.room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(total), fit.Both(empty.Active)) {
+	empty := fit.Plus(held, s.room.Free(node))
+	if all.cost >= bound || s.room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(s.room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
 	}
 	o.choices = make([]choice, 1, p.Workers+1)
@@ -438,13 +437,13 @@ func (s *search) divide(p *fit.Part, offers []onNode) *victimSet {
 		if p.Request.Exclusive {
 			room = fit.Both(s.room.Total(o.node))
 		}
-		set.claims = append(set.claims, share{Node: o.node, Room: room})
+		set.claims = append(set.claims, cluster.NodeRoom{Node: o.node, Room: room})
 		for b, i := range o.items {
 			if o.choices[k].set&(1<<b) != 0 {
 				set.victims = append(set.victims, i)
 			}
 		}
 	}
-	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(set.claims, func(a, b cluster.NodeRoom) int { return cmp.Compare(a.Node, b.Node) })
 	return set
 }

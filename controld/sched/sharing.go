@@ -50,9 +50,9 @@ func (m *maker) proven(set *victimSet, g *fit.Gang) bool {
 	}
 	set.claims = nil
 	for s, part := range g.Seated(spots) {
-		set.claims = addShare(set.claims, s.Node, part.Request)
+		set.claims = addRoom(set.claims, s.Node, part.Request)
 	}
-	slices.SortFunc(set.claims, func(a, b share) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(set.claims, func(a, b cluster.NodeRoom) int { return cmp.Compare(a.Node, b.Node) })
 	return true
 }
 

@@ -9,7 +9,7 @@ import (
 
 // shrinkPlan is which elastic jobs give up workers so that another job can start, and the room that it will have.
 type shrinkPlan struct {
-	claims []share
+	claims []cluster.NodeRoom
 	jobs   []*flexible // with the workers that are to leave
 	leave  [][]int     // of each
 	over   cluster.Instant
@@ -43,14 +43,18 @@ func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) i
 			r.leave(run)
 		}
 	}
+	r.discount(t)
 	for _, f := range running { // of those resized in this cycle
 		for _, i := range f.leave {
-			r.drain(share{Node: f.nodes[i], Room: f.request()}, t.now+cluster.Instant(graceOf(f.job)))
+			if slices.Contains(f.sick, i) {
+				continue
+			}
+			r.drain(cluster.NodeRoom{Node: f.nodes[i], Room: f.request()}, t.now+cluster.Instant(graceOf(f.job)))
 		}
 	}
 	for i, f := range list {
-		v := victim{job: f.job, attempt: f.attempt, run: t.view.Run(f.job.ID), shares: f.surplusOn(settled), grace: graceOf(f.job), score: price(f)}
-		for _, s := range v.shares {
+		v := victim{job: f.job, attempt: f.attempt, run: t.view.Run(f.job.ID), rooms: f.surplusOn(settled), grace: graceOf(f.job), score: price(f)}
+		for _, s := range v.rooms {
 			r.on[s.Node] = append(r.on[s.Node], int32(i))
 		}
 		r.longest = max(r.longest, v.grace)
@@ -61,8 +65,8 @@ func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) i
 }
 
 // surplusOn returns what a job may give up on each of its nodes that others can use.
-func (f *flexible) surplusOn(settled bool) []share {
-	var shares []share
+func (f *flexible) surplusOn(settled bool) []cluster.NodeRoom {
+	var rooms []cluster.NodeRoom
 	n := f.surplus()
 	if settled {
 		c := *f
@@ -70,10 +74,10 @@ func (f *flexible) surplusOn(settled bool) []share {
 		c.drop(n)
 		for _, i := range c.leave {
 			if !slices.Contains(f.sick, i) {
-				shares = addShare(shares, f.nodes[i], f.request())
+				rooms = addRoom(rooms, f.nodes[i], f.request())
 			}
 		}
-		return shares
+		return rooms
 	}
 	count := map[int]int{}
 	for i, node := range f.nodes {
@@ -81,10 +85,10 @@ func (f *flexible) surplusOn(settled bool) []share {
 			continue
 		}
 		if count[node]++; count[node] <= n {
-			shares = addShare(shares, node, f.request())
+			rooms = addRoom(rooms, node, f.request())
 		}
 	}
-	return shares
+	return rooms
 }
 
 // choose names the workers that leave, no more than the claims need. It reports whether no job gives up more than it may.

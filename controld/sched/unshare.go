@@ -91,7 +91,7 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 		return nil
 	}
 	slices.Sort(s.best.victims)
-	return &victimSet{claims: []share{{Node: s.best.node, Room: g.Request}}, victims: s.best.victims, cost: s.best.cost}
+	return &victimSet{claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, victims: s.best.victims, cost: s.best.cost}
 }
 
 // promises reports whether a node may be better than the best so far: room that is free or on its way is, and somebody who may be asked to leave

@@ -90,6 +90,13 @@ func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
 // Total returns all that a node has.
 func (r *Room) Total(node int) cluster.Vector { return r.grid.Capacity(node) }
 
+// Working returns all that a node has but for GPUs that are broken: what it has for others when nobody is there any more.
+func (r *Room) Working(node int) cluster.Vector {
+	v := r.grid.Capacity(node)
+	v.GPUs -= int64(r.grid.Broken(node)) * gpu
+	return v
+}
+
 // Broken returns how many GPUs of a node nobody can have although they count in what it has.
 func (r *Room) Broken(node int) int { return r.grid.Broken(node) }
 
