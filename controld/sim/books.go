@@ -19,6 +19,7 @@ type books struct {
 	migrations int
 	resizes    int
 	gaps       []int64          // ms between the end of a grace and the next start
+	absences   []int64          // the same with the grace
 	gone       []cluster.Vector // demands of the jobs that have ended, if a loop wants to know
 	closed     bool             // a loop does
 	atLast     *snapshot        // of the cluster when everybody had arrived
@@ -111,6 +112,7 @@ func (b *books) started(e *engine, r *run) {
 	b.held = plus(b.held, r.held)
 	if r.displaced > 0 {
 		b.gaps = append(b.gaps, int64(e.now-r.displaced))
+		b.absences = append(b.absences, int64(e.now-r.noticed))
 		r.displaced = 0
 	}
 }
@@ -142,7 +144,7 @@ func (b *books) displaced(e *engine, r *run) {
 	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder:
 		b.preempts++
 		r.preempted++
-		r.displaced = e.now
+		r.displaced, r.noticed = e.now, r.stopped
 	case cluster.CauseMigrate, cluster.CauseDrain:
 		b.migrations++
 	case cluster.CauseShrink, cluster.CauseGrow:

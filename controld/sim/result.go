@@ -38,6 +38,7 @@ type Result struct {
 	Preemptions         int                `json:"preemptions"`
 	PreemptionsMaxJob   int                `json:"preemptions_max_job"`
 	RescheduleIntervalS Stats              `json:"reschedule_interval_s"` // end of grace to the next start
+	AbsenceS            Stats              `json:"absence_s"`             // the same with the grace: notice to the next start
 	LostGPUS            float64            `json:"lost_gpu_s"`            // held without progress that lasted: work lost, grace, restarts
 	Migrations          int                `json:"migrations"`
 	Resizes             int                `json:"resizes"`
@@ -314,11 +315,15 @@ func (e *engine) preemptions(r *Result) {
 	pct := func(n int) float64 { return 100 * float64(n) / float64(max(1, len(e.runs))) }
 	r.PreemptedJobsPct = pct(times[1] + times[2] + times[3])
 	r.PreemptedTimesPct = map[string]float64{"1": pct(times[1]), "2": pct(times[2]), "3+": pct(times[3])}
-	gaps := make([]float64, len(e.books.gaps))
-	for i, g := range e.books.gaps {
-		gaps[i] = seconds(g)
+	r.RescheduleIntervalS, r.AbsenceS = statsOf(allSeconds(e.books.gaps)), statsOf(allSeconds(e.books.absences))
+}
+
+func allSeconds(ms []int64) []float64 {
+	s := make([]float64, len(ms))
+	for i := range ms {
+		s[i] = seconds(ms[i])
 	}
-	r.RescheduleIntervalS = statsOf(gaps)
+	return s
 }
 
 func (e *engine) decisions(r *Result) {

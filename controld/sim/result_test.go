@@ -91,6 +91,7 @@ func TestPreemptionOnPaper(t *testing.T) {
 	near(t, "shortest interval", r.RescheduleIntervalS.P50, 180)
 	near(t, "mean interval", r.RescheduleIntervalS.Mean, 240)
 	near(t, "longest interval", r.RescheduleIntervalS.P75, 300)
+	near(t, "longest absence", r.AbsenceS.Max, 420)
 	near(t, "lost", r.LostGPUS, 8*60*(2+2))
 	near(t, "wait of the long one", r.Classes["be"].WaitS.Max, 480)
 	near(t, "its slowdown", r.Classes["be"].Slowdown.Max, 1.2)

@@ -37,6 +37,7 @@ type run struct {
 	queued    cluster.Instant // waits since
 	waited    int64           // ms before now
 	displaced cluster.Instant // its last grace ended and it has not started again; 0 else
+	noticed   cluster.Instant // when that grace began
 	preempted int32
 }
 

@@ -32,12 +32,13 @@ type FitGppModel struct {
 
 // PaperModel is the workload as far as the paper tells: its execution times and grace periods, and demands that reproduce its tables.
 func PaperModel() FitGppModel {
-	c := ClassModel{
-		Cores: Normal{10, 10, 1, 32}, GiB: Normal{64, 80, 1, 256}, GPUs: Normal{3, 4, 0, 8},
+	cores, memory := Normal{10, 10, 1, 32}, Normal{96, 60, 1, 256}
+	return FitGppModel{
+		TEShare: 300, Users: 50,
+		TE:           ClassModel{Minutes: Normal{5, 3, 0, 30}, Cores: cores, GiB: memory, GPUs: Normal{2, 1.2, 0, 8}}, // the shortest take one minute
+		BE:           ClassModel{Minutes: Normal{30, 10, 1, 24 * 60}, Cores: cores, GiB: memory, GPUs: Normal{3, 1.2, 0, 8}},
+		GraceMinutes: Normal{3, 1, 0, 20},
 	}
-	m := FitGppModel{TEShare: 300, Users: 50, TE: c, BE: c, GraceMinutes: Normal{3, 3, 0, 20}}
-	m.TE.Minutes, m.BE.Minutes = Normal{5, 3, 0, 30}, Normal{30, 10, 1, 24 * 60} // rounded up, so that the shortest TE jobs take one minute
-	return m
 }
 
 // ScaleGrace returns the model with grace periods of f times the length and the spread.

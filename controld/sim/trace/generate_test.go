@@ -111,7 +111,7 @@ func TestFitGppModel(t *testing.T) {
 		users[j.User]++
 		values["work "+string(j.Class)] = append(values["work "+string(j.Class)], float64(j.Work/minute))
 		values["grace"] = append(values["grace"], float64(j.Grace/minute))
-		values["gpus"] = append(values["gpus"], float64(j.Request.GPUs/gpu))
+		values["gpus "+string(j.Class)] = append(values["gpus "+string(j.Class)], float64(j.Request.GPUs/gpu))
 		values["cores"] = append(values["cores"], float64(j.Request.Cores))
 		values["gib"] = append(values["gib"], float64(j.Request.Memory/jobspec.GiB))
 		if j.Work%minute != 0 || j.Grace%minute != 0 || j.Workers != 1 || j.Account != fitgppAccount {
@@ -127,8 +127,9 @@ func TestFitGppModel(t *testing.T) {
 	// Means and deviations of the truncated distributions, rounded as the model rounds, integrated numerically.
 	for what, want := range map[string]struct{ mean, sd, least, most float64 }{
 		"work te": {trunc(5, 3, 0, 30, math.Ceil), 0, 1, 30}, "work be": {trunc(30, 10, 1, 1440, math.Ceil), 0, 1, 1440},
-		"grace": {trunc(3, 3, 0, 20, math.Ceil), 0, 0, 20}, "gpus": {trunc(3, 4, 0, 8, math.Round), 0, 0, 8},
-		"cores": {trunc(10, 10, 1, 32, math.Round), 0, 1, 32}, "gib": {trunc(64, 80, 1, 256, math.Round), 0, 1, 256},
+		"gpus te": {trunc(2, 1.2, 0, 8, math.Round), 0, 0, 8}, "gpus be": {trunc(3, 1.2, 0, 8, math.Round), 0, 0, 8},
+		"grace": {trunc(3, 1, 0, 20, math.Ceil), 0, 0, 20},
+		"cores": {trunc(10, 10, 1, 32, math.Round), 0, 1, 32}, "gib": {trunc(96, 60, 1, 256, math.Round), 0, 1, 256},
 	} {
 		mean, sd := moments(values[what])
 		if tolerance := 4 * sd / math.Sqrt(float64(len(values[what]))); math.Abs(mean-want.mean) > tolerance+1e-9 {
