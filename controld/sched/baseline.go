@@ -127,7 +127,7 @@ func (t *trial) promise(j *cluster.Job) *promised {
 	g := t.gang(j)
 	ends := t.endings()
 	// More room never hurts, so the first instant can be searched for by halves.
-	n, _ := slices.BinarySearchFunc(ends, true, func(e leaving, _ bool) int {
+	n, _ := slices.BinarySearchFunc(ends, true, func(e release, _ bool) int {
 		if t.roomAt(ends, e.at).Fits(&g) {
 			return 0
 		}
@@ -163,41 +163,15 @@ func (t *trial) keep(j *cluster.Job, need map[int]cluster.Request, then *fit.Roo
 	return r
 }
 
-// leaving is a worker that gives its room back at an instant, at the latest.
-type leaving struct {
-	at   cluster.Instant
-	node int
-	room cluster.Request
-	gpus []int
-}
-
-// endings lists the workers of all attempts, those of this cycle included, in the order in which they leave.
-func (t *trial) endings() []leaving {
-	var list []leaving
-	for j := range t.view.Live() {
-		a := j.Live()
-		for i := range a.Workers {
-			if w := &a.Workers[i]; !w.State.Final() {
-				_, node := t.view.Node(w.Node)
-				list = append(list, leaving{t.endBy(j, a), node, j.RequestOf(i), w.GPUs})
-			}
-		}
-	}
-	for _, a := range t.actions {
-		if a.Start != nil {
-			j := t.view.Job(a.Start.Job)
-			for i, p := range a.Start.Places {
-				_, node := t.view.Node(p.Node)
-				list = append(list, leaving{t.startedNow(j), node, j.RequestOf(i), p.GPUs})
-			}
-		}
-	}
-	slices.SortStableFunc(list, func(a, b leaving) int { return cmp.Compare(a.at, b.at) })
+// endings lists what the workers of all attempts give back, those of this cycle included, in the order in which they leave.
+func (t *trial) endings() []release {
+	list := slices.Concat(t.releases()...)
+	sortReleases(list)
 	return list
 }
 
 // roomAt returns the room when all have left who leave by an instant.
-func (t *trial) roomAt(ends []leaving, at cluster.Instant) *fit.Room {
+func (t *trial) roomAt(ends []release, at cluster.Instant) *fit.Room {
 	r := t.room.Copy()
 	for i := range ends {
 		if ends[i].at > at {

@@ -115,14 +115,14 @@ func (p *dealing) offer(o *prospect) {
 	now, one := o.curve.at(o.size), max(1, o.curve.at(o.terms.Min)/int64(o.terms.Min))
 	best := offer{to: o}
 	for n := o.size + o.terms.Unit; n <= o.most; n += o.terms.Unit {
-		more := o.curve.at(n) - now
+		then := o.curve.at(n)
 		if !fit.Within(fit.Times(o.asks, n-o.size), p.pool) {
 			break
 		}
-		if more*100 < now*2 {
+		if then*1000 < now*fasterPM {
 			continue
 		}
-		if worth := power(min(more*million/one/int64(n-o.size), 2*million)) * million / max(1, o.left/1000); worth > best.worth {
+		if worth := power(min((then-now)*million/one/int64(n-o.size), 2*million)) * million / max(1, o.left/1000); worth > best.worth {
 			best.size, best.worth = n, worth
 		}
 	}

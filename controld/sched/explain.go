@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -25,8 +26,8 @@ type Step struct {
 // Explain computes why job id waits, as Cycle at now sees it. For a job that does not wait, the reason is what the state
 // knows of it, and for an unknown id it is empty.
 func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.JobID) Explanation {
-	e := Explanation{Job: id}
-	e.Reason = Reasons(v, now, p)(id)
+	r := newReasons(v, now, p)
+	e := Explanation{Job: id, Reason: r.reason(id)}
 	j := v.Job(id)
 	if record, _ := v.Element(id); j == nil {
 		j = record // of a member that has not been made
@@ -35,7 +36,7 @@ func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.
 		return e
 	}
 	t := newTrial(v, now, p)
-	e.Ahead = t.ahead(j)
+	e.Ahead = r.after.ahead(j)
 	g := t.gang(j)
 	e.Funnel = funnel(t, j, &g)
 	e.Advice = advice(t, j, v.NameOf(id), e.Reason)
@@ -45,6 +46,10 @@ func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.
 // Reasons returns a function that says why a job waits. It runs one cycle, and then looks once at each distinct request that
 // it is asked about, so that listing the whole queue costs little more than listing its groups. Not for concurrent use.
 func Reasons(v *cluster.View, now cluster.Instant, p cluster.Policy) func(cluster.JobID) cluster.Reason {
+	return newReasons(v, now, p).reason
+}
+
+func newReasons(v *cluster.View, now cluster.Instant, p cluster.Policy) *reasons {
 	r := &reasons{before: newTrial(v, now, p), after: new(Desk).decide(v, now, p), of: map[cluster.Shape]cluster.Reason{}}
 	for _, a := range r.after.actions {
 		if a.Start != nil && r.first == 0 {
@@ -54,7 +59,7 @@ func Reasons(v *cluster.View, now cluster.Instant, p cluster.Policy) func(cluste
 			r.keeper = a.Reserve.Job
 		}
 	}
-	return r.reason
+	return r
 }
 
 // reasons compares what could be had when the cycle began with what it decided.
@@ -152,7 +157,8 @@ type sieve struct {
 	pass func(node int) bool
 }
 
-// sift counts for a part. What follows from no condition of the job's is left out.
+// sift counts for a part. What follows from no condition of the job's is left out, and
+// that GPUs have to work where all do.
 func sift(t *trial, g *fit.Gang, p *fit.Part, of string) []Step {
 	need, room := p.Request, t.room
 	sieves := []sieve{
@@ -168,6 +174,11 @@ func sift(t *trial, g *fit.Gang, p *fit.Part, of string) []Step {
 		{"enough memory in total", func(n int) bool { return room.Total(n).Memory >= need.Resident.Memory }},
 		{"enough GPUs in total", func(n int) bool { return room.Total(n).GPUs >= need.Active.GPUs }},
 	}...)
+	if slices.ContainsFunc(t.view.Nodes(), func(n *cluster.Node) bool {
+		return slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return !g.Healthy })
+	}) {
+		sieves = append(sieves, sieve{"enough GPUs that work", func(n int) bool { return room.Working(n).GPUs >= need.Active.GPUs }})
+	}
 	if need.Exclusive {
 		sieves = append(sieves, sieve{"empty, as it wants whole nodes", func(n int) bool { return room.Empty(n) }})
 	}
@@ -196,7 +207,7 @@ func count(sieves []sieve, nodes int, of string) []Step {
 	return steps
 }
 
-// ahead counts the pending jobs that come before j and may start now.
+// ahead counts the pending jobs that come before j and may start now, whatever accounts they are of.
 func (t *trial) ahead(j *cluster.Job) int {
 	n := 0
 	for g := range t.view.Groups() {
@@ -205,7 +216,7 @@ func (t *trial) ahead(j *cluster.Job) int {
 		}
 		for _, o := range g.Jobs {
 			switch {
-			case o.Hold != cluster.NotHeld || o.Eligible > t.now || compare(o, j) >= 0:
+			case o.Hold != cluster.NotHeld || o.Eligible > t.now || t.compare(o, j) >= 0:
 			case o.Family != nil:
 				n += o.Startable()
 			default:

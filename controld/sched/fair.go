@@ -333,7 +333,7 @@ func (f *fair) screen(leaf *shares.Node, c *contender) bool {
 // block notes a job that does not fit. Only the first of its leaf becomes a head.
 func (f *fair) block(leaf *shares.Node, c *contender) {
 	if f.first.of(leaf).add(c.job, rankOf(c.job)) {
-		f.heads.push(leaf, &contender{job: c.job, turns: c.turns})
+		f.heads.push(leaf, &contender{job: c.job, members: c.members})
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 	worthPM     = 800    // thousandths of the work that each worker does at best which each must do
 	idleWorthPM = 650    // the same for workers that take room which is idle
 	unseenLoss  = 31_250 // what each further worker costs all, in millionths, as long as nothing else has been seen
+	fasterPM    = 1020   // a size is worth more than a smaller one only if the job is faster by this, in thousandths
 	clusterPart = 4      // one job grows to a quarter of the GPUs, or of the cores, at most, but to what one node holds in any case
 )
 
@@ -103,7 +104,7 @@ func (t *trial) fitting(j *cluster.Job, worthPM int64) int {
 	each := c.best(terms, most)
 	best, speed := terms.Min, c.at(terms.Min)
 	for n := terms.Min + terms.Unit; n <= most; n += terms.Unit {
-		if v := c.at(n); v*1_000_000/int64(n) >= each*worthPM && v*100 > speed*102 {
+		if v := c.at(n); v*1_000_000/int64(n) >= each*worthPM && v*1000 > speed*fasterPM {
 			best, speed = n, v
 		}
 	}

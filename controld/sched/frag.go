@@ -107,10 +107,10 @@ func (c *candidate) better(o *candidate) bool {
 // mixCandidates is at how many nodes a placement looks in a cluster that is too large to look at all: those that are fullest.
 const mixCandidates = 512
 
-// unbroken puts a worker where it makes least of the free GPUs useless to what is usually asked for, false if it has no room anywhere. Of equal
+// leaveUsable puts a worker where it makes least of the free GPUs useless to what is usually asked for, false if it has no room anywhere. Of equal
 // places it takes that where least is left. If it is to spare the headroom that comes first.
-func (t *trial) unbroken(g *fit.Gang, spare bool) ([]fit.Spot, bool) {
-	best := t.leastBroken(g, spare)
+func (t *trial) leaveUsable(g *fit.Gang, spare bool) ([]fit.Spot, bool) {
+	best := t.mostUsable(g, spare)
 	switch {
 	case best.node < 0:
 		return nil, false
@@ -120,7 +120,7 @@ func (t *trial) unbroken(g *fit.Gang, spare bool) ([]fit.Spot, bool) {
 	return t.room.PlaceOn(g, best.node)
 }
 
-func (t *trial) leastBroken(g *fit.Gang, spare bool) candidate {
+func (t *trial) mostUsable(g *fit.Gang, spare bool) candidate {
 	defer t.room.Waive(g.For)()
 	m, best, left := t.usual(), candidate{node: -1}, len(t.view.Nodes())
 	if left > packNodes {

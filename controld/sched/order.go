@@ -46,12 +46,12 @@ func classRank(c jobspec.Class) int {
 // contender is what stands in line: the first job of a group that may start, with the rest of its group behind it. A job
 // that holds a reservation stands alone, because it sees more room than its like.
 type contender struct {
-	trial *trial
-	job   *cluster.Job
-	gang  fit.Gang       // see asks; of nobody until it is asked for
-	group *cluster.Group // nil for a job alone
-	next  int            // index in group.Jobs of the first one behind job
-	turns *cluster.Turns // of a record, once one of its members has started
+	trial   *trial
+	job     *cluster.Job
+	gang    fit.Gang       // see asks; of nobody until it is asked for
+	group   *cluster.Group // nil for a job alone
+	next    int            // index in group.Jobs of the first one behind job
+	members *cluster.Turns // in the order in which they start, of a record, once one of its members has started
 
 	head     bool          // it does not fit, and is only to be protected
 	excess   int           // see trial.excess
@@ -63,10 +63,10 @@ func (c *contender) member() int {
 	if c.job.Family == nil {
 		return 0
 	}
-	if c.turns == nil {
-		c.turns = c.job.Turns()
+	if c.members == nil {
+		c.members = c.job.Turns()
 	}
-	return c.turns.Next()
+	return c.members.Next()
 }
 
 // line is all waiting jobs, best first: the open ones, whose request fits as far as is known, and the heads, which are
@@ -153,7 +153,7 @@ func (l *line) screen(t *trial, c *contender) bool {
 // advance moves on to the group's next job that may start and reports whether there is one. A record stays until all of its members have
 // started that may.
 func (c *contender) advance(t *trial) bool {
-	if c.turns != nil && c.turns.Left() > 0 {
+	if c.members != nil && c.members.Left() > 0 {
 		return true
 	}
 	if c.group == nil {
@@ -163,7 +163,7 @@ func (c *contender) advance(t *trial) bool {
 		j := c.group.Jobs[c.next]
 		c.next++
 		if t.holders[j.ID] == nil && !t.alone[j.ID] && t.startable(j) {
-			c.job, c.turns = j, nil
+			c.job, c.members = j, nil
 			return true
 		}
 	}
@@ -187,7 +187,7 @@ func (l *line) block(c *contender) bool {
 	if !l.first.of(c.job.Account).add(c.job, c.trial.rankOf(c.job)) {
 		return false
 	}
-	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, turns: c.turns, head: true})
+	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, members: c.members, head: true})
 	return true
 }
 

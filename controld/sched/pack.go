@@ -32,15 +32,18 @@ func newScarcity(t *trial) *scarcity {
 
 // dearness is how dear a resource is of which so much is free, 0 if there is none at all.
 func dearness(free, all int64) int64 {
-	const least = 20 // thousandths: what is nearly used up is dear enough
+	const (
+		least = 20         // thousandths: what is nearly used up is dear enough
+		scale = 50_000_000 // so that what is nearly used up is at 125,000, and what is all free at 48
+	)
 	if all <= 0 {
 		return 0
 	}
 	part := least + cluster.MulDiv(max(0, free), 1000, all)
-	return 50_000_000 / (part * part)
+	return scale / (part * part)
 }
 
-// left rates what is left over on a node: less is better.
+// left rates what is left over on a node, in ten-thousandths of what it has of each resource times how dear that is: less is better.
 func (s *scarcity) left(v, of cluster.Vector) int64 {
 	rate := func(weight, left, all int64) int64 {
 		if all <= 0 {
@@ -52,13 +55,13 @@ func (s *scarcity) left(v, of cluster.Vector) int64 {
 }
 
 // pack finds spots for a gang. A single worker that likes all nodes alike goes where it takes no room that is kept free for
-// trial-and-error jobs if it can, and where it leaves least of what is scarce or, once parts of GPUs are asked for, breaks least of them.
+// trial-and-error jobs if it can, and where it leaves least of what is scarce or, once parts of GPUs are asked for, where it leaves most of those usable.
 func (t *trial) pack(c *contender) ([]fit.Spot, bool) {
 	g := c.asks(t)
 	alone := t.byService && g.Size() == 1 && g.Levels == nil
 	switch {
 	case alone && t.sharing():
-		spots, ok := t.unbroken(g, c.job.Class == jobspec.BE)
+		spots, ok := t.leaveUsable(g, c.job.Class == jobspec.BE)
 		return spots, ok && t.spare.allows(t, c, spots)
 	case !alone || len(t.view.Nodes()) > packNodes:
 		spots, ok := t.room.Place(g)

@@ -20,7 +20,7 @@ func place(t *trial, l *line) {
 			return
 		}
 		if c := l.lead(t); t.overTELimit(c.job) || t.overLimit(c.job) { // by what has been started since it lined up
-			l.open[0].turns = nil
+			l.open[0].members = nil
 			l.next(t)
 			continue
 		}
@@ -30,7 +30,7 @@ func place(t *trial, l *line) {
 			continue
 		}
 		if t.overLimitAt(c.job, spots) {
-			l.open[0].turns = nil
+			l.open[0].members = nil
 			l.next(t)
 			continue
 		}

@@ -14,6 +14,7 @@ const never = cluster.Instant(1) << 62
 // release is room that a running attempt gives back, at its time limit at the latest.
 type release struct {
 	at   cluster.Instant
+	node int
 	room cluster.Request
 	gpus []int // on which it lies
 }
@@ -110,7 +111,7 @@ func (t *trial) willEnd(node int, j *cluster.Job, worker int, gpus []int) {
 	if t.ending == nil {
 		return
 	}
-	t.ending[node] = append(t.ending[node], release{t.startedNow(j), j.RequestOf(worker), gpus})
+	t.ending[node] = append(t.ending[node], release{t.startedNow(j), node, j.RequestOf(worker), gpus})
 	sortReleases(t.ending[node])
 }
 
@@ -138,7 +139,7 @@ func (t *trial) listReleases() [][]release {
 			}
 			room := j.RequestOf(i)
 			room.Active.GPUs -= brokenIn(w, node, room) // nobody gets those
-			all[n] = append(all[n], release{over, room, w.GPUs})
+			all[n] = append(all[n], release{over, n, room, w.GPUs})
 		}
 	}
 	for i := range all {

@@ -29,7 +29,7 @@ func rota(t *trial) {
 	t.byService = true
 	t.spare = newHeadroom(t)
 	s := newSurplus(t)
-	s.make()
+	s.provide()
 	place(t, order(t))
 	if s.swell(); t.freed {
 		return // what has not been tried may fit

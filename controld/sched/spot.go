@@ -12,7 +12,7 @@ func (t *trial) put(g *fit.Gang) ([]fit.Spot, bool) {
 		if t.usual() == nil {
 			return t.room.Place(g)
 		}
-		return t.unbroken(g, false)
+		return t.leaveUsable(g, false)
 	}
 	defer t.room.Waive(g.For)()
 	var nodes []int

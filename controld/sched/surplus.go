@@ -61,8 +61,8 @@ func (s *surplus) line() []*cluster.Job {
 	return list[:min(len(list), surplusJobs)]
 }
 
-// make lets jobs give up workers for those that would start with next to nothing. Room is promised to these, and they wait for it.
-func (s *surplus) make() {
+// provide lets jobs give up workers for those that would start with next to nothing. Room is promised to these, and they wait for it.
+func (s *surplus) provide() {
 	if s == nil {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 // room on it. On every node it tries the cheapest such victims of each GPU, and takes more for cores and memory until the worker fits. What
 // remains is weighed like a placement: of sets that cost about the same it takes the one after which less of the GPUs is of no use.
 
-// weightOfBroken is what it costs, in thousandths of the greatest size, to make the whole of a GPU useless to what is usually asked for.
-const weightOfBroken = 16000
+// weightOfUseless is what it costs, in thousandths of the greatest size, to make the whole of a GPU useless to what is usually asked for.
+const weightOfUseless = 16000
 
 // tenant is one worker that holds GPUs of a node, and who could be asked to leave for that. Room that is kept for an attempt to come has none.
 type tenant struct {
@@ -55,7 +55,7 @@ type eviction struct {
 	node    int
 	victims []int32
 	cost    int64 // of the victims, or of waiting where nobody has to be asked
-	broken  int64 // by how much more of the GPUs is of no use afterwards
+	useless int64 // by how much more of the GPUs is of no use afterwards
 }
 
 func (e *eviction) better(o *eviction, unit int64) bool {
@@ -64,8 +64,8 @@ func (e *eviction) better(o *eviction, unit int64) bool {
 	}
 	a, b := e.cost, o.cost
 	if unit > 0 {
-		a += e.broken * (one * weightOfBroken / 1000 / 1024) / unit
-		b += o.broken * (one * weightOfBroken / 1000 / 1024) / unit
+		a += e.useless * (one * weightOfUseless / 1000 / 1024) / unit
+		b += o.useless * (one * weightOfUseless / 1000 / 1024) / unit
 	}
 	return a < b
 }
@@ -95,7 +95,7 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 }
 
 // promises reports whether a node may be better than the best so far: room that is free or on its way is, and somebody who may be asked to leave
-// and costs less or, where it counts what is broken, anybody.
+// and costs less or, where it counts what becomes useless, anybody.
 func (s *siege) promises(node int) bool {
 	if s.roster.draining[node] != (cluster.Request{}) || s.room.Holds(node, &s.gang.Part) {
 		return true
@@ -114,7 +114,7 @@ type siege struct {
 	gang    *fit.Gang
 	limit   int
 	mix     *mixture
-	unit    int64 // of broken
+	unit    int64 // of eviction.useless
 	best    eviction
 	left    []int64 // of each GPU of the node at hand, when all have left that are asked to
 	order   []int   // scratch
@@ -304,21 +304,23 @@ func (s *siege) weighSet(node int, gpus []int, set []int32, have cluster.Request
 		e.cost = (&search{trial: s.trial, roster: s.roster}).delay(node)
 	}
 	if s.mix != nil {
-		e.broken = s.breaks(node, gpus, set, have)
+		e.useless = s.makesUseless(node, gpus, set, have)
 	}
 	if e.better(&s.best, s.unit) {
 		s.best = e
 	}
 }
 
-// breaks returns by how much more of a node's GPUs is of no use when a set has left and the worker is there.
-func (s *siege) breaks(node int, gpus []int, set []int32, have cluster.Request) int64 {
+// makesUseless returns by how much more of a node's GPUs is of no use when a set has left and the worker is there.
+func (s *siege) makesUseless(node int, gpus []int, set []int32, have cluster.Request) int64 {
 	before := s.mix.unusable(s.rest(s.left, have))
 	after := slices.Clone(s.left)
 	for i := range s.lodging[node] {
 		if t := &s.lodging[node][i]; t.victim >= 0 && slices.Contains(set, t.victim) {
 			for _, n := range t.gpus {
-				after[n] += t.each
+				if s.view.Nodes()[node].GPUs[n].Healthy {
+					after[n] += t.each
+				}
 			}
 		}
 	}
