@@ -129,6 +129,7 @@ func (w *world) sim(c *cli.Context) error {
 	if err := s.print(results, form); err != nil {
 		return err
 	}
+	s.nameAlike(results)
 	for _, r := range results {
 		if r.Stopped {
 			return &codeError{code: exitInterrupted, text: "interrupted: this is what was simulated so far"}
@@ -326,6 +327,21 @@ func (s *simulation) nameSkipped(t *trace.Trace) {
 	}
 	if more := t.Bad - len(shown); more > 0 {
 		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out\n", t.Name, more)
+	}
+}
+
+// nameAlike says of what several seeds are no evidence: nothing that matters is drawn from them.
+func (s *simulation) nameAlike(results []*sim.Result) {
+	if len(s.seeds) < 2 {
+		return
+	}
+	for _, runs := range s.bySeed(results) {
+		first := runs[0]
+		if !slices.ContainsFunc(runs, func(r *sim.Result) bool {
+			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] || r.GPUFragmentation != first.GPUFragmentation
+		}) {
+			fmt.Fprintf(s.world.stderr, "rota: %s, %s: all seeds came to the same: their means say no more than one run\n", first.Trace, policyOf(first))
+		}
 	}
 }
 

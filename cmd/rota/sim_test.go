@@ -252,6 +252,9 @@ func TestSimArrivals(t *testing.T) {
 	if as[0] != as[1] || slow[0] <= as[0] {
 		t.Errorf("makespans of %v, and at a hundredth of the rate %v", as, slow)
 	}
+	if _, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "--compare", "rand", "--seeds", "1..3"); !strings.Contains(complaint, "fifo: all seeds came to the same") {
+		t.Errorf("nobody says that nothing is drawn: %s", complaint)
+	}
 	if drawn := makespans("--seeds", "1..8", "--redraw"); slices.Min(drawn) == slices.Max(drawn) {
 		t.Errorf("eight seeds, all with a makespan of %g", drawn[0])
 	}
