@@ -109,7 +109,7 @@ func (v *View) HeldBy(j *Job, a *Attempt) Amounts {
 
 // addDevices adds the GPUs that a worker is charged for, by model where it is known which they are.
 func (v *View) addDevices(held *Amounts, gpus int64, w *Worker) {
-	if each := min(wholeGPU, gpus); len(v.models) > 0 && gpus == int64(len(w.GPUs))*each {
+	if each := min(WholeGPU, gpus); len(v.models) > 0 && gpus == int64(len(w.GPUs))*each {
 		if n, _ := v.Node(w.Node); n != nil {
 			for _, g := range w.GPUs {
 				if g >= 0 && g < len(n.GPUs) { // else checkOwners reports it
@@ -153,9 +153,9 @@ func (v *View) stock(inv *Inventory, n *Node, times int64) {
 		inv.Up.add(&room, times)
 	}
 	for i := range n.GPUs {
-		v.addGPU(&inv.All, &n.GPUs[i], times*wholeGPU)
+		v.addGPU(&inv.All, &n.GPUs[i], times*WholeGPU)
 		if n.State == NodeUp && n.GPUs[i].Healthy {
-			v.addGPU(&inv.Up, &n.GPUs[i], times*wholeGPU)
+			v.addGPU(&inv.Up, &n.GPUs[i], times*WholeGPU)
 		}
 	}
 }

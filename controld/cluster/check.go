@@ -258,7 +258,7 @@ func (s *State) checkOwners(i int) error {
 			if g >= len(s.v.nodes[i].GPUs) {
 				return fmt.Errorf("node %s: GPU %d is held and not there", s.v.nodes[i].Name, g)
 			}
-			if taken[g] += min(wholeGPU, held.request.Active.GPUs); taken[g] > wholeGPU {
+			if taken[g] += min(WholeGPU, held.request.Active.GPUs); taken[g] > WholeGPU {
 				return fmt.Errorf("node %s: of GPU %d %d thousandths are held", s.v.nodes[i].Name, g, taken[g])
 			}
 		}

@@ -84,7 +84,7 @@ func (w *world) on(id JobID, nodes ...string) {
 
 func (w *world) free(node string) int64 {
 	_, i := w.s.v.Node(node)
-	return w.s.v.grid.Free(i).GPUs / wholeGPU
+	return w.s.v.grid.Free(i).GPUs / WholeGPU
 }
 
 func (w *world) frees(node string, want int64) {

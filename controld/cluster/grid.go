@@ -5,8 +5,8 @@ import "math/bits"
 // MaxGPUsPerNode bounds a node's GPUs: which of them are free is one machine word.
 const MaxGPUsPerNode = 64
 
-// wholeGPU is one GPU in the unit of [Vector].GPUs.
-const wholeGPU = 1000
+// WholeGPU is one GPU in the unit of [Vector].GPUs.
+const WholeGPU = 1000
 
 // Grid is the room on every node: what is free, and what of it is claimed by reservations. Nodes are named by their position in
 // [View.Nodes]. A trial is a copy: take a [View.Grid], CopyFrom it, and try things on the copy. Copies share what neither of them has
@@ -63,7 +63,7 @@ func newGrid(nodes []*Node) *Grid {
 func empty(n *Node) room {
 	return room{
 		cores: int32(n.Cores), memory: int64(n.Memory), gpus: healthy(n), up: n.State == NodeUp,
-		residentGPU: int32(len(n.GPUs) * wholeGPU), residentMem: int64(n.Memory),
+		residentGPU: int32(len(n.GPUs) * WholeGPU), residentMem: int64(n.Memory),
 	}
 }
 
@@ -188,7 +188,7 @@ func (g *Grid) Up(i int) bool { return g.at(i).up }
 // those can take it who share too: see Shared.
 func (g *Grid) Free(i int) Vector {
 	r := g.at(i)
-	return vector(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*wholeGPU+int64(r.left))
+	return vector(int64(r.cores), r.memory, int64(bits.OnesCount64(r.gpus))*WholeGPU+int64(r.left))
 }
 
 // FreeResident returns what may still become resident on a node, claims not subtracted. It has no cores.
@@ -214,7 +214,7 @@ func (g *Grid) Capacity(i int) Vector { return g.total[i] }
 // Broken returns how many GPUs of a node are not healthy.
 func (g *Grid) Broken(i int) int { return len(g.nodes[i].GPUs) - bits.OnesCount64(g.usable[i]) }
 
-func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*wholeGPU) }
+func capacity(n *Node) Vector { return vector(n.Cores, int64(n.Memory), int64(len(n.GPUs))*WholeGPU) }
 
 // Workers returns how many workers hold room on a node.
 func (g *Grid) Workers(i int) int { return int(g.at(i).workers) }
@@ -300,7 +300,7 @@ func (g *Grid) Take(node int, r Request, gpus []int) {
 	case share > 0:
 		mask = 1 << g.Tightest(node, share)
 	default:
-		mask = lowest(g.at(node).gpus, int(r.Active.GPUs/wholeGPU))
+		mask = lowest(g.at(node).gpus, int(r.Active.GPUs/WholeGPU))
 	}
 	g.change(node, r, -1, mask)
 }

@@ -16,7 +16,7 @@ const levelUnit = 900_000
 // WideGPUs is from how many thousandths of a GPU on a gang is wide: it is hard to find room for, so it stays at level 0 until it has had
 // its room for WideRunMS.
 const (
-	WideGPUs  = 16 * wholeGPU
+	WideGPUs  = 16 * WholeGPU
 	WideRunMS = 4 * 3600 * 1000
 )
 
@@ -42,7 +42,7 @@ func (j *Job) Attained() int64 {
 
 // LevelAt returns the level of a job that has had so much service.
 func (j *Job) LevelAt(attained int64) int {
-	if wide := j.Width(); wide >= WideGPUs && attained/(wide/wholeGPU) < WideRunMS {
+	if wide := j.Width(); wide >= WideGPUs && attained/(wide/WholeGPU) < WideRunMS {
 		return 0
 	}
 	return bits.Len64(uint64(max(0, attained)) / levelUnit)

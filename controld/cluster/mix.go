@@ -98,7 +98,7 @@ func (m *Mix) forget() {
 func coarse(v Vector) Vector {
 	gpus := v.GPUs
 	if isShare(gpus) {
-		gpus = min(wholeGPU, (gpus+mixShare-1)/mixShare*mixShare)
+		gpus = min(WholeGPU, (gpus+mixShare-1)/mixShare*mixShare)
 	}
 	return Vector{Cores: coarsely(v.Cores), Memory: jobspec.Bytes(coarsely(int64(v.Memory))), GPUs: gpus}
 }

@@ -91,7 +91,7 @@ func workersIn(s Shape, room Vector) int {
 		}
 	}
 	if need.GPUs > 0 {
-		n = min(n, slots(room.GPUs/wholeGPU, need.GPUs))
+		n = min(n, slots(room.GPUs/WholeGPU, need.GPUs))
 	}
 	return int(n)
 }

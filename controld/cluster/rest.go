@@ -26,7 +26,7 @@ func (g *Grid) Rest(node int, shared []int64) Rest {
 
 // GPUs returns how many thousandths of GPUs are free in all.
 func (r *Rest) GPUs() int64 {
-	sum := r.Empty * wholeGPU
+	sum := r.Empty * WholeGPU
 	for _, left := range r.Shared {
 		sum += left
 	}
@@ -39,7 +39,7 @@ func (r *Rest) Unusable(worker Vector) int64 {
 	if worker.GPUs <= 0 || worker.Cores > r.Cores || worker.Memory > r.Memory {
 		return r.GPUs()
 	}
-	each, most, small, sum := min(worker.GPUs, wholeGPU), int64(0), int64(0), int64(0)
+	each, most, small, sum := min(worker.GPUs, WholeGPU), int64(0), int64(0), int64(0)
 	for _, left := range r.Shared {
 		sum += left
 		most = max(most, left)
@@ -47,8 +47,8 @@ func (r *Rest) Unusable(worker Vector) int64 {
 			small += left
 		}
 	}
-	if r.Empty*wholeGPU < worker.GPUs && most < worker.GPUs {
-		return r.Empty*wholeGPU + sum
+	if r.Empty*WholeGPU < worker.GPUs && most < worker.GPUs {
+		return r.Empty*WholeGPU + sum
 	}
 	return small
 }

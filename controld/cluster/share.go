@@ -22,7 +22,7 @@ func (r *Request) Share() int64 {
 }
 
 // Devices returns on how many GPUs a worker lies: the length of its [Place].GPUs.
-func (r *Request) Devices() int { return int(roundUp(r.Active.GPUs) / wholeGPU) }
+func (r *Request) Devices() int { return int(roundUp(r.Active.GPUs) / WholeGPU) }
 
 // checkShares refuses parts of several GPUs.
 func checkShares(g *jobspec.Group) error {
@@ -31,11 +31,11 @@ func checkShares(g *jobspec.Group) error {
 		if r.GPU == nil || r.GPU.Share == 0 {
 			continue
 		}
-		if r.GPUs != 1 || r.GPU.Share < 0 || r.GPU.Share >= wholeGPU {
-			return &SpecError{fmt.Sprintf("a share is 1 to %d thousandths of one GPU, not %d of %d", wholeGPU-1, r.GPU.Share, r.GPUs)}
+		if r.GPUs != 1 || r.GPU.Share < 0 || r.GPU.Share >= WholeGPU {
+			return &SpecError{fmt.Sprintf("a share is 1 to %d thousandths of one GPU, not %d of %d", WholeGPU-1, r.GPU.Share, r.GPUs)}
 		}
 	}
-	if r := GroupRequest(g); r.Active.GPUs > wholeGPU && r.Active.GPUs%wholeGPU != 0 {
+	if r := GroupRequest(g); r.Active.GPUs > WholeGPU && r.Active.GPUs%WholeGPU != 0 {
 		return &SpecError{fmt.Sprintf("the tasks of group %q ask for %s GPUs together: a worker has a part of one GPU, or whole ones", g.Name, gpuText(r.Active.GPUs))}
 	}
 	return nil
@@ -52,10 +52,10 @@ func devices(j *Job, worker int) int {
 	return r.Devices()
 }
 
-func isShare(gpus int64) bool { return gpus > 0 && gpus < wholeGPU }
+func isShare(gpus int64) bool { return gpus > 0 && gpus < WholeGPU }
 
 // roundUp is an amount of GPUs, in thousandths, with a part of one counted as a whole one.
-func roundUp(gpus int64) int64 { return (gpus + wholeGPU - 1) / wholeGPU * wholeGPU }
+func roundUp(gpus int64) int64 { return (gpus + WholeGPU - 1) / WholeGPU * WholeGPU }
 
 // MulDiv is a*b/c of numbers that are not negative, without overflow in between; what does not fit is the largest number.
 func MulDiv(a, b, c int64) int64 {
@@ -68,17 +68,17 @@ func MulDiv(a, b, c int64) int64 {
 }
 
 // GPUTime is how much time of one GPU holding so many thousandths for a time is, rounded down, in the unit of the time.
-func GPUTime(ms, gpus int64) int64 { return ms/wholeGPU*gpus + ms%wholeGPU*gpus/wholeGPU }
+func GPUTime(ms, gpus int64) int64 { return ms/WholeGPU*gpus + ms%WholeGPU*gpus/WholeGPU }
 
 // TimeOf is the reverse of [GPUTime]: for how long so many thousandths, which are not 0, have been held.
-func TimeOf(gpuTime, gpus int64) int64 { return gpuTime/gpus*wholeGPU + gpuTime%gpus*wholeGPU/gpus }
+func TimeOf(gpuTime, gpus int64) int64 { return gpuTime/gpus*WholeGPU + gpuTime%gpus*WholeGPU/gpus }
 
 // slots returns how many workers that ask for an amount some empty GPUs hold.
 func slots(empty, gpus int64) int64 {
 	if isShare(gpus) {
-		return empty * (wholeGPU / gpus)
+		return empty * (WholeGPU / gpus)
 	}
-	return empty * wholeGPU / gpus
+	return empty * WholeGPU / gpus
 }
 
 // Shared returns the GPUs of a node that workers share and of which something is free: bit n is set for index n.
@@ -88,7 +88,7 @@ func (g *Grid) Shared(node int) uint64 {
 	}
 	var mask uint64
 	for n, lent := range g.row(node) {
-		if lent > 0 && lent < wholeGPU {
+		if lent > 0 && lent < WholeGPU {
 			mask |= 1 << n
 		}
 	}
@@ -102,7 +102,7 @@ func (g *Grid) Sharing() bool { return len(g.lent) > 0 }
 func (g *Grid) Left(node, gpu int) int64 {
 	switch {
 	case g.at(node).gpus&(1<<gpu) != 0:
-		return wholeGPU
+		return WholeGPU
 	case len(g.lent) == 0 || g.usable[node]&(1<<gpu) == 0:
 		return 0
 	}
@@ -114,7 +114,7 @@ func leftOf(lent int64) int64 {
 	if lent == 0 {
 		return 0
 	}
-	return max(0, wholeGPU-lent)
+	return max(0, WholeGPU-lent)
 }
 
 // row is what is lent of each GPU of a node; nobody may ask while none was ever shared.
@@ -134,7 +134,7 @@ func (g *Grid) lentOn(node int) []uint16 {
 
 // Tightest returns the GPU of a node on which a share leaves least: one that others share, or else the first empty one. -1: there is none.
 func (g *Grid) Tightest(node int, share int64) int {
-	best, least := -1, int64(wholeGPU)
+	best, least := -1, int64(WholeGPU)
 	for mask := g.Shared(node); mask != 0; mask &= mask - 1 {
 		n := bits.TrailingZeros64(mask)
 		if left := g.Left(node, n); left >= share && left < least {
@@ -150,7 +150,7 @@ func (g *Grid) Tightest(node int, share int64) int {
 // offers reports whether the GPUs of a node hold a request beside claims for so many thousandths: those that are named, or any.
 func (g *Grid) offers(node int, r Request, claimed int64, gpus []int) bool {
 	rm, share := g.at(node), r.Share()
-	empty := int64(bits.OnesCount64(rm.gpus)) * wholeGPU
+	empty := int64(bits.OnesCount64(rm.gpus)) * WholeGPU
 	switch {
 	case r.Active.GPUs == 0:
 		return empty+int64(rm.left) >= claimed && rm.names(gpus)
@@ -169,7 +169,7 @@ func (g *Grid) offers(node int, r Request, claimed int64, gpus []int) bool {
 // opens reports whether a share may go on an empty GPU: what is claimed may all be for empty ones. Claims are added up and not told apart, so that
 // of several who were promised parts each may take his, in whatever order they come.
 func (g *Grid) opens(node int, share, claimed int64) bool {
-	empty := int64(bits.OnesCount64(g.at(node).gpus)) * wholeGPU
+	empty := int64(bits.OnesCount64(g.at(node).gpus)) * WholeGPU
 	return empty > 0 && empty-g.pressing(node, claimed) >= share
 }
 
@@ -210,7 +210,7 @@ func (g *Grid) ObstacleTo(node int, r Request, workers int) ReasonCode {
 		return g.Obstacle(node, all, nil)
 	}
 	if !g.seats(node, share, workers, 0) {
-		all.Active.GPUs = wholeGPU * (MaxGPUsPerNode + 1) // more than any node has: what else is in the way comes first
+		all.Active.GPUs = WholeGPU * (MaxGPUsPerNode + 1) // more than any node has: what else is in the way comes first
 	} else if !g.seats(node, share, workers, g.Claimed(node).GPUs) {
 		return ReasonReservation
 	} else {
@@ -221,11 +221,11 @@ func (g *Grid) ObstacleTo(node int, r Request, workers int) ReasonCode {
 
 // seats reports whether the GPUs of a node hold some workers with a share each beside claims, which may be for empty GPUs.
 func (g *Grid) seats(node int, share int64, workers int, claimed int64) bool {
-	empty := int64(bits.OnesCount64(g.at(node).gpus))*wholeGPU - roundUp(claimed)
+	empty := int64(bits.OnesCount64(g.at(node).gpus))*WholeGPU - roundUp(claimed)
 	if empty < 0 {
 		return false
 	}
-	n := slots(empty/wholeGPU, share)
+	n := slots(empty/WholeGPU, share)
 	for mask := g.Shared(node); mask != 0; mask &= mask - 1 {
 		n += g.Left(node, bits.TrailingZeros64(mask)) / share
 	}

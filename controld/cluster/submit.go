@@ -124,7 +124,7 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 func RequestOf(r jobspec.Resources) Request {
 	cores := max(1, int64(r.Cores))
 	memory := cmp.Or(r.Memory, memoryPerCore*jobspec.Bytes(cores))
-	gpus := int64(r.GPUs) * wholeGPU
+	gpus := int64(r.GPUs) * WholeGPU
 	if r.GPU != nil && r.GPU.Share > 0 {
 		gpus = int64(r.GPU.Share)
 	}
@@ -155,7 +155,7 @@ func checkQueue(j *Job, name string, q *Queue) error {
 		}
 	}
 	if q.TEMaxGPUs > 0 {
-		gpus := roundUp(j.Total().GPUs) / wholeGPU
+		gpus := roundUp(j.Total().GPUs) / WholeGPU
 		return limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
 	}
 	return nil

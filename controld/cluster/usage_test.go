@@ -71,10 +71,10 @@ func TestUsageDoesNotDependOnWhenItWasCharged(t *testing.T) {
 			at = next
 		}
 		d := NewDecay(Instant(end), []int64{0, hourMS / 3, 5 * hourMS, 100 * hourMS}[r.IntN(4)])
-		whole, _, wholeGPU := d.Of(onlyUsage(t, charged(t, [][2]Instant{{Instant(begin), Instant(end)}})))
+		whole, _, WholeGPU := d.Of(onlyUsage(t, charged(t, [][2]Instant{{Instant(begin), Instant(end)}})))
 		parts, _, partsGPU := d.Of(onlyUsage(t, charged(t, pieces)))
-		if whole != parts || wholeGPU != partsGPU {
-			t.Fatalf("seed %d: at once %d and %d, in %d pieces %d and %d", seed, whole, wholeGPU, len(pieces), parts, partsGPU)
+		if whole != parts || WholeGPU != partsGPU {
+			t.Fatalf("seed %d: at once %d and %d, in %d pieces %d and %d", seed, whole, WholeGPU, len(pieces), parts, partsGPU)
 		}
 		if running := d.Since(Instant(begin)) / 1000; math.Abs(float64(running-whole)) > usedHours {
 			t.Fatalf("seed %d: charged %d s, still running %d s, from %d to %d", seed, whole, running, begin, end)

@@ -66,7 +66,7 @@ func promisedLater(own *Reservation, all []*Reservation, node string) (sum Vecto
 func inTheWay(g *Grid, node int, promised, later Vector) Vector {
 	have := g.Free(node).minus(g.Claimed(node))
 	if g.Shared(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to who needs more of one
-		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*wholeGPU - g.Claimed(node).GPUs
+		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*WholeGPU - g.Claimed(node).GPUs
 	}
 	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
 	return vector(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),

@@ -28,9 +28,29 @@
 // for a job that is gone goes first when he is back. See fitgpp.go for the policies of the FitGpp paper, rota.go for what Rota makes of
 // them, search.go for the cheapest set of jobs that lets another start, turns.go for turns among best-effort jobs, gather.go
 // for small ones that move so that a large one finds room in one piece.
+//
+// # Where to read
+//
+// Begin here, with expire.go, order.go and place.go: they are the whole of policy standard. Each policy below is a function of a few lines that names its
+// phases in order, in a file of its own or, if it is there to compare with, in baseline.go and ranked.go.
+//
+//   - what a cycle works on: trial.go, desk.go (what it keeps for the next one), and the package fit (nodes and GPUs)
+//   - who is next: order.go, frontier.go and glance.go (who need not be asked); rota.go and foresee.go (service); fair.go, queue.go and accounts.go
+//     (shares, with the package share)
+//   - where it goes: pack.go, match.go, frag.go, spot.go, sharing.go (where GPUs are shared)
+//   - room that is kept: reserve.go (for heads), headroom.go (for trial-and-error jobs), promise.go (whether it will come)
+//   - room that others give up: roster.go (who could), price.go and waste.go (what that costs), search.go, unshare.go and menu.go (who does), for whom:
+//     rota.go and borrow.go (trial-and-error jobs), reclaim.go (accounts), turns.go and gather.go (best-effort jobs)
+//   - elastic jobs: flexible.go, shrink.go, grow.go; stretch.go (policy elastic); surplus.go, dealing.go and fitting.go (policy rota)
+//   - what users are told: the files explain*.go, shares.go
 package sched
 
-import "github.com/rota-hpc/rota/controld/cluster"
+import (
+	"maps"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
 
 // MaxReservations bounds the reservations of the whole cluster: each one keeps room idle, and beyond a few heads the room ahead
 // is guesswork anyway.
@@ -44,14 +64,19 @@ func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.Comm
 	return new(Desk).Cycle(v, now, p)
 }
 
-// policies are what may follow the phase expire, by [cluster.Policy].Name; "" is the default. The state does not know their names, so a
-// name that is not here means the default: a cluster never stands still because of its configuration. Clusters of the first release have
+// policies are what may follow the phase expire, by [cluster.Policy].Name; "" is standard. The state does not know their names, so a
+// name that is not here means standard too: a cluster never stands still because of its configuration. Clusters of the first release have
 // no name in their configuration; new ones have [cluster.NewPolicy].
 var policies = map[string]func(*trial){
 	"": standard, "standard": standard, "rota": rota, "fairshare": fairshare,
 	"fifo": fifo, "backfill": backfill, "easy": easy, "sjf": shortest, "srtf": remaining, "las": las, "spread": spreadOut,
 	"fitgpp": fitgpp, "lrtp": lrtp, "rand": random,
 	"elastic": elastic, "static": static, "dragon": dragon,
+}
+
+// Policies returns the names that [cluster.Policy].Name can have, in order; "" is also one, that of standard.
+func Policies() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(policies)), func(name string) bool { return name == "" })
 }
 
 // standard serves jobs in the order of [compare] and disturbs none that run.

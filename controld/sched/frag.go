@@ -84,7 +84,7 @@ func (m *mixture) unusable(r *cluster.Rest) int64 {
 }
 
 // wholeGPU is one GPU in the unit of vectors.
-const wholeGPU = 1000
+const wholeGPU = cluster.WholeGPU
 
 // candidate is a place for one worker, and what is to be said for it: less is better, in this order.
 type candidate struct {

@@ -187,7 +187,7 @@ func group(name string, count, perNode int, v cluster.Vector, models []string) j
 }
 
 // wholeGPU is one GPU in the unit of vectors.
-const wholeGPU = 1000
+const wholeGPU = cluster.WholeGPU
 
 func plus(a, b cluster.Vector) cluster.Vector {
 	return cluster.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}

@@ -10,7 +10,7 @@ import (
 )
 
 // gpu is one GPU in the unit of vectors.
-const gpu = 1000
+const gpu = cluster.WholeGPU
 
 // option is a node for workers that share GPUs, and how much of a GPU the first of them finds there: less is a tighter fit.
 type option struct {

@@ -17,7 +17,7 @@ const (
 )
 
 // gpu is a whole GPU in the unit of vectors.
-const gpu = 1000
+const gpu = cluster.WholeGPU
 
 // Unknown stands in Grace and Restart when a trace does not say.
 const Unknown int64 = -1
