@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -129,11 +130,18 @@ const (
 	portTries = 100
 )
 
-// freeAddr returns an address on loopback on which nobody listens, by TCP or UDP.
+// given are the ports that freeAddr has returned: whom they are for may not listen there yet.
+var given sync.Map
+
+// freeAddr returns an address on loopback on which nobody listens, by TCP or UDP, another one each time.
 func freeAddr() (string, error) {
 	var errs error
 	for range portTries {
-		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(portMin+rand.IntN(portMax-portMin)))
+		port := portMin + rand.IntN(portMax-portMin)
+		if _, twice := given.LoadOrStore(port, true); twice {
+			continue
+		}
+		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		l, err := net.Listen("tcp", a)
 		if err != nil {
 			errs = errors.Join(errs, err)
