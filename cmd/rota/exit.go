@@ -177,6 +177,12 @@ func (w *world) printError(asJSON bool, err error) {
 	}
 }
 
+// wasInterrupted reports whether an error is that somebody pressed Ctrl-C.
+func wasInterrupted(err error) bool {
+	var own *codeError
+	return errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &own) && own.code == exitInterrupted
+}
+
 // asProblem gives every error the form that the API's have. What the API said is kept; the text is that of the whole chain.
 func asProblem(err error) *api.Problem {
 	var p *api.Problem
@@ -194,6 +200,8 @@ func asProblem(err error) *api.Problem {
 		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(), Hint: unreachableHint(unreachable)}
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
 		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
+	case wasInterrupted(err):
+		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()} // 499: who asked has gone away
 	}
 	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
 }

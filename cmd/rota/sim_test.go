@@ -269,7 +269,8 @@ func TestSimInterrupted(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if n := r.Classes["all"].Count; code != exitInterrupted || !r.Stopped || n == 0 || n >= 2000 || !strings.Contains(complaint, "so far") {
+	if n := r.Classes["all"].Count; code != exitInterrupted || !r.Stopped || n == 0 || n >= 2000 ||
+		!strings.Contains(complaint, "so far") || !strings.Contains(complaint, `"code":"interrupted"`) {
 		t.Errorf("exit %d, stopped %v after %d jobs, %q", code, r.Stopped, n, complaint)
 	}
 }
