@@ -80,21 +80,29 @@ func anyTerms(cfg *cluster.Config, holds func(*cluster.Terms) bool) bool {
 	return false
 }
 
-// excess says what stands in the way of a job's going first among best-effort ones: bit by bit from the top of the tree down to its user, whether that
-// account has what it is entitled to. Who has left his room in vain goes first whatever he holds.
-func (t *trial) excess(j *cluster.Job) int {
+// excess is what stands in the way of a job's going first among best-effort ones, because its accounts or its user hold what they are entitled to.
+type excess struct {
+	accounts int // bit by bit from the top of the tree down, with a user who was promised something; -1 of who has left his room in vain
+	user     int // 1: the user does, who was promised nothing
+}
+
+// excess returns what stands in the way of a job's going first.
+func (t *trial) excess(j *cluster.Job) excess {
 	if j.First {
-		return -1
+		return excess{accounts: -1}
 	}
 	const deepest = 16 // levels of accounts; there are fewer
-	f := t.accounts()
-	bits := 0
-	for n := f.leaf(j.Leaf()); n.Parent() != nil; n = n.Parent() {
-		if over(n) {
-			bits |= 1 << (deepest - n.Depth())
+	var e excess
+	for n := t.accounts().leaf(j.Leaf()); n.Parent() != nil; n = n.Parent() {
+		switch {
+		case !over(n):
+		case n.User && !n.Guaranteed():
+			e.user = 1
+		default:
+			e.accounts |= 1 << (deepest - n.Depth())
 		}
 	}
-	return bits
+	return e
 }
 
 // over reports whether an account or a user holds what it is entitled to or more. Where nothing was configured that is an equal part, which nobody

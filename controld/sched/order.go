@@ -11,12 +11,17 @@ import (
 
 // compare is the order in which jobs are served: where service counts, who has had little of it goes before age. Without a trial it does not.
 func (t *trial) compare(a, b *cluster.Job) int {
-	if t != nil && t.byService && a.Class == b.Class && a.First == b.First && a.Priority == b.Priority {
+	if t.ranks(a, b) {
 		if c := cmp.Compare(t.levelOf(a), t.levelOf(b)); c != 0 {
 			return c
 		}
 	}
 	return compare(a, b)
+}
+
+// ranks reports whether service decides between two jobs before age does.
+func (t *trial) ranks(a, b *cluster.Job) bool {
+	return t != nil && t.byService && a.Class == b.Class && a.First == b.First && a.Priority == b.Priority
 }
 
 // compare is the order of class, priority and age; who has left his room to a job that did not want it any more comes first of his class. It
@@ -54,7 +59,7 @@ type contender struct {
 	members *cluster.Turns // in the order in which they start, of a record, once one of its members has started
 
 	head     bool          // it does not fit, and is only to be protected
-	excess   int           // see trial.excess
+	excess   excess        // see trial.excess
 	excessOf cluster.JobID // of which job that is known
 }
 
@@ -232,17 +237,25 @@ func (l *line) lead(t *trial) *contender {
 	return l.open[0]
 }
 
-// before reports whether a contender's turn comes before that of another.
+// before reports whether a contender's turn comes before that of another. Among best-effort jobs an account that holds what it is entitled to comes
+// last. A user of it does so only among jobs that have had about as much service: who has just come may have the room of others' jobs that have had
+// much, and so must not find them before himself where room is free.
 func (c *contender) before(o *contender) bool {
-	if t := c.trial; t != nil && t.byService && !c.head && c.job.Class != jobspec.TE && o.job.Class != jobspec.TE {
-		if by := cmp.Compare(c.excessNow(), o.excessNow()); by != 0 {
-			return by < 0
-		}
+	t := c.trial
+	if t == nil || !t.byService || c.head || c.job.Class == jobspec.TE || o.job.Class == jobspec.TE {
+		return t.compare(c.job, o.job) < 0
 	}
-	return c.trial.compare(c.job, o.job) < 0
+	mine, theirs := c.excessNow(), o.excessNow()
+	if by := cmp.Compare(mine.accounts, theirs.accounts); by != 0 {
+		return by < 0
+	}
+	if mine.user != theirs.user && t.ranks(c.job, o.job) && t.levelOf(c.job) == t.levelOf(o.job) {
+		return mine.user < theirs.user
+	}
+	return t.compare(c.job, o.job) < 0
 }
 
-func (c *contender) excessNow() int {
+func (c *contender) excessNow() excess {
 	if c.excessOf != c.job.ID {
 		c.excess, c.excessOf = c.trial.excess(c.job), c.job.ID
 	}
