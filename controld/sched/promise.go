@@ -19,33 +19,47 @@ func newProspects(t *trial) *prospects {
 	return &prospects{trial: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
 }
 
-// inVain returns whose firm reservations are for room that does not come: a node that they claim is not up, has less than it had, or those who were
-// to leave it have not been asked to, because the plan came too late; or others got parts of the GPUs meanwhile, and no GPU is left that would do. They
-// would wait in vain until their reservations expire. What is free, or will be when all have left who are leaving, is kept for them. Nil: nobody's is in
-// vain.
+// inVain returns whose reservations are for room that does not come, and would be waited for until they expire. Nil: nobody's are. That for a head is
+// in vain if a node that it claims is not up any more or, since a GPU broke, could not hold as much if it were empty. A firm one is so too if those who
+// were to leave have not been asked to, because the plan came too late, or if others got parts of the GPUs meanwhile, and none is left that would do:
+// what is free, or will be when all have left who are leaving, is kept for it.
 func inVain(t *trial) map[cluster.JobID]bool {
-	var firm []*cluster.Reservation
-	for _, r := range t.view.Reservations() {
-		if r.Firm {
-			firm = append(firm, r)
-		}
-	}
-	if firm == nil {
+	all := t.view.Reservations()
+	if len(all) == 0 {
 		return nil
 	}
-	slices.SortFunc(firm, func(a, b *cluster.Reservation) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
 	p := newProspects(t)
+	var firm []*cluster.Reservation
 	var vain map[cluster.JobID]bool
-	for _, r := range firm {
-		if p.cover(r) {
-			continue
-		}
+	give := func(r *cluster.Reservation) {
 		if vain == nil {
 			vain = map[cluster.JobID]bool{}
 		}
 		vain[r.Job] = true
 	}
+	for _, r := range all {
+		switch {
+		case r.Firm:
+			firm = append(firm, r)
+		case !p.possible(r):
+			give(r)
+		}
+	}
+	slices.SortFunc(firm, func(a, b *cluster.Reservation) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
+	for _, r := range firm {
+		if !p.cover(r) {
+			give(r)
+		}
+	}
 	return vain
+}
+
+// possible reports whether the nodes that a reservation claims could hold as much if they were empty.
+func (p *prospects) possible(r *cluster.Reservation) bool {
+	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
+		_, node := p.view.Node(c.Node)
+		return node < 0 || !p.room.Up(node) || !fit.Covers(fit.Both(p.room.Working(node)), p.claimed(node, r.Job, c.Room))
+	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 
 // cover reports whether there is, or will be, as much as a reservation claims, and takes it from what is left for later ones.
