@@ -27,9 +27,9 @@ type fair struct {
 	pasts  []past   // by the mark of the node, less one
 	decay  *cluster.Decay
 	leaves map[cluster.Leaf]*shares.Node
-	open   *queue                  // jobs that fit as far as is known
-	heads  *queue                  // the first blocked job of each leaf
-	first  foremosts[*shares.Node] // the first blocked job of each leaf
+	open   *queue               // jobs that fit as far as is known
+	heads  *queue               // the first blocked job of each leaf
+	first  firsts[*shares.Node] // the first blocked job of each leaf
 	seen   frontier
 	queues []*queue // to be told when holdings change
 
@@ -41,7 +41,7 @@ type fair struct {
 
 // newFair makes the tree from the configuration and the state, and settles it.
 func newFair(t *trial) *fair {
-	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: foremosts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
+	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: firsts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
 	f.models = t.view.Models()
 	f.tree = shares.New(f.capacities())
 	f.open, f.heads = newQueue(f), newQueue(f)
@@ -265,7 +265,7 @@ func (f *fair) line(q *glance) {
 	}
 	var c contender // see line.form
 	for at, front := range f.view.Fronts() {
-		if front.Held || q.passes(at, front) {
+		if front.Held || q.does(at, front) {
 			continue
 		}
 		c = contender{group: f.view.GroupAt(at)}
@@ -277,11 +277,20 @@ func (f *fair) line(q *glance) {
 			f.open.push(leaf, &open)
 		}
 	}
+	for leaf, first := range f.first {
+		f.heads.put(leaf, &contender{job: f.view.Job(first.job)})
+	}
 }
 
-// glance passes over groups that say nothing new of the first of some jobs of their leaf.
-func (f *fair) glance(seen *frontier, first foremosts[*shares.Node]) *glance {
-	return newGlance(f.trial, seen, func(g *cluster.Group) *foremost { return first.of(f.leaf(g.Key.Leaf())) })
+// glance finds the first job of each leaf, if seen is not nil the first blocked one. Whom a limit keeps from starting is not blocked.
+func (f *fair) glance(seen *frontier, first firsts[*shares.Node]) *glance {
+	return newGlance(f.trial, seen, func(g *cluster.Group) *rank {
+		leaf := f.leaf(g.Key.Leaf())
+		if (seen != nil || f.byService) && leaf.Bounded() {
+			return nil
+		}
+		return first.of(leaf)
+	})
 }
 
 // limitOf says whose limit keeps a job from starting, nothing if none does.
@@ -322,7 +331,7 @@ func (f *fair) limited(leaf *shares.Node, j *cluster.Job) bool {
 // screen reports whether a group's first job fits, as line.screen does.
 func (f *fair) screen(leaf *shares.Node, c *contender) bool {
 	for f.seen.fails(f.trial, c) {
-		f.block(leaf, c)
+		f.first.of(leaf).keep(rankOf(c.job))
 		if len(c.job.Exclude) == 0 || !c.advance(f.trial) {
 			return false
 		}
@@ -330,10 +339,10 @@ func (f *fair) screen(leaf *shares.Node, c *contender) bool {
 	return true
 }
 
-// block notes a job that does not fit. Only the first of its leaf becomes a head.
+// block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes its head.
 func (f *fair) block(leaf *shares.Node, c *contender) {
-	if f.first.of(leaf).add(c.job, rankOf(c.job)) {
-		f.heads.push(leaf, &contender{job: c.job, members: c.members})
+	if f.first.of(leaf).keep(rankOf(c.job)) {
+		f.heads.put(leaf, &contender{job: c.job, members: c.members})
 	}
 }
 
@@ -356,9 +365,9 @@ func (f *fair) place() {
 	}
 }
 
-// consider protects a head whose turn it is, if it is still the first of its leaf.
+// consider protects a head whose turn it is.
 func (f *fair) consider(b *bypass, h *contender, leaf *shares.Node) {
-	if f.first.of(leaf).job != h.job || f.limited(leaf, h.job) {
+	if f.limited(leaf, h.job) {
 		return
 	}
 	b.consider(f.trial, h)
@@ -474,12 +483,12 @@ func (f *fair) fail(c *contender, leaf *shares.Node) {
 		f.open.pop(leaf)
 		return
 	}
-	f.seen.add(c.asks(f.trial))
+	f.seen.fail(c.asks(f.trial))
 	f.open.drop(func(leaf *shares.Node, o *contender) bool {
-		covered := o.group != nil && f.seen.covers(o.asks(f.trial))
-		if covered {
+		failed := o.group != nil && f.seen.failedSince(f.trial, o)
+		if failed {
 			f.block(leaf, o)
 		}
-		return covered
+		return failed
 	})
 }

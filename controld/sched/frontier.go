@@ -6,8 +6,14 @@ import "github.com/rota-hpc/rota/controld/sched/fit"
 // That is sound as long as a cycle only takes room and frees none: whoever adds a phase that frees room must start a new one.
 // Gangs that avoid nodes, or whose own claims make room, have a view of their own and are never added.
 type frontier struct {
-	failed  []fit.Gang // none asks for as much as another
-	verdict []verdict  // by the number of the shape
+	failed []fit.Gang // none asks for as much as another
+	shapes []known    // by number
+}
+
+// known is what has been found out about a shape.
+type known struct {
+	verdict verdict
+	gang    fit.Gang // that asks for it
 }
 
 // verdict is whether a shape has been found to fail.
@@ -25,14 +31,33 @@ func (f *frontier) fails(t *trial, c *contender) bool {
 		g := c.asks(t)
 		return f.covers(g) || !t.room.Fits(g)
 	}
-	for c.group.Number >= len(f.verdict) {
-		f.verdict = append(f.verdict, make([]verdict, max(64, c.group.Number))...)
+	for c.group.Number >= len(f.shapes) {
+		f.shapes = append(f.shapes, make([]known, max(64, c.group.Number))...)
 	}
-	known := &f.verdict[c.group.Number]
-	if *known == unknown {
-		*known = f.search(t, c.asks(t))
+	k := &f.shapes[c.group.Number]
+	if k.verdict == unknown {
+		k.gang = *c.asks(t)
+		k.verdict = f.search(t, &k.gang)
 	}
-	return *known == fails
+	return k.verdict == fails
+}
+
+// fail records that g failed, and which of the shapes that were found to fit fail because of it.
+func (f *frontier) fail(g *fit.Gang) {
+	f.add(g)
+	for i := range f.shapes {
+		if k := &f.shapes[i]; k.verdict == fits && atLeast(&k.gang, g) {
+			k.verdict = fails
+		}
+	}
+}
+
+// failedSince reports whether the first job of a group that was found to fit is known to fail by now.
+func (f *frontier) failedSince(t *trial, c *contender) bool {
+	if n := c.group.Number; len(c.job.Exclude) == 0 && n < len(f.shapes) && f.shapes[n].verdict != unknown {
+		return f.shapes[n].verdict == fails
+	}
+	return f.covers(c.asks(t))
 }
 
 func (f *frontier) search(t *trial, g *fit.Gang) verdict {
@@ -110,5 +135,5 @@ func choosier(a, b *fit.Part) bool {
 
 // knownToFail reports whether a shape, by its number, is known to fail.
 func (f *frontier) knownToFail(shape int) bool {
-	return shape < len(f.verdict) && f.verdict[shape] == fails
+	return shape < len(f.shapes) && f.shapes[shape].verdict == fails
 }

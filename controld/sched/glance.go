@@ -6,15 +6,24 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// rank is what compare goes by.
+// rank is what compare goes by. The zero value is nobody's.
 type rank struct {
 	class, first, priority, level int
 	job                           cluster.JobID
 }
 
 func (r *rank) compare(o *rank) int {
-	return cmp.Or(cmp.Compare(r.class, o.class), cmp.Compare(r.first, o.first), cmp.Compare(o.priority, r.priority), cmp.Compare(r.level, o.level),
-		cmp.Compare(r.job, o.job))
+	switch {
+	case r.class != o.class:
+		return cmp.Compare(r.class, o.class)
+	case r.first != o.first:
+		return cmp.Compare(r.first, o.first)
+	case r.priority != o.priority:
+		return cmp.Compare(o.priority, r.priority)
+	case r.level != o.level:
+		return cmp.Compare(r.level, o.level)
+	}
+	return cmp.Compare(r.job, o.job)
 }
 
 // rankOf returns the rank of a job by the function compare.
@@ -31,50 +40,46 @@ func (t *trial) rankOf(j *cluster.Job) rank {
 	return r
 }
 
-// foremost is the first of some jobs of an account, or of a leaf.
-type foremost struct {
-	job  *cluster.Job // nil: there is none yet
-	rank rank
-}
-
-// add adds a job and reports whether it comes before those added earlier.
-func (f *foremost) add(j *cluster.Job, r rank) bool {
-	if f.job != nil && f.rank.compare(&r) <= 0 {
+// keep makes this the rank of another job if that comes before the one whose it was, and reports whether it does.
+func (r *rank) keep(o rank) bool {
+	if r.job != 0 && r.compare(&o) <= 0 {
 		return false
 	}
-	f.job, f.rank = j, r
+	*r = o
 	return true
 }
 
-// foremosts has one for each account, or for each leaf.
-type foremosts[K comparable] map[K]*foremost
+// firsts has the rank of the first of some jobs of each account, or of each leaf.
+type firsts[K comparable] map[K]*rank
 
-func (m foremosts[K]) of(k K) *foremost {
-	f := m[k]
-	if f == nil {
-		f = &foremost{}
-		m[k] = f
+func (m firsts[K]) of(k K) *rank {
+	r := m[k]
+	if r == nil {
+		r = &rank{}
+		m[k] = r
 	}
-	return f
+	return r
 }
 
-// glance tells of most groups of a long queue, by their fronts alone, that whoever looks for the first jobs of accounts or of leaves has nothing
-// to note there: the first job may start, and the first of its account or leaf that was found so far goes before it. Where only blocked
-// jobs are looked for its shape must be known not to fit, too. Whatever is not as plain as that has to be looked at, so a plan does not depend on it.
+// glance finds the first jobs of accounts or of leaves by the fronts of their groups alone, where these say it all: the first job of a group may
+// start, and only its rank counts. If blocked jobs are looked for its shape must be known not to fit, too. Whatever is not as plain as
+// that has to be looked at, so a plan does not depend on it.
 type glance struct {
 	trial  *trial
-	seen   *frontier                      // nil: jobs are looked for whether they fit or not
-	whose  func(*cluster.Group) *foremost // that of a group's account or leaf
-	known  []*foremost                    // the same, by the number of the leaf
-	apart  idSet                          // jobs that do not stand in line as their groups do, and some others
-	passed int                            // groups
+	seen   *frontier                  // nil: jobs are looked for whether they fit or not
+	whose  func(*cluster.Group) *rank // that of the first job of a group's account or leaf; nil: a limit makes it a question of its own who may start
+	known  []owner                    // the same, by the number of the leaf
+	apart  idSet                      // jobs that do not stand in line as their groups do, and some others
+	passed int                        // groups
 }
 
-// newGlance returns nil where limits make it a question of its own whether a job may start.
-func newGlance(t *trial, seen *frontier, whose func(*cluster.Group) *foremost) *glance {
-	if t.byService && (t.limited() || t.policy.TEAccountGPUs > 0) {
-		return nil
-	}
+// owner is what a glance knows of a leaf.
+type owner struct {
+	met   bool
+	first *rank
+}
+
+func newGlance(t *trial, seen *frontier, whose func(*cluster.Group) *rank) *glance {
 	q := &glance{trial: t, seen: seen, whose: whose}
 	for id := range t.holders {
 		q.apart.add(id)
@@ -88,37 +93,37 @@ func newGlance(t *trial, seen *frontier, whose func(*cluster.Group) *foremost) *
 	return q
 }
 
-// passes reports whether there is nothing to note of a group.
-func (q *glance) passes(at int64, f *cluster.Front) bool {
-	if q == nil || !f.Plain || f.Eligible > q.trial.now || q.trial.byService && f.Level != 0 || q.seen != nil && !q.seen.knownToFail(int(f.Shape)) {
+// does sees to a group by its front, and reports whether that was enough.
+func (q *glance) does(at int64, f *cluster.Front) bool {
+	if q == nil || !f.Plain || f.Eligible > q.trial.now || q.seen != nil && !q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
+		return false
+	}
+	if q.trial.byService && (f.Level != 0 || f.TE && q.trial.policy.TEAccountGPUs > 0) {
 		return false
 	}
 	first := q.firstAt(at, f)
-	if first.job == nil {
+	if first == nil {
 		return false
 	}
 	r := rank{class: 1, first: 1, priority: f.Priority, job: f.Job}
 	if f.TE {
 		r.class = 0
 	}
-	if first.rank.compare(&r) > 0 || q.apart.has(f.Job) && q.standsApart(f.Job) {
-		return false
-	}
+	first.keep(r)
 	q.passed++
 	return true
 }
 
-// firstAt returns the first job of a group's account or leaf.
-func (q *glance) firstAt(at int64, f *cluster.Front) *foremost {
+// firstAt returns the rank of the first job of a group's account or leaf, nil if each of them has to be looked at.
+func (q *glance) firstAt(at int64, f *cluster.Front) *rank {
 	for int(f.Leaf) >= len(q.known) {
-		q.known = append(q.known, make([]*foremost, max(64, len(q.known)))...)
+		q.known = append(q.known, make([]owner, max(64, len(q.known)))...)
 	}
-	first := q.known[f.Leaf]
-	if first == nil {
-		first = q.whose(q.trial.view.GroupAt(at))
-		q.known[f.Leaf] = first
+	o := &q.known[f.Leaf]
+	if !o.met {
+		*o = owner{true, q.whose(q.trial.view.GroupAt(at))}
 	}
-	return first
+	return o.first
 }
 
 // standsApart reports whether a job has started, is given up, or holds a reservation.

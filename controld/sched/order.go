@@ -79,7 +79,7 @@ func (c *contender) member() int {
 type line struct {
 	open  contenders
 	heads contenders
-	first foremosts[string] // the first blocked job of each account
+	first firsts[string] // the first blocked job of each account
 	seen  frontier
 }
 
@@ -91,11 +91,16 @@ func order(t *trial) *line {
 	return l
 }
 
-func newLine() *line { return &line{first: foremosts[string]{}} }
+func newLine() *line { return &line{first: firsts[string]{}} }
 
-// glance passes over groups that say nothing new of the first blocked job of their account.
+// glance finds the first blocked job of each account.
 func (l *line) glance(t *trial) *glance {
-	return newGlance(t, &l.seen, func(g *cluster.Group) *foremost { return l.first.of(g.Key.Account) })
+	return newGlance(t, &l.seen, func(g *cluster.Group) *rank {
+		if t.byService && t.limited() && t.accounts().leaf(g.Key.Leaf()).Bounded() {
+			return nil
+		}
+		return l.first.of(g.Key.Account)
+	})
 }
 
 // form lines everybody up. Without a glance all groups are looked at: the line is the same.
@@ -107,7 +112,7 @@ func (l *line) form(t *trial, q *glance) {
 	}
 	var c contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
 	for at, front := range t.view.Fronts() {
-		if front.Held || q.passes(at, front) {
+		if front.Held || q.does(at, front) {
 			continue
 		}
 		g := t.view.GroupAt(at)
@@ -119,6 +124,9 @@ func (l *line) form(t *trial, q *glance) {
 			open := c
 			l.open = append(l.open, &open)
 		}
+	}
+	for _, first := range l.first {
+		l.heads = append(l.heads, &contender{trial: t, job: t.view.Job(first.job), head: true})
 	}
 	heap.Init(&l.open)
 	heap.Init(&l.heads)
@@ -147,7 +155,7 @@ func (l *line) promote(t *trial, g *cluster.Group) {
 // screen reports whether a group's first job fits. One that avoids nodes speaks for itself alone: behind it the next is asked.
 func (l *line) screen(t *trial, c *contender) bool {
 	for l.seen.fails(t, c) {
-		l.block(c)
+		l.note(c)
 		if len(c.job.Exclude) == 0 || !c.advance(t) {
 			return false
 		}
@@ -187,13 +195,9 @@ func (c *contender) asks(t *trial) *fit.Gang {
 	return &c.gang
 }
 
-// block notes a job that does not fit. Only the first of its account can become a head.
-func (l *line) block(c *contender) bool {
-	if !l.first.of(c.job.Account).add(c.job, c.trial.rankOf(c.job)) {
-		return false
-	}
-	l.heads = append(l.heads, &contender{trial: c.trial, job: c.job, members: c.members, head: true})
-	return true
+// note notes a job that does not fit, and reports whether it is the first of its account by now.
+func (l *line) note(c *contender) bool {
+	return l.first.of(c.job.Account).keep(c.trial.rankOf(c.job))
 }
 
 // fail takes the best open contender, which has just been found not to fit, out of the line, and with it all that ask for no
@@ -210,10 +214,10 @@ func (l *line) fail(t *trial) {
 		heap.Pop(&l.open)
 		return
 	}
-	l.seen.add(c.asks(t))
+	l.seen.fail(c.asks(t))
 	kept := l.open[:0]
 	for _, o := range l.open {
-		if o.group != nil && l.seen.covers(o.asks(t)) {
+		if o.group != nil && l.seen.failedSince(t, o) {
 			l.drop(o)
 			continue
 		}
@@ -271,9 +275,10 @@ func (l *line) next(t *trial) {
 	}
 }
 
+// drop notes a job that was found not to fit after all. If it is the first of its account, it becomes a head.
 func (l *line) drop(c *contender) {
-	if l.block(c) {
-		heap.Fix(&l.heads, len(l.heads)-1)
+	if l.note(c) {
+		heap.Push(&l.heads, &contender{trial: c.trial, job: c.job, members: c.members, head: true})
 	}
 }
 
@@ -285,7 +290,7 @@ func (l *line) nextHead() *contender {
 			return nil
 		}
 		heap.Pop(&l.heads)
-		if l.first.of(h.job.Account).job == h.job { // else an earlier one of its account was blocked after it
+		if l.first.of(h.job.Account).job == h.job.ID { // else an earlier one of its account was blocked after it
 			return h
 		}
 	}

@@ -96,6 +96,13 @@ func (q *queue) push(leaf *shares.Node, c *contender) {
 	t.touch()
 }
 
+// put makes a job the only one of a leaf.
+func (q *queue) put(leaf *shares.Node, c *contender) {
+	t := q.of(leaf)
+	t.line = append(t.line[:0], c)
+	t.touch()
+}
+
 // pop takes the first job of a leaf out.
 func (q *queue) pop(leaf *shares.Node) {
 	t := q.of(leaf)

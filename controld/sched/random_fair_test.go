@@ -67,6 +67,12 @@ func (q *quarrel) wrong(format string, args ...any) {
 
 // step lets something happen, then decides until nothing changes.
 func (q *quarrel) step() {
+	q.arrive()
+	q.settle()
+}
+
+// arrive lets jobs arrive and go on.
+func (q *quarrel) arrive() {
 	if q.IntN(8) == 0 {
 		q.busy = q.IntN(5)
 	}
@@ -96,6 +102,10 @@ func (q *quarrel) step() {
 			q.t.Fatal(err)
 		}
 	}
+}
+
+// settle decides until nothing changes, and judges each plan.
+func (q *quarrel) settle() {
 	for range 20 {
 		v := q.state.View()
 		plan, _ := Cycle(v, q.now, v.Config().Policy)

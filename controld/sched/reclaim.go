@@ -104,7 +104,7 @@ func precedence(a, b *cluster.Reservation) int {
 
 // starved lines up the first waiting job of every leaf for which no room is kept, and those whose room is in doubt; nil if there is none.
 func (f *fair) starved() *queue {
-	first := foremosts[*shares.Node]{}
+	first := firsts[*shares.Node]{}
 	f.firstsStarved(first, f.glance(nil, first))
 	var q *queue
 	add := func(leaf *shares.Node, c *contender) {
@@ -115,10 +115,8 @@ func (f *fair) starved() *queue {
 			q.push(leaf, c)
 		}
 	}
-	for leaf, c := range first {
-		if c.job != nil {
-			add(leaf, &contender{job: c.job})
-		}
+	for leaf, r := range first {
+		add(leaf, &contender{job: f.view.Job(r.job)})
 	}
 	for _, j := range f.doubted() {
 		restore := f.apart(j.ID)
@@ -129,13 +127,13 @@ func (f *fair) starved() *queue {
 }
 
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a glance all groups are looked at.
-func (f *fair) firstsStarved(first foremosts[*shares.Node], q *glance) {
+func (f *fair) firstsStarved(first firsts[*shares.Node], q *glance) {
 	for at, front := range f.view.Fronts() {
-		if front.Held || q.passes(at, front) {
+		if front.Held || q.does(at, front) {
 			continue
 		}
 		if j := f.firstStarved(f.view.GroupAt(at)); j != nil {
-			first.of(f.leaf(j.Leaf())).add(j, rankOf(j))
+			first.of(f.leaf(j.Leaf())).keep(rankOf(j))
 		}
 	}
 }

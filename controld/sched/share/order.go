@@ -50,6 +50,16 @@ func (n *Node) Guaranteed() bool {
 	return false
 }
 
+// Bounded reports whether a limit is configured of a node or of one above it.
+func (n *Node) Bounded() bool {
+	for m := n; m != nil; m = m.parent {
+		if m.terms.Limit != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Limited returns the node at or above n whose limit is in the way of more, and the resource; nil if none is.
 func (n *Node) Limited(more Amount) (at *Node, resource int) {
 	for m := n; m != nil; m = m.parent {
