@@ -20,6 +20,8 @@ const (
 	largePending = 100_000
 	largeShapes  = 200
 	largeUsers   = 400 // in 8 accounts
+
+	largeArrivals = 1000 // of each class
 )
 
 // decideGCPercent is GOGC as the controller has it with a state of this size: see its garbage.go.
@@ -51,12 +53,8 @@ func (b *bench) decideUnder(ctx context.Context, policy string) error {
 	runtime.GC()
 	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(), b.repeat(largePending)),
 		float64(liveHeap()-before)/(1<<20), "MiB", "<= 1024", "live heap after a collection, policy "+name)
-	arrivals := 1000
-	if policy == "fairshare" {
-		arrivals = 200 // it looks at all of the queue each time
-	}
 	for _, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
-		ds, cpu, victims, err := l.arrivals(ctx, class, b.repeat(arrivals))
+		ds, cpu, victims, err := l.arrivals(ctx, class, b.repeat(largeArrivals))
 		if err != nil {
 			return err
 		}
