@@ -16,6 +16,8 @@ type Desk struct {
 	unused int     // cycles in a row that have made no roster
 	spare  []uint64
 	due    pages[cluster.Instant]
+	briefs pages[[]brief]
+	coming []cluster.Request
 }
 
 // maxUnused is for how many cycles a roster is kept that none of them needs.

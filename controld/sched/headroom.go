@@ -12,24 +12,43 @@ import (
 
 // Bounds of the headroom.
 const (
-	headroomPM    = 50     // thousandths of all GPUs that it is at most
-	headroomLeast = 32_000 // thousandths of a GPU: smaller clusters have none
-	missedPart    = 20     // one of so many workers, the most demanding ones, may find less than is wanted
-	waitForTE     = 20     // so many best-effort jobs may have to wait to spare one trial-and-error job the same
-	patienceForTE = 6      // a job leaves all of it for so many times as long as it takes for room to be reserved for it
+	headroomPM    = 50             // thousandths of all GPUs that it is at most
+	headroomLeast = 32_000         // thousandths of a GPU: smaller clusters have none
+	missedPart    = 20             // one of so many workers, the most demanding ones, may find less than is wanted
+	waitForTE     = 20             // so many best-effort jobs may have to wait to spare one trial-and-error job the same
+	soonTimes     = 2              // so many times as many as come in a minute, of nodes that would take one soon
+	briefMS       = 30 * 60 * 1000 // a trial-and-error job that has run for longer is not expected to be over soon
+	patienceForTE = 6              // a job leaves all of it for so many times as long as it takes for room to be reserved for it
 )
 
-// headroom is room that best-effort jobs leave free for trial-and-error jobs to come: for each of those that came last, so many nodes that
-// would take one like it as usually come in a minute. What counts is what a worker needs on one node, because free GPUs that are scattered,
-// or without memory beside them, help nobody.
+// headroom is room that best-effort jobs leave free for trial-and-error jobs to come: for each of those that came last, one node that would take
+// one like it now, and several that would once the trial-and-error jobs that run there are over, by how many usually come in a minute. What counts is
+// what a worker needs on one node, because free GPUs that are scattered, or without memory beside them, help nobody.
+//
+// Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon have room for a large one again, if no
+// best-effort job gets between. To leave as much free on several nodes for those that come meanwhile costs far more, most of it for the few largest.
 type headroom struct {
 	shapes []fit.Part      // at most 64, told apart
 	weight []int           // by shape: how many of the last workers were like it
 	least  cluster.Request // of each resource what the most modest of them needs
 	missed int             // of them, how many may find less than is wanted
-	want   int             // nodes for each
-	on     []uint64        // by node: the shapes that would fit, as bits
-	nodes  []int           // by shape: how many nodes would take it
+	want   int             // nodes for each, if all were to be free at once
+	now    outlook
+	soon   outlook
+}
+
+// outlook is which workers nodes would take now, or soon.
+type outlook struct {
+	want  int               // nodes for each shape
+	more  []cluster.Request // by node: what will have come free; nil: nothing
+	on    []uint64          // by node: the shapes that would fit, as bits
+	nodes []int             // by shape: how many nodes would take it
+}
+
+// brief is a trial-and-error job that runs, and what it holds.
+type brief struct {
+	since cluster.Instant
+	rooms []cluster.NodeRoom
 }
 
 // newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately, nil if nothing.
@@ -42,7 +61,7 @@ func newHeadroom(t *trial) *headroom {
 	if gpus < headroomLeast {
 		return nil
 	}
-	h := &headroom{on: t.desk.words(len(t.view.Nodes()))}
+	h := &headroom{}
 	usual := h.learn(&l.TE)
 	if usual == 0 {
 		return nil
@@ -54,22 +73,73 @@ func newHeadroom(t *trial) *headroom {
 	if h.want = h.worth(&l.Waits); h.want == 0 {
 		return nil
 	}
-	h.countAll(t)
+	h.countAll(t, int(most/usual))
 	return h
 }
 
-// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly
-// all, take none.
-func (h *headroom) countAll(t *trial) {
+// countAll notes which workers each node would take, and how many nodes are to, soon at most so many. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly
+// all, take none now, and none soon unless trial-and-error jobs run there.
+func (h *headroom) countAll(t *trial, most int) {
+	nodes, shapes := len(t.view.Nodes()), len(h.shapes)
+	words := t.desk.words(2 * nodes)
+	h.now = outlook{want: 1, on: words[:nodes], nodes: make([]int, shapes)}
+	h.soon = outlook{want: min(h.wantSoon(), most), on: words[nodes:], nodes: make([]int, shapes), more: t.comingFree()}
 	if t.room.Sharing() {
-		for i := range h.on {
-			h.count(t, i)
+		for node := range nodes {
+			h.count(t, node)
 		}
 		return
 	}
 	for node := range t.room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
 		h.count(t, node)
 	}
+	for node, more := range h.soon.more {
+		if more != (cluster.Request{}) {
+			h.count(t, node)
+		}
+	}
+}
+
+// wantSoon returns how many nodes are to take each worker soon: where hardly one comes in a minute the one that takes it now will do.
+func (h *headroom) wantSoon() int {
+	if h.want == 1 {
+		return 1
+	}
+	return soonTimes * h.want
+}
+
+// comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
+func (t *trial) comingFree() []cluster.Request {
+	t.desk.coming = cleared(t.desk.coming, len(t.view.Nodes()))
+	coming, known := t.desk.coming, &t.desk.briefs
+	known.begin()
+	for p := range t.view.RunPages {
+		list, noted := known.recall(p)
+		if !noted {
+			list = briefsOf(p)
+		}
+		known.note(p, list)
+		for _, b := range list {
+			if t.now-b.since >= briefMS {
+				continue
+			}
+			for _, r := range b.rooms {
+				coming[r.Node] = fit.Plus(coming[r.Node], r.Room)
+			}
+		}
+	}
+	known.end()
+	return coming
+}
+
+// briefsOf returns the trial-and-error jobs among some attempts.
+func briefsOf(p cluster.RunPage) (list []brief) {
+	for r := range p.Runs {
+		if !r.BestEffort {
+			list = append(list, brief{since: r.Since, rooms: r.Rooms})
+		}
+	}
+	return list
 }
 
 // worth returns how many nodes are worth keeping free for each worker, by how many jobs have had to wait lately: all that are wanted while too
@@ -110,7 +180,7 @@ func (h *headroom) learn(a *cluster.Arrivals) int64 {
 		if !seen {
 			i = len(h.shapes)
 			known[v] = i
-			h.shapes, h.weight, h.nodes = append(h.shapes, single(v)), append(h.weight, 0), append(h.nodes, 0)
+			h.shapes, h.weight = append(h.shapes, single(v)), append(h.weight, 0)
 		}
 		h.weight[i]++
 	}
@@ -138,33 +208,48 @@ func single(v cluster.Vector) (p fit.Part) {
 
 // count notes anew which workers a node would take.
 func (h *headroom) count(t *trial, node int) {
-	now := h.takes(t.room, node, cluster.Request{}, h.all())
-	for change := now ^ h.on[node]; change != 0; change &= change - 1 {
-		i := bits.TrailingZeros64(change)
-		if now>>i&1 != 0 {
-			h.nodes[i]++
-		} else {
-			h.nodes[i]--
+	for _, o := range []*outlook{&h.now, &h.soon} {
+		now := h.takes(t.room, node, o.less(node, cluster.Request{}), h.all())
+		for change := now ^ o.on[node]; change != 0; change &= change - 1 {
+			i := bits.TrailingZeros64(change)
+			if now>>i&1 != 0 {
+				o.nodes[i]++
+			} else {
+				o.nodes[i]--
+			}
 		}
+		o.on[node] = now
 	}
-	h.on[node] = now
+}
+
+// less returns how much less there will be on a node than is free now, with some room gone.
+func (o *outlook) less(node int, gone cluster.Request) cluster.Request {
+	if o.more == nil {
+		return gone
+	}
+	return fit.Minus(gone, o.more[node])
 }
 
 func (h *headroom) all() uint64 { return ^uint64(0) >> (64 - len(h.shapes)) }
 
 // keptIn reports whether all that is wanted is free in a copy of the room.
 func (h *headroom) keptIn(room *fit.Room) bool {
-	var nodes [64]int
-	for node := range h.on {
-		for set := h.takes(room, node, cluster.Request{}, h.all()); set != 0; set &= set - 1 {
-			nodes[bits.TrailingZeros64(set)]++
+	for _, o := range []*outlook{&h.now, &h.soon} {
+		var nodes [64]int
+		for node := range o.on {
+			for set := h.takes(room, node, o.less(node, cluster.Request{}), h.all()); set != 0; set &= set - 1 {
+				nodes[bits.TrailingZeros64(set)]++
+			}
+		}
+		short := 0
+		for i := range h.shapes {
+			short += h.weight[i] * max(0, o.want-nodes[i])
+		}
+		if short > h.missed {
+			return false
 		}
 	}
-	short := 0
-	for i := range h.shapes {
-		short += h.weight[i] * max(0, h.want-nodes[i])
-	}
-	return short <= h.missed
+	return true
 }
 
 // takes returns which shapes, of those asked about, a node would take with some room gone.
@@ -205,6 +290,16 @@ func (h *headroom) took(t *trial, spots []fit.Spot) {
 	}
 }
 
+// begun notes that a trial-and-error job is about to start: what it takes will soon be free again.
+func (h *headroom) begun(g *fit.Gang, spots []fit.Spot) {
+	if h == nil {
+		return
+	}
+	for s, part := range g.Seated(spots) {
+		h.soon.more[s.Node] = fit.Plus(h.soon.more[s.Node], part.Request)
+	}
+}
+
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for it, it takes what was not counted.
 func (h *headroom) allows(t *trial, c *contender, spots []fit.Spot) bool {
 	if h == nil || c.job.Class == jobspec.TE {
@@ -219,11 +314,11 @@ func (h *headroom) allows(t *trial, c *contender, spots []fit.Spot) bool {
 			continue
 		}
 		if !t.hasClaim(c.job.ID, s.Node) {
-			lost.add(h.lost(t, s.Node, need))
+			h.lose(&lost, t, s.Node, need)
 		}
 		need = cluster.Request{}
 	}
-	return h.spares(&lost, h.wantedOf(t, c.job))
+	return h.spares(&lost, h.patient(t, c.job))
 }
 
 // allowsOn is allows for a single worker on a node.
@@ -232,38 +327,51 @@ func (h *headroom) allowsOn(t *trial, c *contender, node int) bool {
 		return true
 	}
 	var lost loss
-	lost.add(h.lost(t, node, c.gang.Request))
-	return h.spares(&lost, h.wantedOf(t, c.job))
+	h.lose(&lost, t, node, c.gang.Request)
+	return h.spares(&lost, h.patient(t, c.job))
 }
 
-// loss is which shapes fewer nodes would take, and how many fewer.
-type loss struct {
+// loss is which shapes fewer nodes would take, and how many fewer, now and soon.
+type loss struct{ now, soon fewer }
+
+type fewer struct {
 	set   uint64
 	nodes [64]int
 }
 
-func (l *loss) add(set uint64) {
+func (l *fewer) add(set uint64) {
 	l.set |= set
 	for ; set != 0; set &= set - 1 {
 		l.nodes[bits.TrailingZeros64(set)]++
 	}
 }
 
-// wantedOf returns how many nodes a job leaves for each shape: one that has waited for long only half.
-func (h *headroom) wantedOf(t *trial, j *cluster.Job) int {
-	if t.now-j.Eligible >= patienceForTE*cluster.Instant(t.policy.ReserveAfterMS) {
-		return max(1, h.want/2)
-	}
-	return h.want
+// lose adds what is lost with some room of a node.
+func (h *headroom) lose(l *loss, t *trial, node int, need cluster.Request) {
+	l.now.add(h.lost(t, &h.now, node, need))
+	l.soon.add(h.lost(t, &h.soon, node, need))
+}
+
+// patient reports whether a job still leaves all that is wanted: one that has waited for long leaves half.
+func (h *headroom) patient(t *trial, j *cluster.Job) bool {
+	return t.now-j.Eligible < patienceForTE*cluster.Instant(t.policy.ReserveAfterMS)
 }
 
 // spares reports whether nothing is lost that is wanted, or so little that only the most demanding would miss it.
-func (h *headroom) spares(lost *loss, want int) bool {
+func (h *headroom) spares(lost *loss, patient bool) bool {
+	return h.sparesOf(&h.now, &lost.now, patient) && h.sparesOf(&h.soon, &lost.soon, patient)
+}
+
+func (h *headroom) sparesOf(o *outlook, lost *fewer, patient bool) bool {
 	if lost.set == 0 {
 		return true
 	}
+	want := o.want
+	if !patient {
+		want = max(1, want/2)
+	}
 	short, more := 0, false
-	for i, n := range h.nodes {
+	for i, n := range o.nodes {
 		if lost.set>>i&1 != 0 && n-lost.nodes[i] < want {
 			n, more = n-lost.nodes[i], true
 		}
@@ -273,17 +381,17 @@ func (h *headroom) spares(lost *loss, want int) bool {
 }
 
 // lost returns which shapes a node would not take any more with some room gone.
-func (h *headroom) lost(t *trial, node int, need cluster.Request) uint64 {
-	if h.on[node] == 0 {
+func (h *headroom) lost(t *trial, o *outlook, node int, need cluster.Request) uint64 {
+	if o.on[node] == 0 {
 		return 0
 	}
-	return h.on[node] &^ h.takes(t.room, node, need, h.on[node])
+	return o.on[node] &^ h.takes(t.room, node, o.less(node, need), o.on[node])
 }
 
 // cost returns how many of the last workers a node would not take any more with some room gone.
 func (h *headroom) cost(t *trial, node int, need cluster.Request) int {
 	n := 0
-	for lost := h.lost(t, node, need); lost != 0; lost &= lost - 1 {
+	for lost := h.lost(t, &h.now, node, need); lost != 0; lost &= lost - 1 {
 		n += h.weight[bits.TrailingZeros64(lost)]
 	}
 	return n

@@ -3,6 +3,7 @@ package sched
 import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // place starts what fits, in order, and sees to it that a blocked head is not passed without bound. It ends early when a start has
@@ -50,6 +51,9 @@ func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 	}
 	t.act(cluster.Action{Start: &cluster.StartJob{Job: c.job.ID, Member: c.member(), Places: places, Port: port, Past: past}})
 	t.started[c.job.ID]++
+	if c.job.Class == jobspec.TE {
+		t.spare.begun(c.asks(t), spots)
+	}
 	t.spare.took(t, spots)
 	t.mix.took(spots)
 	t.countTE(c.job)

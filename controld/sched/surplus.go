@@ -483,7 +483,7 @@ func (t *trial) leavesFree(spots []fit.Spot, request cluster.Request) bool {
 	}
 	var lost loss
 	for node, r := range need {
-		lost.add(t.spare.lost(t, node, r))
+		t.spare.lose(&lost, t, node, r)
 	}
-	return t.spare.spares(&lost, t.spare.want)
+	return t.spare.spares(&lost, true)
 }
