@@ -77,8 +77,8 @@ func newHeadroom(t *trial) *headroom {
 	return h
 }
 
-// countAll notes which workers each node would take, and how many nodes are to, soon at most so many. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly
-// all, take none now, and none soon unless trial-and-error jobs run there.
+// countAll notes which workers each node would take, and how many nodes are to, soon at most so many. Nodes with fewer empty GPUs than the most
+// modest needs, which on a full cluster are nearly all, take none now, and none soon unless trial-and-error jobs run there.
 func (h *headroom) countAll(t *trial, most int) {
 	nodes, shapes := len(t.view.Nodes()), len(h.shapes)
 	words := t.desk.words(2 * nodes)
