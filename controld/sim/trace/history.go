@@ -285,12 +285,17 @@ func (r *record) ran() (int64, error) {
 		return 0, fmt.Errorf("elapsed: %d s is negative or more than ten years", r.Elapsed)
 	case r.Elapsed > 0:
 		return r.Elapsed * second, nil
-	case r.Started == nil && (r.Code == completed || r.Code == failed && r.ExitCode != 0):
-		return 1, nil // a node may see a short one only when it is over: the least time there is
+	}
+	ms, err := between(r.Started, r.Ended)
+	switch {
+	case err != nil || ms > 0:
+		return ms, err
+	case r.Code == completed || r.Code == failed && r.ExitCode != 0:
+		return 1, nil // it was over before it was seen running, or within what stamps tell apart: the least time there is
 	case r.Started == nil:
 		return 0, errors.New("it never ran")
 	}
-	return between(r.Started, r.Ended)
+	return 0, nil
 }
 
 // Codes of jobs that ended by themselves.

@@ -284,11 +284,12 @@ func TestDemandAndAccounts(t *testing.T) {
 }
 
 func TestAJobTooShortToBeSeenRunning(t *testing.T) {
-	const record = `{"id":%d,"name":"a","user":"u","class":"be","code":%q,"submitted":"2026-11-21T10:00:00Z",` +
+	const record = `{"id":%d,"name":"a","user":"u","class":"be","code":%q,"submitted":"2026-11-21T10:00:00Z",%s` +
 		`"ended":"2026-11-21T10:00:01Z","workers":1,"cores":1,"memory":67108864,"gpus":0}`
-	text := fmt.Sprintf("["+record+","+record+"]", 1, "CD", 2, "CA")
+	const atOnce = `"started":"2026-11-21T10:00:01Z","attempts":[{"start":"2026-11-21T10:00:01Z","end":"2026-11-21T10:00:01Z"}],`
+	text := fmt.Sprintf("["+record+","+record+","+record+"]", 1, "CD", "", 2, "CA", "", 3, "CD", atOnce)
 	got, err := Read(strings.NewReader(text), Options{Name: "done.json"})
-	if err != nil || len(got.Jobs) != 1 || got.Jobs[0].Work != 1 {
-		t.Errorf("%+v, %v; want the completed one, and not the one cancelled before it ran", got, err)
+	if err != nil || len(got.Jobs) != 2 || got.Jobs[0].Work != 1 || got.Jobs[1].Work != 1 {
+		t.Errorf("%+v, %v; want the completed ones, and not the one cancelled before it ran", got, err)
 	}
 }
