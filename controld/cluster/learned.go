@@ -3,7 +3,6 @@ package cluster
 import (
 	"maps"
 	"math/bits"
-	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -177,11 +176,13 @@ func (s *State) learnWait(j *Job) {
 
 // recall takes in what the workers of a job ask for, and forgets what is older than the last recentKept.
 func (a *Arrivals) recall(j *Job) {
-	list := slices.Clone(a.Recent)
-	for i := range min(j.Workers, recentPerJob) {
+	more := min(j.Workers, recentPerJob)
+	kept := a.Recent[max(0, len(a.Recent)+more-recentKept):]
+	list := append(make([]Vector, 0, len(kept)+more), kept...)
+	for i := range more {
 		list = append(list, j.RequestOf(i).Active)
 	}
-	a.Recent = list[max(0, len(list)-recentKept):]
+	a.Recent = list
 }
 
 // turn closes the minutes that are over.
