@@ -154,7 +154,7 @@ func (w *world) listKnown(c *cli.Context) error {
 }
 
 // collectAt is how much the heap grows between collections, in percent.
-const collectAt = 400
+const collectAt = 300
 
 // run prepares every workload and replays each under every policy, as many at once as there are processors.
 func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
