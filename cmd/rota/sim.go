@@ -310,26 +310,6 @@ func (s *simulation) read(name string, seed uint64) (*trace.Trace, trace.Source,
 	return t, nil, nil
 }
 
-// skippedShown is how many lines that were left out are named.
-const skippedShown = 10
-
-// nameSkipped names the lines of a trace that were left out, once for all seeds.
-func (s *simulation) nameSkipped(t *trace.Trace) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.Contains(s.named, t.Name) {
-		return
-	}
-	s.named = append(s.named, t.Name)
-	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
-	for _, line := range shown {
-		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", t.Name, line)
-	}
-	if more := t.Bad - len(shown); more > 0 {
-		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out\n", t.Name, more)
-	}
-}
-
 // nameAlike says of what several seeds are no evidence: nothing that matters is drawn from them.
 func (s *simulation) nameAlike(results []*sim.Result) {
 	if len(s.seeds) < 2 {

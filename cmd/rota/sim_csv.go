@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,7 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 	}
 	for _, r := range results {
 		for _, class := range classNames {
-			if k := r.Classes[class]; k != nil && k.Count > 0 {
+			if k := r.Classes[class]; k != nil && (k.Count > 0 || class == everyClass) { // a run of which no job has ended is a line, too
 				add(r, strconv.FormatUint(r.Seed, 10), class, figuresOf(r, k))
 			}
 		}
@@ -38,18 +39,20 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 	if s.several {
 		s.addMeans(results, add)
 	}
+	s.printNotes(s.world.stderr, results)
 	return t.print(s.world.stdout, formatCSV, true)
 }
 
 // addMeans adds two lines for each trace, policy and class.
 func (s *simulation) addMeans(results []*sim.Result, add func(r *sim.Result, seed, class string, numbers []figure)) {
 	for _, g := range s.bySeed(results) {
+		none := !slices.ContainsFunc(g, func(r *sim.Result) bool { return r.Classes[everyClass].Count > 0 })
 		for _, class := range classNames {
 			var columns [][]float64
 			var mean []figure
 			for _, r := range g {
 				k := r.Classes[class]
-				if k == nil || k.Count == 0 {
+				if k == nil || k.Count == 0 && !(none && class == everyClass) {
 					continue
 				}
 				mean = figuresOf(r, k)

@@ -27,7 +27,10 @@ func (s *simulation) print(results []*sim.Result, form format) error {
 }
 
 // classNames are the classes of a result, in the order in which they are shown.
-var classNames = []string{"te", "be", "all"}
+var classNames = []string{"te", "be", everyClass}
+
+// everyClass is the name of the jobs of all classes together.
+const everyClass = "all"
 
 // printTables writes for people: a table of what jobs got, one of what it cost, and what else there is to say.
 func (s *simulation) printTables(results []*sim.Result) error {
@@ -51,38 +54,7 @@ func (s *simulation) printTables(results []*sim.Result) error {
 			return err
 		}
 	}
-	return s.printNotes(results)
-}
-
-// printNotes writes what a reader of the tables should know, each thing once.
-func (s *simulation) printNotes(results []*sim.Result) error {
-	seen := map[string]bool{}
-	say := func(format string, args ...any) {
-		text := fmt.Sprintf(format, args...)
-		if !seen[text] {
-			seen[text] = true
-			fmt.Fprintln(s.world.stdout, text)
-		}
-	}
-	const shown = 5
-	for _, r := range results {
-		for i, e := range r.Excluded {
-			if i == shown {
-				say("%s: %d more jobs fit no node", r.Trace, len(r.Excluded)-shown)
-				break
-			}
-			say("%s: left out job %s", r.Trace, e)
-		}
-		for _, n := range r.Notes {
-			say("%s: %s", r.Trace, n)
-		}
-		if r.TimedOut > 0 {
-			say("%s, %s: %d jobs were killed at their time limit", r.Trace, r.Policy, r.TimedOut)
-		}
-		if r.Unended > 0 {
-			say("%s, %s: %d jobs had not ended", r.Trace, r.Policy, r.Unended)
-		}
-	}
+	s.printNotes(s.world.stdout, results)
 	return nil
 }
 
@@ -252,27 +224,22 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 		{title: "BE_P50", right: true}, {title: "BE_P95", right: true}, {title: "BE_P999", right: true}, {title: "JCT_MEAN_S", right: true},
 		{title: "PREEMPTED%", right: true}, {title: "GPU%", right: true},
 	}}
-	groups, err := s.groups(results)
-	if err != nil {
-		return t
-	}
-	for _, g := range groups {
+	for _, runs := range s.bySeed(results) {
 		cell := func(digits int, of func(*sim.Result) float64) string {
-			values := make([]float64, len(g.Runs))
-			for i, r := range g.Runs {
+			values := make([]float64, len(runs))
+			for i, r := range runs {
 				values[i] = of(r)
 			}
 			mean, half := sim.Interval(values)
 			return fixed(mean, digits) + "±" + fixed(half, digits)
 		}
 		slowdown := func(class string, of func(sim.Stats) float64) string {
-			if !slices.ContainsFunc(g.Runs, func(r *sim.Result) bool { return r.Classes[class].Count > 0 }) {
+			if !slices.ContainsFunc(runs, func(r *sim.Result) bool { return r.Classes[class].Count > 0 }) {
 				return "-"
 			}
 			return cell(2, func(r *sim.Result) float64 { return of(r.Classes[class].Slowdown) })
 		}
-		p := sim.Policy{Name: g.Policy, Params: g.Params}
-		t.add(p.String(), filepath.Base(g.Trace), strconv.Itoa(len(g.Seeds)),
+		t.add(policyOf(runs[0]), filepath.Base(runs[0].Trace), strconv.Itoa(len(runs)),
 			slowdown("te", func(s sim.Stats) float64 { return s.P95 }),
 			slowdown("te", func(s sim.Stats) float64 { return s.P99 }),
 			slowdown("be", func(s sim.Stats) float64 { return s.P50 }),

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// How many of what was left out are named, with the reason: lines of a trace, and jobs. The others are named by their number alone.
+const (
+	skippedShown  = 10
+	excludedShown = 5
+	namesShown    = 200
+)
+
+// nameSkipped names the lines of a trace that were left out, once for all seeds.
+func (s *simulation) nameSkipped(t *trace.Trace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.named, t.Name) {
+		return
+	}
+	s.named = append(s.named, t.Name)
+	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
+	for _, line := range shown {
+		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", t.Name, line)
+	}
+	if more := t.Bad - len(shown); more > 0 {
+		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out: %s\n", t.Name, more, numbersOf(t.Skipped[len(shown):], more))
+	}
+}
+
+// numbersOf lists the numbers of lines, as ranges where they follow each other. The lines are the first of so many.
+func numbersOf(lines []trace.Line, of int) string {
+	var names []string
+	for i := 0; i < len(lines); {
+		last := i
+		for last+1 < len(lines) && lines[last+1].N == lines[last].N+1 {
+			last++
+		}
+		name := strconv.Itoa(lines[i].N)
+		if last > i {
+			name += " to " + strconv.Itoa(lines[last].N)
+		}
+		names = append(names, name)
+		i = last + 1
+		if len(names) == namesShown {
+			lines = lines[:i]
+		}
+	}
+	text := strings.Join(names, ", ")
+	if more := of - len(lines); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// printNotes writes what a reader of the numbers should know, each thing once.
+func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
+	seen := map[string]bool{}
+	say := func(format string, args ...any) {
+		text := fmt.Sprintf(format, args...)
+		if !seen[text] {
+			seen[text] = true
+			fmt.Fprintln(w, text)
+		}
+	}
+	for _, r := range results {
+		shown := min(excludedShown, len(r.Excluded))
+		for _, e := range r.Excluded[:shown] {
+			say("%s: left out job %s", r.Trace, e)
+		}
+		if more := r.Excluded[shown:]; len(more) > 0 {
+			say("%s: %d more jobs fit no node: %s", r.Trace, len(more), idsOf(more))
+		}
+		for _, n := range r.Notes {
+			say("%s: %s", r.Trace, n)
+		}
+		if r.TimedOut > 0 {
+			say("%s, %s: %d jobs were killed at their time limit", r.Trace, r.Policy, r.TimedOut)
+		}
+		if r.Unended > 0 {
+			say("%s, %s: %d jobs had not ended", r.Trace, r.Policy, r.Unended)
+		}
+	}
+}
+
+// idsOf lists the jobs of which it is said why they are left out.
+func idsOf(excluded []string) string {
+	var ids []string
+	for _, e := range excluded[:min(namesShown, len(excluded))] {
+		id, _, _ := strings.Cut(e, ": ")
+		ids = append(ids, id)
+	}
+	text := strings.Join(ids, ", ")
+	if more := len(excluded) - len(ids); more > 0 {
+		text += fmt.Sprintf(" and %d more (-o json has all)", more)
+	}
+	return text
+}
