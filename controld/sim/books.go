@@ -32,6 +32,7 @@ type account struct {
 	name     string
 	jobs     int
 	held     int64 // thousandths of a GPU
+	cores    int64
 	waiting  int
 	since    cluster.Instant // the totals below are of before
 	gpuMS    int64           // thousandths of a GPU, ms
@@ -108,7 +109,7 @@ func (b *books) started(e *engine, r *run) {
 	a := &b.accounts[r.account]
 	a.settle(e.now)
 	a.waiting--
-	a.held += r.held.GPUs
+	a.held, a.cores = a.held+r.held.GPUs, a.cores+r.held.Cores
 	b.held = plus(b.held, r.held)
 	if r.displaced > 0 {
 		b.gaps = append(b.gaps, int64(e.now-r.displaced))
@@ -124,7 +125,7 @@ func (b *books) hold(more cluster.Vector) { b.held = plus(b.held, more) }
 func (b *books) exited(e *engine, r *run) {
 	a := &b.accounts[r.account]
 	a.settle(e.now)
-	a.held -= r.held.GPUs
+	a.held, a.cores = a.held-r.held.GPUs, a.cores-r.held.Cores
 	b.held = minus(b.held, r.held)
 	working := e.now
 	if r.stopped > 0 {
@@ -204,7 +205,8 @@ type Sample struct {
 	Held    cluster.Vector `json:"held"`
 	Waiting int            `json:"waiting"`
 	Running int            `json:"running"`
-	GPUs    []int64        `json:"gpus"` // thousandths held by each of Accounts that had come by then
+	GPUs    []int64        `json:"gpus"`            // thousandths held by each of Accounts that had come by then
+	Cores   []int64        `json:"cores,omitempty"` // the same of a cluster without GPUs
 }
 
 // Span is one attempt of a job.
@@ -267,6 +269,9 @@ func (s *Story) sample(e *engine) {
 	at := Sample{At: e.ms(e.now), Held: e.books.held, Waiting: e.pending, Running: e.running}
 	for i := range e.books.accounts {
 		at.GPUs = append(at.GPUs, e.books.accounts[i].held)
+		if s.Capacity.GPUs == 0 {
+			at.Cores = append(at.Cores, e.books.accounts[i].cores)
+		}
 	}
 	s.Samples = append(s.Samples, at)
 }

@@ -60,6 +60,10 @@ func TestResizesAreAccountedFor(t *testing.T) {
 	if r.Resizes != 5 || r.Preemptions != 0 || r.Migrations != 0 {
 		t.Errorf("%d resizes, %d preemptions, %d migrations; want 5, 0, 0", r.Resizes, r.Preemptions, r.Migrations)
 	}
+	// With fewer workers it would have gone on for longer than it did: a run ends with its last job, not when that one would have ended.
+	if last := r.Story.Samples[len(r.Story.Samples)-1].At; float64(last) != r.MakespanS*1000 {
+		t.Errorf("the run went on until %d ms, its last job ended at %g s", last, r.MakespanS)
+	}
 	if off := mustRun(t, workload(low, high), setup(t, "1x8c/64g", "rota:elastic=off")); off.Resizes != 0 {
 		t.Errorf("%d resizes although nobody is elastic", off.Resizes)
 	}

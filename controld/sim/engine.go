@@ -224,7 +224,7 @@ func (e *engine) next() (cluster.Instant, bool) {
 // idle reports whether nothing can follow but more cycles like those before: nothing runs and nobody arrives. Jobs that
 // wait then are given some time, because a reservation or a back-off may be in their way.
 func (e *engine) idle() bool {
-	if len(e.agenda) > 0 {
+	if len(e.agenda) > 0 && (e.running > 0 || e.pending > 0) { // else it is about attempts that were over before they would have ended
 		e.woken = 0
 		return false
 	}

@@ -3,6 +3,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -24,11 +25,11 @@ const (
 	width      = 11 * vg.Inch
 	height     = 3.2 * vg.Inch // of a panel
 	margin     = 0.12 * vg.Inch
-	maxSpans   = 2000 // attempts in the last panel; of a longer run it shows the beginning
-	maxCurve   = 2000 // points of a distribution
-	maxShares  = 8    // accounts with a curve of their own
+	beside     = 1.3 * vg.Inch // for a legend, to the right of its panel
+	maxSpans   = 2000          // attempts in the last panel; of a longer run it shows the beginning
+	maxCurve   = 2000          // points of a distribution
+	maxShares  = 8             // accounts with a curve of their own
 	hourMS     = 3_600_000.0
-	wholeGPU   = 1000.0
 	percentage = 100.0
 )
 
@@ -59,7 +60,10 @@ func Write(w io.Writer, r *sim.Result) error {
 	for i, p := range panels {
 		top := vg.Length(len(panels)-i) * height
 		part := draw.Crop(whole, margin, -margin, top-height+margin, top-height*vg.Length(len(panels))-margin)
-		p.Draw(part)
+		names := p.Legend
+		p.Legend = plot.NewLegend()
+		p.Draw(draw.Crop(part, 0, -beside, 0, 0))
+		names.Draw(draw.Crop(part, part.Size().X-beside+margin, 0, 0, -margin))
 	}
 	_, err := c.WriteTo(w)
 	return err
@@ -68,7 +72,7 @@ func Write(w io.Writer, r *sim.Result) error {
 func panel(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 	return p
 }
@@ -152,30 +156,32 @@ func slowdowns(r *sim.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
-// shares draws what the accounts that held most held over time.
+// shares draws which part of the cluster's GPUs the accounts that held most held over time; of a cluster without, of its cores.
 func shares(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
-	p := panel("Accounts", "hours", "GPUs held")
+	what, all, of := "GPUs", s.Capacity.GPUs, func(x *sim.Sample) []int64 { return x.GPUs }
+	if all == 0 {
+		what, all, of = "cores", s.Capacity.Cores, func(x *sim.Sample) []int64 { return x.Cores }
+	}
+	sums := make([]float64, len(s.Accounts))
+	for i := range s.Samples[:max(0, len(s.Samples)-1)] {
+		for a, held := range of(&s.Samples[i]) {
+			sums[a] += float64(held) * float64(s.Samples[i+1].At-s.Samples[i].At)
+		}
+	}
 	order := make([]int, len(s.Accounts))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := r.Accounts[s.Accounts[a]].GPUS, r.Accounts[s.Accounts[b]].GPUS
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sums[b], sums[a]) })
+	p := panel("Accounts", "hours", "% of the "+what)
+	p.Y.Min = 0
 	for i, a := range order[:min(maxShares, len(order))] {
 		points := curve(s, func(x *sim.Sample) float64 {
-			if a >= len(x.GPUs) {
-				return 0
+			if held := of(x); a < len(held) {
+				return percentage * float64(held[a]) / float64(max(1, all))
 			}
-			return float64(x.GPUs[a]) / wholeGPU
+			return 0
 		})
 		if err := line(p, s.Accounts[a], i, points); err != nil {
 			return nil, err

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 func result(t *testing.T, spec string) *sim.Result {
@@ -83,5 +85,41 @@ func TestWrite(t *testing.T) {
 func TestWriteWithoutStory(t *testing.T) {
 	if err := Write(io.Discard, &sim.Result{Trace: "x"}); err == nil {
 		t.Error("a result without a story was drawn")
+	}
+}
+
+// TestSharesOfCores: where there are no GPUs accounts share the cores, those first that held most.
+func TestSharesOfCores(t *testing.T) {
+	nodes, err := trace.ParseNodes("2x8c/32g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := func(account string, cores, minutes int64) trace.Job {
+		return trace.Job{ID: account, User: account, Account: account, Class: jobspec.BE, Priority: trace.MidPriority, Work: minutes * 60_000, Workers: 1,
+			MinWorkers: 1, MaxWorkers: 1, Request: cluster.Vector{Cores: cores, Memory: jobspec.GiB}}
+	}
+	p, err := sim.ParsePolicy("fifo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &trace.Trace{Name: "cores", Jobs: []trace.Job{job("little", 2, 20), job("much", 8, 10)}}
+	r, err := sim.Run(tr, sim.Setup{Nodes: nodes, Policy: p, Spans: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := shares(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 100 * 8.0 / 16; drawn.Y.Label.Text != "% of the cores" || drawn.Y.Max != want {
+		t.Errorf("the axis says %q and ends at %g, want %g", drawn.Y.Label.Text, drawn.Y.Max, want)
+	}
+	var out strings.Builder
+	if err := Write(&out, r); err != nil {
+		t.Fatal(err)
+	}
+	words, _ := texts(t, out.String())
+	if text := strings.Join(words, " "); strings.Index(text, "much") > strings.Index(text, "little") || !strings.Contains(text, "little") {
+		t.Errorf("accounts are not in the order of what they held: %s", text)
 	}
 }
