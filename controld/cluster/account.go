@@ -51,7 +51,8 @@ const (
 	MaxAccounts = 10_000
 	MaxWeight   = 1_000_000
 	maxDepth    = 8       // accounts above an account
-	maxQuota    = 1 << 50 // of any resource: far beyond what a cluster can have, and far from overflow
+	maxQuota    = 1 << 50 // of any resource: far beyond what a cluster can have
+	maxSum      = 1 << 60 // of quotas: more is no more too much
 )
 
 // CheckAccounts returns every reason why what a configuration says of accounts cannot be used, joined, or nil. [SetConfig] refuses such a
@@ -110,9 +111,10 @@ func (t *Terms) check(of string, bad func(string, ...any)) {
 	}
 	t.Deserved.check(of+": deserved", bad)
 	t.Limit.check(of+": limit", bad)
-	for r, most := range t.Limit.amounts() {
-		if d, ok := t.Deserved.amounts()[r]; ok && d > most {
-			bad("%s: %s: deserved %s is above the limit %s", of, r, inUnits(r, d), inUnits(r, most))
+	limit, deserved := t.Limit.amounts(), t.Deserved.amounts()
+	for _, r := range slices.Sorted(maps.Keys(limit)) {
+		if d, ok := deserved[r]; ok && d > limit[r] {
+			bad("%s: %s: deserved %s is above the limit %s", of, r, inUnits(r, d), inUnits(r, limit[r]))
 		}
 	}
 }
@@ -163,7 +165,7 @@ func (c *Config) checkSums(names []string, bad func(string, ...any)) {
 			sums[parent] = map[string]int64{}
 		}
 		for r, n := range q.amounts() {
-			sums[parent][r] += n
+			sums[parent][r] = min(sums[parent][r]+n, maxSum)
 		}
 	}
 	for _, name := range names {

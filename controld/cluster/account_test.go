@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,6 +43,30 @@ func TestAllProblemsOfAccountsAreSaid(t *testing.T) {
 	c.Accounts = map[string]Account{"a": {Parent: "x", Terms: Terms{Weight: -1}}, "b": {Parent: "y"}}
 	if n := len(strings.Split(CheckAccounts(&c).Error(), "\n")); n != 3 {
 		t.Errorf("%d problems in %v", n, CheckAccounts(&c))
+	}
+}
+
+// TestSumsOfWhatIsDeserved do not start again from below when they are absurd, and problems are said in the same order every time.
+func TestSumsOfWhatIsDeserved(t *testing.T) {
+	c := DefaultConfig()
+	c.Capacity, c.Accounts = whole(20), map[string]Account{}
+	most := int64(maxQuota)
+	for i := range MaxAccounts {
+		c.Accounts[fmt.Sprint(i)] = Account{Terms: Terms{Deserved: &Quota{GPUs: &most}}}
+	}
+	if err := CheckAccounts(&c); err == nil {
+		t.Error("more than a cluster can have is deserved of 20 GPUs, and nobody minds")
+	}
+	little, much := int64(1), int64(2)
+	limit, memory := &Quota{Cores: &little, GPUs: &little, Models: map[string]int64{"a": 1, "b": 1}}, jobspec.Bytes(1)
+	limit.Memory = &memory
+	two := jobspec.Bytes(2)
+	c.Accounts = map[string]Account{"a": {Terms: Terms{Limit: limit, Deserved: &Quota{Cores: &much, Memory: &two, GPUs: &much, Models: map[string]int64{"a": 2, "b": 2}}}}}
+	first := CheckAccounts(&c).Error()
+	for range 20 {
+		if again := CheckAccounts(&c).Error(); again != first {
+			t.Fatalf("said in two orders:\n%s\n%s", first, again)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,22 @@ func TestPolicyFails(t *testing.T) {
 	w.state(id, Failed)
 	if j := w.job(id); j.ExitCode != 1 || !strings.HasPrefix(j.Reason.Text, "log_policy oom: xxx") {
 		t.Fatalf("exit %d, %+v", j.ExitCode, j.Reason)
+	}
+}
+
+// TestFindingsEndInWholeCharacters: a state that is restored from a snapshot has the same line as the one that it was taken of.
+func TestFindingsEndInWholeCharacters(t *testing.T) {
+	for _, before := range []string{"", "x", "xx", "xxx"} {
+		w, id := watched(t)
+		w.finds(id, "oom", before+strings.Repeat("€", 1000))
+		twin, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, w.s.View())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := w.job(id).Live().Findings, twin.View().Job(id).Live().Findings
+		if len(a) != 1 || len(b) != 1 || a[0].Line != b[0].Line || len(a[0].Line) <= maxFindingText-3 {
+			t.Errorf("the line is %+v, restored %+v", a, b)
+		}
 	}
 }
 
