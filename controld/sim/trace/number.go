@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // scaled reads a number that is not negative as a multiple of 1/scale, rounded. The value is at most most (after scaling).
@@ -62,10 +63,18 @@ func whole(text string, least, most int64) (int64, error) {
 
 // shorten keeps an error message on one line.
 func shorten(text string) string {
-	if len(text) > 40 {
-		return text[:40] + "…"
+	return cutTo(text, 40)
+}
+
+// cutTo returns the beginning of a text, of whole characters.
+func cutTo(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return text
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
 }
 
 // stamp reads a date and a time of day, 2017-09-25 00:01:57 or RFC 3339, as ms since 1970. Without a zone it is taken for UTC.

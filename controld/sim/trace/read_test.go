@@ -252,6 +252,26 @@ func TestSkippedBounded(t *testing.T) {
 	}
 }
 
+// TestSkippedIsPlain: what stands in a bad line neither moves the cursor of a terminal nor ends in half a character.
+func TestSkippedIsPlain(t *testing.T) {
+	head := strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n"
+	for bad, want := range map[string]string{
+		"1\x1b[2J,BE,\tu,x,1,1,1,5,0\n":                    "1?[2J,BE, u,x,1,1,1,5,0",
+		"2,BE,\xff" + strings.Repeat("é", 200) + ",,,,,\n": "2,BE,\ufffd" + strings.Repeat("é", (maxShown-6)/2) + "…",
+	} {
+		got, err := Read(strings.NewReader(head+bad), Options{})
+		if err != nil || len(got.Skipped) != 1 || got.Skipped[0].Text != want {
+			t.Errorf("%q: %v, %+q instead of %+q", bad, err, got.Skipped, want)
+		}
+	}
+	if got := shorten(strings.Repeat("é", 30)); got != strings.Repeat("é", 20)+"…" {
+		t.Errorf("shortened to %q", got)
+	}
+	if got := shorten("x" + strings.Repeat("é", 30)); got != "x"+strings.Repeat("é", 19)+"…" {
+		t.Errorf("shortened to %q", got)
+	}
+}
+
 // TestNodeGPUs cuts gangs into nodes of the size that the cluster has.
 func TestNodeGPUs(t *testing.T) {
 	got, err := Read(open1(t, "philly.csv"), Options{NodeGPUs: 4})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 )
@@ -67,10 +69,18 @@ func (t *Trace) skip(n int, text, why string) {
 	if len(t.Skipped) >= MaxSkippedKept {
 		return
 	}
-	if len(text) > maxShown {
-		text = text[:maxShown] + "…"
+	t.Skipped = append(t.Skipped, Line{n, strings.Map(shown, cutTo(text, maxShown)), why})
+}
+
+// shown is a character of a bad line as it is shown: whatever stands there must not move a terminal's cursor.
+func shown(r rune) rune {
+	switch {
+	case unicode.IsPrint(r):
+		return r
+	case r == '\t':
+		return ' '
 	}
-	t.Skipped = append(t.Skipped, Line{n, text, why})
+	return '?'
 }
 
 // Accounts are the accounts of the jobs, each once, sorted.
