@@ -157,13 +157,13 @@ func table(l *lines, t *Trace, required, optional []string, each func(*row, int)
 		return fmt.Errorf("line %d: %w", max(1, l.n), err)
 	}
 	extras := slices.ContainsFunc(columns, func(c string) bool { return slices.Contains(extraColumns, c) })
+	r := &row{columns: columns, extras: extras}
 	for l.next() {
 		if l.blank() {
 			continue
 		}
-		r, err := split(l, columns)
+		err := r.split(l)
 		if err == nil {
-			r.extras = extras
 			if err = each(r, l.n); err == nil {
 				err = r.err
 			}
@@ -199,21 +199,23 @@ func header(line string, required, optional []string) ([]string, error) {
 	return columns, nil
 }
 
-// split cuts a line into fields. A quoted field ends on its line, so that a stray quote costs one line only.
-func split(l *lines, columns []string) (*row, error) {
+// split makes a line the row, cut into fields. A quoted field ends on its line, so that a stray quote costs one line only.
+func (r *row) split(l *lines) error {
+	r.fields, r.err = r.fields[:0], nil
 	if l.long {
-		return nil, fmt.Errorf("longer than %d bytes", maxLine)
+		return fmt.Errorf("longer than %d bytes", maxLine)
 	}
-	fields := strings.Split(l.text, ",")
 	if strings.Contains(l.text, `"`) {
 		record, err := csv.NewReader(strings.NewReader(l.text)).Read()
 		if err != nil {
-			return nil, errors.New("quotes do not match")
+			return errors.New("quotes do not match")
 		}
-		fields = record
+		r.fields = record
+	} else {
+		r.fields = slices.AppendSeq(r.fields, strings.SplitSeq(l.text, ","))
 	}
-	if len(fields) != len(columns) {
-		return nil, fmt.Errorf("%d fields under %d columns", len(fields), len(columns))
+	if len(r.fields) != len(r.columns) {
+		return fmt.Errorf("%d fields under %d columns", len(r.fields), len(r.columns))
 	}
-	return &row{columns: columns, fields: fields}, nil
+	return nil
 }

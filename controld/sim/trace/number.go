@@ -15,7 +15,7 @@ func scaled(text string, scale, most int64) (int64, error) {
 	switch {
 	case text == "":
 		return 0, errors.New("is empty")
-	case strings.Trim(text, "0123456789.eE+-") != "":
+	case !isDecimal(text):
 		return 0, fmt.Errorf("%q is not a number", shorten(text))
 	}
 	x, err := strconv.ParseFloat(text, 64)
@@ -32,6 +32,18 @@ func scaled(text string, scale, most int64) (int64, error) {
 		return 0, fmt.Errorf("%s is more than %s", shorten(text), inUnits(most, scale))
 	}
 	return int64(x), nil
+}
+
+// isDecimal reports whether a text has only what decimal numbers are written with.
+func isDecimal(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case '0' <= c && c <= '9', c == '.', c == 'e', c == 'E', c == '+', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 func inUnits(most, scale int64) string {

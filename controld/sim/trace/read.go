@@ -59,6 +59,10 @@ var decoders = map[Format]func(*sink, *lines) error{
 // sink collects the jobs of one input.
 type sink struct {
 	trace   *Trace
+	full    [][]Job // jobs come in runs, since copying large ones to make room for more costs more than all else
+	last    []Job
+	count   int
+	spare   Job // see draft
 	options Options
 	lineOf  map[string]int // of each id
 	dated   bool           // submit times count from 1970, and become relative to the first when all are read
@@ -75,15 +79,22 @@ func (s *sink) add(j *Job, line int) error {
 	if first, twice := s.lineOf[j.ID]; twice {
 		return fmt.Errorf("job %s was on line %d already", j.ID, first)
 	}
-	if len(s.trace.Jobs) >= MaxJobs {
+	if s.count >= MaxJobs {
 		return errTooMany
 	}
 	s.lineOf[j.ID] = line
-	if n := len(s.trace.Jobs); n == cap(s.trace.Jobs) {
-		s.trace.Jobs = slices.Grow(s.trace.Jobs, max(1024, n)) // at twice the size, since jobs are large
+	if len(s.last) == cap(s.last) {
+		s.full, s.last = append(s.full, s.last), make([]Job, 0, min(max(64, s.count), 4096))
 	}
-	s.trace.Jobs = append(s.trace.Jobs, *j)
+	s.last = append(s.last, *j)
+	s.count++
 	return nil
+}
+
+// draft is a job before its columns are read. It is void once the next one is asked for.
+func (s *sink) draft(id string) *Job {
+	s.spare = *draft(id)
+	return &s.spare
 }
 
 // check is [Job.Check] for a job whose submit time may be a date: that is held against the first job of the file, so that one wild
@@ -97,7 +108,7 @@ func (s *sink) check(j *Job) error {
 	if err := relative.Check(); err != nil {
 		return err
 	}
-	if len(s.trace.Jobs) == 0 {
+	if s.count == 0 {
 		s.origin = j.Submit
 	}
 	if d := j.Submit - s.origin; d > MaxTime/2 || d < -MaxTime/2 {
@@ -108,6 +119,7 @@ func (s *sink) check(j *Job) error {
 
 func (s *sink) finish() (*Trace, error) {
 	t := s.trace
+	t.Jobs = slices.Concat(append(s.full, s.last)...)
 	if len(t.Jobs) == 0 {
 		if t.Bad > 0 {
 			return nil, fmt.Errorf("%d lines could not be used, the first was %s: %w", t.Bad, t.Skipped[0], ErrNoJobs)

@@ -20,7 +20,7 @@ const fitgppAccount = "paper"
 
 func readFitGpp(s *sink, l *lines) error {
 	return table(l, s.trace, fitgppColumns, extraColumns, func(r *row, line int) error {
-		j := draft(r.named("job_id"))
+		j := s.draft(r.named("job_id"))
 		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), fitgppAccount
 		j.Submit = r.scaled("submit_min", minute, MaxTime)
 		j.Work = r.scaled("exec_min", minute, MaxTime)
@@ -42,7 +42,7 @@ func readPhilly(s *sink, l *lines) error {
 	s.dated = true
 	required := []string{"timestamp", "duration", "num_gpus", "cluster"}
 	return table(l, s.trace, required, append([]string{"gpu_time"}, extraColumns...), func(r *row, line int) error {
-		j := draft(strconv.Itoa(line))
+		j := s.draft(strconv.Itoa(line))
 		at, err := stamp(r.text("timestamp"))
 		if err != nil {
 			r.fail("timestamp", err)
@@ -84,7 +84,7 @@ func (s *sink) gang(j *Job, n int64) {
 func readTiresias(s *sink, l *lines) error {
 	required := []string{"job_id", "num_gpu", "submit_time", "model_name", "duration"}
 	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...), func(r *row, line int) error {
-		j := draft(r.named("job_id"))
+		j := s.draft(r.named("job_id"))
 		j.Submit, j.Work = r.scaled("submit_time", second, MaxTime), r.scaled("duration", second, MaxTime)
 		j.App, j.Name = r.text("model_name"), r.text("model_name")
 		s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
@@ -108,7 +108,7 @@ func readOpenB(s *sink, l *lines) error {
 		}
 	}
 	return table(l, s.trace, required, optional, func(r *row, line int) error {
-		j := draft(r.named("name"))
+		j := s.draft(r.named("name"))
 		j.QoS = r.text("qos")
 		j.Request = podRequest(r)
 		podTimes(r, j)
