@@ -48,12 +48,20 @@ func trimEvents(e []Event) []Event { return e[max(0, len(e)-maxEvents):] }
 func (s *State) emit(e Event) {
 	e.Index, e.At, e.Wall = s.v.index, s.v.at, s.v.wall
 	if len(s.v.events) == cap(s.v.events) {
-		// The next array has room for several times what is remembered, or every few events would copy all of them.
-		wider := make([]Event, len(s.v.events), min(2*len(s.v.events), 3*maxEvents)+64)
-		copy(wider, s.v.events)
-		s.v.events = wider
+		s.makeRoomForEvents()
 	}
 	s.v.events = trimEvents(append(s.v.events, e))
+}
+
+// makeRoomForEvents moves the events to the beginning of their array, if most of it has been trimmed and no view has it, else to another one.
+// That has room for several times what is remembered, or every few events would copy all of them.
+func (s *State) makeRoomForEvents() {
+	n := len(s.v.events)
+	if s.eventsEpoch != s.epoch || 2*n > len(s.eventArray) {
+		s.eventArray, s.eventsEpoch = make([]Event, min(2*n, 3*maxEvents)+64), s.epoch
+	}
+	copy(s.eventArray, s.v.events)
+	s.v.events = s.eventArray[:n]
 }
 
 func (s *State) emitJob(t EventType, j *Job, cause Cause) {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"maps"
 	"math/bits"
+	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -153,6 +154,9 @@ func (s *State) learnArrival(j *Job) {
 		a.Worker = a.Worker.toward(want)
 	}
 	if s.v.config.Version >= 3 { // snapshots of earlier versions have no place for it
+		if s.recentEpoch != s.epoch {
+			a.Recent, s.recentEpoch = append(make([]Vector, 0, recentKept+recentPerJob), a.Recent...), s.epoch
+		}
 		a.recall(j)
 	}
 }
@@ -174,15 +178,13 @@ func (s *State) learnWait(j *Job) {
 	}
 }
 
-// recall takes in what the workers of a job ask for, and forgets what is older than the last recentKept.
+// recall takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
 func (a *Arrivals) recall(j *Job) {
 	more := min(j.Workers, recentPerJob)
-	kept := a.Recent[max(0, len(a.Recent)+more-recentKept):]
-	list := append(make([]Vector, 0, len(kept)+more), kept...)
+	a.Recent = slices.Delete(a.Recent, 0, max(0, len(a.Recent)+more-recentKept))
 	for i := range more {
-		list = append(list, j.RequestOf(i).Active)
+		a.Recent = append(a.Recent, j.RequestOf(i).Active)
 	}
-	a.Recent = list
 }
 
 // turn closes the minutes that are over.

@@ -38,7 +38,16 @@ type PastKind struct {
 }
 
 func (k *PastKind) compare(o *PastKind) int {
-	return cmp.Or(strings.Compare(k.Account, o.Account), strings.Compare(k.User, o.User), strings.Compare(k.Name, o.Name), cmp.Compare(k.Size, o.Size))
+	if c := strings.Compare(k.Account, o.Account); c != 0 {
+		return c
+	}
+	if c := strings.Compare(k.User, o.User); c != 0 {
+		return c
+	}
+	if c := strings.Compare(k.Name, o.Name); c != 0 {
+		return c
+	}
+	return cmp.Compare(k.Size, o.Size)
 }
 
 // Past is for how long the jobs of one kind ran: Counts[i] did for less than 2^i quarters of a minute and no less than half of that, at the size that
@@ -47,6 +56,8 @@ type Past struct {
 	Kind   PastKind          `json:"kind"`
 	Used   int64             `json:"used"` // greater than that of every kind of which none has ended since
 	Counts [pastClasses]int8 `json:"counts"`
+
+	epoch uint64 // at which it was made: it may be written until then is over
 }
 
 // Pasts is for how long jobs have run, by kind. A Pasts never changes once a view has it.
@@ -55,29 +66,56 @@ type Pasts struct {
 	used int64   // the greatest Used
 }
 
-func (s *Pasts) find(kind *PastKind) (int, bool) {
-	return slices.BinarySearchFunc(s.list, kind, func(p *Past, k *PastKind) int { return p.Kind.compare(k) })
-}
+func (s *Pasts) find(kind *PastKind) (int, bool) { return s.search(0, len(s.list), kind) }
 
-// add counts a job of a kind that has run for so many ms.
-func (s *Pasts) add(kind *PastKind, ran int64) {
-	i, known := s.find(kind)
-	next := Past{Kind: *kind}
-	if known {
-		next = *s.list[i]
-	} else {
-		i = s.makeRoom(i)
-		s.list = slices.Insert(s.list, i, nil)
-	}
-	s.used++
-	next.Used = s.used
-	next.Counts[pastClass(ran)]++
-	if next.total() > pastKept {
-		for i := range next.Counts {
-			next.Counts[i] /= 2
+// search returns where a kind is, or would be, that is between two places.
+func (s *Pasts) search(low, high int, kind *PastKind) (int, bool) {
+	for low < high {
+		if mid := int(uint(low+high) / 2); s.list[mid].Kind.compare(kind) < 0 {
+			low = mid + 1
+		} else {
+			high = mid
 		}
 	}
-	s.list[i] = &next
+	return low, low < len(s.list) && s.list[low].Kind == *kind
+}
+
+// findNear is find for a kind that is probably soon after a place.
+func (s *Pasts) findNear(place int, kind *PastKind) (int, bool) {
+	if place > 0 && s.list[place-1].Kind.compare(kind) >= 0 {
+		return s.search(0, place-1, kind)
+	}
+	for step := 1; place+step <= len(s.list); step *= 2 {
+		if s.list[place+step-1].Kind.compare(kind) >= 0 {
+			return s.search(place, place+step-1, kind)
+		}
+		place += step
+	}
+	return s.search(place, len(s.list), kind)
+}
+
+// add counts a job of a kind that has run for so many ms, and returns where it is: probably soon after near.
+func (s *Pasts) add(near int, kind *PastKind, ran int64, epoch uint64) int {
+	i, known := s.findNear(near, kind)
+	if !known {
+		i = s.makeRoom(i)
+		s.list = slices.Insert(s.list, i, &Past{Kind: *kind, epoch: epoch})
+	}
+	p := s.list[i]
+	if p.epoch != epoch {
+		next := *p
+		next.epoch = epoch
+		p, s.list[i] = &next, &next
+	}
+	s.used++
+	p.Used = s.used
+	p.Counts[pastClass(ran)]++
+	if p.total() > pastKept {
+		for i := range p.Counts {
+			p.Counts[i] /= 2
+		}
+	}
+	return i
 }
 
 // makeRoom forgets the kind of which none has ended for longest if there are as many as may be, and returns where a place has moved by that.
@@ -177,8 +215,9 @@ func (s *State) learnPast(j *Job) {
 	}
 	pasts := s.ownPasts()
 	kinds, first := pastKinds(j)
+	ran, near := j.RanFor(j.Attained()), 0
 	for i := len(kinds) - 1; i >= first; i-- { // the widest first: the narrowest is the last to be forgotten
-		pasts.add(&kinds[i], j.RanFor(j.Attained()))
+		near = pasts.add(near, &kinds[i], ran, s.epoch)
 	}
 }
 

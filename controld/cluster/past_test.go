@@ -88,9 +88,10 @@ func TestPastsForgetTheOldest(t *testing.T) {
 		s := &Pasts{}
 		always := PastKind{Account: prefix + "a", User: "u", Name: "always"}
 		for i := range 2 * maxPasts {
-			s.add(&PastKind{Account: prefix + "a", User: "u", Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*maxPasts))}, 1000)
+			near := i % (len(s.list) + 1) // where it is looked for first does not matter
+			s.add(near, &PastKind{Account: prefix + "a", User: "u", Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*maxPasts))}, 1000, 1)
 			if i%100 == 0 {
-				s.add(&always, 60*pastMinute)
+				s.add(0, &always, 60*pastMinute, 1)
 			}
 		}
 		if err := s.check(); err != nil {

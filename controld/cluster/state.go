@@ -28,6 +28,7 @@ type State struct {
 	mixEpoch      uint64
 	learnedEpoch  uint64
 	pastEpoch     uint64
+	recentEpoch   uint64
 	shapes        numbers[Shape]
 	leaves        numbers[Leaf]
 	slots         map[GroupKey]int64 // of v.groups
@@ -37,6 +38,8 @@ type State struct {
 	firstKey      int64
 	nextKey       int64
 	families      map[JobID]*changes // what the present command has done to members; empty between commands
+	eventArray    []Event            // that v.events is part of
+	eventsEpoch   uint64             // of it
 	faults        []error            // illegal steps that Apply took, for Check
 	tracked       tracker
 	moves         map[GroupKey]*moves // what is to be done to groups; empty between commands

@@ -35,14 +35,17 @@ type table[T any] struct {
 	base   int64 // number of shelves[0]
 	shelf  []*shelf[T]
 	epoch  uint64
-	shared bool // shelf is also a view's
+	shared bool     // shelf is also a view's
+	spare  *page[T] // the last page that was left empty, to be used again; nobody else has it
 }
 
 // view returns a copy that no later write to t changes. The copy must not be written.
 func (t *table[T]) view() table[T] {
 	t.epoch++
 	t.shared = true
-	return *t
+	v := *t
+	v.spare = nil
+	return v
 }
 
 func (t *table[T]) find(i int64) *page[T] {
@@ -88,7 +91,7 @@ func (t *table[T]) drop(i int64) {
 		return
 	}
 	s := t.shelf[n/shelfSize-t.base] // owned with its page
-	s.pages[n%shelfSize] = nil
+	s.pages[n%shelfSize], t.spare = nil, p
 	if s.count--; s.count == 0 {
 		t.shelf[n/shelfSize-t.base] = nil
 		t.trim()
@@ -112,7 +115,7 @@ func (t *table[T]) own(n int64) *page[T] {
 	p := s.pages[n%shelfSize]
 	switch {
 	case p == nil:
-		p = &page[T]{epoch: t.epoch}
+		p = t.blank()
 		s.count++
 	case p.epoch != t.epoch:
 		next := *p
@@ -121,6 +124,16 @@ func (t *table[T]) own(n int64) *page[T] {
 	}
 	p.wrote++
 	s.pages[n%shelfSize] = p
+	return p
+}
+
+// blank returns an empty page: tables that are empty every now and then, as a short queue is, need no new one each time.
+func (t *table[T]) blank() *page[T] {
+	p := t.spare
+	if p == nil {
+		return &page[T]{epoch: t.epoch}
+	}
+	t.spare, p.epoch = nil, t.epoch
 	return p
 }
 

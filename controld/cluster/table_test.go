@@ -70,6 +70,35 @@ func TestTableForgetsPages(t *testing.T) {
 	}
 }
 
+// A table that is empty every now and then uses its last page again, which no view may notice.
+func TestTableUsesAnEmptyPageAgain(t *testing.T) {
+	var tab table[int]
+	var views []table[int]
+	for round := range 100 {
+		tab.set(int64(round), round)
+		if round%3 == 0 {
+			views = append(views, tab.view())
+		}
+		tab.drop(int64(round))
+		if round%7 == 0 {
+			tab.view()
+		}
+		tab.set(int64(round)+1000, round) // another page, which may be the last one
+		tab.drop(int64(round) + 1000)
+		if !tab.empty() {
+			t.Fatalf("round %d: %d values are left", round, tab.size())
+		}
+	}
+	for i, v := range views {
+		if got, want := maps.Collect(v.from(0)), map[int64]int{int64(3 * i): 3 * i}; !maps.Equal(got, want) {
+			t.Errorf("view %d has %v, want %v", i, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { tab.set(5, 5); tab.drop(5) }); n > 2 {
+		t.Errorf("a value that comes and goes allocates %v times: only the shelf and its list are new", n)
+	}
+}
+
 // A few numbers far apart take little, and are found from either side.
 func TestTableOfFewNumbersFarApart(t *testing.T) {
 	var tab table[int]
