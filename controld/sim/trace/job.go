@@ -28,6 +28,7 @@ const MidPriority = 50
 // Bounds of one job. Beyond them a number is a mistake, usually of its unit; within them sums over a trace cannot overflow.
 const (
 	MaxTime    = int64(jobspec.MaxDuration) * 1000 // ms, of each duration and of Submit
+	maxStamp   = 10_000_000_000 * second           // ms, of a time in a file, which may count from 1970
 	MaxCores   = 1 << 20                           // of a worker
 	MaxMemory  = 1 << 50                           // bytes of a worker
 	MaxGPUs    = cluster.MaxGPUsPerNode            // of a worker

@@ -65,7 +65,7 @@ type sink struct {
 	spare   Job // see draft
 	options Options
 	lineOf  map[string]int // of each id
-	dated   bool           // submit times count from 1970, and become relative to the first when all are read
+	dated   bool           // submit times count from long before the first, such as from 1970, and become relative to it when all are read
 	origin  int64          // submit time of the first job of the file, if dated
 }
 
@@ -100,7 +100,8 @@ func (s *sink) draft(id string) *Job {
 // check is [Job.Check] for a job whose submit time may be a date: that is held against the first job of the file, so that one wild
 // date costs its own line only.
 func (s *sink) check(j *Job) error {
-	if !s.dated {
+	dated := s.dated || s.count == 0 && j.Submit > MaxTime
+	if !dated {
 		return j.Check()
 	}
 	relative := *j
@@ -109,7 +110,7 @@ func (s *sink) check(j *Job) error {
 		return err
 	}
 	if s.count == 0 {
-		s.origin = j.Submit
+		s.dated, s.origin = true, j.Submit
 	}
 	if d := j.Submit - s.origin; d > MaxTime/2 || d < -MaxTime/2 {
 		return errors.New("submitted more than five years from the first job of the file")

@@ -203,6 +203,49 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestTimesFromAnEpoch: a log may count from 1970 or whenever; what it says is the same as counted from its first job. A time that is wild beside the
+// first job's costs its own line only.
+func TestTimesFromAnEpoch(t *testing.T) {
+	const late = "1600000000"
+	for _, f := range []struct {
+		format     Format
+		head, line string // with a %s for each time
+		minutes    bool
+	}{
+		{FitGpp, strings.Join(fitgppColumns, ",") + "\n", "%[1]s,BE,u,%[2]s,1,1,1,5,0\n", true},
+		{SWF, "; UnixStartTime: 0\n", "%[1]s %[2]s 0 60 1 -1 -1 1 60 -1 1 1 1 -1 -1 1 -1 -1\n", false},
+		{OpenB, "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n",
+			"%[1]s,1000,1024,1,1000,,LS,Succeeded,%[2]s,1600001000,%[2]s\n", false},
+		{Tiresias, "job_id,num_gpu,submit_time,model_name,duration\n", "%[1]s,1,%[2]s,vgg,60\n", false},
+		{Sia, "name,time,application,num_replicas,batch_size\n", "toy-%[1]s,%[2]s,toy,1,64\n", false},
+	} {
+		first, second := late, late[:len(late)-2]+"60" // a minute, or an hour
+		if f.minutes {
+			first, second = "26666666", "26666726"
+		}
+		text := f.head
+		for i, at := range []string{first, second, "0", "99999999999999"} {
+			text += fmt.Sprintf(f.line, fmt.Sprint(i), at)
+		}
+		got, err := Read(strings.NewReader(text), Options{Format: f.format, Profiles: toyProfiles(t)})
+		if err != nil {
+			t.Errorf("%s: %v", f.format, err)
+			continue
+		}
+		apart := int64(60) * 1000
+		if f.minutes {
+			apart *= 60
+		}
+		if len(got.Jobs) != 2 || got.Bad != 2 || got.Jobs[0].Submit != 0 || got.Jobs[1].Submit != apart || got.Epoch == 0 {
+			t.Errorf("%s: %s", f.format, dump(got))
+		}
+	}
+	wild := strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n1,BE,u,26666666,1,1,1,5,0\n"
+	if got, err := Read(strings.NewReader(wild), Options{}); err != nil || len(got.Jobs) != 1 || got.Bad != 1 || !strings.Contains(got.Skipped[0].Why, "ten years") {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
 // failing is a reader that breaks after some bytes.
 type failing struct{ r io.Reader }
 

@@ -27,7 +27,7 @@ func readSia(s *sink, l *lines) error {
 	return table(l, s.trace, required, optional, func(r *row, line int) error {
 		j := draft(r.named("name"))
 		j.Account, j.User, j.App = siaAccount, siaAccount, r.named("application")
-		j.Submit = r.scaled("time", second, MaxTime)
+		j.Submit = r.scaled("time", second, maxStamp)
 		j.Workers = int(r.whole("num_replicas", 1, MaxWorkers))
 		j.Batch = int(r.whole("batch_size", 1, maxBatch))
 		j.Request = cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}

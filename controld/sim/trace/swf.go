@@ -89,9 +89,9 @@ func (f *swfRow) fail(format string, args ...any) {
 // known reports whether a field has a value; -1 stands for none.
 func (f *swfRow) known(i int) bool { return f.fields[i] != "-1" }
 
-// seconds reads a field as ms.
-func (f *swfRow) seconds(i int, what string) int64 {
-	ms, err := scaled(f.fields[i], second, MaxTime)
+// seconds reads a field as ms, at most so many.
+func (f *swfRow) seconds(i int, what string, most int64) int64 {
+	ms, err := scaled(f.fields[i], second, most)
 	if err != nil {
 		f.fail("the %s (field %d) %w", what, i+1, err)
 	}
@@ -125,7 +125,7 @@ func (f *swfRow) job() *Job {
 	if !f.known(swfRun) {
 		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, shorten(f.fields[swfStatus]))
 	}
-	j.Submit, j.Work = f.seconds(swfSubmit, "submit time"), f.seconds(swfRun, "run time")
+	j.Submit, j.Work = f.seconds(swfSubmit, "submit time", maxStamp), f.seconds(swfRun, "run time", MaxTime)
 	procs := swfProcs // the run time was measured with these
 	if !f.known(procs) {
 		procs = swfAskedProcs
@@ -137,7 +137,7 @@ func (f *swfRow) job() *Job {
 		j.Request.Memory = jobspec.Bytes(kib) * jobspec.KiB
 	}
 	if f.known(swfAskedTime) {
-		j.Estimate = f.seconds(swfAskedTime, "requested time")
+		j.Estimate = f.seconds(swfAskedTime, "requested time", MaxTime)
 	}
 	return j
 }

@@ -22,7 +22,7 @@ func readFitGpp(s *sink, l *lines) error {
 	return table(l, s.trace, fitgppColumns, extraColumns, func(r *row, line int) error {
 		j := s.draft(r.named("job_id"))
 		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), fitgppAccount
-		j.Submit = r.scaled("submit_min", minute, MaxTime)
+		j.Submit = r.scaled("submit_min", minute, maxStamp)
 		j.Work = r.scaled("exec_min", minute, MaxTime)
 		j.Grace = r.scaled("grace_min", minute, MaxTime)
 		j.Request = cluster.Vector{
@@ -85,7 +85,7 @@ func readTiresias(s *sink, l *lines) error {
 	required := []string{"job_id", "num_gpu", "submit_time", "model_name", "duration"}
 	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...), func(r *row, line int) error {
 		j := s.draft(r.named("job_id"))
-		j.Submit, j.Work = r.scaled("submit_time", second, MaxTime), r.scaled("duration", second, MaxTime)
+		j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
 		j.App, j.Name = r.text("model_name"), r.text("model_name")
 		s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
 		if r.has("iterations") {
@@ -146,10 +146,10 @@ func podRequest(r *row) cluster.Vector {
 
 // podTimes sets when a pod came and how long it ran, or was wanted if it never did.
 func podTimes(r *row, j *Job) {
-	created, deleted := r.scaled("creation_time", second, MaxTime), r.scaled("deletion_time", second, MaxTime)
+	created, deleted := r.scaled("creation_time", second, maxStamp), r.scaled("deletion_time", second, maxStamp)
 	began := created
 	if r.has("scheduled_time") {
-		began = r.scaled("scheduled_time", second, MaxTime)
+		began = r.scaled("scheduled_time", second, maxStamp)
 	} else {
 		j.Unplaced = true
 	}

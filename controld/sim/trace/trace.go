@@ -108,7 +108,7 @@ func (t *Trace) begin() {
 		return
 	}
 	first := t.Jobs[0].Submit
-	t.Epoch = cluster.UnixMS(first)
+	t.Epoch += cluster.UnixMS(first)
 	for i := range t.Jobs {
 		t.Jobs[i].Submit -= first
 	}
