@@ -169,9 +169,12 @@ func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Reques
 	return Shape{Request: r, Workers: workers, PerNode: perNode, Where: whereOf(spec, g), Prefer: preferOf(spec, g)}
 }
 
-// settlePlacing derives what a job's spec says of where it may run, unless that is known. Most say nothing.
-func (j *Job) settlePlacing() {
+// settlePlacing derives what a job's spec says of where it may run, unless that is known: from what it was before, which is nil for a new one.
+// Most say nothing.
+func (j *Job) settlePlacing(was *Job) {
 	switch {
+	case was != nil && was.placing == nil && was.Spec == j.Spec && was.Group() == j.Group() && len(j.Parts) == 0:
+		j.placing = nil
 	case j.placing != nil && j.placing.group == j.Group() && j.placing.workers == j.Workers:
 	case len(j.Parts) == 0 && whereOf(j.Spec, j.group()) == "" && preferOf(j.Spec, j.group()) == "":
 		j.placing = nil

@@ -324,8 +324,11 @@ func (s *State) givePorts(j *Job, c *StartJob) {
 
 // rated notes how fast an attempt is, the first time that somebody says so.
 func (s *State) rated(node string, r *WorkerReport) {
+	if r.Rate <= 0 {
+		return
+	}
 	a, err := s.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || a.Rate != 0 || r.Rate <= 0 {
+	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || a.Rate != 0 {
 		return
 	}
 	next, a := redraft(s.v.Job(r.Job))

@@ -185,7 +185,7 @@ func (s *State) put(next *Job) {
 // store puts a job in place of old, which is nil for a new one.
 func (s *State) store(old, next *Job) {
 	next.modified = s.v.index
-	next.settlePlacing()
+	next.settlePlacing(old)
 	if old == nil {
 		s.keepTexts(next)
 		s.v.njobs += next.weight()

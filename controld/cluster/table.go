@@ -190,6 +190,25 @@ func (t *table[T]) from(first int64) iter.Seq2[int64, T] {
 	}
 }
 
+// without yields the values at whose numbers another table has none, in order.
+func (t *table[T]) without(other *table[T]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for start, pg := range t.allPages {
+			not := other.find(start)
+			for w, word := range pg.used {
+				if not != nil {
+					word &^= not.used[w]
+				}
+				for ; word != 0; word &= word - 1 {
+					if !yield(pg.vals[w*64+bits.TrailingZeros64(word)]) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 // refs is from(0) by reference.
 func (t *table[T]) refs(yield func(int64, *T) bool) {
 	for start, pg := range t.allPages {

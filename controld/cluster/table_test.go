@@ -55,6 +55,32 @@ func TestTableIsAMapWithFreeViews(t *testing.T) {
 	}
 }
 
+// TestTableWithout leaves out of one table the numbers of another.
+func TestTableWithout(t *testing.T) {
+	var all, some table[int]
+	r := rand.New(rand.NewPCG(1, 3))
+	var want []int
+	for i := range 10_000 {
+		if r.IntN(3) > 0 {
+			all.set(int64(i), i)
+			if i >= 3000 && i < 6000 && r.IntN(2) == 0 {
+				some.set(int64(i), -i)
+			} else {
+				want = append(want, i)
+			}
+		}
+	}
+	some.set(20_000, 1)
+	if got := slices.Collect(all.without(&some)); !slices.Equal(got, want) {
+		t.Errorf("%d values are left, want %d", len(got), len(want))
+	}
+	for v := range all.without(&some) {
+		if v > 4000 { // who has seen enough stops
+			break
+		}
+	}
+}
+
 func TestTableForgetsPages(t *testing.T) {
 	var tab table[int]
 	for i := range int64(100_000) {

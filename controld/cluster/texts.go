@@ -250,43 +250,59 @@ var (
 )
 
 // skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
-// It does not keep spec itself.
+// It does not keep spec itself, of which it takes the groups away.
 func (s *State) skeleton(spec *jobspec.Job) *jobspec.Job {
-	if s.shared.jobs == nil || len(s.shared.jobs) >= maxSkeletons {
-		s.shared.jobs = map[string]*jobspec.Job{}
-	}
-	var err error
-	s.shared.buf, err = skeletonCodec.Append(s.shared.buf[:0], spec)
-	whole := err == nil && s.shared.worthIt()
-	if known := s.shared.jobs[string(s.shared.buf)]; whole && known != nil {
+	groups, number := s.shareGroups(spec.Groups)
+	spec.Groups = nil // they are told by their number
+	key, err := skeletonCodec.Append(s.shared.buf[:0], spec)
+	key = binary.AppendUvarint(key, number)
+	s.shared.buf = key
+	whole := err == nil && number > 0 && s.shared.worthIt()
+	if known := s.shared.jobs[string(key)]; whole && known != nil {
 		return known
 	}
 	kept := new(jobspec.Job)
 	*kept = *spec
+	kept.Groups = groups
 	if whole {
-		key := string(s.shared.buf)
-		kept.Groups = s.shareGroups(kept.Groups)
+		s.shared.jobs = roomFor(s.shared.jobs)
 		s.internSpec(kept)
-		s.shared.jobs[key] = kept
+		s.shared.jobs[string(key)] = kept
 	}
 	return kept
 }
 
-// shareGroups returns groups that are alike and that other jobs may have too.
-func (s *State) shareGroups(groups []jobspec.Group) []jobspec.Group {
-	if s.shared.groups == nil || len(s.shared.groups) >= maxSkeletons {
-		s.shared.groups = map[string][]jobspec.Group{}
+// roomFor returns what is remembered to be shared with room for more, begun anew if there is too much of it.
+func roomFor[T any](known map[string]T) map[string]T {
+	if known == nil {
+		return map[string]T{}
 	}
+	if len(known) >= maxSkeletons {
+		clear(known) // which keeps its size: it will grow to that again
+	}
+	return known
+}
+
+// sharedGroups are groups that other jobs may have too.
+type sharedGroups struct {
+	groups []jobspec.Group
+	number uint64 // from 1; never given twice
+}
+
+// shareGroups returns groups that are alike and that other jobs may have too, and their number: 0 if they are not shared.
+func (s *State) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
 	var err error
 	if s.shared.buf, err = groupsCodec.Append(s.shared.buf[:0], &groups); err != nil || !s.shared.worthIt() {
-		return groups
+		return groups, 0
 	}
 	known, ok := s.shared.groups[string(s.shared.buf)]
 	if !ok {
-		known = groups
-		s.shared.groups[string(s.shared.buf)] = groups
+		s.shared.groups = roomFor(s.shared.groups)
+		s.shared.numbered++
+		known = sharedGroups{groups, s.shared.numbered}
+		s.shared.groups[string(s.shared.buf)] = known
 	}
-	return known
+	return known.groups, known.number
 }
 
 // internSpec lets a specification share the strings that many have.
@@ -316,11 +332,13 @@ func (s *State) intern(text string) string {
 // shared is what new jobs may have in common with others. It is no part of the state: it only saves memory.
 type shared struct {
 	jobs    map[string]*jobspec.Job
-	groups  map[string][]jobspec.Group
+	groups  map[string]sharedGroups
 	strings map[string]string
 	buf     []byte
 	spec    jobspec.Job // being packed
 	env     []byte      // of it
+
+	numbered uint64 // the last number given to groups
 }
 
 // worthIt reports whether what is in buf should be remembered, and keeps buf from staying large.

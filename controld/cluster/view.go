@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -143,6 +142,9 @@ func (v *View) LastJob() JobID { return v.lastJob }
 // Jobs yields all jobs, the finished ones that have not been trimmed included, in order of id.
 func (v *View) Jobs() iter.Seq[*Job] { return v.jobs.values() }
 
+// Unassigned yields the jobs that have no attempt in progress: those that wait, records, and finished ones, in order of id.
+func (v *View) Unassigned() iter.Seq[*Job] { return v.jobs.without(&v.live) }
+
 // JobsAfter is Jobs from the first id above one.
 func (v *View) JobsAfter(id JobID) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
@@ -193,7 +195,15 @@ func (v *View) Node(name string) (*Node, int) {
 }
 
 func (v *View) position(name string) (int, bool) {
-	return sort.Find(len(v.nodes), func(i int) int { return strings.Compare(name, v.nodes[i].Name) })
+	low, high := 0, len(v.nodes)
+	for low < high {
+		if mid := int(uint(low+high) / 2); v.nodes[mid].Name < name {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(v.nodes) && v.nodes[low].Name == name
 }
 
 // Grid returns the room on every node. The caller must not change it, but CopyFrom it.

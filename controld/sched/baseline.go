@@ -43,7 +43,7 @@ func limitOf(j *cluster.Job) cluster.Instant {
 // waiting yields the jobs that may start, oldest first. Jobs that were displaced come at the place of their submission.
 func (t *trial) waiting() iter.Seq[*cluster.Job] {
 	return func(yield func(*cluster.Job) bool) {
-		for j := range t.view.Jobs() {
+		for j := range t.view.Unassigned() {
 			if j.Waits() && t.startable(j) && !yield(j) {
 				return
 			}
