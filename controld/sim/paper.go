@@ -27,7 +27,12 @@ var paper = []policyKey{
 			p.MaxPreempts = -1
 			return nil
 		}
-		return number(func(p *cluster.Policy) *int { return &p.MaxPreempts })(p, value)
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > 1_000_000_000 {
+			return fmt.Errorf("%q is neither a whole number from 1 to 1000000000 nor inf", value)
+		}
+		p.MaxPreempts = n
+		return nil
 	}},
 	fitKey, seedKey,
 }
@@ -35,8 +40,14 @@ var paper = []policyKey{
 // making are the parameters of how policy rota makes room and where it puts single workers.
 var making = []policyKey{
 	packKey, paper[0], {"p", "how often one job may be displaced in a day, or inf", paper[1].set},
-	{"min_runtime", "how long a job runs before it is displaced, if others can be", duration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
-	{"min_turn", "how long a job runs before one that has had less takes its turn", duration(func(p *cluster.Policy) *int64 { return &p.MinTurnMS })},
+	{"min_runtime", "how long a job runs before it is displaced, if others can be", lasting(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
+	{"min_turn", "how long a job runs before one that has had less takes its turn, or never", func(p *cluster.Policy, value string) error {
+		if value == "never" {
+			p.MinTurnMS = -1
+			return nil
+		}
+		return lasting(func(p *cluster.Policy) *int64 { return &p.MinTurnMS })(p, value)
+	}},
 	{"headroom", "thousandths of the GPUs that are left free for trial-and-error jobs at most", func(p *cluster.Policy, value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 || n > 1000 {

@@ -75,14 +75,14 @@ var policyRows = []policyRow{
 // reserving are the parameters of policies that keep room for a blocked head.
 var reserving = []policyKey{
 	{"reserve_after", "how long a head waits before its room is kept, such as 10m", duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
-	{"reserve_hold", "how long its room is kept", duration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
+	{"reserve_hold", "how long its room is kept", lasting(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
 	{"max_bypass", "starts past a head before its room is kept", number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
 }
 
 // sharing are the parameters of policies that go by what accounts and users deserve.
 var sharing = []policyKey{
-	{"min_runtime", "how long a job runs at least before it leaves for another account", duration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
-	{"half_life", "after which usage counts half; 0 for no decay", duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
+	{"min_runtime", "how long a job runs at least before it leaves for another account", lasting(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
+	{"half_life", "after which usage counts half; 0s for no decay", duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
 	{"influence", "of usage on how that is divided which nobody deserves, in thousandths", number(func(p *cluster.Policy) *int { return &p.UsageInfluence })},
 }
 
@@ -93,8 +93,8 @@ var displacing = []policyKey{
 
 // stretching are the parameters of policies that give jobs more and fewer workers.
 var stretching = []policyKey{
-	{"grow_after", "how long room is free before a job grows into it", duration(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
-	{"cooldown", "how long a job keeps its size unless others need its room", duration(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
+	{"grow_after", "how long room is free before a job grows into it", lasting(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
+	{"cooldown", "how long a job keeps its size unless others need its room", lasting(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
 	{"gain", "thousandths by which more workers must make a job faster", thousandths(func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
 }
 
@@ -118,6 +118,20 @@ func thousandths(field func(*cluster.Policy) *int64) func(*cluster.Policy, strin
 			return fmt.Errorf("%q is not a whole number from 1 to 1000", value)
 		}
 		*field(p) = n
+		return nil
+	}
+}
+
+// lasting is a duration that is left to the policy, or would be over at once, if it were zero.
+func lasting(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+	read := duration(field)
+	return func(p *cluster.Policy, value string) error {
+		if err := read(p, value); err != nil {
+			return err
+		}
+		if *field(p) == 0 {
+			return fmt.Errorf("%q is zero: a second at least", value)
+		}
 		return nil
 	}
 }

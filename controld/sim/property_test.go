@@ -383,10 +383,22 @@ func TestPolicies(t *testing.T) {
 		"rota:max_bypass=-1":             `is not a whole number`,
 		"rota:max_bypass=1,max_bypass=2": `is given twice`,
 		"las:min_run=soon":               `policy las: min_run`,
+		"rota:min_turn=0s":               `"0s" is zero`, // which would be what the policy takes by itself
+		"rota:min_runtime=0m":            `"0m" is zero`,
+		"rota:grow_after=0s":             `"0s" is zero`,
+		"rota:cooldown=0s":               `"0s" is zero`,
+		"standard:reserve_hold=0s":       `"0s" is zero`, // which would be over at once, for ever
+		"rota:p=0":                       `"0" is neither a whole number from 1`,
+		"lrtp:p=-1":                      `"-1" is neither a whole number from 1`,
 	} {
 		if _, err := ParsePolicy(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
+	}
+	if p, err := ParsePolicy("rota:min_turn=never"); err != nil {
+		t.Error(err)
+	} else if cfg, err := p.config(); err != nil || cfg.Policy.MinTurnMS >= 0 {
+		t.Errorf("a turn that is never over lasts %d ms, %v", cfg.Policy.MinTurnMS, err)
 	}
 	p, err := ParsePolicy("rota:reserve_hold=30m,max_bypass=8")
 	if err != nil {
