@@ -73,7 +73,7 @@ func (p *dealing) tell() {
 	}
 	for _, f := range p.running {
 		p.pool = fit.Plus(p.pool, fit.Times(f.request(), f.size))
-		p.add(f.job, f.terms, p.attained(f), idleWorthPM)
+		p.add(f.job, f.terms, serviceNow(f.job, f.attempt, p.now), idleWorthPM)
 	}
 	for _, j := range p.line() {
 		terms, _ := j.Elastic()
@@ -182,7 +182,7 @@ func (s *surplus) mostHad() map[kind]int64 {
 	if s.longest == nil {
 		s.longest = map[kind]int64{}
 		for _, f := range s.running {
-			s.longest[kindOf(f.job)] = max(s.longest[kindOf(f.job)], s.attained(f))
+			s.longest[kindOf(f.job)] = max(s.longest[kindOf(f.job)], serviceNow(f.job, f.attempt, s.now))
 		}
 	}
 	return s.longest

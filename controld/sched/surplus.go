@@ -159,16 +159,6 @@ func (s *surplus) mayGive(f *flexible, j *cluster.Job) bool {
 	return s.canGive(f) && f.size > size && left >= givesBeyond*needs
 }
 
-// attained is the service that a running job has had until now.
-func (t *trial) attained(f *flexible) int64 {
-	total := f.job.Total()
-	width := total.Cores
-	if total.GPUs > 0 {
-		width = total.GPUs / 1000
-	}
-	return f.job.Attained() + int64(t.now-f.attempt.Assigned.At)*width
-}
-
 // priceOf returns what it costs that one of a list gives up workers, in parts of the most that any would cost.
 func (t *trial) priceOf(list []*flexible) func(*flexible) int64 {
 	most := int64(1)

@@ -131,12 +131,7 @@ func (m *maker) anyTurnOver(r *roster) bool {
 
 // serviceNow returns the service that a job has had by all its attempts, as [cluster.Job.Attained] counts it.
 func serviceNow(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
-	held := int64(now - a.Assigned.At)
-	total := j.Total()
-	if total.GPUs > 0 {
-		return j.Attained() + cluster.GPUTime(held, total.GPUs)
-	}
-	return j.Attained() + held*total.Cores
+	return j.Attained() + j.ServiceOf(int64(now-a.Assigned.At))
 }
 
 // turnOver reports whether a running job has had its turn: it can save what it has done, has run for long enough, and was not displaced too
