@@ -27,12 +27,12 @@ const (
 //
 // Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon have room for a large one again, if no
 // best-effort job gets between. To leave as much free on several nodes for those that come meanwhile costs far more, most of it for the few largest.
+// Where hardly one comes in a minute nothing is left for that alone: it would keep best-effort jobs waiting for somebody who mostly does not come.
 type headroom struct {
 	shapes []fit.Part      // at most 64, told apart
 	weight []int           // by shape: how many of the last workers were like it
 	least  cluster.Request // of each resource what the most modest of them needs
 	missed int             // of them, how many may find less than is wanted
-	want   int             // nodes for each, if all were to be free at once
 	now    outlook
 	soon   outlook
 }
@@ -66,24 +66,26 @@ func newHeadroom(t *trial) *headroom {
 	if usual == 0 {
 		return nil
 	}
-	most := gpus * cmp.Or(t.policy.HeadroomPM, headroomPM) / 1000
-	if h.want = int(min(l.TE.Mean/256/usual+1, most/usual)); h.want == 0 {
+	most := gpus * cmp.Or(t.policy.HeadroomPM, headroomPM) / 1000 / usual
+	now, soon := worth(&l.Waits)
+	if most == 0 || !now {
 		return nil
 	}
-	if h.want = h.worth(&l.Waits); h.want == 0 {
-		return nil
+	h.now.want = 1
+	if aMinute := l.TE.Mean / 256 / usual; soon && aMinute > 0 {
+		h.soon.want = int(min(soonTimes*(aMinute+1), most))
 	}
-	h.countAll(t, int(most/usual))
+	h.countAll(t)
 	return h
 }
 
-// countAll notes which workers each node would take, and how many nodes are to, soon at most so many. Nodes with fewer empty GPUs than the most
-// modest needs, which on a full cluster are nearly all, take none now, and none soon unless trial-and-error jobs run there.
-func (h *headroom) countAll(t *trial, most int) {
+// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly all,
+// take none now, and none soon unless trial-and-error jobs run there.
+func (h *headroom) countAll(t *trial) {
 	nodes, shapes := len(t.view.Nodes()), len(h.shapes)
 	words := t.desk.words(2 * nodes)
-	h.now = outlook{want: 1, on: words[:nodes], nodes: make([]int, shapes)}
-	h.soon = outlook{want: min(h.wantSoon(), most), on: words[nodes:], nodes: make([]int, shapes), more: t.comingFree()}
+	h.now.on, h.now.nodes = words[:nodes], make([]int, shapes)
+	h.soon.on, h.soon.nodes, h.soon.more = words[nodes:], make([]int, shapes), t.comingFree()
 	if t.room.Sharing() {
 		for node := range nodes {
 			h.count(t, node)
@@ -98,14 +100,6 @@ func (h *headroom) countAll(t *trial, most int) {
 			h.count(t, node)
 		}
 	}
-}
-
-// wantSoon returns how many nodes are to take each worker soon: where hardly one comes in a minute the one that takes it now will do.
-func (h *headroom) wantSoon() int {
-	if h.want == 1 {
-		return 1
-	}
-	return soonTimes * h.want
 }
 
 // comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
@@ -142,16 +136,11 @@ func briefsOf(p cluster.RunPage) (list []brief) {
 	return list
 }
 
-// worth returns how many nodes are worth keeping free for each worker, by how many jobs have had to wait lately: all that are wanted while too
-// many trial-and-error jobs have for how many best-effort jobs have, else one, and none if hardly any have.
-func (h *headroom) worth(w *cluster.Waits) int {
-	switch cost := w.TE * waitForTE; {
-	case 2*cost < w.BE:
-		return 0
-	case cost < w.BE:
-		return 1
-	}
-	return h.want
+// worth reports, by how many jobs of each class have had to wait lately, whether room that is free now is worth keeping, and whether that is which will
+// be free soon: less is while fewer trial-and-error jobs have waited for how many best-effort jobs have.
+func worth(w *cluster.Waits) (now, soon bool) {
+	cost := w.TE * waitForTE
+	return 2*cost >= w.BE, cost >= w.BE
 }
 
 // gpusUp returns how many thousandths of a GPU nodes have that are up.
@@ -352,7 +341,7 @@ func (h *headroom) lose(l *loss, t *trial, node int, need cluster.Request) {
 	l.soon.add(h.lost(t, &h.soon, node, need))
 }
 
-// patient reports whether a job still leaves all that is wanted: one that has waited for long leaves half.
+// patient reports whether a job still leaves all that is wanted: one that has waited for long leaves half, rounded up.
 func (h *headroom) patient(t *trial, j *cluster.Job) bool {
 	return t.now-j.Eligible < patienceForTE*cluster.Instant(t.policy.ReserveAfterMS)
 }
@@ -368,7 +357,7 @@ func (h *headroom) sparesOf(o *outlook, lost *fewer, patient bool) bool {
 	}
 	want := o.want
 	if !patient {
-		want = max(1, want/2)
+		want = (want + 1) / 2
 	}
 	short, more := 0, false
 	for i, n := range o.nodes {

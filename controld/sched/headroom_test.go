@@ -8,21 +8,20 @@ import (
 
 // TestHeadroomWorth: the more best-effort jobs wait for each trial-and-error job that does, the less is kept free.
 func TestHeadroomWorth(t *testing.T) {
-	h := &headroom{want: 3}
 	for _, c := range []struct {
-		waits cluster.Waits
-		want  int
+		waits     cluster.Waits
+		now, soon bool
 	}{
-		{cluster.Waits{}, 3},
-		{cluster.Waits{TE: 100}, 3},
-		{cluster.Waits{TE: 100, BE: 100 * waitForTE}, 3},
-		{cluster.Waits{TE: 100, BE: 100*waitForTE + 1}, 1},
-		{cluster.Waits{TE: 100, BE: 200 * waitForTE}, 1},
-		{cluster.Waits{TE: 100, BE: 200*waitForTE + 1}, 0},
-		{cluster.Waits{BE: 1}, 0},
+		{cluster.Waits{}, true, true},
+		{cluster.Waits{TE: 100}, true, true},
+		{cluster.Waits{TE: 100, BE: 100 * waitForTE}, true, true},
+		{cluster.Waits{TE: 100, BE: 100*waitForTE + 1}, true, false},
+		{cluster.Waits{TE: 100, BE: 200 * waitForTE}, true, false},
+		{cluster.Waits{TE: 100, BE: 200*waitForTE + 1}, false, false},
+		{cluster.Waits{BE: 1}, false, false},
 	} {
-		if got := h.worth(&c.waits); got != c.want {
-			t.Errorf("%+v: %d nodes are worth keeping free, want %d", c.waits, got, c.want)
+		if now, soon := worth(&c.waits); now != c.now || soon != c.soon {
+			t.Errorf("%+v: room now %v and soon %v is worth keeping free, want %v and %v", c.waits, now, soon, c.now, c.soon)
 		}
 	}
 }
