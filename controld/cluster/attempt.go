@@ -6,13 +6,38 @@ import (
 	"slices"
 )
 
+// simple is a job of one worker in its first attempt, as most are, in one piece of memory instead of three.
+type simple struct {
+	job      Job
+	attempts [1]Attempt
+	workers  [1]Worker
+}
+
 // redraft copies a job and its live attempt to be changed and put back.
 func redraft(j *Job) (*Job, *Attempt) {
+	if len(j.Attempts) == 1 && len(j.Attempts[0].Workers) == 1 {
+		d := &simple{*j, [1]Attempt{j.Attempts[0]}, [1]Worker{j.Attempts[0].Workers[0]}}
+		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
+		return &d.job, &d.attempts[0]
+	}
 	next := *j
 	next.Attempts = slices.Clone(j.Attempts)
 	a := &next.Attempts[len(next.Attempts)-1]
 	a.Workers = slices.Clone(a.Workers)
 	return &next, a
+}
+
+// another copies a job to be changed and stored, with one more attempt of so many workers.
+func another(j *Job, workers int) (*Job, *Attempt) {
+	if len(j.Attempts) == 0 && workers == 1 {
+		d := &simple{job: *j}
+		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
+		return &d.job, &d.attempts[0]
+	}
+	next := *j
+	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
+	next.Attempts = append(slices.Clip(slices.Clone(kept)), Attempt{Workers: make([]Worker, workers)})
+	return &next, &next.Attempts[len(kept)]
 }
 
 // rank orders worker states; both final ones are last.

@@ -115,25 +115,23 @@ func (s *State) launch(j *Job, c *StartJob) error {
 // begin stores the new attempt, whose room has been taken.
 func (s *State) begin(j *Job, c *StartJob, at []int) {
 	s.learnWait(j)
-	next := *j
+	next, a := another(j, len(c.Places))
 	next.Attempt++
-	a := Attempt{N: next.Attempt, Assigned: s.now(), MasterPort: c.Port, Released: j.Workers == 1, Workers: make([]Worker, len(c.Places))}
+	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, s.now(), c.Port, j.Workers == 1
 	for i, p := range c.Places {
 		a.Workers[i] = Worker{Index: i, Place: p, State: WorkerAssigned, Whole: s.wholeOf(j.RequestOf(i), at[i])}
 		h := s.ownHolding(at[i])
 		h.add(heldWorker{j.ID, i})
 		h.holdPorts(a.ports(i))
 	}
-	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
-	next.Attempts = append(slices.Clip(slices.Clone(kept)), a)
 	next.State, next.Reason, next.Bypassed, next.First = Configuring, Reason{}, 0, false
 	s.unreserve(c.Job)
-	s.learnElastic(&next)
-	s.put(&next)
+	s.learnElastic(next)
+	s.put(next)
 	if next.Parent != 0 {
 		s.family(next.Parent).began = true
 	}
-	s.emitJob(EventAssigned, &next, c.cause)
+	s.emitJob(EventAssigned, next, c.cause)
 }
 
 // planStop asks a live attempt to stop. Grace does not count against the time limit, so a timeout never replaces another stop.

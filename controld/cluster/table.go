@@ -35,9 +35,12 @@ type table[T any] struct {
 	base   int64 // number of shelves[0]
 	shelf  []*shelf[T]
 	epoch  uint64
-	shared bool     // shelf is also a view's
-	spare  *page[T] // the last page that was left empty, to be used again; nobody else has it
+	shared bool       // shelf is also a view's
+	spare  []*page[T] // some pages that were left empty, to be used again; nobody else has them
 }
+
+// maxSpare is how many empty pages a table keeps: enough for a short queue that comes and goes.
+const maxSpare = 8
 
 // view returns a copy that no later write to t changes. The copy must not be written.
 func (t *table[T]) view() table[T] {
@@ -91,7 +94,10 @@ func (t *table[T]) drop(i int64) {
 		return
 	}
 	s := t.shelf[n/shelfSize-t.base] // owned with its page
-	s.pages[n%shelfSize], t.spare = nil, p
+	s.pages[n%shelfSize] = nil
+	if len(t.spare) < maxSpare {
+		t.spare = append(t.spare, p)
+	}
 	if s.count--; s.count == 0 {
 		t.shelf[n/shelfSize-t.base] = nil
 		t.trim()
@@ -129,11 +135,12 @@ func (t *table[T]) own(n int64) *page[T] {
 
 // blank returns an empty page: tables that are empty every now and then, as a short queue is, need no new one each time.
 func (t *table[T]) blank() *page[T] {
-	p := t.spare
-	if p == nil {
+	n := len(t.spare) - 1
+	if n < 0 {
 		return &page[T]{epoch: t.epoch}
 	}
-	t.spare, p.epoch = nil, t.epoch
+	p := t.spare[n]
+	t.spare, p.epoch = t.spare[:n], t.epoch
 	return p
 }
 

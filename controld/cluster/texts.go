@@ -91,7 +91,7 @@ func (s *State) pack(j *Job) {
 
 // takeTexts moves the long parts out of a copy of a specification, whose groups it leaves as they are if they have none.
 func (s *State) takeTexts(spec *jobspec.Job) *texts {
-	t := &texts{}
+	t := texts{}
 	env := s.shared.env[:0]
 	if hasTexts(spec.Groups) {
 		spec.Groups = slices.Clone(spec.Groups)
@@ -132,7 +132,7 @@ func (s *State) takeTexts(spec *jobspec.Job) *texts {
 	case t.scripts == nil:
 		return untouched
 	}
-	return t
+	return &texts{t.scripts, t.env}
 }
 
 // hasTexts reports whether a task of groups has anything that is kept apart.
@@ -292,7 +292,9 @@ type sharedGroups struct {
 // shareGroups returns groups that are alike and that other jobs may have too, and their number: 0 if they are not shared.
 func (s *State) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
 	var err error
-	if s.shared.buf, err = groupsCodec.Append(s.shared.buf[:0], &groups); err != nil || !s.shared.worthIt() {
+	s.shared.of = groups
+	s.shared.buf, err = groupsCodec.Append(s.shared.buf[:0], &s.shared.of)
+	if s.shared.of = nil; err != nil || !s.shared.worthIt() {
 		return groups, 0
 	}
 	known, ok := s.shared.groups[string(s.shared.buf)]
@@ -337,6 +339,7 @@ type shared struct {
 	buf     []byte
 	spec    jobspec.Job // being packed
 	env     []byte      // of it
+	of      []jobspec.Group
 
 	numbered uint64 // the last number given to groups
 }

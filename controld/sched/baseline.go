@@ -53,7 +53,9 @@ func (t *trial) waiting() iter.Seq[*cluster.Job] {
 
 // startWhole starts a job, and of a record all members that may start, and reports whether it could.
 func (t *trial) startWhole(j *cluster.Job) bool {
-	c := &contender{job: j}
+	c := &t.desk.lone
+	*c = contender{job: j}
+	defer func() { *c = contender{} }() // which keeps the job alive
 	for {
 		spots, ok := t.put(c.asks(t))
 		if !ok {

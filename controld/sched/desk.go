@@ -18,6 +18,7 @@ type Desk struct {
 	due    pages[cluster.Instant]
 	briefs pages[[]brief]
 	coming []cluster.Request
+	lone   contender // of startWhole
 }
 
 // maxUnused is for how many cycles a roster is kept that none of them needs.

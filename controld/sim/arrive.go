@@ -139,8 +139,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 func (e *engine) spec(r *run) *jobspec.Job {
 	j := r.job
 	spec := &jobspec.Job{
-		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority,
-		Groups: []jobspec.Group{group("workers", j.Workers, j.PerNode, j.Request, j.Models)},
+		Name: j.Name, Class: j.Class, Account: j.Account, Priority: &j.Priority, Groups: group("workers", j.Workers, j.PerNode, j.Request, j.Models),
 	}
 	if e.bends(j) {
 		stretch(&spec.Groups[0], j)
@@ -151,13 +150,13 @@ func (e *engine) spec(r *run) *jobspec.Job {
 	r.declare = defaultGrace
 	if j.Grace != trace.Unknown {
 		r.declare = max(1000, (j.Grace+999)/1000*1000) // a specification has whole seconds, and 0 stands for the default
-		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(r.declare / 1000)}
+		spec.Preemption = e.preemption(jobspec.Seconds(r.declare / 1000))
 	}
 	if j.Saves != trace.SavesNone {
 		spec.Checkpoint = &jobspec.Checkpoint{Interval: jobspec.Seconds(j.Every / 1000)}
 	}
 	if j.Servers > 0 {
-		spec.Groups = append(spec.Groups, group("servers", j.Servers, 0, j.Server, nil))
+		spec.Groups = append(spec.Groups, group("servers", j.Servers, 0, j.Server, nil)...)
 		spec.GangScope = jobspec.ScopeJob
 	}
 	limit, guess := e.setup.Policy.limit(j, r.alone)
@@ -171,19 +170,36 @@ func (e *engine) spec(r *run) *jobspec.Job {
 // defaultGrace is the state's, in ms.
 const defaultGrace = 30_000
 
-func group(name string, count, perNode int, v cluster.Vector, models []string) jobspec.Group {
+// preemption is what a job says of being displaced. Jobs with the same grace share it.
+func (e *engine) preemption(grace jobspec.Seconds) *jobspec.Preemption {
+	p := e.graces[grace]
+	if p == nil {
+		p = &jobspec.Preemption{GracePeriod: grace}
+		e.graces[grace] = p
+	}
+	return p
+}
+
+// group returns one group of one task.
+func group(name string, count, perNode int, v cluster.Vector, models []string) []jobspec.Group {
 	r := jobspec.Resources{Cores: int(v.Cores), Memory: v.Memory, GPUs: int((v.GPUs + wholeGPU - 1) / wholeGPU)}
 	if part := v.GPUs % wholeGPU; part > 0 {
 		r.GPU = &jobspec.GPU{Share: int(part)} // which no job file may ask for: nodes could not confine it
 	}
-	g := jobspec.Group{Name: name, Count: count, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Resources: r}}}
+	var room struct { // one piece of memory
+		groups [1]jobspec.Group
+		tasks  [1]jobspec.Task
+	}
+	room.tasks[0].Resources = r
+	g := &room.groups[0]
+	*g = jobspec.Group{Name: name, Count: count, MaxWorkersPerNode: perNode, Tasks: room.tasks[:]}
 	if perNode == 0 && count > 1 {
 		g.MaxWorkersPerNode = count
 	}
 	if len(models) > 0 && v.GPUs > 0 {
 		g.Constraints = []jobspec.Constraint{{Attribute: "node.gpu.model", Operator: "in", Values: models}}
 	}
-	return g
+	return room.groups[:]
 }
 
 // wholeGPU is one GPU in the unit of vectors.

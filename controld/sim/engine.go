@@ -7,6 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // epoch is the instant at which every run begins, with the first arrival, whatever its time in the trace: what happens must not depend on
@@ -65,10 +66,12 @@ type engine struct {
 	stopped   bool     // by Setup.Stopped
 	durations []uint64 // ns
 	resized   []int32  // runs that are to go on with other workers
+
+	graces map[jobspec.Seconds]*jobspec.Preemption // see preemption
 }
 
 func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
-	e := &engine{setup: s, now: epoch, feed: f}
+	e := &engine{setup: s, now: epoch, feed: f, graces: map[jobspec.Seconds]*jobspec.Preemption{}}
 	cfg, err := s.Policy.config()
 	if err != nil {
 		return nil, err
