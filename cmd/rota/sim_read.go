@@ -169,7 +169,7 @@ func (s *simulation) readLoop(c *cli.Context) error {
 func factor(flag, text string, most float64) (int64, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= 0.001 && f <= most) {
-		return 0, usagef("%s %s is not a number from 0.001 to %g", flag, text, most)
+		return 0, usagef("%s %s is not a number from 0.001 to %s", flag, text, strconv.FormatFloat(most, 'f', -1, 64))
 	}
 	return int64(f*1000 + 0.5), nil
 }
@@ -191,17 +191,18 @@ func milliseconds(c *cli.Context, flag string) (int64, error) {
 }
 
 func (s *simulation) readTimes(c *cli.Context) error {
-	for flag, field := range map[string]*int64{
-		"tick": &s.setup.Tick, "overhead": &s.setup.Overhead, "bound": &s.setup.Bound, "until": &s.setup.Until,
-	} {
-		ms, err := milliseconds(c, flag)
+	for _, f := range []struct {
+		flag  string
+		field *int64
+	}{{"tick", &s.setup.Tick}, {"overhead", &s.setup.Overhead}, {"bound", &s.setup.Bound}, {"until", &s.setup.Until}} {
+		ms, err := milliseconds(c, f.flag)
 		if err != nil {
 			return err
 		}
-		if ms == 0 && c.IsSet(flag) && flag != "overhead" {
-			return usagef("--%s is zero", flag)
+		if ms == 0 && c.IsSet(f.flag) && f.flag != "overhead" {
+			return usagef("--%s is zero", f.flag)
 		}
-		*field = ms
+		*f.field = ms
 	}
 	return nil
 }
