@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -120,6 +121,9 @@ func (w *world) sim(c *cli.Context) error {
 	defer cancel()
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // much garbage, few survivors
 	results, err := s.run(ctx)
+	if errors.Is(err, sim.ErrSetup) {
+		return &usageError{text: err.Error()}
+	}
 	if err != nil {
 		return err
 	}

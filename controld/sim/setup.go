@@ -69,7 +69,7 @@ func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
 		return nil, nil
 	}
 	if len(accounts) > cluster.MaxAccounts {
-		return nil, fmt.Errorf("%d accounts in the trace, of at most %d it can be said what they deserve: %w", len(accounts), cluster.MaxAccounts, errSetup)
+		return nil, fmt.Errorf("%d accounts in the trace, of at most %d it can be said what they deserve: %w", len(accounts), cluster.MaxAccounts, ErrSetup)
 	}
 	have, sum := trace.Capacity(s.Nodes).GPUs, int64(0)
 	all := map[string]cluster.Account{}
@@ -81,24 +81,24 @@ func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
 		}
 	}
 	if sum > have {
-		return nil, fmt.Errorf("the accounts deserve %g GPUs together, the nodes have %g: %w", float64(sum)/1000, float64(have)/1000, errSetup)
+		return nil, fmt.Errorf("the accounts deserve %g GPUs together, the nodes have %g: %w", float64(sum)/1000, float64(have)/1000, ErrSetup)
 	}
 	return all, nil
 }
 
-// errSetup is what is wrong with a setup.
-var errSetup = errors.New("the simulation cannot be set up")
+// ErrSetup says that workload, nodes and options do not go together, which whoever asked for them can mend.
+var ErrSetup = errors.New("the simulation cannot be set up")
 
 func (s *Setup) check(t *trace.Trace) error {
 	switch {
 	case len(s.Nodes) == 0:
-		return fmt.Errorf("no nodes: %w", errSetup)
+		return fmt.Errorf("no nodes: %w", ErrSetup)
 	case len(t.Jobs) == 0:
-		return fmt.Errorf("no jobs: %w", errSetup)
+		return fmt.Errorf("no jobs: %w", ErrSetup)
 	case s.Tick < 0 || s.Overhead < 0 || s.Bound < 0 || s.Until < 0 || s.WideGPUs < 0:
-		return fmt.Errorf("a time or a number is negative: %w", errSetup)
+		return fmt.Errorf("a time or a number is negative: %w", ErrSetup)
 	case s.Policy.row == nil:
-		return fmt.Errorf("no policy: %w", errSetup)
+		return fmt.Errorf("no policy: %w", ErrSetup)
 	}
 	return nil
 }

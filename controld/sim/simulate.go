@@ -42,7 +42,7 @@ func (s *Setup) clock() int64 {
 func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	jobs, excluded := admit(t, s.Nodes)
 	if len(jobs) == 0 {
-		return nil, nil, fmt.Errorf("no job fits the nodes, for example %s: %w", excluded[0], errSetup)
+		return nil, nil, fmt.Errorf("no job fits the nodes, for example %s: %w", excluded[0], ErrSetup)
 	}
 	e, err := newEngine(s, &list{jobs: jobs}, t.Accounts())
 	if err != nil {
@@ -102,7 +102,7 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: s.Seed}
 	l := &loop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}
 	if load < 1 {
-		return nil, fmt.Errorf("a load of %d thousandths: %w", load, errSetup)
+		return nil, fmt.Errorf("a load of %d thousandths: %w", load, ErrSetup)
 	}
 	s.fill()
 	s.Spans, s.Until = false, 0
@@ -115,7 +115,7 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 		return nil, fmt.Errorf("close the loop of %s with policy %s: %w", name, s.Policy.Name, err)
 	}
 	if len(e.runs) == 0 {
-		return nil, fmt.Errorf("close the loop of %s: no job fits the nodes: %w", name, errSetup)
+		return nil, fmt.Errorf("close the loop of %s: no job fits the nodes: %w", name, ErrSetup)
 	}
 	return t, nil
 }
