@@ -214,15 +214,6 @@ func (a Amount) Plus(b Amount) Amount {
 	return c
 }
 
-// Times returns n times an amount.
-func (a Amount) Times(n int64) Amount {
-	b := slices.Clone(a)
-	for i := range b {
-		b[i] *= n
-	}
-	return b
-}
-
 // Negative returns the amount with every sign turned round.
 func (a Amount) Negative() Amount {
 	b := slices.Clone(a)
