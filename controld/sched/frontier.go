@@ -7,13 +7,14 @@ import "github.com/rota-hpc/rota/controld/sched/fit"
 // Gangs that avoid nodes, or whose own claims make room, have a view of their own and are never added.
 type frontier struct {
 	failed []fit.Gang // none asks for as much as another
-	shapes []known    // by number
+	shapes []verdict  // by number
+	fit    []fitted   // those of them that were found to fit
 }
 
-// known is what has been found out about a shape.
-type known struct {
-	verdict verdict
-	gang    fit.Gang // that asks for it
+// fitted is a gang of a shape that was found to fit.
+type fitted struct {
+	shape int
+	gang  fit.Gang
 }
 
 // verdict is whether a shape has been found to fail.
@@ -31,31 +32,37 @@ func (f *frontier) fails(t *trial, c *contender) bool {
 		g := c.asks(t)
 		return f.covers(g) || !t.room.Fits(g)
 	}
-	for c.group.Number >= len(f.shapes) {
-		f.shapes = append(f.shapes, make([]known, max(64, c.group.Number))...)
+	n := c.group.Number
+	for n >= len(f.shapes) {
+		f.shapes = append(f.shapes, make([]verdict, max(64, n))...)
 	}
-	k := &f.shapes[c.group.Number]
-	if k.verdict == unknown {
-		k.gang = *c.asks(t)
-		k.verdict = f.search(t, &k.gang)
+	if f.shapes[n] == unknown {
+		g := c.asks(t)
+		if f.shapes[n] = f.search(t, g); f.shapes[n] == fits {
+			f.fit = append(f.fit, fitted{n, *g})
+		}
 	}
-	return k.verdict == fails
+	return f.shapes[n] == fails
 }
 
 // fail records that g failed, and which of the shapes that were found to fit fail because of it.
 func (f *frontier) fail(g *fit.Gang) {
 	f.add(g)
-	for i := range f.shapes {
-		if k := &f.shapes[i]; k.verdict == fits && atLeast(&k.gang, g) {
-			k.verdict = fails
+	kept := f.fit[:0]
+	for i := range f.fit {
+		if k := &f.fit[i]; atLeast(&k.gang, g) {
+			f.shapes[k.shape] = fails
+			continue
 		}
+		kept = append(kept, f.fit[i])
 	}
+	f.fit = kept
 }
 
 // failedSince reports whether the first job of a group that was found to fit is known to fail by now.
 func (f *frontier) failedSince(t *trial, c *contender) bool {
-	if n := c.group.Number; len(c.job.Exclude) == 0 && n < len(f.shapes) && f.shapes[n].verdict != unknown {
-		return f.shapes[n].verdict == fails
+	if n := c.group.Number; len(c.job.Exclude) == 0 && n < len(f.shapes) && f.shapes[n] != unknown {
+		return f.shapes[n] == fails
 	}
 	return f.covers(c.asks(t))
 }
@@ -135,5 +142,5 @@ func choosier(a, b *fit.Part) bool {
 
 // knownToFail reports whether a shape, by its number, is known to fail.
 func (f *frontier) knownToFail(shape int) bool {
-	return shape < len(f.shapes) && f.shapes[shape].verdict == fails
+	return shape < len(f.shapes) && f.shapes[shape] == fails
 }

@@ -161,7 +161,8 @@ func (h *headroom) learn(a *cluster.Arrivals) int64 {
 		w.Cores, w.GPUs = (w.Cores+999)/1000, (w.GPUs+999)/1000*1000
 		recent = []cluster.Vector{w}
 	}
-	known := map[cluster.Vector]int{}
+	known := make(map[cluster.Vector]int, len(recent))
+	h.shapes, h.weight = make([]fit.Part, 0, len(recent)), make([]int, 0, len(recent))
 	var gpus int64
 	for _, v := range recent {
 		gpus += v.GPUs
@@ -197,18 +198,26 @@ func single(v cluster.Vector) (p fit.Part) {
 
 // count notes anew which workers a node would take.
 func (h *headroom) count(t *trial, node int) {
-	for _, o := range []*outlook{&h.now, &h.soon} {
-		now := h.takes(t.room, node, o.less(node, cluster.Request{}), h.all())
-		for change := now ^ o.on[node]; change != 0; change &= change - 1 {
-			i := bits.TrailingZeros64(change)
-			if now>>i&1 != 0 {
-				o.nodes[i]++
-			} else {
-				o.nodes[i]--
-			}
-		}
-		o.on[node] = now
+	now := h.takes(t.room, node, cluster.Request{}, h.all())
+	soon := now // and what more will come free can only add to that
+	if less := h.soon.less(node, cluster.Request{}); less != (cluster.Request{}) {
+		soon |= h.takes(t.room, node, less, h.all()&^now)
 	}
+	h.now.note(node, now)
+	h.soon.note(node, soon)
+}
+
+// note takes in which shapes a node would take.
+func (o *outlook) note(node int, set uint64) {
+	for change := set ^ o.on[node]; change != 0; change &= change - 1 {
+		i := bits.TrailingZeros64(change)
+		if set>>i&1 != 0 {
+			o.nodes[i]++
+		} else {
+			o.nodes[i]--
+		}
+	}
+	o.on[node] = set
 }
 
 // less returns how much less there will be on a node than is free now, with some room gone.
