@@ -68,9 +68,11 @@ func TestHeadroomCount(t *testing.T) {
 			if h == nil {
 				continue
 			}
+			h.soon.want = max(1, h.soon.want)
+			h.countAll(tr)
 			for node := range v.Nodes() {
 				for _, o := range []*outlook{&h.now, &h.soon} {
-					if want := h.takes(tr.room, node, o.less(node, cluster.Request{}), h.all()); o.on[node] != want {
+					if want := o.takes(tr.room, node, cluster.Request{}, o.all()); o.on[node] != want {
 						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want, o.on[node])
 					}
 				}

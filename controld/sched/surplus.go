@@ -383,7 +383,7 @@ func (s *surplus) growInto(f *flexible, most int) {
 	for n := f.size + (most-f.size)/f.terms.Unit*f.terms.Unit; n > f.size; n -= f.terms.Unit {
 		if s.extend(f, n-f.size, func(spots []fit.Spot, request cluster.Request) bool {
 			apart := f.apart() || spots[0].Node != f.nodes[0] || scattered(spots)
-			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false) || !apart && n >= size) && s.leavesFree(spots, request)
+			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false) || !apart && n >= size) && s.spare.allowsMore(s.trial, spots, request)
 		}) {
 			s.resize(f, 0)
 			return
@@ -434,7 +434,7 @@ func (s *surplus) gather(f *flexible, node, size int) bool {
 	more := fit.Gang{Part: *g.At(f.terms.Part), Exclude: g.Exclude}
 	if more.Workers = size - f.on(node); more.Workers > 0 {
 		spots, ok := s.room.PlaceOn(&more, node)
-		if !ok || !s.leavesFree(spots, more.Request) {
+		if !ok || !s.spare.allowsMore(s.trial, spots, more.Request) {
 			return false
 		}
 		s.room.Take(&more, spots)
@@ -460,20 +460,4 @@ func (s *surplus) roomFor(f *flexible) int {
 		}
 	}
 	return n
-}
-
-// leavesFree reports whether room for growing leaves what is kept free for trial-and-error jobs.
-func (t *trial) leavesFree(spots []fit.Spot, request cluster.Request) bool {
-	if t.spare == nil {
-		return true
-	}
-	need := map[int]cluster.Request{}
-	for _, s := range spots {
-		need[s.Node] = fit.Plus(need[s.Node], request)
-	}
-	var lost loss
-	for node, r := range need {
-		t.spare.lose(&lost, t, node, r)
-	}
-	return t.spare.spares(&lost, true)
 }

@@ -1,0 +1,45 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it may.
+func (t *trial) overTELimit(j *cluster.Job) bool {
+	limit := t.policy.TEAccountGPUs
+	if limit <= 0 || !t.byService || j.Class != jobspec.TE {
+		return false
+	}
+	own := t.holders[j.ID]
+	if own != nil && own.Firm {
+		return false // it was counted when the room was promised
+	}
+	if t.teHeld == nil {
+		t.countAllTE()
+	}
+	return t.teHeld[j.Account]+j.Width() > limit*1000
+}
+
+// countAllTE counts the GPUs of trial-and-error jobs that run or have been promised room.
+func (t *trial) countAllTE() {
+	t.teHeld = map[string]int64{}
+	for o := range t.view.Live() {
+		if o.Class == jobspec.TE {
+			t.teHeld[o.Account] += o.Width()
+		}
+	}
+	for id, r := range t.holders {
+		if o := t.view.Job(id); r.Firm && o.Class == jobspec.TE {
+			t.teHeld[o.Account] += o.Width()
+		}
+	}
+}
+
+// countTE notes that a job has started or been promised room, once.
+func (t *trial) countTE(j *cluster.Job) {
+	if own := t.holders[j.ID]; t.teHeld == nil || j.Class != jobspec.TE || own != nil && own.Firm {
+		return
+	}
+	t.teHeld[j.Account] += j.Width()
+}
