@@ -107,11 +107,15 @@ func (m *maker) lawful(v *victim) int {
 		return -1
 	case m.now-v.since < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
 		return 2
-	case v.unsaved > tooMuchUnsaved:
+	case v.unsaved > tooMuchUnsaved, v.wide():
 		return 1
 	}
 	return 0
 }
+
+// wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free together again, for the sake of a job that mostly
+// needs few of them.
+func (v *victim) wide() bool { return v.surplus == nil && v.gpus >= cluster.WideGPUs }
 
 // mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and would not lose too much by it.
 func (m *maker) mayDisplace(j *cluster.Job) bool {
