@@ -144,7 +144,9 @@ func (b *books) displaced(e *engine, r *run) {
 	switch r.cause {
 	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder:
 		b.preempts++
-		r.preempted++
+		if r.preempted++; int(r.preempted) >= e.setup.displaced {
+			e.stuck = r.job.ID
+		}
 		r.displaced, r.noticed = e.now, r.stopped
 	case cluster.CauseMigrate, cluster.CauseDrain:
 		b.migrations++

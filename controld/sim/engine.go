@@ -21,6 +21,7 @@ const (
 	maxCycles    = 100_000 // at one instant; a policy that needs more goes in circles
 	reportEvery  = 32      // instants between calls of Setup.Progress and Setup.Stopped
 	maxRefusals  = 10      // refused actions that are named
+	maxDisplaced = 100_000 // displacements of one job: where restarts take longer than it is left alone, it would never end
 	maxWoken     = 10_000  // cycles for jobs that nothing but time stands in the way of
 	maxPerSubmit = 1000    // jobs in one command
 )
@@ -30,6 +31,7 @@ var (
 	ErrCircles = errors.New("the policy keeps changing its mind at one instant")
 	ErrBooks   = errors.New("the books do not balance")
 	ErrRefused = errors.New("the state refuses what the policy has just planned")
+	ErrStuck   = errors.New("the policy lets nobody end")
 )
 
 // engine drives one simulation.
@@ -64,6 +66,7 @@ type engine struct {
 	refusals  []string
 	refused   int
 	stopped   bool     // by Setup.Stopped
+	stuck     string   // a job that was displaced so often that nothing will come of it
 	durations []uint64 // ns
 	resized   []int32  // runs that are to go on with other workers
 
@@ -177,12 +180,15 @@ func (e *engine) drive() error {
 		}
 		e.books.photograph(e)
 		e.books.story.sample(e)
+		if e.stuck != "" {
+			break
+		}
 		if e.instants++; e.instants%reportEvery == 0 && e.report() {
 			e.stopped = true
 			break
 		}
 	}
-	if e.setup.Until > 0 && !e.stopped {
+	if e.setup.Until > 0 && !e.stopped && e.stuck == "" {
 		e.now = max(e.now, e.instant(e.setup.Until))
 		e.books.pass(e)
 	}

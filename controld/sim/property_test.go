@@ -340,6 +340,20 @@ func TestUntilAndStopped(t *testing.T) {
 	}
 }
 
+// TestNobodyEnds: two jobs leave for a third every minute, each when the other is back, and their restarts take all the time for which they are left
+// alone. The run ends all the same, and says so.
+func TestNobodyEnds(t *testing.T) {
+	x, y := job("x", 0, 600, 4), job("y", 0, 600, 4)
+	x.Grace, x.Restart, y.Grace, y.Restart = minute, minute, minute*3/2, 2*minute
+	w := workload(x, y, job("both", 360, 10, 8))
+	s := setup(t, "1x8c/8gpu", "las")
+	s.displaced = 300
+	r := mustRun(t, w, s)
+	if r.Unended != 3 || r.PreemptionsMaxJob != 300 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "under las job x was displaced 300 times and will not end: it ends there, 16 h") {
+		t.Errorf("%d not ended, %d displacements of one, %q", r.Unended, r.PreemptionsMaxJob, r.Notes)
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	var values []float64
 	for i := range 1000 {

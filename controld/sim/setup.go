@@ -35,7 +35,8 @@ type Setup struct {
 	Stopped  func() bool    // asked now and then; true ends the run, whose result is of what was simulated so far
 	Progress func(Progress) // told now and then
 
-	decided func(at cluster.Instant, p *cluster.CommitPlan) // told every plan that is not empty; for tests
+	decided   func(at cluster.Instant, p *cluster.CommitPlan) // told every plan that is not empty; for tests
+	displaced int                                             // displacements of one job after which a run ends; 0: as it is for users
 }
 
 // Progress is how far a run has come.
@@ -109,5 +110,8 @@ func (s *Setup) fill() {
 	}
 	if s.WideGPUs == 0 {
 		s.WideGPUs = DefaultWideGPUs
+	}
+	if s.displaced == 0 {
+		s.displaced = maxDisplaced
 	}
 }

@@ -114,6 +114,9 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 	if err := e.drive(); err != nil {
 		return nil, fmt.Errorf("close the loop of %s with policy %s: %w", name, s.Policy.Name, err)
 	}
+	if e.stuck != "" {
+		return nil, fmt.Errorf("close the loop of %s: %s: %w", name, e.whyStuck(), ErrStuck)
+	}
 	if len(e.runs) == 0 {
 		return nil, fmt.Errorf("close the loop of %s: no job fits the nodes: %w", name, ErrSetup)
 	}
@@ -237,12 +240,20 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 			elastic++
 		}
 	}
+	if e.stuck != "" {
+		notes = append(notes, fmt.Sprintf("%s: it ends there, %.0f h after it began", e.whyStuck(), float64(e.ms(e.now)-e.origin)/3.6e6))
+	}
 	note(elastic, "could run with fewer or more workers and got as many as they ask for")
 	note(len(t.Jobs)-excluded-len(e.runs), "come after the end and are not counted")
 	if len(t.Skipped) > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines were left out, the first was %s", t.Bad, t.Skipped[0]))
 	}
 	return append(append(notes, e.shareNotes(t)...), e.refusals...)
+}
+
+// whyStuck says of whom nothing will come.
+func (e *engine) whyStuck() string {
+	return fmt.Sprintf("under %s job %s was displaced %d times and will not end", e.setup.Policy.Name, e.stuck, e.setup.displaced)
 }
 
 // shareNotes says which accounts have a share and no jobs, or jobs and no share.
