@@ -3,7 +3,7 @@ package cluster
 import (
 	"errors"
 	"slices"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -102,7 +102,8 @@ func (s *State) found(node string, r *WorkerReport) {
 		return
 	}
 	next, a := redraft(s.v.Job(r.Job))
-	f := Finding{Policy: r.Policy, Worker: r.Worker, Line: beginning(r.Message, maxFindingText), At: s.now()}
+	line := strings.ToValidUTF8(r.Message[:min(len(r.Message), maxFindingText)], "") // half a character would be another one in a state that was restored
+	f := Finding{Policy: r.Policy, Worker: r.Worker, Line: line, At: s.now()}
 	f.Acts = a.Stop == nil && policyCause(policy.Action) != ""
 	a.Findings = append(slices.Clip(a.Findings), f)
 	s.emit(Event{Type: EventPolicy, Job: next.ID, Attempt: a.N, Node: node})
@@ -113,17 +114,6 @@ func (s *State) found(node string, r *WorkerReport) {
 		s.stop(next, a, Stop{Cause: policyCause(policy.Action), Reason: f.text()})
 	}
 	s.put(next)
-}
-
-// beginning cuts a text to so many bytes of whole characters. Half a character would be another in a state that was restored from a snapshot.
-func beginning(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most]
 }
 
 func (f *Finding) text() string { return "log_policy " + f.Policy + ": " + f.Line }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -351,6 +352,11 @@ func TestNobodyEnds(t *testing.T) {
 	r := mustRun(t, w, s)
 	if r.Unended != 3 || r.PreemptionsMaxJob != 300 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "under las job x was displaced 300 times and will not end: it ends there, 16 h") {
 		t.Errorf("%d not ended, %d displacements of one, %q", r.Unended, r.PreemptionsMaxJob, r.Notes)
+	}
+	s.displaced = 1
+	loop := workload(x, job("early", 0, 300, 4), job("both", 0, 10, 8)) // the last comes when early has ended, and x leaves for it
+	if _, err := CloseLoop(Replay(loop), "loop", 1000, s); !errors.Is(err, ErrStuck) {
+		t.Errorf("a closed loop in which a job is displaced too often: %v, want %v", err, ErrStuck)
 	}
 }
 

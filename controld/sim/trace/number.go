@@ -78,15 +78,23 @@ func shorten(text string) string {
 	return cutTo(text, 40)
 }
 
-// cutTo returns the beginning of a text, of whole characters.
+// cutTo returns the beginning of a text and says if that is not all of it.
 func cutTo(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return clip(text, most) + "…"
+}
+
+// clip returns the beginning of a text, of whole characters.
+func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
 	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--
 	}
-	return text[:most] + "…"
+	return text[:most]
 }
 
 // stamp reads a date and a time of day, 2017-09-25 00:01:57 or RFC 3339, as ms since 1970. Without a zone it is taken for UTC.

@@ -206,10 +206,3 @@ func Pace(t *Trace, rate, tick int64) error {
 	}
 	return nil
 }
-
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "")
-}
