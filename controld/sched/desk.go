@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"iter"
+
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
@@ -124,6 +126,24 @@ func (p *pages[T]) note(page cluster.RunPage, what T) { p.is = append(p.is, note
 
 // end ends a walk: what was noted in the one before is of no use any more, and would keep alive what the state has left behind.
 func (p *pages[T]) end() { clear(p.was) }
+
+// walk is a whole walk: it yields each page with what find says of it, or said in the last walk if the page has not changed since.
+func (p *pages[T]) walk(v *cluster.View, find func(cluster.RunPage) T) iter.Seq2[cluster.RunPage, T] {
+	return func(yield func(cluster.RunPage, T) bool) {
+		p.begin()
+		defer p.end()
+		for page := range v.RunPages {
+			what, known := p.recall(page)
+			if !known {
+				what = find(page)
+			}
+			p.note(page, what)
+			if !yield(page, what) {
+				return
+			}
+		}
+	}
+}
 
 // forget makes the next walk find nothing.
 func (p *pages[T]) forget() { p.is = p.is[:0] }

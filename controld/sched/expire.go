@@ -8,14 +8,8 @@ import (
 // long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations, also those for room
 // that does not come. What it stops still holds its room: that is freed by reports, not by hope.
 func expire(t *trial) {
-	lost, due := lostNodes(t), &t.desk.due
-	due.begin()
-	for p := range t.view.RunPages {
-		first, known := due.recall(p)
-		if !known {
-			first = firstEnd(p)
-		}
-		due.note(p, first)
+	lost := lostNodes(t)
+	for p, first := range t.desk.due.walk(t.view, firstEnd) {
 		if lost == nil && (first == 0 || first > t.now) {
 			t.wakeAt(first)
 			continue
@@ -26,7 +20,6 @@ func expire(t *trial) {
 			}
 		}
 	}
-	due.end()
 	giveUp(t)
 	vain := inVain(t)
 	for _, r := range t.view.Reservations() {

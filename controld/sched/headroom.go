@@ -126,14 +126,8 @@ type brief struct {
 // comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
 func (t *trial) comingFree() []cluster.Request {
 	t.desk.coming = cleared(t.desk.coming, len(t.view.Nodes()))
-	coming, known := t.desk.coming, &t.desk.briefs
-	known.begin()
-	for p := range t.view.RunPages {
-		list, noted := known.recall(p)
-		if !noted {
-			list = briefsOf(p)
-		}
-		known.note(p, list)
+	coming := t.desk.coming
+	for _, list := range t.desk.briefs.walk(t.view, briefsOf) {
 		for _, b := range list {
 			if t.now-b.since >= briefMS {
 				continue
@@ -143,7 +137,6 @@ func (t *trial) comingFree() []cluster.Request {
 			}
 		}
 	}
-	known.end()
 	return coming
 }
 
