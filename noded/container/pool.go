@@ -88,14 +88,7 @@ func (p *pool) spawn() (*shimProcess, error) {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
 	defer theirs.Close()
-	cmd := exec.Command(p.cfg.ShimPath)
-	if p.image != nil {
-		cmd.Path = fmt.Sprintf("/proc/self/fd/%d", p.image.Fd())
-	}
-	cmd.Args = []string{"rota-shim"}
-	cmd.Dir = "/"
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd := p.command(theirs)
 	if err := cmd.Start(); err != nil {
 		ours.Close()
 		return nil, err
@@ -107,6 +100,20 @@ func (p *pool) spawn() (*shimProcess, error) {
 		close(s.done)
 	}()
 	return s, err
+}
+
+// command runs a shim that gets its order from a socket. The copy in memory is named as the daemon's own descriptor, not as the child's: between fork
+// and exec the runtime moves descriptors about in the child, sometimes onto the number of that copy.
+func (p *pool) command(theirs *os.File) *exec.Cmd {
+	cmd := exec.Command(p.cfg.ShimPath)
+	if p.image != nil {
+		cmd.Path = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.image.Fd())
+	}
+	cmd.Args = []string{"rota-shim"}
+	cmd.Dir = "/"
+	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
 }
 
 func socketPair() (net.Conn, *os.File, error) {
