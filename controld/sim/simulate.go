@@ -61,26 +61,6 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 	return e, excluded, nil
 }
 
-// tellStory completes what plots are made of.
-func (e *engine) tellStory() {
-	s := e.books.story
-	if s == nil {
-		return
-	}
-	for i := range e.nodes {
-		s.Nodes, s.NodeGPUs = i+1, max(s.NodeGPUs, len(e.nodes[i].GPUs))
-	}
-	for i := range e.books.accounts {
-		s.Accounts = append(s.Accounts, e.books.accounts[i].name)
-	}
-	s.Slowdowns = map[jobspec.Class][]float64{}
-	for i := range e.runs {
-		if v := &e.runs[i]; v.ended > 0 {
-			s.Slowdowns[v.job.Class] = append(s.Slowdowns[v.job.Class], v.slowdown())
-		}
-	}
-}
-
 // admit returns the jobs that the nodes could hold, and why the others are left out.
 func admit(t *trace.Trace, nodes []cluster.Node) (jobs []*trace.Job, excluded []string) {
 	f := newFitting(nodes)
