@@ -12,7 +12,7 @@ type Story struct {
 	NodeGPUs  int                         `json:"node_gpus"` // of the node with most
 	Accounts  []string                    `json:"accounts"`
 	Samples   []Sample                    `json:"samples"`   // by time
-	Spans     []Span                      `json:"spans"`     // attempts, in order of their end
+	Spans     []Span                      `json:"spans"`     // attempts in order of their end, last those that had not ended
 	Slowdowns map[jobspec.Class][]float64 `json:"slowdowns"` // of all jobs that have ended
 
 	step    int // instants between samples
@@ -29,7 +29,7 @@ type Sample struct {
 	Cores   []int64        `json:"cores,omitempty"` // the same of a cluster without GPUs
 }
 
-// Span is one attempt of a job.
+// Span is one attempt of a job. One that has not ended by then ends with the run.
 type Span struct {
 	ID      string        `json:"id"`
 	Class   jobspec.Class `json:"class"`
@@ -86,6 +86,11 @@ func (s *Story) sample(e *engine) {
 		}
 		s.Samples, s.step = kept, s.step*2
 	}
+	s.note(e)
+}
+
+// note adds a sample of the present.
+func (s *Story) note(e *engine) {
 	at := Sample{At: e.ms(e.now), Held: e.books.held, Waiting: e.pending, Running: e.running}
 	for i := range e.books.accounts {
 		at.GPUs = append(at.GPUs, e.books.accounts[i].held)
@@ -115,13 +120,19 @@ func (e *engine) tellStory() {
 	for i := range e.nodes {
 		s.Nodes, s.NodeGPUs = i+1, max(s.NodeGPUs, len(e.nodes[i].GPUs))
 	}
+	if s.skipped > 0 || len(s.Samples) == 0 || s.Samples[len(s.Samples)-1].At < e.ms(e.now) {
+		s.note(e) // how it ended
+	}
 	for i := range e.books.accounts {
 		s.Accounts = append(s.Accounts, e.books.accounts[i].name)
 	}
 	s.Slowdowns = map[jobspec.Class][]float64{}
 	for i := range e.runs {
-		if v := &e.runs[i]; v.ended > 0 {
+		switch v := &e.runs[i]; {
+		case v.ended > 0:
 			s.Slowdowns[v.job.Class] = append(s.Slowdowns[v.job.Class], v.slowdown())
+		case v.live:
+			s.span(e, v)
 		}
 	}
 }

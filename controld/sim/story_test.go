@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,6 +128,29 @@ func TestStories(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestStoryToTheEnd: what is drawn reaches as far as the run did. Jobs that still run are drawn until then, and the curves end as the run ended,
+// also where they leave instants out.
+func TestStoryToTheEnd(t *testing.T) {
+	s := setup(t, "2x8c/8gpu", "fifo")
+	s.Until = 30 * minute
+	r := mustRun(t, workload(job("a", 0, 60, 8), job("b", 0, 5, 8), job("c", 10, 60, 8), job("d", 20, 60, 8)), s)
+	if got, want := spans(r), "b 0-5, a 0-30, c 10-30"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if last := r.Story.Samples[len(r.Story.Samples)-1]; last.At != s.Until || last.Running != 2 || last.Waiting != 1 {
+		t.Errorf("the last sample is %+v", last)
+	}
+	var many []trace.Job
+	for i := range int64(maxSamples + 3) {
+		many = append(many, job(strconv.FormatInt(i, 10), 10*i, 5, 8))
+	}
+	s.Until, s.Check = 0, false
+	r = mustRun(t, workload(many...), s)
+	if last := r.Story.Samples[len(r.Story.Samples)-1]; len(r.Story.Samples) > maxSamples+1 || last.Running != 0 || float64(last.At) != 1000*r.MakespanS {
+		t.Errorf("%d samples of %g s, the last one %+v", len(r.Story.Samples), r.MakespanS, last)
 	}
 }
 

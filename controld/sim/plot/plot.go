@@ -26,7 +26,7 @@ const (
 	height     = 3.2 * vg.Inch // of a panel
 	margin     = 0.12 * vg.Inch
 	beside     = 1.3 * vg.Inch // for a legend, to the right of its panel
-	maxSpans   = 2000          // attempts in the last panel; of a longer run it shows the beginning
+	maxSpans   = 2000          // attempts in the last panel; of a longer run only the beginning is shown
 	maxCurve   = 2000          // points of a distribution
 	maxShares  = 8             // accounts with a curve of their own
 	hourMS     = 3_600_000.0
@@ -190,14 +190,36 @@ func shares(r *sim.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
+// beginning returns the attempts by their starts. Of more than about most it returns those before some instant, as far as they had come by then.
+func beginning(spans []sim.Span, most int) []sim.Span {
+	first := slices.SortedStableFunc(slices.Values(spans), func(a, b sim.Span) int { return cmp.Compare(a.Start, b.Start) })
+	n := most
+	for n < len(first) && first[n].Start == first[0].Start { // all that begin at once are shown
+		n++
+	}
+	if n >= len(first) {
+		return first
+	}
+	until := first[n].Start
+	for first[n-1].Start == until {
+		n--
+	}
+	first = first[:n]
+	for i := range first {
+		if s := &first[i]; s.End > until {
+			s.End, s.Stopped = until, false
+		}
+	}
+	return first
+}
+
 // jobs draws every attempt as bars over its time, one for the GPUs that it held side by side on a node.
 func jobs(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
 	title := "Attempts on the GPUs of the nodes; those that were stopped end in black"
-	spans := s.Spans
-	if len(spans) > maxSpans {
-		spans = spans[:maxSpans]
-		title += fmt.Sprintf("; the first %d of %d", maxSpans, len(s.Spans))
+	spans := beginning(s.Spans, maxSpans)
+	if len(spans) < len(s.Spans) {
+		title += fmt.Sprintf("; the first %d of %d", len(spans), len(s.Spans))
 	}
 	p := panel(title, "hours", "node")
 	p.Add(&bars{spans, s.Nodes, max(1, s.NodeGPUs)})

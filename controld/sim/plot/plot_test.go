@@ -3,6 +3,7 @@ package plot
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -79,6 +80,39 @@ func TestWrite(t *testing.T) {
 		if bars := min(len(r.Story.Spans), maxSpans); shapes < bars {
 			t.Errorf("%s: %d shapes for %d attempts", spec, shapes, bars)
 		}
+	}
+}
+
+// TestBeginning: of a run with many attempts all are drawn that had begun by some instant, also those that ended long after it.
+func TestBeginning(t *testing.T) {
+	at := func(id string, start, end int64) sim.Span {
+		return sim.Span{ID: id, Start: start, End: end, Stopped: true}
+	}
+	long, short, late, last := at("long", 0, 100), at("short", 0, 5), at("late", 5, 9), at("last", 7, 8)
+	byEnd := []sim.Span{short, last, late, long}
+	for _, test := range []struct {
+		most int
+		want string
+	}{
+		{4, "short 5 stopped, long 100 stopped, late 9 stopped, last 8 stopped"},
+		{3, "short 5 stopped, long 7, late 7"},
+		{2, "short 5 stopped, long 5"},
+		{1, "short 5 stopped, long 5"}, // which begin at once
+	} {
+		var got []string
+		for _, s := range beginning(byEnd, test.most) {
+			text := fmt.Sprintf("%s %d", s.ID, s.End)
+			if s.Stopped {
+				text += " stopped"
+			}
+			got = append(got, text)
+		}
+		if text := strings.Join(got, ", "); text != test.want {
+			t.Errorf("at most %d: %s, want %s", test.most, text, test.want)
+		}
+	}
+	if byEnd[3].End != 100 {
+		t.Error("the story itself was cut")
 	}
 }
 
