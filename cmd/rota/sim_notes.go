@@ -103,3 +103,18 @@ func idsOf(excluded []string) string {
 	}
 	return text
 }
+
+// nameAlike says of what several seeds are no evidence: nothing that matters is drawn from them.
+func (s *simulation) nameAlike(results []*sim.Result) {
+	if len(s.seeds) < 2 {
+		return
+	}
+	for _, runs := range s.bySeed(results) {
+		first := runs[0]
+		if !slices.ContainsFunc(runs, func(r *sim.Result) bool {
+			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] || r.GPUFragmentation != first.GPUFragmentation
+		}) {
+			fmt.Fprintf(s.world.stderr, "rota: %s, %s: all seeds came to the same: their means say no more than one run\n", first.Trace, policyOf(first))
+		}
+	}
+}

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
@@ -207,183 +203,6 @@ func (s *simulation) readTimes(c *cli.Context) error {
 	return nil
 }
 
-// readDeserved reads --deserved.
-func (s *simulation) readDeserved(c *cli.Context) error {
-	name := c.String("deserved")
-	switch name {
-	case "":
-		return nil
-	case "equal":
-		s.setup.Deserved.Equal = true
-		return nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return &usageError{text: "--deserved: " + err.Error()}
-	}
-	defer closeQuietly(f)
-	s.setup.Deserved.GPUs = map[string]int64{}
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		account, gpus, ok := strings.Cut(line, ",")
-		thousandths, err := factor("the number of GPUs", strings.TrimSpace(gpus), cluster.MaxNodes*cluster.MaxGPUsPerNode)
-		account = strings.TrimSpace(account)
-		_, twice := s.setup.Deserved.GPUs[account]
-		switch {
-		case !ok || account == "":
-			return usagef("%s, line %d: %q is not account,gpus", name, n, line)
-		case err != nil:
-			return usagef("%s, line %d: %v", name, n, err)
-		case twice:
-			return usagef("%s, line %d: account %s is there already", name, n, account)
-		}
-		s.setup.Deserved.GPUs[account] = thousandths
-	}
-	switch err := lines.Err(); {
-	case err != nil:
-		return &usageError{text: "--deserved: " + err.Error()}
-	case len(s.setup.Deserved.GPUs) == 0:
-		return usagef("--deserved %s has no line of account,gpus", name)
-	}
-	return nil
-}
-
-// checkDeserved refuses shares of accounts that none of the workloads has: nobody would get them.
-func (s *simulation) checkDeserved(workloads []*trace.Trace) error {
-	known := map[string]bool{}
-	for _, t := range workloads {
-		for i := range t.Jobs {
-			known[t.Jobs[i].Account] = true
-		}
-	}
-	for _, account := range slices.Sorted(maps.Keys(s.setup.Deserved.GPUs)) {
-		if known[account] {
-			continue
-		}
-		names := slices.Sorted(maps.Keys(known))
-		text := strings.Join(names[:min(len(names), accountsShown)], ", ")
-		if len(names) > accountsShown {
-			text += fmt.Sprintf(" and %d more", len(names)-accountsShown)
-		}
-		return usagef("--deserved: no job is of account %s; there are %s", account, text)
-	}
-	return nil
-}
-
-// accountsShown is how many accounts of a workload are named.
-const accountsShown = 12
-
-// shaping is how a workload is changed before it is replayed.
-type shaping struct {
-	teBelow       int64
-	missed, extra int64 // thousandths
-	noisy         bool
-	graceMean     int64
-	graceMost     int64
-	grace         bool
-	saves         []trace.MixPart
-	estimates     int64 // thousandths; 0: none
-}
-
-// apply changes a workload. Drawn numbers depend on the seed and the job alone.
-func (h *shaping) apply(t *trace.Trace, seed uint64) error {
-	if h.teBelow > 0 {
-		if err := trace.LabelTE(t, h.teBelow); err != nil {
-			return err
-		}
-	}
-	if h.noisy {
-		if err := trace.NoiseTE(t, h.missed, h.extra, seed); err != nil {
-			return err
-		}
-	}
-	if h.grace {
-		if err := trace.DrawGrace(t, h.graceMean, h.graceMost, seed); err != nil {
-			return err
-		}
-	}
-	if h.saves != nil {
-		trace.DrawSaves(t, h.saves, seed)
-	}
-	if h.estimates > 0 {
-		return trace.DrawEstimates(t, h.estimates, seed)
-	}
-	return nil
-}
-
-func (s *simulation) readShaping(c *cli.Context) (err error) {
-	h := &s.shape
-	if h.teBelow, err = milliseconds(c, "te-below"); err != nil {
-		return err
-	}
-	if h.teBelow == 0 && c.IsSet("te-below") {
-		return usagef("--te-below is zero: no job is shorter")
-	}
-	if text := c.String("te-noise"); text != "" {
-		missed, extra, _ := strings.Cut(text, ",")
-		var errs [2]error
-		h.missed, errs[0] = percent(missed)
-		h.extra, errs[1] = percent(extra)
-		if errors.Join(errs[:]...) != nil {
-			return usagef("--te-noise %s: write MISSED,FALSE in percent, such as 30%%,10%%", text)
-		}
-		h.noisy = true
-	}
-	if err := h.readGrace(c.String("grace")); err != nil {
-		return err
-	}
-	if text := c.String("checkpoint"); text != "" {
-		if h.saves, err = trace.ParseSaves(text); err != nil {
-			return &usageError{text: "--checkpoint: " + err.Error()}
-		}
-	}
-	if text := c.String("estimates"); text != "" {
-		if h.estimates, err = factor("--estimates", text, 1000); err != nil {
-			return err
-		}
-		if h.estimates < 1000 {
-			return usagef("--estimates %s: from 1, which is exact", text)
-		}
-		if !s.uses("easy") {
-			return usagef("--estimates is what policy easy is told, and none of the policies here is easy")
-		}
-	}
-	return nil
-}
-
-// uses reports whether a policy is simulated or makes the arrivals.
-func (s *simulation) uses(policy string) bool {
-	return s.loop != nil && s.loop.policy.Name == policy || slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
-}
-
-func (h *shaping) readGrace(text string) error {
-	if text == "" {
-		return nil
-	}
-	mean, most, ok := strings.Cut(text, ":")
-	a, err := jobspec.ParseSeconds(mean)
-	b, errB := jobspec.ParseSeconds(most)
-	if !ok || err != nil || errB != nil || a < 0 || b < a {
-		return usagef("--grace %s: write MEAN:MAX, such as 3m:20m", text)
-	}
-	h.grace, h.graceMean, h.graceMost = true, int64(a)*1000, int64(b)*1000
-	return nil
-}
-
-// percent reads 30% as thousandths.
-func percent(text string) (int64, error) {
-	digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%")
-	f, err := strconv.ParseFloat(digits, 64)
-	if !ok || err != nil || !(f >= 0 && f <= 100) {
-		return 0, usagef("%q is not a percentage", text)
-	}
-	return int64(f*10 + 0.5), nil
-}
-
 func (s *simulation) readInflate(c *cli.Context) (err error) {
 	text := c.String("inflate")
 	if text == "" {
@@ -415,52 +234,4 @@ func (s *simulation) readArrivals(c *cli.Context) (err error) {
 	}
 	s.rate = int64(f*10 + 0.5)
 	return nil
-}
-
-func (s *simulation) readPlot(*cli.Context) error {
-	if s.plot == "" {
-		return nil
-	}
-	if !strings.HasSuffix(s.plot, ".svg") {
-		return usagef("--plot %s: only SVG is drawn; give it a name that ends in .svg", s.plot)
-	}
-	// What could keep it from being drawn is told now rather than after hours of replaying.
-	dir := filepath.Dir(s.plot)
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return usagef("--plot %s: there is no directory %s", s.plot, dir)
-	}
-	if info, err := os.Stat(s.plot); err == nil && info.IsDir() {
-		return usagef("--plot %s is a directory", s.plot)
-	}
-	s.setup.Spans = true
-	_, err := findPlotter()
-	return err
-}
-
-// profiles reads the measured speeds that belong to a trace: of --profiles, or of the folder profiles beside it. Nil if there are none.
-func (s *simulation) profiles(name string) (*trace.Profiles, error) {
-	dir := s.speeds
-	if dir == "" {
-		dir = filepath.Join(filepath.Dir(name), "profiles")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*", "*.csv"))
-	if err != nil || len(files) == 0 {
-		if s.speeds != "" {
-			return nil, usagef("--profiles %s has no APPLICATION/*.csv", dir)
-		}
-		return nil, nil
-	}
-	p := &trace.Profiles{}
-	for _, file := range files {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, &usageError{text: "--profiles: " + err.Error()}
-		}
-		err = p.Add(filepath.ToSlash(file), f)
-		closeQuietly(f)
-		if err != nil {
-			return nil, &usageError{text: err.Error()}
-		}
-	}
-	return p, nil
 }
