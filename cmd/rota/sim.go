@@ -33,7 +33,7 @@ func (w *world) simCommands() []*cli.Command {
 
 func simFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "trace", Usage: "replay `FILE`, or a generated workload gen:NAME; several are replayed one by one"},
+		&cli.StringSliceFlag{Name: "trace", Usage: "replay `FILE`, - for standard input, or a generated workload gen:NAME; several are replayed one by one"},
 		&cli.StringSliceFlag{Name: "from-history", Usage: "replay the ended jobs in `FILE`, which \"rota hist -o json\" has printed"},
 		&cli.StringFlag{Name: "format", Usage: "the traces' `FORMAT`, if it cannot be told: " + formatNames()},
 		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds that sia traces need; default profiles beside the trace"},
@@ -73,23 +73,24 @@ func formatNames() string {
 
 // simulation is one command line of sim, read.
 type simulation struct {
-	world    *world
-	traces   []string
-	options  trace.Options
-	speeds   string // --profiles
-	policies []sim.Policy
-	seeds    []uint64
-	loop     *closedLoop
-	shape    shaping
-	setup    sim.Setup
-	inflate  int64 // thousandths; 0: do not
-	redraw   bool
-	rate     int64 // thousandths; 0: as it is
-	plot     string
-	several  bool // means over seeds are asked for
+	world     *world
+	traces    []string
+	histories []string // those of them that --from-history names
+	options   trace.Options
+	speeds    string // --profiles
+	policies  []sim.Policy
+	seeds     []uint64
+	loop      *closedLoop
+	shape     shaping
+	setup     sim.Setup
+	inflate   int64 // thousandths; 0: do not
+	redraw    bool
+	rate      int64 // thousandths; 0: as it is
+	plot      string
+	several   bool // means over seeds are asked for
 
-	mu    sync.Mutex // of what runs say on stderr, and of what follows
-	named []string   // traces whose lines have been named
+	files map[string]*trace.Trace // those of traces that are files, as they were read
+	mu    sync.Mutex              // of what runs say on stderr
 }
 
 // closedLoop says how arrivals are made.
@@ -121,13 +122,12 @@ func (w *world) sim(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.draw(c.Context, results); err != nil {
-		return err
-	}
-	if err := s.print(results, form); err != nil {
-		return err
-	}
+	// Hours of replaying must not be lost with a plot that cannot be drawn.
+	err = s.print(results, form)
 	s.nameAlike(results)
+	if err := errors.Join(err, s.draw(c.Context, results)); err != nil {
+		return err
+	}
 	for _, r := range results {
 		if r.Stopped {
 			return &codeError{code: exitInterrupted, text: "interrupted: this is what was simulated so far"}
@@ -156,16 +156,11 @@ const collectAt = 300
 
 // run prepares every workload and replays each under every policy, as many at once as there are processors.
 func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
-	workloads := make([]*trace.Trace, len(s.traces)*len(s.seeds))
-	each := func(n int, do func(i int) error) error {
-		var g errgroup.Group
-		g.SetLimit(runtime.GOMAXPROCS(0))
-		for i := range n {
-			g.Go(func() error { return do(i) })
-		}
-		return g.Wait()
+	if err := s.readFiles(); err != nil {
+		return nil, err
 	}
-	err := each(len(workloads), func(i int) (err error) {
+	workloads := make([]*trace.Trace, len(s.traces)*len(s.seeds))
+	err := atOnce(len(workloads), func(i int) (err error) {
 		workloads[i], err = s.workload(ctx, s.traces[i/len(s.seeds)], s.seeds[i%len(s.seeds)])
 		return err
 	})
@@ -176,7 +171,7 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		return nil, err
 	}
 	results := make([]*sim.Result, len(workloads)*len(s.policies))
-	err = each(len(results), func(i int) (err error) {
+	err = atOnce(len(results), func(i int) (err error) {
 		t, p := workloads[i/len(s.policies)], s.policies[i%len(s.policies)]
 		seed := s.seeds[i/len(s.policies)%len(s.seeds)]
 		setup := s.setupFor(ctx, t.Name, p, seed)
@@ -187,6 +182,16 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		return err
 	})
 	return results, err
+}
+
+// atOnce does n things, as many at once as there are processors, and returns the first error.
+func atOnce(n int, do func(i int) error) error {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		g.Go(func() error { return do(i) })
+	}
+	return g.Wait()
 }
 
 // setupFor completes the setup for one run.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -29,34 +31,46 @@ func (s *simulation) readDeserved(c *cli.Context) error {
 		return &usageError{text: "--deserved: " + err.Error()}
 	}
 	defer closeQuietly(f)
-	s.setup.Deserved.GPUs = map[string]int64{}
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	if s.setup.Deserved.GPUs, err = readShares(f); err != nil {
+		return &usageError{text: fmt.Sprintf("--deserved %s: %v", name, err), hint: "equal, or a file with lines of account,gpus"}
+	}
+	return nil
+}
+
+// readShares reads lines of account,gpus; # begins a comment line. The shares are in thousandths of a GPU.
+func readShares(r io.Reader) (map[string]int64, error) {
+	shares := map[string]int64{}
+	lines := bufio.NewScanner(r)
+	n := 0
+	for lines.Scan() {
+		n++
+		line := strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\ufeff"))
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		account, gpus, ok := strings.Cut(line, ",")
-		thousandths, err := factor("the number of GPUs", strings.TrimSpace(gpus), cluster.MaxNodes*cluster.MaxGPUsPerNode)
-		account = strings.TrimSpace(account)
-		_, twice := s.setup.Deserved.GPUs[account]
-		switch {
-		case !ok || account == "":
-			return usagef("%s, line %d: %q is not account,gpus", name, n, line)
-		case err != nil:
-			return usagef("%s, line %d: %v", name, n, err)
-		case twice:
-			return usagef("%s, line %d: account %s is there already", name, n, account)
+		account, gpus = strings.TrimSpace(account), strings.TrimSpace(gpus)
+		if !ok || account == "" || gpus == "" {
+			return nil, fmt.Errorf("line %d: %q is not account,gpus", n, line)
 		}
-		s.setup.Deserved.GPUs[account] = thousandths
+		if _, twice := shares[account]; twice {
+			return nil, fmt.Errorf("line %d: account %s is there already", n, account)
+		}
+		thousandths, err := factor("the number of GPUs", gpus, 0.001, cluster.MaxNodes*cluster.MaxGPUsPerNode)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		shares[account] = thousandths
 	}
 	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, fmt.Errorf("line %d: longer than %d bytes", n+1, bufio.MaxScanTokenSize)
 	case err != nil:
-		return &usageError{text: "--deserved: " + err.Error()}
-	case len(s.setup.Deserved.GPUs) == 0:
-		return usagef("--deserved %s has no line of account,gpus", name)
+		return nil, err
+	case len(shares) == 0:
+		return nil, errors.New("no line says what an account deserves")
 	}
-	return nil
+	return shares, nil
 }
 
 // checkDeserved refuses shares of accounts that none of the workloads has: nobody would get them.

@@ -18,14 +18,8 @@ const (
 	namesShown    = 200
 )
 
-// nameSkipped names the lines of a trace that were left out, once for all seeds.
+// nameSkipped names the lines of a trace that were left out.
 func (s *simulation) nameSkipped(t *trace.Trace) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if slices.Contains(s.named, t.Name) {
-		return
-	}
-	s.named = append(s.named, t.Name)
 	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
 	for _, line := range shown {
 		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", t.Name, line)
@@ -33,6 +27,37 @@ func (s *simulation) nameSkipped(t *trace.Trace) {
 	if more := t.Bad - len(shown); more > 0 {
 		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out: %s\n", t.Name, more, numbersOf(t.Skipped[len(shown):], more))
 	}
+}
+
+// nameInVain says which options change no job of a trace, because all jobs know better.
+func (s *simulation) nameInVain(t *trace.Trace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range []struct {
+		option string
+		given  bool
+		knows  func(*trace.Job) bool
+		what   string
+	}{
+		{"--grace", s.shape.grace, func(j *trace.Job) bool { return j.Grace != trace.Unknown }, "a grace period"},
+		{"--checkpoint", s.shape.saves != nil, func(j *trace.Job) bool { return j.Saves != "" }, "a way of saving"},
+		{"--estimates", s.shape.estimates > 0, func(j *trace.Job) bool { return j.Estimate > 0 }, "an estimate"},
+		{"--overhead", s.setup.Overhead > 0, func(j *trace.Job) bool { return j.Restart != trace.Unknown }, "a restart cost"},
+	} {
+		if o.given && everyJob(t, o.knows) {
+			fmt.Fprintf(s.world.stderr, "rota: %s: %s changes nothing: every job has %s of its own\n", t.Name, o.option, o.what)
+		}
+	}
+}
+
+// everyJob reports whether something is so of every job.
+func everyJob(t *trace.Trace, is func(*trace.Job) bool) bool {
+	for i := range t.Jobs {
+		if !is(&t.Jobs[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // numbersOf lists the numbers of lines, as ranges where they follow each other. The lines are the first of so many.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,7 +71,15 @@ func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) er
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(complaint.String()))
 	}
-	return os.WriteFile(name, out.Bytes(), 0o644)
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(out.Bytes())
+	if err = errors.Join(err, f.Close()); err != nil && isFile(name) {
+		_ = os.Remove(name) // half of it is of no use
+	}
+	return err
 }
 
 // findPlotter looks beside this program, then where programs are.

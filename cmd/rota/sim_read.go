@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -21,9 +22,16 @@ const maxSeeds = 1000
 
 // readSimulation reads the command line of sim.
 func (w *world) readSimulation(c *cli.Context) (*simulation, error) {
-	s := &simulation{world: w, traces: slices.Concat(c.StringSlice("trace"), c.StringSlice("from-history"), c.Args().Slice()), plot: c.String("plot"), speeds: c.String("profiles")}
-	if len(s.traces) == 0 {
+	s := &simulation{world: w, histories: c.StringSlice("from-history"), plot: c.String("plot"), speeds: c.String("profiles")}
+	s.traces = slices.Concat(c.StringSlice("trace"), s.histories, c.Args().Slice())
+	if err := refuseEmpty(c); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(s.traces) == 0:
 		return nil, usagef("which workload? rota sim --trace FILE, or --trace gen:fitgpp:jobs=8192")
+	case slices.Contains(s.traces, ""):
+		return nil, usagef("the name of a trace is empty")
 	}
 	s.setup.Check = c.Bool("check")
 	if c.Bool("progress") {
@@ -39,17 +47,29 @@ func (w *world) readSimulation(c *cli.Context) (*simulation, error) {
 	return s, nil
 }
 
+// refuseEmpty refuses options without a value, as of a variable that is not set: they would be as if they were not given.
+func refuseEmpty(c *cli.Context) error {
+	for _, f := range simFlags() {
+		name := f.Names()[0]
+		if _, text := f.(*cli.StringFlag); text && c.IsSet(name) && c.String(name) == "" {
+			return usagef("--%s has an empty value", name)
+		}
+	}
+	return nil
+}
+
 func (s *simulation) readFormat(c *cli.Context) error {
 	text := c.String("format")
 	if text != "" && !slices.Contains(trace.Formats, trace.Format(text)) {
 		return usagef("--format %q is not known: %s", text, formatNames())
 	}
-	if generated := !slices.ContainsFunc(s.traces, func(name string) bool { return !strings.HasPrefix(name, trace.GeneratorPrefix) }); generated {
-		for _, flag := range []string{"format", "profiles"} {
-			if c.IsSet(flag) {
-				return usagef("--%s says how a file is to be read: generated workloads have none", flag)
-			}
-		}
+	file := func(name string) bool { return !generated(name) }
+	told := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
+	switch {
+	case c.IsSet("profiles") && !slices.ContainsFunc(s.traces, file):
+		return usagef("--profiles says how a file is to be read: generated workloads have none")
+	case text != "" && !slices.ContainsFunc(s.traces, told):
+		return usagef("--format says how a file of --trace is to be read, and there is none")
 	}
 	s.options.Format = trace.Format(text)
 	return nil
@@ -64,8 +84,8 @@ func (s *simulation) readNodes(c *cli.Context) error {
 	f, err := os.Open(text)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if s.setup.Nodes, err = trace.ParseNodes(text); err != nil && strings.Trim(text[:1], "0123456789") != "" {
-			err = errors.New("there is no such file") // a description begins with a number
+		if s.setup.Nodes, err = trace.ParseNodes(text); err != nil && strings.Trim(text[:1], "-0123456789") != "" {
+			err = errors.New("there is no such file") // a description begins with a number, be it a wrong one
 		}
 	case err == nil:
 		defer closeQuietly(f)
@@ -93,6 +113,9 @@ func (s *simulation) readPolicies(c *cli.Context) error {
 		if err != nil {
 			return &usageError{text: err.Error()}
 		}
+		if slices.ContainsFunc(s.policies, func(q sim.Policy) bool { return q.String() == p.String() }) {
+			return usagef("--compare names policy %s, which is replayed already", p.String())
+		}
 		s.policies = append(s.policies, p)
 	}
 	return nil
@@ -118,7 +141,7 @@ func (s *simulation) readSeeds(c *cli.Context) error {
 	if text == "" {
 		n, err := strconv.ParseUint(c.String("seed"), 10, 64)
 		if err != nil {
-			return usagef("--seed %s is not a whole number", c.String("seed"))
+			return usagef("--seed %s is not a whole number from 0 to %d", c.String("seed"), uint64(math.MaxUint64))
 		}
 		s.seeds = []uint64{n}
 		return nil
@@ -146,10 +169,10 @@ func (s *simulation) readLoop(c *cli.Context) error {
 		return nil
 	}
 	load, policy, ok := strings.Cut(text, "@")
-	if !ok {
+	if !ok || load == "" {
 		return usagef("--closed-loop %s: write LOAD@POLICY, such as 2.0@fifo", text)
 	}
-	thousandths, err := factor("--closed-loop", load, 100)
+	thousandths, err := factor("--closed-loop", load, 0.001, 100)
 	if err != nil {
 		return err
 	}
@@ -162,10 +185,11 @@ func (s *simulation) readLoop(c *cli.Context) error {
 }
 
 // factor reads a positive number as thousandths.
-func factor(flag, text string, most float64) (int64, error) {
+func factor(what, text string, least, most float64) (int64, error) {
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(f >= 0.001 && f <= most) {
-		return 0, usagef("%s %s is not a number from 0.001 to %s", flag, text, strconv.FormatFloat(most, 'f', -1, 64))
+	if err != nil || !(f >= least && f <= most) {
+		plain := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+		return 0, usagef("%s %s is not a number from %s to %s", what, text, plain(least), plain(most))
 	}
 	return int64(f*1000 + 0.5), nil
 }
@@ -211,7 +235,7 @@ func (s *simulation) readInflate(c *cli.Context) (err error) {
 	if s.loop != nil || s.setup.Until > 0 {
 		return usagef("--inflate ends when the cluster is full: it goes with neither --closed-loop nor --until")
 	}
-	s.inflate, err = factor("--inflate", text, 100)
+	s.inflate, err = factor("--inflate", text, 0.001, 100)
 	return err
 }
 

@@ -78,11 +78,8 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 		}
 	}
 	if text := c.String("estimates"); text != "" {
-		if h.estimates, err = factor("--estimates", text, 1000); err != nil {
+		if h.estimates, err = factor("--estimates", text, 1, 1000); err != nil {
 			return err
-		}
-		if h.estimates < 1000 {
-			return usagef("--estimates %s: from 1, which is exact", text)
 		}
 		if !s.uses("easy") {
 			return usagef("--estimates is what policy easy is told, and none of the policies here is easy")

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/rota-hpc/rota/controld/sim"
 )
@@ -159,11 +160,12 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--te-noise", "130%,1%"), "--te-noise"},
 		{append(base, "--grace", "20m:3m"), "MEAN:MAX"},
 		{append(base, "--checkpoint", "none:30%"), "add up to 30 %"},
-		{append(base, "--estimates", "0.5"), "from 1"},
+		{append(base, "--estimates", "0.5"), "from 1 to 1000"},
 		{append(base, "--estimates", "3"), "none of the policies here is easy"},
 		{append(base, "--te-below", "0s"), "--te-below is zero"},
 		{append(base, "--policy", "lrtp:s=4"), "there are p ("},
-		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "generated workloads have none"},
+		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "and there is none"},
+		{[]string{"--trace", "gen:fitgpp", "--profiles", ".", "--nodes", "1x8c"}, "generated workloads have none"},
 		{[]string{"--trace", "gen:fitgpp", "--nodes", "1x8c"}, "need GPUs, of which the cluster has none"},
 		{append(base, "--inflate", "0"), "--inflate 0"},
 		{append(base, "--inflate", "NaN"), "--inflate NaN"},
@@ -177,10 +179,20 @@ func TestSimRefuses(t *testing.T) {
 		{[]string{"--trace", "gen:fitgpp", "--redraw", "--nodes", "1x8c/8gpu"}, "drawn from its seed already"},
 		{append(base, "--deserved", deserved), "line 3"},
 		{append(base, "--deserved", t.TempDir()), "is a directory"},
-		{append(base, "--deserved", os.DevNull), "has no line of account,gpus"},
+		{append(base, "--deserved", os.DevNull), "no line says what an account deserves"},
 		{append(base, "--deserved", stranger), "no job is of account nobody; there are "},
 		{append(base, "--compare", ","), "names no policy"},
-		{append(base, "--compare", ""), "names no policy"},
+		{append(base, "--compare", ""), "--compare has an empty value"},
+		{append(base, "--inflate", ""), "--inflate has an empty value"},
+		{append(base, "--nodes", ""), "--nodes has an empty value"},
+		{append(base, ""), "the name of a trace is empty"},
+		{append(base, "--compare", "fifo,rota"), "--compare names policy rota, which is replayed already"},
+		{append(base, "--closed-loop", "@fifo"), "LOAD@POLICY"},
+		{append(base, "--seed", "99999999999999999999"), "from 0 to 18446744073709551615"},
+		{[]string{"--trace", file, "--nodes", "-1x8c"}, "nodes, column 1"},
+		{[]string{"--from-history", file, "--nodes", "1x8c"}, "not JSON"},
+		{[]string{"--from-history", file, "--nodes", "1x8c", "--format", "fitgpp"}, "--trace"},
+		{[]string{"--trace", "gen:fitgpp:load=0.5", "--closed-loop", "2@fifo", "--nodes", "1x32c/8gpu"}, "so does the closed loop"},
 		{append(base, "--compare", "fifo,,las"), `"fifo,,las" names no policy`},
 		{[]string{"--trace", file, "--nodes", "nodes.txt"}, "--nodes nodes.txt: there is no such file"},
 		{[]string{"--trace", os.DevNull, "--nodes", "1x8c"}, "no job in the trace"},
@@ -195,6 +207,80 @@ func TestSimRefuses(t *testing.T) {
 		code, out, complaint := simulate(t, test.args...)
 		if code != exitUsage || !strings.Contains(complaint, test.want) || out != "" {
 			t.Errorf("%s: exit %d, %q, want %q", strings.Join(test.args, " "), code, complaint, test.want)
+		}
+	}
+}
+
+// TestSimReadsOnce replays what comes through a pipe with several seeds: it is read once, and every run gets it as it was.
+func TestSimReadsOnce(t *testing.T) {
+	args := []string{"--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--te-below", "7m", "--te-noise", "50%,50%", "--seeds", "1..8", "-o", "json", "--trace"}
+	_, want, complaint := simulate(t, append(args, tinyFile(t))...)
+	if strings.Count(complaint, "line 4") != 1 {
+		t.Errorf("lines that are left out are not named once: %s", complaint)
+	}
+	var stdout, stderr strings.Builder
+	w := system()
+	w.stdin, w.stdout, w.stderr = iotest.OneByteReader(strings.NewReader(tinyTrace)), &stdout, &stderr
+	code := run(t.Context(), append(append([]string{"rota", "sim"}, args...), "-"), w)
+	var groups [2]struct {
+		Trace string
+		Runs  []sim.Result
+	}
+	for i, text := range []string{want, stdout.String()} {
+		if err := json.Unmarshal([]byte(text), &groups[i]); code != 0 || err != nil {
+			t.Fatalf("exit %d, %v\n%s", code, err, stderr.String())
+		}
+	}
+	if groups[1].Trace != "-" || len(groups[1].Runs) != 8 {
+		t.Errorf("%d runs of %s", len(groups[1].Runs), groups[1].Trace)
+	}
+	for i, r := range groups[1].Runs {
+		file := groups[0].Runs[i]
+		if *r.Classes["te"] != *file.Classes["te"] || *r.Classes["all"] != *file.Classes["all"] {
+			t.Errorf("seed %d: from a pipe %+v, from a file %+v", r.Seed, r.Classes["te"], file.Classes["te"])
+		}
+	}
+}
+
+// TestSimKeepsResults prints the results although the plot cannot be written.
+func TestSimKeepsResults(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	if err := os.WriteFile(filepath.Join(dir, plotter), []byte("#!/bin/sh\necho no >&2\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, out, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--plot", filepath.Join(dir, "x.svg"), "-o", "csv")
+	if code != exitFailed || !strings.Contains(out, "rota,") || !strings.Contains(complaint, "x.svg") {
+		t.Errorf("exit %d, %q, complaint %q", code, out, complaint)
+	}
+}
+
+// TestSimNamesDrawsInVain: an option that changes no job says so.
+func TestSimNamesDrawsInVain(t *testing.T) {
+	_, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--grace", "3m:20m", "--checkpoint", "none", "--overhead", "1m", "--seeds", "1..2")
+	if want := "--grace changes nothing: every job has a grace period of its own"; strings.Count(complaint, want) != 1 {
+		t.Errorf("%q does not say once: %s", complaint, want)
+	}
+	for _, option := range []string{"--checkpoint changes", "--overhead changes"} {
+		if strings.Contains(complaint, option) {
+			t.Errorf("%s nothing, it says: %s", option, complaint)
+		}
+	}
+}
+
+// TestReadShares names the line of a file of shares that makes no sense.
+func TestReadShares(t *testing.T) {
+	shares, err := readShares(strings.NewReader("\ufeffa, 4\r\n# comment\n\nb,0.5"))
+	if err != nil || len(shares) != 2 || shares["a"] != 4000 || shares["b"] != 500 {
+		t.Errorf("%v, %v", shares, err)
+	}
+	for text, want := range map[string]string{
+		"a": "line 1: \"a\" is not account,gpus", "a,": "line 1: \"a,\" is not account,gpus", ",4": "is not account,gpus",
+		"a,4\na,5": "line 2: account a is there already", "a,nan": "line 1: the number of GPUs nan", "a,1e99": "line 1: the number of GPUs 1e99",
+		"a,4\n" + strings.Repeat("x", 100_000): "line 2: longer than", "": "no line says",
+	} {
+		if _, err := readShares(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: %v, want %q", text, err, want)
 		}
 	}
 }

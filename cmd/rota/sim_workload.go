@@ -2,50 +2,134 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
+// readFiles reads every trace that is a file, once however many runs it is for: what came through a pipe cannot be had again.
+func (s *simulation) readFiles() error {
+	s.files = map[string]*trace.Trace{}
+	var names []string
+	for _, name := range s.traces {
+		if !generated(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	read := make([]*trace.Trace, len(names))
+	if err := atOnce(len(names), func(i int) (err error) {
+		read[i], err = s.readFile(names[i])
+		return err
+	}); err != nil {
+		return err
+	}
+	for i, name := range names {
+		s.files[name] = read[i]
+		s.nameSkipped(read[i])
+	}
+	return nil
+}
+
+// generated reports whether a trace is to be drawn, and no file.
+func generated(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }
+
+// readFile reads a trace, that of "-" from standard input.
+func (s *simulation) readFile(name string) (*trace.Trace, error) {
+	in := s.world.stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &usageError{text: "trace: " + err.Error()}
+		}
+		defer closeQuietly(f)
+		in = f
+	}
+	o := s.options
+	o.Name = name
+	if slices.Contains(s.histories, name) {
+		o.Format = trace.History
+	}
+	var err error
+	if o.Profiles, err = s.profiles(name); err != nil {
+		return nil, err
+	}
+	t, err := trace.Read(in, o)
+	switch {
+	case errors.Is(err, trace.ErrFormat):
+		return nil, &usageError{text: fmt.Sprintf("%s: %v", name, err), hint: "--format says which it is; docs/simulating.md has the columns of each"}
+	case err != nil:
+		return nil, &usageError{text: fmt.Sprintf("%s: %v", name, err)}
+	}
+	return t, nil
+}
+
+// fresh returns the jobs of a trace as they were read, or are drawn, for one run to change.
+func (s *simulation) fresh(name string, seed uint64) (*trace.Trace, error) {
+	if !generated(name) {
+		t := *s.files[name]
+		if len(s.traces)*len(s.seeds) > 1 { // others may want it too
+			t.Jobs = slices.Clone(t.Jobs)
+		}
+		return &t, nil
+	}
+	g, err := trace.ParseGenerator(name)
+	if err != nil {
+		return nil, &usageError{text: err.Error()}
+	}
+	var t *trace.Trace
+	if s.loop == nil {
+		t, err = g.Trace(seed, trace.Capacity(s.setup.Nodes))
+	} else {
+		var source trace.Source
+		if source, err = g.Source(seed); err == nil {
+			t = trace.Take(name, source)
+		}
+	}
+	if err != nil {
+		return nil, &usageError{text: err.Error()}
+	}
+	return t, nil
+}
+
 // workload returns the jobs of one trace, drawn and changed as the command line says.
 func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*trace.Trace, error) {
-	t, source, err := s.read(name, seed)
+	t, err := s.fresh(name, seed)
 	if err != nil {
 		return nil, err
 	}
-	if t != nil {
-		if s.redraw {
-			t = trace.Redraw(t, seed)
-		}
-		if err := s.shape.apply(t, seed); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	if seed == s.seeds[0] {
+		s.nameInVain(t)
 	}
-	if s.inflate > 0 && t != nil {
+	if s.redraw {
+		t = trace.Redraw(t, seed)
+	}
+	if err := s.shape.apply(t, seed); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s.inflate > 0 {
 		if t, err = trace.Inflate(t, trace.Capacity(s.setup.Nodes).GPUs, s.inflate, seed); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if s.loop == nil {
-		return t, s.pace(t)
+	if s.loop != nil {
+		if t, err = s.closeLoop(ctx, t, seed); err != nil {
+			return nil, err
+		}
 	}
-	if source == nil {
-		source = sim.Replay(t)
-	}
-	setup := s.setupFor(ctx, name, s.loop.policy, seed)
-	closed, err := sim.CloseLoop(source, name, s.loop.load, setup)
+	return t, s.pace(t)
+}
+
+// closeLoop lets the jobs of a trace arrive as their policy gets on with them.
+func (s *simulation) closeLoop(ctx context.Context, t *trace.Trace, seed uint64) (*trace.Trace, error) {
+	closed, err := sim.CloseLoop(sim.Replay(t), t.Name, s.loop.load, s.setupFor(ctx, t.Name, s.loop.policy, seed))
 	if err != nil {
 		return nil, err
-	}
-	if err := s.pace(closed); err != nil {
-		return nil, err
-	}
-	if t == nil {
-		return closed, s.shape.apply(closed, seed)
 	}
 	closed.Format, closed.Skipped, closed.Bad = t.Format, t.Skipped, t.Bad
 	return closed, nil
@@ -60,44 +144,6 @@ func (s *simulation) pace(t *trace.Trace) error {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
 	return nil
-}
-
-// read returns a trace, or a source of jobs where arrivals are made by a closed loop.
-func (s *simulation) read(name string, seed uint64) (*trace.Trace, trace.Source, error) {
-	if strings.HasPrefix(name, trace.GeneratorPrefix) {
-		g, err := trace.ParseGenerator(name)
-		if err != nil {
-			return nil, nil, &usageError{text: err.Error()}
-		}
-		if s.loop != nil {
-			source, err := g.Source(seed)
-			if err != nil {
-				return nil, nil, &usageError{text: err.Error()}
-			}
-			return nil, source, nil
-		}
-		t, err := g.Trace(seed, trace.Capacity(s.setup.Nodes))
-		if err != nil {
-			return nil, nil, &usageError{text: err.Error()}
-		}
-		return t, nil, nil
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, nil, &usageError{text: "trace: " + err.Error()}
-	}
-	defer closeQuietly(f)
-	o := s.options
-	o.Name = name
-	if o.Profiles, err = s.profiles(name); err != nil {
-		return nil, nil, err
-	}
-	t, err := trace.Read(f, o)
-	if err != nil {
-		return nil, nil, &usageError{text: fmt.Sprintf("%s: %v", name, err)}
-	}
-	s.nameSkipped(t)
-	return t, nil, nil
 }
 
 // profiles reads the measured speeds that belong to a trace: of --profiles, or of the folder profiles beside it. Nil if there are none.

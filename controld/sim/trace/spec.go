@@ -19,6 +19,7 @@ type Generator struct {
 	jobs  int
 	gap   int64 // ms; 0: from load
 	load  int64 // thousandths; 0: from gap
+	timed bool  // one of them was given
 	model FitGppModel
 	mix   Mix
 	which int // experiment of kubeflow
@@ -70,6 +71,14 @@ func (g *generatorRow) names() []string {
 	return names
 }
 
+func generatorNames() []string {
+	names := make([]string, len(generators))
+	for i := range generators {
+		names[i] = generators[i].kind
+	}
+	return names
+}
+
 // ParseGenerator reads the description of a generated workload, with or without [GeneratorPrefix]:
 //
 //	fitgpp[:key=value,…]      the synthetic workload of FitGpp
@@ -84,7 +93,7 @@ func ParseGenerator(text string) (*Generator, error) {
 	kind, rest, _ := strings.Cut(text, ":")
 	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
-		return nil, fmt.Errorf("generator %q is not known; known are fitgpp, poisson, kubeflow, seed000", shorten(kind))
+		return nil, fmt.Errorf("generator %q is not known; known are %s", shorten(kind), strings.Join(generatorNames(), ", "))
 	}
 	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
 	seen := map[string]bool{}
@@ -110,7 +119,7 @@ func ParseGenerator(text string) (*Generator, error) {
 	if seen["load"] && seen["gap"] {
 		return nil, fmt.Errorf("generator %s: load and gap both say how often jobs arrive: give one", kind)
 	}
-	if g.gap == 0 && g.load == 0 {
+	if g.timed = seen["load"] || seen["gap"]; !g.timed {
 		g.load = 900
 	}
 	return g, nil
@@ -160,6 +169,9 @@ func (g *Generator) String() string { return GeneratorPrefix + g.text }
 func (g *Generator) Source(seed uint64) (Source, error) {
 	if g.kind != "fitgpp" {
 		return nil, fmt.Errorf("generator %s: only the fitgpp workload can be pulled by a closed loop", g.kind)
+	}
+	if g.timed {
+		return nil, fmt.Errorf("generator %s: load and gap say how often jobs arrive, and so does the closed loop that pulls them", g.kind)
 	}
 	return g.model.Source(seed, g.jobs)
 }
