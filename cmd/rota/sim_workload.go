@@ -60,13 +60,17 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 		return nil, err
 	}
 	t, err := trace.Read(in, o)
+	if err == nil {
+		return t, nil
+	}
+	e := &usageError{text: fmt.Sprintf("%s: %v", name, err)}
 	switch {
 	case errors.Is(err, trace.ErrFormat):
-		return nil, &usageError{text: fmt.Sprintf("%s: %v", name, err), hint: "--format says which it is; docs/simulating.md has the columns of each"}
-	case err != nil:
-		return nil, &usageError{text: fmt.Sprintf("%s: %v", name, err)}
+		e.hint = "--format says which it is; docs/simulating.md has the columns of each"
+	case errors.Is(err, trace.ErrNoProfiles):
+		e.hint = "--profiles DIR says where they are, if not in the folder profiles beside the trace"
 	}
-	return t, nil
+	return nil, e
 }
 
 // fresh returns the jobs of a trace as they were read, or are drawn, for one run to change.

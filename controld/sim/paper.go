@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -72,8 +73,14 @@ func oneOf(names ...string) policyKey {
 	}}
 }
 
-// placing are the parameters of policies that can be told where to put single workers.
-var placing = []policyKey{fitKey, seedKey}
+// placing are the parameters of policies that can be told where to put single workers, and that draw nothing else. They are set in the order of
+// their names, so that fit is known when seed is.
+var placing = []policyKey{fitKey, {seedKey.name, seedKey.what, func(p *cluster.Policy, value string) error {
+	if p.Placement != "random" {
+		return errors.New("nothing is drawn without fit=random")
+	}
+	return seedKey.set(p, value)
+}}}
 
 var (
 	fitKey   = oneOf("first", "best", "worst", "random", "frag")
@@ -85,10 +92,10 @@ var (
 		p.PreemptCapped = value == "yes"
 		return nil
 	}}
-	seedKey = policyKey{"seed", "of what is drawn at random", func(p *cluster.Policy, value string) error {
+	seedKey = policyKey{"seed", "of what is drawn at random, instead of --seed", func(p *cluster.Policy, value string) error {
 		seed, err := strconv.ParseUint(value, 10, 64)
-		if err != nil {
-			return fmt.Errorf("%q is not a whole number", value)
+		if err != nil || seed == 0 { // 0 stands for the seed of the run
+			return fmt.Errorf("%q is not a whole number from 1 to %d", value, uint64(math.MaxUint64))
 		}
 		p.Seed = seed
 		return nil

@@ -339,6 +339,9 @@ func TestUntilAndStopped(t *testing.T) {
 	if !r.Stopped || r.Classes["all"].Count == 0 || r.Classes["all"].Count >= 500 {
 		t.Errorf("stopped %v after %d jobs", r.Stopped, r.Classes["all"].Count)
 	}
+	if notes := strings.Join(r.Notes, "; "); !strings.Contains(notes, "had not come when it was stopped") {
+		t.Errorf("notes: %s", notes)
+	}
 }
 
 // TestNobodyEnds: two jobs leave for a third every minute, each when the other is back, and their restarts take all the time for which they are left
@@ -410,6 +413,10 @@ func TestPolicies(t *testing.T) {
 		"standard:reserve_hold=0s":       `"0s" is zero`, // which would be over at once, for ever
 		"rota:p=0":                       `"0" is neither a whole number from 1`,
 		"lrtp:p=-1":                      `"-1" is neither a whole number from 1`,
+		"fifo:seed=3":                    `nothing is drawn without fit=random`,
+		"backfill:seed=3,fit=best":       `nothing is drawn without fit=random`,
+		"fifo:seed=0,fit=random":         `"0" is not a whole number from 1`, // which would be the seed of the run
+		"rand:seed=-1":                   `"-1" is not a whole number from 1`,
 	} {
 		if _, err := ParsePolicy(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
@@ -419,6 +426,9 @@ func TestPolicies(t *testing.T) {
 		t.Error(err)
 	} else if cfg, err := p.config(); err != nil || cfg.Policy.MinTurnMS >= 0 {
 		t.Errorf("a turn that is never over lasts %d ms, %v", cfg.Policy.MinTurnMS, err)
+	}
+	if _, err := ParsePolicy("fifo:seed=3,fit=random"); err != nil {
+		t.Error(err)
 	}
 	p, err := ParsePolicy("rota:reserve_hold=30m,max_bypass=8")
 	if err != nil {

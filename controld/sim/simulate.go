@@ -224,7 +224,11 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 		notes = append(notes, fmt.Sprintf("%s: it ends there, %.0f h after it began", e.whyStuck(), float64(e.ms(e.now)-e.origin)/3.6e6))
 	}
 	note(elastic, "could run with fewer or more workers and got as many as they ask for")
-	note(len(t.Jobs)-excluded-len(e.runs), "come after the end and are not counted")
+	late := "come after the end and are not counted"
+	if e.stopped {
+		late = "had not come when it was stopped, and are not counted"
+	}
+	note(len(t.Jobs)-excluded-len(e.runs), late)
 	if len(t.Skipped) > 0 {
 		notes = append(notes, fmt.Sprintf("%d lines were left out, the first was %s", t.Bad, t.Skipped[0]))
 	}

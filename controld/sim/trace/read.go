@@ -28,7 +28,8 @@ func (o *Options) nodeGPUs() int {
 var errTooMany = fmt.Errorf("more than %d jobs", MaxJobs)
 
 // Read reads a trace, gzip or plain. Lines that cannot be used are left out and listed in the result. The error is about the whole
-// input: it cannot be read, its format is not known ([ErrFormat]), a column is missing, or no line of it is a job ([ErrNoJobs]).
+// input: it cannot be read, its format is not known ([ErrFormat]), a column is missing, it needs profiles ([ErrNoProfiles]), or no line of it is a
+// job ([ErrNoJobs]).
 func Read(r io.Reader, o Options) (*Trace, error) {
 	b, err := open(r)
 	if err != nil {
@@ -167,7 +168,7 @@ func detect(b *bufio.Reader) (Format, error) {
 	return "", ErrFormat
 }
 
-// formatOf tells the format from the first line that says something.
+// formatOf tells the format from the first line that says something. The error shows it.
 func formatOf(line string) (Format, error) {
 	columns := strings.Split(line, ",")
 	for i := range columns {
@@ -187,5 +188,5 @@ func formatOf(line string) (Format, error) {
 	if len(strings.Fields(line)) == swfFields && !strings.Contains(line, ",") {
 		return SWF, nil
 	}
-	return "", ErrFormat
+	return "", fmt.Errorf("the first line is %q: %w", shorten(line), ErrFormat)
 }

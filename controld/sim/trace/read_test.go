@@ -177,7 +177,7 @@ func TestRefused(t *testing.T) {
 		{"empty table", "", Philly, "no job", ErrNoJobs},
 		{"blank table", "\n \n", FitGpp, "no job", ErrNoJobs},
 		{"many blank lines and prose", strings.Repeat("\n", 2*peekBytes) + "prose", "", "known", ErrFormat},
-		{"prose", "this is no trace\n", "", "known", ErrFormat},
+		{"prose", "this is no trace\n", "", `the first line is "this is no trace"`, ErrFormat},
 		{"unknown format", head, "slurm", `"slurm"`, ErrFormat},
 		{"header only", head, "", "no job", ErrNoJobs},
 		{"only bad lines", head + "0,BE,u,0,1,1,1,0,0\n", "", "line 2: the run time is zero", ErrNoJobs},
@@ -191,7 +191,7 @@ func TestRefused(t *testing.T) {
 		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "", "the input ends in the middle of what begins on line 1", nil},
 		{"history cut in its last line", "{\"id\": 1}\n{\"id\": 2", "", "2 lines could not be used", ErrNoJobs},
 		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
-		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", `no profile of application "bert"`, ErrNoJobs},
+		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", "no measured speeds", ErrNoProfiles},
 	} {
 		_, err := Read(strings.NewReader(test.input), Options{Format: test.format})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -354,5 +354,14 @@ func TestAJobTooShortToBeSeenRunning(t *testing.T) {
 	got, err := Read(strings.NewReader(text), Options{Name: "done.json"})
 	if err != nil || len(got.Jobs) != 2 || got.Jobs[0].Work != 1 || got.Jobs[1].Work != 1 {
 		t.Errorf("%+v, %v; want the completed ones, and not the one cancelled before it ran", got, err)
+	}
+}
+
+// TestAnApplicationWithoutProfile costs the lines of its jobs only.
+func TestAnApplicationWithoutProfile(t *testing.T) {
+	const text = "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n"
+	_, err := Read(strings.NewReader(text), Options{Profiles: &Profiles{}})
+	if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), `line 2: there is no profile of application "bert"`) {
+		t.Error(err)
 	}
 }

@@ -17,6 +17,9 @@ var restartCosts = map[string]int64{
 const siaAccount = "sia"
 
 func readSia(s *sink, l *lines) error {
+	if s.options.Profiles == nil {
+		return ErrNoProfiles
+	}
 	required := []string{"name", "time", "application", "num_replicas", "batch_size"}
 	optional := make([]string, 0, len(extraColumns))
 	for _, c := range extraColumns {

@@ -39,6 +39,9 @@ const (
 // ErrNoJobs says that an input has no job that could be read.
 var ErrNoJobs = errors.New("no job in the trace")
 
+// ErrNoProfiles says that the measured speeds that a sia workload goes by are missing.
+var ErrNoProfiles = errors.New("there are no measured speeds of its applications")
+
 // ErrFormat says that the format of an input is not known.
 var ErrFormat = errors.New("the format is not one that is known (fitgpp, philly, swf, openb, sia, tiresias, history)")
 
