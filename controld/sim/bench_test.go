@@ -52,3 +52,20 @@ func benchSetup(b *testing.B, policy string) Setup {
 	}
 	return Setup{Nodes: nodes, Policy: p, Seed: 1}
 }
+
+// BenchmarkPaperLoad replays 65,536 jobs of the FitGpp workload.
+func BenchmarkPaperLoad(b *testing.B) {
+	tr := realTrace(b, "fitgpp/paper-load-set1.csv.gz")
+	for _, name := range []string{"fifo", "backfill", "rota"} {
+		b.Run(name, func(b *testing.B) {
+			s := setup(b, "84x32c/256g/8gpu", name)
+			s.Check, s.Tick = false, minute
+			for b.Loop() {
+				if _, err := Run(tr, s); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(tr.Jobs)*b.N)/b.Elapsed().Seconds(), "jobs/s")
+		})
+	}
+}

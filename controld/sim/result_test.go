@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -166,5 +167,56 @@ func TestRows(t *testing.T) {
 	want := map[string]string{"wide": "[{0 0 6} {1 0 6}]", "small": "[{0 6 1}]", "idle": "[{0 0 0}]"}
 	if !maps.Equal(got, want) || r.Story.Nodes != 2 || r.Story.NodeGPUs != 8 {
 		t.Errorf("got %v on %d nodes of %d GPUs", got, r.Story.Nodes, r.Story.NodeGPUs)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	var values []float64
+	for i := range 1000 {
+		values = append(values, float64(1000-i))
+	}
+	if got := statsOf(values); got != (Stats{500.5, 500, 750, 950, 990, 999, 1000}) {
+		t.Errorf("statistics of 1 to 1000 are %+v", got)
+	}
+	if got := statsOf([]float64{3}); got != (Stats{3, 3, 3, 3, 3, 3, 3}) {
+		t.Errorf("statistics of one value are %+v", got)
+	}
+	if got := jain([]float64{1, 1, 1, 1}); got != 1 {
+		t.Errorf("equal values: %g", got)
+	}
+	if got := jain([]float64{1, 0, 0, 0}); got != 0.25 {
+		t.Errorf("one has it all: %g", got)
+	}
+}
+
+// TestFragmentation: of 12 free GPUs the 4 beside a's cores are useless to b, who comes as often as a.
+func TestFragmentation(t *testing.T) {
+	a, b := job("a", 0, 10, 4), job("b", 1, 10, 8)
+	a.Request.Cores, b.Request.Cores = 6, 4
+	r := mustRun(t, workload(a, b, job("c", 30, 1, 1)), setup(t, "2x8c/8gpu", "fifo"))
+	if r.UnallocatedGPUs != 15 {
+		t.Errorf("%g GPUs were free when c had come, want 15", r.UnallocatedGPUs)
+	}
+	// Beside c lie 7 free GPUs that b cannot use, the other node's 8 anyone can: 7/15 x 1/3.
+	if want := 7.0 / 15 / 3; math.Abs(r.GPUFragmentation-want) > 1e-12 {
+		t.Errorf("fragmentation %g, want %g", r.GPUFragmentation, want)
+	}
+}
+
+func TestExcluded(t *testing.T) {
+	model := job("model", 0, 1, 1)
+	model.Models = []string{"H100"}
+	server := job("server", 0, 1, 1)
+	server.Servers, server.Server = 9, cluster.Vector{Cores: 8, Memory: jobspec.GiB}
+	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), model, server, job("fits", 0, 1, 8)), setup(t, "2x8c/32g/8gpu:A100", "fifo"))
+	want := []string{
+		"big: no node has 1 cores, 1GiB, 9 GPUs", "gang: 3 workers of 1 cores, 1GiB, 8 GPUs each: the nodes hold 2 of them",
+		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each beside the workers: the nodes hold 2 of them",
+	}
+	if !slices.Equal(r.Excluded, want) {
+		t.Errorf("got  %q\nwant %q", r.Excluded, want)
+	}
+	if r.Classes["all"].Count != 1 {
+		t.Errorf("%d jobs ended, want 1", r.Classes["all"].Count)
 	}
 }
