@@ -38,6 +38,7 @@ const (
 // policyRow is one policy that can be simulated.
 type policyRow struct {
 	name  string
+	what  string // it does, in a line
 	knows knowledge
 	keys  []policyKey
 
@@ -54,22 +55,24 @@ type policyKey struct {
 
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
 var policyRows = []policyRow{
-	{name: "rota", keys: slices.Concat(reserving, making, bending), elastic: true},
-	{name: "fairshare", keys: slices.Concat(reserving, sharing)},
-	{name: "standard", keys: reserving},
-	{name: "fifo", keys: placing},
-	{name: "backfill", keys: placing},
-	{name: "easy", knows: knowsLimits},
-	{name: "sjf", knows: knowsAll},
-	{name: "srtf", knows: knowsAll, keys: displacing},
-	{name: "las", keys: displacing},
-	{name: "spread"},
-	{name: "fitgpp", keys: append(slices.Clone(paper), obeysKey)},
-	{name: "lrtp", knows: knowsAll, keys: paper[1:]},
-	{name: "rand", keys: paper[1:]},
-	{name: "elastic", keys: slices.Concat(reserving, stretching), elastic: true, idle: 60_000},
-	{name: "static"},
-	{name: "dragon", elastic: true},
+	{name: "rota", what: "the default: classes, preemption at least cost, turns by attained service, reservations",
+		keys: slices.Concat(reserving, making, bending), elastic: true},
+	{name: "fairshare", what: "accounts and users in turn by what they hold of what they are due; reclaim", keys: slices.Concat(reserving, sharing)},
+	{name: "standard", what: "class, priority, age; whole gangs, best fit, bounded bypass; displaces nobody", keys: reserving},
+	{name: "fifo", what: "strictly in order: nobody passes the first that does not fit", keys: placing},
+	{name: "backfill", what: "in order, and everybody may pass those that do not fit", keys: placing},
+	{name: "easy", what: "backfill that does not delay the first blocked job, by time limits (--estimates)", knows: knowsLimits},
+	{name: "sjf", what: "the shortest first; is told how long jobs run", knows: knowsAll},
+	{name: "srtf", what: "the least remaining first, displacing others; is told how long jobs run", knows: knowsAll, keys: displacing},
+	{name: "las", what: "the least attained service first, displacing others", keys: displacing},
+	{name: "spread", what: "every worker to the emptiest node, as Kubernetes does by default"},
+	{name: "fitgpp", what: "the FitGpp paper's: the victim of least size and grace on whose node the job then fits", keys: append(slices.Clone(paper), obeysKey)},
+	{name: "lrtp", what: "its comparison: the victims with most left to run; is told how long jobs run", knows: knowsAll, keys: paper[1:]},
+	{name: "rand", what: "its comparison: victims at random", keys: paper[1:]},
+	{name: "elastic", what: "grows and shrinks elastic jobs by weight, tipping point included",
+		keys: slices.Concat(reserving, stretching), elastic: true, idle: 60_000},
+	{name: "static", what: "elastic jobs at the size that they ask for"},
+	{name: "dragon", what: "elastic jobs as DRAGON's scheduler for Kubeflow has it", elastic: true},
 }
 
 // reserving are the parameters of policies that keep room for a blocked head.
@@ -158,6 +161,14 @@ func number(field func(*cluster.Policy) *int) func(*cluster.Policy, string) erro
 	}
 }
 
+// rowOf returns the row of a policy, nil if there is none.
+func rowOf(name string) *policyRow {
+	if i := slices.IndexFunc(policyRows, func(r policyRow) bool { return r.name == name }); i >= 0 {
+		return &policyRows[i]
+	}
+	return nil
+}
+
 // PolicyNames are the policies that can be simulated.
 func PolicyNames() []string {
 	names := make([]string, len(policyRows))
@@ -170,11 +181,11 @@ func PolicyNames() []string {
 // ParsePolicy reads NAME or NAME:key=value,key=value. Its error wraps [ErrPolicy], [ErrKey] or [ErrValue] and lists what is known.
 func ParsePolicy(text string) (Policy, error) {
 	name, rest, given := strings.Cut(strings.TrimSpace(text), ":")
-	i := slices.IndexFunc(policyRows, func(r policyRow) bool { return r.name == name })
-	if i < 0 {
+	row := rowOf(name)
+	if row == nil {
 		return Policy{}, fmt.Errorf("policy %q: %w; there are %s", name, ErrPolicy, strings.Join(PolicyNames(), ", "))
 	}
-	p := Policy{Name: name, row: &policyRows[i], Params: map[string]string{}}
+	p := Policy{Name: name, row: row, Params: map[string]string{}}
 	if !given {
 		return p, nil
 	}
