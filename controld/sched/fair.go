@@ -411,67 +411,6 @@ func (f *fair) at(j *cluster.Job, spots []fit.Spot) shares.Amount {
 	return a
 }
 
-// catchUp brings what everybody holds up to the actions of this cycle: what has started, for whom room was taken from others, and, if those
-// who are leaving count as gone, who was asked to leave.
-func (f *fair) catchUp() {
-	for ; f.counted < len(f.actions); f.counted++ {
-		switch a := &f.actions[f.counted]; {
-		case a.Start != nil:
-			f.began(a.Start)
-		case a.Reserve != nil && a.Reserve.Firm:
-			f.promise(a.Reserve.Job)
-		case a.Stop != nil && f.foreseen:
-			f.gone(a.Stop.Job)
-		}
-	}
-}
-
-// began counts a job that was started.
-func (f *fair) began(a *cluster.StartJob) {
-	j := f.view.Job(a.Job)
-	leaf := f.leaf(j.Leaf())
-	f.renounce(j.ID)
-	var spots []fit.Spot
-	for _, p := range a.Places {
-		_, n := f.view.Node(p.Node)
-		spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
-	}
-	leaf.Hold(f.at(j, spots))
-}
-
-// promise counts a job as there for which room is kept.
-func (f *fair) promise(id cluster.JobID) {
-	if !f.promised[id] {
-		f.promised[id] = true
-		j := f.view.Job(id)
-		f.leaf(j.Leaf()).Hold(f.asks(j))
-	}
-}
-
-// renounce undoes promise.
-func (f *fair) renounce(id cluster.JobID) {
-	if f.promised[id] {
-		delete(f.promised, id)
-		j := f.view.Job(id)
-		f.leaf(j.Leaf()).Hold(f.asks(j).Negative())
-	}
-}
-
-// apart counts a job as not there, if room is kept for it, until the function that it returns is called.
-func (f *fair) apart(id cluster.JobID) (restore func()) {
-	if !f.promised[id] {
-		return func() {}
-	}
-	f.renounce(id)
-	return func() { f.promise(id) }
-}
-
-// gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
-func (f *fair) gone(id cluster.JobID) {
-	j := f.view.Job(id)
-	f.leaf(j.Leaf()).Hold(f.leavingBy(j, j.Live()).Negative())
-}
-
 // fail takes a job out that was found not to fit, and with it all that ask for no less.
 func (f *fair) fail(c *contender, leaf *shares.Node) {
 	if len(c.job.Exclude) > 0 || c.group == nil {

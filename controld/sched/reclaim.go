@@ -21,28 +21,11 @@ import (
 // Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error jobs.
 
 const (
-	// minRuntime is how long a job runs undisturbed if the policy does not say.
-	minRuntime = 10 * 60 * 1000
 	// maxReclaims bounds the jobs of one cycle for which room is searched. Those that find none wait for the next.
 	maxReclaims = 32
-	// maxTaken bounds the jobs that leave for one.
-	maxTaken = 64
-	// graceWeight is what a second of grace costs, in seconds of work that is lost.
-	graceWeight = 4
 	// reconsider is when a search that found nothing is made again although nothing has happened: usage and running times have grown.
 	reconsider = 60_000
 )
-
-// debtor is a running job that could leave.
-type debtor struct {
-	job     *cluster.Job
-	attempt *cluster.Attempt
-	leaf    *shares.Node
-	amount  shares.Amount
-	cost    int64 // seconds of GPUs lost, or of workers of jobs without
-	level   int   // of attained service, where that counts; 0 of all small jobs, of which the last that started leaves first
-	since   cluster.Instant
-}
 
 // reclaim finds room for those below what they deserve. It looks at what will be held when those have left who are leaving and those have
 // started for whom room is kept.
@@ -158,30 +141,6 @@ func (f *fair) counts(r *cluster.Reservation) bool {
 	return r != nil && (r.Firm || r.Owed || !f.byService)
 }
 
-// foresee counts those who are leaving as gone, and those for whom room is kept as there.
-func (f *fair) foresee() {
-	if f.foreseen {
-		return
-	}
-	f.catchUp()
-	f.foreseen = true
-	for r := range f.view.Runs() {
-		if r.Stopping {
-			f.gone(r.Job.ID)
-		}
-	}
-	for i := range f.actions[:f.counted] {
-		if a := f.actions[i].Stop; a != nil && f.view.Job(a.Job).Live().Stop == nil {
-			f.gone(a.Job)
-		}
-	}
-	for id, r := range f.holders {
-		if f.started[id] == 0 && f.counts(r) {
-			f.promise(id)
-		}
-	}
-}
-
 // emptied returns the room when all have left who are leaving. Of a job that is resized only those workers are that do not stay.
 func (f *fair) emptied() *fit.Room {
 	room := f.room.Copy()
@@ -194,54 +153,6 @@ func (f *fair) emptied() *fit.Room {
 		}
 	}
 	return room
-}
-
-func (f *fair) release(room *fit.Room, j *cluster.Job, a *cluster.Attempt) {
-	for i := range a.Workers {
-		w := &a.Workers[i]
-		if _, n := f.view.Node(w.Node); n >= 0 && !w.State.Final() && !stays(a, i) {
-			room.Release(n, j.RequestOf(i), w.GPUs)
-		}
-	}
-}
-
-// holding lists the jobs that could leave as far as they alone are concerned, in order of id.
-func (f *fair) holding() []debtor {
-	least := cluster.Instant(cmp.Or(f.policy.MinRuntimeMS, minRuntime))
-	var list []debtor
-	for j := range f.view.Live() {
-		a := j.Live()
-		switch {
-		case a.Stop != nil || classRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) || f.wasteful(j):
-		case f.now-a.Started.At < least:
-			f.wakeAt(a.Started.At + least)
-		default:
-			d := debtor{job: j, attempt: a, leaf: f.leaf(j.Leaf()), amount: f.heldBy(j, a), cost: f.lost(j), since: a.Started.At}
-			if had := serviceNow(j, a, f.now); f.byService && had >= servedLeast {
-				d.level = j.LevelAt(had)
-			}
-			list = append(list, d)
-		}
-	}
-	return list
-}
-
-// expiring reports whether this cycle stops, ends or resizes a job.
-func (f *fair) expiring(j *cluster.Job) bool {
-	return slices.ContainsFunc(f.actions, func(a cluster.Action) bool {
-		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil && a.Resize.Job == j.ID
-	})
-}
-
-// lost is what it costs to take a job away: the work that it has not saved, and its grace.
-func (f *fair) lost(j *cluster.Job) int64 {
-	grace := graceWeight * graceOf(j)
-	if gpus := j.Total().GPUs; gpus > 0 {
-		grace = cluster.GPUTime(grace, gpus)
-	} else {
-		grace *= int64(j.Workers)
-	}
-	return (unsaved(f.trial, f.view.Run(j.ID)) + grace) / 1000
 }
 
 // reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
@@ -305,164 +216,6 @@ func (f *fair) entitled(leaf *shares.Node, asks shares.Amount) bool {
 // mayReclaim reports whether a node may have others displaced. Under policy rota, where service counts too, an equal part of what is left is not
 // worth that, but only what was configured.
 func (f *fair) mayReclaim(n *shares.Node) bool { return !f.byService || n.Guaranteed() }
-
-// taking is a set of jobs that make room for one, and where it then runs.
-type taking struct {
-	taken []debtor
-	spots []fit.Spot
-	cost  int64
-}
-
-// cheapestRested is cheapest, but under policy rota takes those who were displaced as often as one may be only if there is no other way: what
-// was promised to an account is owed to it all the same.
-func (f *fair) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor) *taking {
-	if f.byService {
-		rested := slices.DeleteFunc(slices.Clone(victims), func(v debtor) bool { return wornOut(v.job) })
-		if best := f.cheapest(g, leaf, asks, room, rested); best != nil || len(rested) == len(victims) {
-			return best
-		}
-	}
-	return f.cheapest(g, leaf, asks, room, victims)
-}
-
-// cheapest finds whom to take: on each node that could hold all of the gang, else anywhere.
-func (f *fair) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor) *taking {
-	victims = slices.DeleteFunc(slices.Clone(victims), func(v debtor) bool { return !f.mayTake(leaf, asks, v.leaf) })
-	if len(victims) == 0 {
-		return nil
-	}
-	var best *taking
-	if len(g.More) == 0 && g.Workers <= g.PerNode {
-		there := byNode(victims)
-		for node, n := range f.view.Nodes() {
-			if there[n.Name] == nil || !room.Usable(node, &g.Part, g.Exclude) || fit.Capacity(&g.Part, fit.Both(room.Total(node))) < g.Workers {
-				continue
-			}
-			try := f.take(leaf, asks, room, there[n.Name], func(r *fit.Room) ([]fit.Spot, bool) { return r.PlaceOn(g, node) })
-			if try != nil && (best == nil || cmp.Or(cmp.Compare(try.cost, best.cost), cmp.Compare(len(try.taken), len(best.taken))) < 0) {
-				best = try
-			}
-		}
-	}
-	if best == nil {
-		best = f.take(leaf, asks, room, victims, func(r *fit.Room) ([]fit.Spot, bool) { return r.Place(g) })
-	}
-	return best
-}
-
-// byNode lists jobs by the nodes on which they hold something.
-func byNode(victims []debtor) map[string][]debtor {
-	there := map[string][]debtor{}
-	for _, v := range victims {
-		seen := map[string]bool{}
-		for i := range v.attempt.Workers {
-			if w := &v.attempt.Workers[i]; !w.State.Final() && !seen[w.Node] {
-				seen[w.Node] = true
-				there[w.Node] = append(there[w.Node], v)
-			}
-		}
-	}
-	return there
-}
-
-// take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as it was. Nil: it does not succeed.
-func (f *fair) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor, place func(*fit.Room) ([]fit.Spot, bool)) *taking {
-	var taken, needed []debtor
-	defer func() {
-		for _, v := range taken {
-			v.leaf.Hold(v.amount)
-		}
-		for i := range needed {
-			f.putBack(room, &needed[i])
-		}
-	}()
-	for {
-		if _, ok := place(room); ok {
-			break
-		}
-		i := f.next(leaf, asks, victims, taken)
-		if i < 0 || len(taken) == maxTaken {
-			return nil
-		}
-		v := victims[i]
-		f.release(room, v.job, v.attempt)
-		v.leaf.Hold(v.amount.Negative())
-		taken, needed = append(taken, v), append(needed, v)
-	}
-	needed = f.prune(room, taken, place)
-	out := &taking{taken: needed}
-	for _, v := range needed {
-		out.cost += v.cost
-	}
-	out.spots, _ = place(room)
-	return out
-}
-
-// putBack undoes release for one who runs.
-func (f *fair) putBack(room *fit.Room, d *debtor) {
-	for i := range d.attempt.Workers {
-		w := &d.attempt.Workers[i]
-		if _, n := f.view.Node(w.Node); n >= 0 && !w.State.Final() && !stays(d.attempt, i) {
-			room.PutBack(n, d.job.RequestOf(i), w.GPUs)
-		}
-	}
-}
-
-// next returns whom to take next, -1 if nobody may be: of the one furthest above its share what costs least.
-func (f *fair) next(leaf *shares.Node, asks shares.Amount, victims, taken []debtor) int {
-	best := -1
-	for i := range victims {
-		v := &victims[i]
-		if slices.ContainsFunc(taken, func(o debtor) bool { return o.job == v.job }) || !f.mayTake(leaf, asks, v.leaf) {
-			continue
-		}
-		if best < 0 || victims[best].after(v) {
-			best = i
-		}
-	}
-	return best
-}
-
-// after reports whether v comes before o in being taken.
-func (v *debtor) after(o *debtor) bool {
-	if a, b := shares.Part(v.leaf, o.leaf); a != nil {
-		if by := shares.CompareFullness(a, b); by != 0 {
-			return by < 0
-		}
-	}
-	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
-}
-
-// mayTake reports whether a job of a leaf may be taken now for one of another that asks for so much.
-func (f *fair) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.Node) bool {
-	mine, theirs := shares.Part(leaf, from)
-	if mine == nil || !f.mayReclaim(mine) || !mine.Within(asks) || !shares.HasUsedLess(mine, theirs) {
-		return false
-	}
-	for n := from; n != theirs.Parent(); n = n.Parent() {
-		if !n.Above() {
-			return false
-		}
-	}
-	return true
-}
-
-// prune puts those back, the dearest first, without whom place still succeeds, and returns the others.
-func (f *fair) prune(room *fit.Room, taken []debtor, place func(*fit.Room) ([]fit.Spot, bool)) []debtor {
-	needed := slices.Clone(taken)
-	dearest := slices.Clone(taken)
-	slices.SortStableFunc(dearest, func(a, b debtor) int { return cmp.Or(cmp.Compare(b.cost, a.cost), cmp.Compare(a.job.ID, b.job.ID)) })
-	for i := range dearest {
-		d := &dearest[i]
-		f.putBack(room, d)
-		if _, ok := place(room); ok {
-			needed = slices.DeleteFunc(needed, func(v debtor) bool { return v.job == d.job })
-		} else {
-			f.release(room, d.job, d.attempt)
-		}
-	}
-	return needed
-}
 
 // commit asks those who were taken to leave and keeps the room for the job, which counts as there from now on.
 func (f *fair) commit(c *contender, room *fit.Room, spots []fit.Spot, taken []debtor) {

@@ -1,0 +1,96 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// # Who holds what while a cycle decides
+//
+// The tree of accounts begins with what is held. It is brought up to what the cycle has decided, action by action, and where reclaim looks at what
+// will be also to those who are leaving and to those for whom room is kept.
+
+// foresee counts those who are leaving as gone, and those for whom room is kept as there.
+func (f *fair) foresee() {
+	if f.foreseen {
+		return
+	}
+	f.catchUp()
+	f.foreseen = true
+	for r := range f.view.Runs() {
+		if r.Stopping {
+			f.gone(r.Job.ID)
+		}
+	}
+	for i := range f.actions[:f.counted] {
+		if a := f.actions[i].Stop; a != nil && f.view.Job(a.Job).Live().Stop == nil {
+			f.gone(a.Job)
+		}
+	}
+	for id, r := range f.holders {
+		if f.started[id] == 0 && f.counts(r) {
+			f.promise(id)
+		}
+	}
+}
+
+// catchUp brings what everybody holds up to the actions of this cycle: what has started, for whom room was taken from others, and, if those
+// who are leaving count as gone, who was asked to leave.
+func (f *fair) catchUp() {
+	for ; f.counted < len(f.actions); f.counted++ {
+		switch a := &f.actions[f.counted]; {
+		case a.Start != nil:
+			f.began(a.Start)
+		case a.Reserve != nil && a.Reserve.Firm:
+			f.promise(a.Reserve.Job)
+		case a.Stop != nil && f.foreseen:
+			f.gone(a.Stop.Job)
+		}
+	}
+}
+
+// began counts a job that was started.
+func (f *fair) began(a *cluster.StartJob) {
+	j := f.view.Job(a.Job)
+	leaf := f.leaf(j.Leaf())
+	f.renounce(j.ID)
+	var spots []fit.Spot
+	for _, p := range a.Places {
+		_, n := f.view.Node(p.Node)
+		spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
+	}
+	leaf.Hold(f.at(j, spots))
+}
+
+// promise counts a job as there for which room is kept.
+func (f *fair) promise(id cluster.JobID) {
+	if !f.promised[id] {
+		f.promised[id] = true
+		j := f.view.Job(id)
+		f.leaf(j.Leaf()).Hold(f.asks(j))
+	}
+}
+
+// renounce undoes promise.
+func (f *fair) renounce(id cluster.JobID) {
+	if f.promised[id] {
+		delete(f.promised, id)
+		j := f.view.Job(id)
+		f.leaf(j.Leaf()).Hold(f.asks(j).Negative())
+	}
+}
+
+// apart counts a job as not there, if room is kept for it, until the function that it returns is called.
+func (f *fair) apart(id cluster.JobID) (restore func()) {
+	if !f.promised[id] {
+		return func() {}
+	}
+	f.renounce(id)
+	return func() { f.promise(id) }
+}
+
+// gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
+func (f *fair) gone(id cluster.JobID) {
+	j := f.view.Job(id)
+	f.leaf(j.Leaf()).Hold(f.leavingBy(j, j.Live()).Negative())
+}
