@@ -140,6 +140,8 @@ func (v *View) Asked(j *Job) Amounts {
 type Inventory struct {
 	All Amounts // of nodes in any state, broken GPUs included
 	Up  Amounts // of nodes that may get work, without broken GPUs
+
+	WithGPUs Amounts // cores and memory of nodes in any state that have GPUs
 }
 
 // Inventory returns what all nodes have. The caller must not change it.
@@ -151,6 +153,9 @@ func (v *View) stock(inv *Inventory, n *Node, times int64) {
 	inv.All.add(&room, times)
 	if n.State == NodeUp {
 		inv.Up.add(&room, times)
+	}
+	if len(n.GPUs) > 0 {
+		inv.WithGPUs.add(&room, times)
 	}
 	for i := range n.GPUs {
 		v.addGPU(&inv.All, &n.GPUs[i], times*WholeGPU)
@@ -165,6 +170,7 @@ func (s *State) restock(old, next *Node) {
 	inv := &Inventory{}
 	inv.All.add(&s.v.inventory.All, 1)
 	inv.Up.add(&s.v.inventory.Up, 1)
+	inv.WithGPUs.add(&s.v.inventory.WithGPUs, 1)
 	if old != nil {
 		s.v.stock(inv, old, -1)
 	}

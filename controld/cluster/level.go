@@ -21,7 +21,7 @@ const (
 )
 
 // Level returns how much service a waiting job has had by the attempts that are over: 0 for little. Jobs with less go first where policies
-// say so. Of jobs without GPUs a core counts for one. Trial-and-error jobs have level 0.
+// say so. Trial-and-error jobs have level 0.
 func (j *Job) Level() int {
 	switch {
 	case j.First:
@@ -30,14 +30,6 @@ func (j *Job) Level() int {
 		return 0
 	}
 	return j.LevelAt(j.Attained())
-}
-
-// Attained returns the service that attempts that are over have given a job, in milliseconds of one GPU; of one core if it has no GPUs.
-func (j *Job) Attained() int64 {
-	if j.Ledger.GPUMS > 0 {
-		return j.Ledger.GPUMS
-	}
-	return j.Ledger.CoreMS
 }
 
 // LevelAt returns the level of a job that has had so much service.

@@ -237,6 +237,8 @@ type Job struct {
 	Displaced []Instant `json:"displaced,omitempty"`
 	// First says that it was displaced for a job that did not want the room any more, or is moving: it goes before all of its class until it starts.
 	First bool `json:"first,omitempty"`
+	// PerCore is for how many millionths of a GPU a core counts if it has no GPUs, as [Job.Worth] says; 0: for a whole one.
+	PerCore int32 `json:"per_core,omitempty"`
 
 	// Failures are the ends of attempts that failed by the user's own code within the restart window, oldest first.
 	Failures []Instant `json:"failures,omitempty"`

@@ -234,24 +234,6 @@ func (s *State) ownPasts() *Pasts {
 	return next
 }
 
-// RanFor returns for how long a job holds what it asks for to come to so much service, in ms.
-func (j *Job) RanFor(service int64) int64 {
-	total := j.Total()
-	if total.GPUs > 0 {
-		return TimeOf(service, total.GPUs)
-	}
-	return service / max(1, total.Cores)
-}
-
-// ServiceOf returns the service of a job that holds what it asks for so many ms.
-func (j *Job) ServiceOf(ms int64) int64 {
-	total := j.Total()
-	if total.GPUs > 0 {
-		return GPUTime(ms, total.GPUs)
-	}
-	return ms * max(1, total.Cores)
-}
-
 // Foresee returns how long it takes by the cluster's history to bring a job to its end that has run for so many ms: the least time that is spent
 // for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for who will
 // probably be over soon. The narrowest kind speaks of which enough are known that came so far. False: there is none.

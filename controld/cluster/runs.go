@@ -25,6 +25,7 @@ type Run struct {
 	Started    Instant   // its workers ran; 0: not yet
 	Grace      int64     // ms that it may take to leave, as declared
 	Saves      int64     // ms between the times that it saves its state; 0: it saves when it is asked to leave, -1: it does not
+	Worth      int64     // of its job, in thousandths of a GPU: see [Job.Worth]
 	Total      Vector    // of all workers that its job asks for
 	Displaced  []Instant // as in its job
 	Queue      string
@@ -100,7 +101,7 @@ func (v *View) newRun(j *Job, was *Run) *Run {
 	a := j.Live()
 	r := &Run{
 		Job: j, Attempt: a, Number: a.N, Ends: ends(j, a), BestEffort: j.Class == jobspec.BE, Stopping: a.Stop != nil, Since: a.Assigned.At, Started: a.Started.At,
-		Grace: declaredGrace(j.Spec), Saves: savesEvery(j.Spec), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
+		Grace: declaredGrace(j.Spec), Saves: savesEvery(j.Spec), Worth: j.Worth(), Total: j.Total(), Displaced: j.Displaced, Queue: j.Queue,
 	}
 	if was != nil && was.Attempt.N == a.N && was.Attempt.resize() == a.resize() && stillHolding(was.Attempt) == stillHolding(a) {
 		r.Rooms, r.Frees, r.held = was.Rooms, was.Frees, was.held
@@ -133,7 +134,7 @@ func savesEvery(spec *jobspec.Job) int64 {
 // equal reports whether two runs of one attempt say the same, but for its rooms.
 func (r *Run) equal(o *Run) bool {
 	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping && r.Since == o.Since && r.Started == o.Started &&
-		r.Grace == o.Grace && r.Saves == o.Saves && r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
+		r.Grace == o.Grace && r.Saves == o.Saves && r.Worth == o.Worth && r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
 		r.held.equal(&o.held)
 }
 

@@ -194,7 +194,7 @@ func (s *State) checkStandings(note func(error)) {
 	if len(at) != len(s.standAt) || s.v.standings.size() != len(at) {
 		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(s.standAt), s.v.standings.size(), len(at)))
 	}
-	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.equal(&want.All) || !got.Up.equal(&want.Up) {
+	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.equal(&want.All) || !got.Up.equal(&want.Up) || !got.WithGPUs.equal(&want.WithGPUs) {
 		note(fmt.Errorf("the inventory is %+v, made anew %+v", *got, *want))
 	}
 }

@@ -110,6 +110,7 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 		return nil, &SpecError{errElasticTE}
 	}
 	j.layOut()
+	s.measure(j)
 	if spec.Priority != nil {
 		j.Priority = *spec.Priority
 	}

@@ -125,6 +125,7 @@ func (s *State) add2(j *Job, r *resolver) JobID {
 		m.Hold, m.Reason = j.Hold, j.Reason
 		m.Limit = timeLimit(j.Spec, m.group(), j.Class, &q)
 		m.layOut()
+		s.measure(m)
 		if m.Needs = groupNeeds(j, n); len(m.Needs) == 0 {
 			m.Needs = slices.Clone(j.Needs)
 		}

@@ -191,13 +191,8 @@ func (s *surplus) mostHad() map[kind]int64 {
 // lasts returns for how long a job runs with workers that are so fast, in ms.
 func (o *prospect) lasts(rate int64) int64 {
 	one := max(1, o.curve.at(o.terms.Min)/int64(o.terms.Min))
-	return cluster.MulDiv(o.left/o.width(), one, max(1, rate))
+	return cluster.MulDiv(cluster.TimeOf(o.left, o.width()), one, max(1, rate))
 }
 
-// width is the service that one worker has in a ms.
-func (o *prospect) width() int64 {
-	if o.asks.Active.GPUs == 0 {
-		return max(1, o.asks.Active.Cores)
-	}
-	return max(1, o.asks.Active.GPUs/1000)
-}
+// width is for how many thousandths of a GPU one worker counts.
+func (o *prospect) width() int64 { return o.job.WorthOf(o.asks.Active) }

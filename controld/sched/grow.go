@@ -117,10 +117,9 @@ func (t *trial) mayGrow(f *flexible) bool {
 	return f.terms.Has(f.size+f.terms.Step) && f.size+f.terms.Step <= max(f.size, tip(f.job, t.gainPM()))
 }
 
-// worth is what one step more gains: speedup for each GPU, or core, weighted by priority.
+// worth is what one step more gains: speedup for each GPU, weighted by priority.
 func (s *stretcher) worth(f *flexible) int64 {
 	loss := lossOf(f.job)
-	r := f.request().Active
-	width := max(1, cmp.Or(r.GPUs, r.Cores*1000)) * int64(f.terms.Step)
+	width := f.job.WorthOf(f.request().Active) * int64(f.terms.Step)
 	return (speedup(f.size+f.terms.Step, loss) - speedup(f.size, loss)) * 1_000_000 / width * int64(1+f.job.Priority)
 }

@@ -73,7 +73,7 @@ func usualGraces(l *cluster.Learned) map[string]int64 {
 	return usual
 }
 
-// unsaved returns how much work is lost with an attempt, in ms of one GPU, of a job without GPUs of one core: none if it saves when it is
+// unsaved returns how much work is lost with an attempt, in ms of one GPU: none if it saves when it is
 // asked to leave, else that since the last time it may have saved.
 func unsaved(t *trial, r *cluster.Run) int64 {
 	f := factsOf(r)
@@ -89,10 +89,7 @@ func (f *facts) unsavedAt(now cluster.Instant) int64 {
 	if f.saves > 0 {
 		since %= f.saves
 	}
-	if f.gpus > 0 {
-		return cluster.GPUTime(since, f.gpus)
-	}
-	return since * f.cores
+	return cluster.GPUTime(since, f.worth)
 }
 
 // log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two: integers, so that all machines agree.

@@ -40,7 +40,7 @@ type facts struct {
 	since, started cluster.Instant
 	saves          int64 // as in the run
 	declared       int64 // grace, in ms
-	cores, gpus    int64 // of all workers
+	gpus, worth    int64 // of all workers: thousandths of a GPU that they have, and that they count for
 	account, queue int32 // by their numbers in the roster
 	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
 	again          bool  // it is not its first attempt
@@ -50,7 +50,7 @@ type facts struct {
 // factsOf returns what a run says, but for what has a number in the roster.
 func factsOf(r *cluster.Run) facts {
 	f := facts{
-		since: r.Since, started: r.Started, saves: r.Saves, declared: r.Grace, cores: r.Total.Cores, gpus: r.Total.GPUs, node: -1,
+		since: r.Since, started: r.Started, saves: r.Saves, declared: r.Grace, gpus: r.Total.GPUs, worth: r.Worth, node: -1,
 		again: r.Number > 1, displaced: len(r.Displaced) > 0,
 	}
 	if len(r.Rooms) == 1 {

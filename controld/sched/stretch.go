@@ -159,12 +159,9 @@ func (s *stretcher) pricer(list []*flexible) func(*flexible) int64 {
 	}
 }
 
-// standstill is what a resize costs: the grace of a job and what it loses of its work, times what it holds, in ms of one GPU or, of a job
-// without, of one core.
+// standstill is what a resize costs: the grace of a job and what it loses of its work, times what it holds, in ms of one GPU.
 func (t *trial) standstill(f *flexible) int64 {
-	total := f.job.Total()
-	width := cmp.Or(total.GPUs/1000, total.Cores)
-	return (graceOf(f.job)+relaunchOf(f.job))*width + unsaved(t, t.view.Run(f.job.ID))
+	return f.job.ServiceOf(graceOf(f.job)+relaunchOf(f.job)) + unsaved(t, t.view.Run(f.job.ID))
 }
 
 // protect keeps room for the first job that waits in vain: from everybody once it has waited for long, and until then, when all that fit have started,

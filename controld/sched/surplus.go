@@ -400,7 +400,7 @@ func (s *surplus) wakeOnceItPays(f *flexible, o *prospect, saves, cost int64) {
 	if saves <= 0 || saves >= cost || s.view.UsualService(f.job) > 0 {
 		return
 	}
-	after := cluster.MulDiv(o.left, cost-saves, saves) / (int64(f.size) * o.width())
+	after := cluster.TimeOf(cluster.MulDiv(o.left, cost-saves, saves), int64(f.size)*o.width())
 	s.wakeAt(s.now + cluster.Instant(min(max(after, leastWake), day)))
 }
 

@@ -161,7 +161,11 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 		for seed := uint64(1); seed <= uint64(states(20_000))/150; seed++ {
 			a, b := plansOf(seed, c.policy, c.rigid, 1), plansOf(seed, c.policy, c.rigid, 7)
 			for i := range max(len(a), len(b)) {
-				if c.policy == "fairshare" && (strings.HasPrefix(at(a, i), "[") || strings.HasPrefix(at(b, i), "[")) {
+				takers := "[" + string(cluster.CauseReclaim)
+				if c.policy == "fairshare" {
+					takers = "["
+				}
+				if strings.HasPrefix(at(a, i), takers) || strings.HasPrefix(at(b, i), takers) {
 					break // whom it tries first depends on what he costs, and sometimes so does whether it finds enough of them
 				}
 				if at(a, i) == grown || at(b, i) == grown {
@@ -209,6 +213,8 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				over = true
 				plans = append(plans, grown)
 				return
+			case a.Reserve != nil && a.Reserve.Owed && !rigid:
+				takers = append(takers, fmt.Sprintf("%s for %s", cluster.CauseReclaim, l.names[a.Reserve.Job]))
 			case a.Reserve != nil && a.Reserve.Firm && !rigid:
 				takers = append(takers, "for "+l.names[a.Reserve.Job])
 			case a.Stop != nil && displacing(a.Stop.Cause) && rigid:
