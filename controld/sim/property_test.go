@@ -124,6 +124,17 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
+// mixed is drawn with jobs without GPUs among the others, some of which ask for more memory than cores, and so much to do that jobs take turns.
+func mixed(tb testing.TB, seed uint64, jobs int) *trace.Trace {
+	t := drawn(tb, seed, jobs)
+	for i := range t.Jobs {
+		if j := &t.Jobs[i]; i%3 == 0 {
+			j.Class, j.Request = jobspec.BE, cluster.Vector{Cores: int64(1 + i%13), Memory: jobspec.GiB * jobspec.Bytes(1+i%97)}
+		}
+	}
+	return t
+}
+
 // ownTimes are the policies that have times of their own, so that they are others when all times of a workload are doubled.
 var ownTimes = []string{"rota", "fairshare", "standard", "las", "srtf", "elastic", "dragon"}
 
@@ -150,15 +161,9 @@ func TestMetamorphic(t *testing.T) {
 				t.Jobs[i].Submit += 1_000_000_000 * 1000
 			}
 		}},
-		{"units of half a core, half a byte", func(t *trace.Trace, s *Setup) {
-			s.Nodes = slices.Clone(s.Nodes)
-			for i := range s.Nodes {
-				s.Nodes[i].Cores, s.Nodes[i].Memory = s.Nodes[i].Cores*2, s.Nodes[i].Memory*2
-			}
-			for i := range t.Jobs {
-				t.Jobs[i].Request.Cores, t.Jobs[i].Request.Memory = t.Jobs[i].Request.Cores*2, t.Jobs[i].Request.Memory*2
-			}
-		}},
+		{"units of half a core", func(t *trace.Trace, s *Setup) { finer(t, s, 2, 1) }},
+		{"units of half a byte", func(t *trace.Trace, s *Setup) { finer(t, s, 1, 2) }},
+		{"units of a third of a core, of a quarter of a byte", func(t *trace.Trace, s *Setup) { finer(t, s, 3, 4) }},
 		{doubled, func(t *trace.Trace, s *Setup) {
 			for i := range t.Jobs {
 				j := &t.Jobs[i]
@@ -175,9 +180,9 @@ func TestMetamorphic(t *testing.T) {
 				continue
 			}
 			t.Run(change.name+" under "+name, func(t *testing.T) {
-				before, s := drawn(t, 3, 400), crowded(t, name)
+				before, s := mixed(t, 3, 400), crowded(t, name)
 				want := mustRun(t, before, s).Classes["all"].Slowdown
-				after := drawn(t, 3, 400)
+				after := mixed(t, 3, 400)
 				change.do(after, &s)
 				got := mustRun(t, after, s).Classes["all"].Slowdown
 				for _, p := range [][2]float64{{got.Mean, want.Mean}, {got.P50, want.P50}, {got.P95, want.P95}} {
@@ -191,6 +196,18 @@ func TestMetamorphic(t *testing.T) {
 }
 
 const doubled = "units of half a second"
+
+// finer counts cores and memory in smaller units.
+func finer(t *trace.Trace, s *Setup, cores int64, memory jobspec.Bytes) {
+	s.Nodes = slices.Clone(s.Nodes)
+	for i := range s.Nodes {
+		s.Nodes[i].Cores, s.Nodes[i].Memory = s.Nodes[i].Cores*cores, s.Nodes[i].Memory*memory
+	}
+	for i := range t.Jobs {
+		r := &t.Jobs[i].Request
+		r.Cores, r.Memory = r.Cores*cores, r.Memory*memory
+	}
+}
 
 func reversed(text string) string {
 	letters := []rune(text)
