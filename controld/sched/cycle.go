@@ -39,8 +39,9 @@
 //     accounts.go (shares, with the package share)
 //   - where it goes: pack.go, match.go, frag.go, spot.go, sharing.go (where GPUs are shared)
 //   - room that is kept: reserve.go (for heads), headroom.go and outlook.go (for trial-and-error jobs), promise.go (whether it will come)
-//   - room that others give up: roster.go (who could), price.go and waste.go (what that costs), search.go, unshare.go and menu.go (who does), for whom:
-//     rota.go, borrow.go and telimit.go (trial-and-error jobs), reclaim.go with debtors.go (accounts), turns.go and gather.go (best-effort jobs)
+//   - room that others give up: roster.go (who could), price.go and waste.go (what that costs), search.go, across.go, unshare.go and menu.go (who
+//     does), for whom: rota.go, borrow.go and telimit.go (trial-and-error jobs), reclaim.go with debtors.go (accounts), turns.go and gather.go
+//     (best-effort jobs)
 //   - elastic jobs: flexible.go, shrink.go, grow.go; stretch.go (policy elastic); surplus.go, dealing.go and fitting.go (policy rota)
 //   - what users are told: the files explain*.go, shares.go
 package sched

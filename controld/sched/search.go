@@ -11,9 +11,10 @@ import (
 
 // Bounds of one search. Within them its result is the cheapest there is.
 const (
-	maxItems  = 64  // victims on one node that are looked at, the cheapest
-	maxStates = 512 // sets on one node that are kept at a time, the cheapest
-	maxForced = 6   // victims on several nodes that are tried as given
+	maxItems  = 64   // victims on one node that are looked at, the cheapest
+	maxStates = 512  // sets on one node that are kept at a time, the cheapest
+	maxForced = 6    // victims on several nodes that are tried as given, one at a time
+	maxAcross = 2048 // victims, up to which some of them are tried as given together: each of their nodes is looked at for that
 	dear      = math.MaxInt64 / 4
 )
 
@@ -27,21 +28,21 @@ type victimSet struct {
 
 // search looks for the cheapest set of victims that makes room for a gang.
 //
-// On each node it finds the cheapest set for each number of workers; across nodes it divides the workers among them. A victim on several
-// nodes counts with its whole cost on each of them; then the cheapest few such victims are tried as given, so that all the room that
-// they leave counts and their cost counts once.
+// On each node it finds the cheapest set for each number of workers; across nodes it divides the workers among them. There a victim on several
+// nodes counts with its whole cost on each of them. So the cheapest few such victims are tried as given, and as many victims together as it takes:
+// all the room that those leave counts, and their cost counts once.
 type search struct {
 	*trial
 	roster *roster
 	gang   *fit.Gang
-	limit  int   // of reluctance
-	bound  int64 // the cost of the best set known
-	given  int32 // a victim that leaves in any case, -1 none
-	cut    bool  // something was left out that could have been cheaper
+	limit  int     // of reluctance
+	bound  int64   // the cost of the best set known
+	given  []int32 // victims that leave in any case
+	cut    bool    // something was left out that could have been cheaper
 }
 
 func newSearch(t *trial, r *roster, g *fit.Gang, limit int) *search {
-	return &search{trial: t, roster: r, gang: g, limit: limit, bound: dear, given: -1}
+	return &search{trial: t, roster: r, gang: g, limit: limit, bound: dear}
 }
 
 // best returns the cheapest set, nil if there is none.
@@ -64,18 +65,30 @@ func (s *search) find() *victimSet {
 		return set
 	}
 	wide := s.wide()
-	s.cut = s.cut || len(wide) > 1 // no two of them are tried together
-	for _, i := range wide {
-		if s.roster.victims[i].score >= s.bound {
+	for i, v := range wide {
+		if s.roster.victims[v].score >= s.bound {
 			break
 		}
-		s.given = i
-		if other := s.part(&s.gang.Part); other != nil && (set == nil || other.cost < set.cost) {
-			set = other
-		}
+		set = s.cheaper(set, wide[i:i+1])
 	}
-	s.given = -1
+	if len(wide) > 1 {
+		s.cut = true // not all sets of them are tried
+		set = s.cheaper(set, s.across(&s.gang.Part))
+	}
 	return set
+}
+
+// cheaper returns a cheaper set than the best so far in which some victims leave in any case, else that one.
+func (s *search) cheaper(best *victimSet, given []int32) *victimSet {
+	if len(given) == 0 {
+		return best
+	}
+	s.given = given
+	if other := s.part(&s.gang.Part); other != nil {
+		best = other
+	}
+	s.given = nil
+	return best
 }
 
 // wide lists the cheapest victims on several nodes.
@@ -165,22 +178,28 @@ type onNode struct {
 // part looks for room for one part of a gang.
 func (s *search) part(p *fit.Part) *victimSet {
 	base := int64(0)
-	if s.given >= 0 {
-		base = s.roster.victims[s.given].score
-		s.roster.take(s.given)
-		defer s.roster.untake(s.given)
+	for _, i := range s.given {
+		base += s.roster.victims[i].score
+		s.roster.take(i)
+		defer s.roster.untake(i)
 	}
 	offers := s.offers(p, base)
 	set := s.divide(p, offers)
-	if set == nil || base+set.cost >= s.bound {
+	if set == nil {
 		return nil
 	}
 	set.cost += base
-	if s.given >= 0 {
-		set.victims = append(set.victims, s.given)
-	}
+	set.victims = append(set.victims, s.given...)
 	slices.Sort(set.victims)
+	for k := 1; k < len(set.victims); k++ {
+		if i := set.victims[k]; i == set.victims[k-1] {
+			set.cost -= s.roster.victims[i].score // it counted on each of its nodes
+		}
+	}
 	set.victims = slices.Compact(set.victims)
+	if set.cost >= s.bound {
+		return nil
+	}
 	s.bound = set.cost
 	return set
 }
