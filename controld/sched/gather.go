@@ -102,7 +102,7 @@ func (m *maker) elsewhere(j *cluster.Job, set *victimSet) (stuck *victim, ok boo
 		}
 		room.Take(&g, spots)
 	}
-	least := max(0, cmp.Or(m.policy.HeadroomPM, headroomPM)) * m.gpusUp()
+	least := max(0, cmp.Or(m.policy.HeadroomPM, headroomPM)) * m.roomUp().GPUs
 	return nil, len(set.victims) == 0 || freeIn(m.trial, room).GPUs*1000 >= least
 }
 

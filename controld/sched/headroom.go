@@ -13,6 +13,7 @@ import (
 const (
 	headroomPM    = 50             // thousandths of all GPUs that it is at most
 	headroomLeast = 32_000         // thousandths of a GPU: smaller clusters have none
+	forOneWorker  = 4              // one worker is waited for with one part of so many of that, of each resource, at most
 	missedPart    = 20             // one of so many workers, the most demanding ones, may find less than is wanted
 	waitForTE     = 20             // so many best-effort jobs may have to wait to spare one trial-and-error job the same
 	soonTimes     = 2              // so many times as many as come in a minute, of nodes that would take one soon
@@ -27,6 +28,9 @@ const (
 // Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon have room for a large one again, if no
 // best-effort job gets between. To leave as much free on several nodes for those that come meanwhile costs far more, most of it for the few largest.
 // Where hardly one comes in a minute nothing is left for that alone: it would keep best-effort jobs waiting for somebody who mostly does not come.
+//
+// On few nodes one worker's room is a good part of the cluster, and it stays empty for long, because few come. Best-effort jobs would wait there
+// for 25 to 80 times as long, all together, as trial-and-error jobs are spared, which have others leave instead.
 type headroom struct {
 	demand
 	now  outlook
@@ -39,17 +43,18 @@ func newHeadroom(t *trial) *headroom {
 	if l == nil || l.TE.Last == 0 || t.now-l.TE.Last > day || t.policy.HeadroomPM < 0 {
 		return nil
 	}
-	gpus := t.gpusUp()
-	if gpus < headroomLeast {
+	all := t.roomUp()
+	if all.GPUs < headroomLeast {
 		return nil
 	}
 	h := &headroom{demand: newDemand(&l.TE)}
 	if h.usual == 0 {
 		return nil
 	}
-	most := gpus * cmp.Or(t.policy.HeadroomPM, headroomPM) / 1000 / h.usual
+	bound := cmp.Or(t.policy.HeadroomPM, headroomPM)
+	most := all.GPUs * bound / 1000 / h.usual
 	now, soon := worth(&l.Waits)
-	if most == 0 || !now {
+	if most == 0 || !now || !h.within(all, forOneWorker*1000/bound) {
 		return nil
 	}
 	h.now.want = 1
@@ -67,14 +72,15 @@ func worth(w *cluster.Waits) (now, soon bool) {
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
-// gpusUp returns how many thousandths of a GPU nodes have that are up.
-func (t *trial) gpusUp() (gpus int64) {
+// roomUp returns what nodes have that are up, all together.
+func (t *trial) roomUp() (all cluster.Vector) {
 	for i := range t.view.Nodes() {
 		if t.room.Up(i) {
-			gpus += t.room.Total(i).GPUs
+			v := t.room.Total(i)
+			all.Cores, all.Memory, all.GPUs = all.Cores+v.Cores, all.Memory+v.Memory, all.GPUs+v.GPUs
 		}
 	}
-	return gpus
+	return all
 }
 
 // countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly all,

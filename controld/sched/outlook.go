@@ -45,6 +45,21 @@ func newDemand(a *cluster.Arrivals) demand {
 	return d
 }
 
+// within forgets workers that ask for more than one part of so many of anything there is, and reports whether any others are left.
+func (d *demand) within(all cluster.Vector, parts int64) bool {
+	kept := 0
+	for i := range d.shapes {
+		v := d.shapes[i].Request.Active
+		if v.Cores*parts > all.Cores || int64(v.Memory)*parts > int64(all.Memory) || v.GPUs*parts > all.GPUs {
+			continue
+		}
+		d.shapes[kept], d.weight[kept] = d.shapes[i], d.weight[i]
+		kept++
+	}
+	d.shapes, d.weight = d.shapes[:kept], d.weight[:kept]
+	return kept > 0
+}
+
 func fewest(a, b cluster.Vector) cluster.Vector {
 	return cluster.Vector{Cores: min(a.Cores, b.Cores), Memory: min(a.Memory, b.Memory), GPUs: min(a.GPUs, b.GPUs)}
 }

@@ -22,6 +22,8 @@ func setRota(p *cluster.Policy, k, v string) (err error) {
 		p.TEAccountGPUs = int64(n)
 	case "te-borrow":
 		p.TEBorrowPM = int64(n)
+	case "headroom":
+		p.HeadroomPM, err = strconv.ParseInt(v, 10, 64)
 	case "min-turn":
 		p.MinTurnMS, err = milliseconds(v)
 	default:
