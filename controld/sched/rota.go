@@ -177,10 +177,21 @@ func (m *maker) makeRoomBy(j *cluster.Job, g *fit.Gang, cause cluster.Cause, law
 		if set == nil {
 			continue
 		}
+		if len(set.victims) == 0 && cause != cluster.CauseTE && !m.leavesHeadroom(j, g) {
+			return false
+		}
 		m.carryOut(j, g, set, cause)
 		return true
 	}
 	return false
+}
+
+// leavesHeadroom reports whether a job for which nobody would have to leave leaves what is kept free for trial-and-error jobs to them, as one that is
+// placed does.
+func (m *maker) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
+	defer m.waived()()
+	spots, ok := m.room.Place(g)
+	return !ok || m.spare.allows(m.trial, &contender{job: j, trial: m.trial, gang: *g}, spots)
 }
 
 // waiving returns what lifts the claims that are no obstacle to a job for which room is made: of room that is kept for blocked heads a
