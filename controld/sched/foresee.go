@@ -40,8 +40,8 @@ func (s *served) serviceOf(t *trial, j *cluster.Job) int64 {
 	return s.service
 }
 
-// reckon returns the level and the service that a waiting best-effort job counts for. One begins anew that has waited for four times as long as it
-// has run, and for as long as it would have run for what it counts for: the history delays nobody for longer.
+// reckon returns the level and the service that a waiting best-effort job counts for. One begins anew that has waited for long beside what it has run,
+// and for as long as it would have run for what it counts for: the history delays nobody for longer.
 func (t *trial) reckon(j *cluster.Job, like *served) (level int, service int64) {
 	if j.First {
 		return cluster.LevelFirst, 0

@@ -16,6 +16,8 @@ const (
 	rotaMinRuntime = 10 * 60 * 1000      // ms: a job that has run for less is taken only if nothing else helps
 	rotaMinTurn    = 20 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
 	rotaCallers    = 64                  // jobs that room is made for in one cycle
+	anewAfter      = 4                   // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
+	anewAfterTE    = 1                   // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
 	day            = 24 * 60 * 60 * 1000 // ms
 )
 
@@ -237,7 +239,7 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	}
 }
 
-// levelOf returns the level of a waiting job by what it has had; one that has waited for four times as long as it has run begins anew.
+// levelOf returns the level of a waiting job by what it has had, unless it begins anew.
 func (t *trial) levelOf(j *cluster.Job) int {
 	level := j.Level()
 	if level > 0 && t.promoted(j) {
@@ -246,8 +248,11 @@ func (t *trial) levelOf(j *cluster.Job) int {
 	return level
 }
 
-// promoted reports whether a job has waited for four times as long as it has run.
+// promoted reports whether a job has waited for so long that it begins anew.
 func (t *trial) promoted(j *cluster.Job) bool {
-	const patience = 4
-	return int64(t.now-j.Eligible) >= patience*j.RanFor(j.Attained())
+	times := int64(anewAfter)
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == cluster.CauseTE {
+		times = anewAfterTE
+	}
+	return int64(t.now-j.Eligible) >= times*j.RanFor(j.Attained())
 }
