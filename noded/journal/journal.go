@@ -8,6 +8,7 @@ import (
 	"sort"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -60,9 +61,31 @@ func Open(path string) (*Journal, error) {
 // ErrLocked says that another process has the journal open.
 var ErrLocked = errors.New("another node daemon uses this data directory")
 
+// lockWait is for how long another process may hold the journal: of a daemon that was killed while it started a program, the child has it too until
+// that program runs.
+const lockWait = 2 * time.Second
+
+// lock locks the journal. A daemon that lives may put a new file in its place meanwhile, which it has locked, and let go of this one.
+func (j *Journal) lock() error {
+	for deadline := time.Now().Add(lockWait); syscall.Flock(int(j.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; {
+		if time.Now().After(deadline) {
+			return ErrLocked
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	mine, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	if named, err := os.Stat(j.path); err != nil || !os.SameFile(mine, named) {
+		return ErrLocked
+	}
+	return nil
+}
+
 func (j *Journal) load() error {
-	if err := syscall.Flock(int(j.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("lock journal %s: %w", j.path, ErrLocked)
+	if err := j.lock(); err != nil {
+		return fmt.Errorf("lock journal %s: %w", j.path, err)
 	}
 	data, err := os.ReadFile(j.path)
 	if err != nil {
