@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 )
@@ -162,6 +164,19 @@ func TestOneDaemonOnly(t *testing.T) {
 	if _, err := Open(path); !errors.Is(err, ErrLocked) {
 		t.Fatalf("after rewriting: got %v", err)
 	}
+}
+
+// TestOpenAfterAKill: a child of a daemon that was killed has the journal locked for a moment longer.
+func TestOpenAfterAKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	child, err := syscall.Dup(int(j.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed(t, j)
+	time.AfterFunc(100*time.Millisecond, func() { _ = syscall.Close(child) })
+	closed(t, open(t, path))
 }
 
 func TestConcurrentAppends(t *testing.T) {
