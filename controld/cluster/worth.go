@@ -9,11 +9,15 @@ import "math"
 // times as much as one of all its GPUs where four cores come with each.
 //
 // What comes with a GPU is what the nodes with GPUs have, in any state, for each: other nodes do not make a GPU come with more. Where no node has any,
-// an eighth of a node counts for a GPU. It is noted when a job is submitted and holds for as long as the job lives: its level is part of what it is queued by,
-// and those who wait are not queued anew because a node has joined or left. A job that came before all nodes is counted by its cores.
+// an eighth of a node counts for a GPU, but no more than a 256th of the cluster, so that it does not matter in how few machines the cores are. It is noted
+// when a job is submitted and holds for as long as the job lives: its level is part of what it is queued by, and those who wait are not queued anew
+// because a node has joined or left. A job that came before all nodes is counted by its cores.
 
 // unitParts is for how many GPUs a node counts where no node has any: nodes with GPUs mostly have so many.
 const unitParts = 8
+
+// fewestParts is for how many GPUs all nodes together count at least where none has any.
+const fewestParts = 256
 
 // millionths of a GPU are what a core is counted by, so that cores which have been rounded up add up to the same thousandths.
 const millionths = 1_000_000
@@ -26,7 +30,7 @@ func (s *State) measure(j *Job) {
 	}
 	have, gpus := &s.v.inventory.WithGPUs, s.v.inventory.All.GPUs
 	if gpus == 0 {
-		have, gpus = &s.v.inventory.All, int64(len(s.v.nodes))*unitParts*WholeGPU
+		have, gpus = &s.v.inventory.All, max(int64(len(s.v.nodes))*unitParts, fewestParts)*WholeGPU
 	}
 	gpus *= millionths / WholeGPU
 	worth := max(MulDiv(total.Cores, gpus, have.Cores), MulDiv(InMiB(int64(total.Memory)), gpus, max(1, have.Memory)))

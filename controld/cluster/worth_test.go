@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +27,11 @@ func asking(cores int, gib jobspec.Bytes) func(*jobspec.Job) {
 func TestWorth(t *testing.T) {
 	eight, wide := plainNode("eight", 32, 8), plainNode("wide", 64, 8)
 	wide.Memory = eight.Memory
-	bare, large := plainNode("bare", 32, 0), plainNode("large", 128, 0)
+	large := plainNode("large", 128, 0)
+	var bares []Node
+	for i := range 40 {
+		bares = append(bares, plainNode(fmt.Sprint("bare", i), 32, 0))
+	}
 	for name, c := range map[string]struct {
 		nodes   []Node
 		version int
@@ -40,8 +46,10 @@ func TestWorth(t *testing.T) {
 		"halves of cores":                        {[]Node{wide}, 3, 8, 8, 0, 1000},
 		"of nodes with GPUs all count":           {[]Node{eight, plainNode("two", 48, 2)}, 3, 8, 8, 0, 1000},
 		"other nodes do not matter":              {[]Node{eight, large}, 3, 4, 8, 0, 1000},
-		"no GPU anywhere":                        {[]Node{bare}, 3, 4, 8, 0, 1000},
-		"no GPU anywhere, nodes that differ":     {[]Node{bare, large}, 3, 10, 8, 0, 1000},
+		"no GPU anywhere":                        {bares, 3, 4, 8, 0, 1000},
+		"no GPU anywhere, nodes that differ":     {append(slices.Clone(bares), large), 3, 8, 8, 0, 1863},
+		"no GPU and one node, of 256 parts":      {[]Node{large}, 3, 1, 8, 0, 2000},
+		"no GPU, as many cores in a few nodes":   {bares[:4], 3, 1, 8, 0, 2000},
 		"whoever has a GPU is counted by that":   {[]Node{eight}, 3, 32, 256, 1, 1000},
 		"no node yet":                            {nil, 3, 4, 8, 0, 4000},
 		"snapshots of version 2 have no place":   {[]Node{eight}, 2, 4, 8, 0, 4000},
