@@ -19,6 +19,7 @@ type Front struct {
 	TE       bool  // of class te
 	Held     bool  // as in the key
 	Elastic  bool  // the first job is
+	Gang     bool  // the first job has several workers
 	Plain    bool  // nothing but its class, account, priority, level and shape, and since when it may start, tells the first job from others
 }
 
@@ -28,7 +29,7 @@ func frontOf(g *Group) Front {
 	_, elastic := j.Elastic()
 	return Front{
 		Job: j.ID, Eligible: j.Eligible, Priority: g.Key.Priority, Shape: int32(g.Number), Leaf: int32(g.Leaf), Level: int16(g.Key.Level),
-		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic,
+		TE: g.Key.Class == jobspec.TE, Held: g.Key.Held, Elastic: elastic, Gang: j.Workers > 1,
 		Plain: !g.Key.Held && j.Family == nil && len(j.Exclude) == 0 && !j.First,
 	}
 }

@@ -38,7 +38,7 @@
 //   - who is next: order.go, frontier.go and glance.go (who need not be asked); rota.go and foresee.go (service); fair.go, tally.go, queue.go and
 //     accounts.go (shares, with the package share)
 //   - where it goes: pack.go, match.go, frag.go, spot.go, sharing.go (where GPUs are shared)
-//   - room that is kept: reserve.go (for heads), headroom.go and outlook.go (for trial-and-error jobs), promise.go (whether it will come)
+//   - room that is kept: reserve.go (for heads), headroom.go and outlook.go (for trial-and-error jobs), comeback.go (for new ones), promise.go (whether it will come)
 //   - room that others give up: roster.go (who could), price.go and waste.go (what that costs), search.go, across.go, unshare.go and menu.go (who
 //     does), for whom: rota.go, borrow.go and telimit.go (trial-and-error jobs), reclaim.go with debtors.go (accounts), turns.go and gather.go
 //     (best-effort jobs)

@@ -40,6 +40,9 @@ func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.
 	g := t.gang(j)
 	e.Funnel = funnel(t, j, &g)
 	e.Advice = advice(t, j, v.NameOf(id), e.Reason)
+	if e.Advice == "" && r.after.holdsBack(j) {
+		e.Advice = "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
+	}
 	return e
 }
 

@@ -56,8 +56,12 @@ func together(t *trial, g *fit.Gang) cluster.Reason {
 // beaten says for whom a gang waits that would fit.
 func (r *reasons) beaten(why cluster.Reason) cluster.Reason {
 	why.Code, why.For, why.Fit = cluster.ReasonPriority, r.first, why.Want
-	if r.first == 0 && r.keeper != 0 {
+	switch {
+	case r.first != 0:
+	case r.keeper != 0:
 		why.Code, why.For = cluster.ReasonReservation, r.keeper
+	default:
+		why.Text = "it is left free for jobs to come"
 	}
 	return why
 }

@@ -98,7 +98,7 @@ func (q *glance) does(at int64, f *cluster.Front) bool {
 	if q == nil || !f.Plain || f.Eligible > q.trial.now || q.seen != nil && !q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
 		return false
 	}
-	if q.trial.byService && (f.Level != 0 || f.TE && q.trial.policy.TEAccountGPUs > 0) {
+	if q.trial.byService && (f.Level != 0 || f.Gang && !f.TE || f.TE && q.trial.policy.TEAccountGPUs > 0) {
 		return false
 	}
 	first := q.firstAt(at, f)

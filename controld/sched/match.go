@@ -98,6 +98,9 @@ func (m *matcher) pair(t *trial, c *contender) pairing {
 	}
 	g := c.asks(t)
 	best := pairing{job: c.job, node: -1}
+	if t.holdsBack(c.job) {
+		return best
+	}
 	for node := range m.took {
 		if !t.room.Usable(node, &g.Part, g.Exclude) || !t.room.Holds(node, &g.Part) {
 			continue

@@ -20,7 +20,7 @@ func place(t *trial, l *line) {
 		if len(l.open) == 0 {
 			return
 		}
-		if c := l.lead(t); t.overTELimit(c.job) || t.overLimit(c.job) { // by what has been started since it lined up
+		if c := l.lead(t); t.overTELimit(c.job) || t.overLimit(c.job) || t.holdsBack(c.job) && !b.owes(c) { // by what has been started since it lined up
 			l.open[0].members = nil
 			l.next(t)
 			continue
@@ -44,6 +44,7 @@ func place(t *trial, l *line) {
 // start plans a job's next attempt and takes its room on the trial. The first place gets the port at which the gang meets.
 func (t *trial) start(c *contender, spots []fit.Spot, past cluster.JobID) {
 	port := t.room.Take(c.asks(t), spots)
+	t.ample.known = false
 	places := make([]cluster.Place, 0, len(spots))
 	for i, s := range spots {
 		t.willEnd(s.Node, c.job, i, s.GPUs)
@@ -93,10 +94,12 @@ func (b *bypass) recall(t *trial) {
 
 // consider protects a head whose turn it is: with a reservation if that is due, else by counting who passes.
 func (b *bypass) consider(t *trial, h *contender) {
-	owed := b.owed != nil && b.owed(h)
+	owed := b.owes(h)
 	own := t.holders[h.job.ID]
 	switch {
 	case own != nil && (own.Firm || own.Owed || !owed):
+		return
+	case own == nil && !owed && t.holdsBack(h.job):
 		return
 	case own == nil && b.reserved[h.job.Account] && (!owed || b.inPlaceOf(t, h) == 0):
 		return
@@ -113,6 +116,9 @@ func (b *bypass) consider(t *trial, h *contender) {
 	t.wakeAt(due)
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
 }
+
+// owes reports whether a job's account deserves what it asks for.
+func (b *bypass) owes(c *contender) bool { return b.owed != nil && b.owed(c) }
 
 // inPlaceOf returns whose reservation one that is owed to a head takes the place of: that of its account, if it is not owed to anybody, and of
 // several the oldest job's. 0 if there is none.
@@ -162,7 +168,7 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	if t.kept() >= MaxReservations {
 		return
 	}
-	owed := b.owed != nil && b.owed(h)
+	owed := b.owes(h)
 	restore := func() {}
 	if owed {
 		restore = t.room.WaiveNotOwed()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // The parameters of policy rota where the policy block does not say.
@@ -239,11 +240,27 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	}
 }
 
-// levelOf returns the level of a waiting job by what it has had, unless it begins anew.
+// levelOf returns the level of a waiting job by what it has had, unless it begins anew. A gang goes by the level that decides on its turn: one whose
+// like take long would else gather room that those of others had been asked to leave for.
 func (t *trial) levelOf(j *cluster.Job) int {
+	if t.byService && j.Workers > 1 && j.Class == jobspec.BE {
+		return t.levelOfGang(j)
+	}
 	level := j.Level()
 	if level > 0 && t.promoted(j) {
 		return 0
+	}
+	return level
+}
+
+func (t *trial) levelOfGang(j *cluster.Job) int {
+	level, known := t.gangs[j.ID]
+	if !known {
+		level, _ = t.reckon(j, &served{})
+		if t.gangs == nil {
+			t.gangs = map[cluster.JobID]int{}
+		}
+		t.gangs[j.ID] = level
 	}
 	return level
 }

@@ -27,6 +27,8 @@ type trial struct {
 	byService bool                   // the order goes by attained service
 	alone     map[cluster.JobID]bool // lined up apart from their groups
 	spare     *headroom              // nil: none is kept
+	gangs     map[cluster.JobID]int  // levels of those that wait, as far as somebody has asked
+	ample     ample                  // what is free altogether, as far as it is known
 	dear      *scarcity              // nil until somebody asks
 	mix       *mixture               // nil until somebody asks
 	turned    bool                   // it was looked whose turn it is
@@ -76,11 +78,13 @@ func (t *trial) unreserve(r *cluster.Reservation) {
 	id := r.Job
 	t.act(cluster.Action{Unreserve: &id})
 	t.room.Unclaim(id)
+	t.ample.known = false
 }
 
 func (t *trial) reserve(r *cluster.Reservation) {
 	t.act(cluster.Action{Reserve: r})
 	t.room.Claim(r)
+	t.ample.known = false
 	t.holders[r.Job] = r
 	t.wakeAt(r.Until)
 }

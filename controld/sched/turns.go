@@ -69,7 +69,7 @@ func (m *maker) takeTurns() {
 	asked, shared := 0, m.room.Sharing()
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == rotaCallers || m.overLimit(w.job) {
+		if w.victim >= 0 || !w.in || asked == rotaCallers || m.overLimit(w.job) || m.holdsBack(w.job) {
 			continue
 		}
 		asked++
@@ -168,10 +168,16 @@ func (v *victim) turnAgainst(w *turn, shared bool) int {
 	}
 	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
 	among := mine != nil && !mine.User
-	if v.turn.in && !shared && !(among && holdsMore(theirs, mine)) || among && !v.turn.fuller(theirs, w, mine) {
+	if v.spared(w, shared) && !(among && holdsMore(theirs, mine)) || among && !v.turn.fuller(theirs, w, mine) {
 		return -1
 	}
 	return 0
+}
+
+// spared reports whether a victim that should run itself keeps its room. A gang needs room of several at once, which one of them that comes among the first by
+// a little could keep from it for long; where GPUs are shared who fits beside others counts for more.
+func (v *victim) spared(w *turn, shared bool) bool {
+	return v.turn.in && !shared && w.job.Workers == 1
 }
 
 // holdsMore reports whether an account is fuller than another by what both hold now. If so, even those of its jobs leave that should run by what each
