@@ -61,6 +61,8 @@ type contender struct {
 	head     bool          // it does not fit, and is only to be protected
 	excess   excess        // see trial.excess
 	excessOf cluster.JobID // of which job that is known
+	level    int           // see trial.levelOf
+	levelOf  cluster.JobID // of which job that is known
 }
 
 // member returns the member of a record that starts next, 0 for a job that is none.
@@ -247,16 +249,33 @@ func (l *line) lead(t *trial) *contender {
 func (c *contender) before(o *contender) bool {
 	t := c.trial
 	if t == nil || !t.byService || c.head || c.job.Class == jobspec.TE || o.job.Class == jobspec.TE {
-		return t.compare(c.job, o.job) < 0
+		return c.compare(o) < 0
 	}
 	mine, theirs := c.excessNow(), o.excessNow()
 	if by := cmp.Compare(mine.accounts, theirs.accounts); by != 0 {
 		return by < 0
 	}
-	if mine.user != theirs.user && t.ranks(c.job, o.job) && t.levelOf(c.job) == t.levelOf(o.job) {
+	if mine.user != theirs.user && t.ranks(c.job, o.job) && c.levelNow() == o.levelNow() {
 		return mine.user < theirs.user
 	}
-	return t.compare(c.job, o.job) < 0
+	return c.compare(o) < 0
+}
+
+// compare is trial.compare, but a level is worked out once.
+func (c *contender) compare(o *contender) int {
+	if c.trial.ranks(c.job, o.job) {
+		if by := cmp.Compare(c.levelNow(), o.levelNow()); by != 0 {
+			return by
+		}
+	}
+	return compare(c.job, o.job)
+}
+
+func (c *contender) levelNow() int {
+	if c.levelOf != c.job.ID {
+		c.level, c.levelOf = c.trial.levelOf(c.job), c.job.ID
+	}
+	return c.level
 }
 
 func (c *contender) excessNow() excess {
@@ -286,7 +305,7 @@ func (l *line) drop(c *contender) {
 func (l *line) nextHead() *contender {
 	for len(l.heads) > 0 {
 		h := l.heads[0]
-		if len(l.open) > 0 && h.trial.compare(l.open[0].job, h.job) < 0 {
+		if len(l.open) > 0 && l.open[0].compare(h) < 0 {
 			return nil
 		}
 		heap.Pop(&l.heads)
