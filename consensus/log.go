@@ -40,18 +40,37 @@ func (l *raftLog) Log(lv hclog.Level, msg string, args ...any) {
 	l.to.Log(context.Background(), level(lv), "raft: "+msg, args...)
 }
 
+// Trace implements hclog.Logger.
 func (l *raftLog) Trace(msg string, args ...any) { l.Log(hclog.Trace, msg, args...) }
+
+// Debug implements hclog.Logger.
 func (l *raftLog) Debug(msg string, args ...any) { l.Log(hclog.Debug, msg, args...) }
-func (l *raftLog) Info(msg string, args ...any)  { l.Log(hclog.Info, msg, args...) }
-func (l *raftLog) Warn(msg string, args ...any)  { l.Log(hclog.Warn, msg, args...) }
+
+// Info implements hclog.Logger.
+func (l *raftLog) Info(msg string, args ...any) { l.Log(hclog.Info, msg, args...) }
+
+// Warn implements hclog.Logger.
+func (l *raftLog) Warn(msg string, args ...any) { l.Log(hclog.Warn, msg, args...) }
+
+// Error implements hclog.Logger.
 func (l *raftLog) Error(msg string, args ...any) { l.Log(hclog.Error, msg, args...) }
 
 func (l *raftLog) enabled(lv hclog.Level) bool { return l.to.Enabled(context.Background(), level(lv)) }
-func (l *raftLog) IsTrace() bool               { return false }
-func (l *raftLog) IsDebug() bool               { return l.enabled(hclog.Debug) }
-func (l *raftLog) IsInfo() bool                { return l.enabled(hclog.Info) }
-func (l *raftLog) IsWarn() bool                { return l.enabled(hclog.Warn) }
-func (l *raftLog) IsError() bool               { return l.enabled(hclog.Error) }
+
+// IsTrace implements hclog.Logger.
+func (l *raftLog) IsTrace() bool { return false }
+
+// IsDebug implements hclog.Logger.
+func (l *raftLog) IsDebug() bool { return l.enabled(hclog.Debug) }
+
+// IsInfo implements hclog.Logger.
+func (l *raftLog) IsInfo() bool { return l.enabled(hclog.Info) }
+
+// IsWarn implements hclog.Logger.
+func (l *raftLog) IsWarn() bool { return l.enabled(hclog.Warn) }
+
+// IsError implements hclog.Logger.
+func (l *raftLog) IsError() bool { return l.enabled(hclog.Error) }
 
 // ImpliedArgs implements hclog.Logger.
 func (l *raftLog) ImpliedArgs() []any { return l.args }
