@@ -22,10 +22,10 @@ const (
 	comingMS   = 60 * 60 * 1000  // new jobs are expected for so long after the last one
 )
 
-// ample is how much is free on all nodes together, of what most jobs ask for, and how much of it is left to new jobs.
+// ample is how much is free on all nodes together, of what most jobs ask for, and how much of it is left to new jobs, of how much. Nobody waits for more than an empty cluster would leave beside him.
 type ample struct {
-	known      bool
-	free, keep cluster.Vector
+	known           bool
+	free, keep, all cluster.Vector
 }
 
 // holdsBack reports whether a job that waits leaves the room that is free to new jobs.
@@ -39,9 +39,9 @@ func (t *trial) holdsBack(j *cluster.Job) bool {
 	}
 	a, need := &t.ample, j.Total()
 	if need.GPUs > 0 {
-		return a.free.GPUs-need.GPUs < a.keep.GPUs
+		return a.free.GPUs-need.GPUs < min(a.keep.GPUs, a.all.GPUs-need.GPUs)
 	}
-	return a.free.Cores-need.Cores < a.keep.Cores
+	return a.free.Cores-need.Cores < min(a.keep.Cores, a.all.Cores-need.Cores)
 }
 
 // jobsCome reports whether somebody has submitted a job of late.
@@ -56,7 +56,8 @@ func (t *trial) jobsCome() bool {
 
 // newAmple adds up what is free on nodes that are up and reserved for nobody.
 func (t *trial) newAmple() ample {
-	a, all := ample{known: true}, t.roomUp()
+	all := t.roomUp()
+	a := ample{known: true, all: all}
 	for i := range t.view.Nodes() {
 		if t.room.Up(i) {
 			free := t.room.Available(i).Active

@@ -244,23 +244,12 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 // like take long would else gather room that those of others had been asked to leave for.
 func (t *trial) levelOf(j *cluster.Job) int {
 	if t.byService && j.Workers > 1 && j.Class == jobspec.BE {
-		return t.levelOfGang(j)
+		level, _ := t.reckon(j, &served{})
+		return level
 	}
 	level := j.Level()
 	if level > 0 && t.promoted(j) {
 		return 0
-	}
-	return level
-}
-
-func (t *trial) levelOfGang(j *cluster.Job) int {
-	level, known := t.gangs[j.ID]
-	if !known {
-		level, _ = t.reckon(j, &served{})
-		if t.gangs == nil {
-			t.gangs = map[cluster.JobID]int{}
-		}
-		t.gangs[j.ID] = level
 	}
 	return level
 }

@@ -27,7 +27,6 @@ type trial struct {
 	byService bool                   // the order goes by attained service
 	alone     map[cluster.JobID]bool // lined up apart from their groups
 	spare     *headroom              // nil: none is kept
-	gangs     map[cluster.JobID]int  // levels of those that wait, as far as somebody has asked
 	ample     ample                  // what is free altogether, as far as it is known
 	dear      *scarcity              // nil until somebody asks
 	mix       *mixture               // nil until somebody asks
