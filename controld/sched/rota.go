@@ -16,6 +16,7 @@ const (
 	rotaCapForLife = 10                  // and in its life, unless an account cannot get back what it was promised otherwise
 	rotaMinRuntime = 10 * 60 * 1000      // ms: a job that has run for less is taken only if nothing else helps
 	rotaMinTurn    = 20 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
+	rotaLongTurn   = 10 * 60 * 1000      // ms: the same for who is of a kind that goes on for as long again, by the cluster's history
 	rotaCallers    = 64                  // jobs that room is made for in one cycle
 	anewAfter      = 4                   // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
 	anewAfterTE    = 1                   // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had

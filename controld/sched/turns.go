@@ -141,11 +141,21 @@ func (m *maker) turnOver(v *victim) bool {
 	if v.job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.job) || v.job.Width() >= cluster.WideGPUs {
 		return false
 	}
-	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
-	least *= 1 + tiredFor*cluster.Instant(max(0, displacements(v.job)-tiredAfter))
+	tired := 1 + tiredFor*cluster.Instant(max(0, displacements(v.job)-tiredAfter))
 	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.job.Queue)
-	least = max(least, cluster.Instant(m.policy.MinRuntimeMS), costsWorth*cost)
-	return m.now-a.Started.At >= least
+	ran := m.now - a.Started.At
+	if ran < max(cluster.Instant(m.policy.MinRuntimeMS), costsWorth*cost) {
+		return false
+	}
+	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
+	return ran >= least*tired || m.policy.MinTurnMS == 0 && ran >= rotaLongTurn*tired && m.goesOn(v)
+}
+
+// goesOn reports whether a running job is of a kind that by the cluster's history runs for so long yet that its turn need not be longer than that. Most
+// others are about to end when it is over.
+func (m *maker) goesOn(v *victim) bool {
+	left, known := m.view.Foresee(v.job, v.job.RanFor(serviceNow(v.job, v.attempt, m.now)))
+	return known && left >= rotaLongTurn
 }
 
 // graceUsual returns in what time nearly all of a queue's jobs have left that were displaced; nothing until enough have been.
