@@ -6,6 +6,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// gangPatience is how many times as long as others a gang waits at most before its room is kept.
+const gangPatience = 12
+
 // place starts what fits, in order, and sees to it that a blocked head is not passed without bound. It ends early when a start has
 // freed room, because then what failed before may fit.
 func place(t *trial, l *line) {
@@ -104,7 +107,7 @@ func (b *bypass) consider(t *trial, h *contender) {
 	case own == nil && b.reserved[h.job.Account] && (!owed || b.inPlaceOf(t, h) == 0):
 		return
 	}
-	due := h.job.Eligible + cluster.Instant(t.policy.ReserveAfterMS)
+	due := h.job.Eligible + t.reserveAfter(h.job, owed)
 	passed := h.job.Bypassed
 	if t.started[h.job.ID] > 0 {
 		passed = 0 // of a record: its next member has not been passed yet
@@ -115,6 +118,17 @@ func (b *bypass) consider(t *trial, h *contender) {
 	}
 	t.wakeAt(due)
 	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
+}
+
+// reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers comes free one after another, and what is kept of it
+// stands idle until the last is there. So under policy rota, where others leave for a gang whose turn it is, it waits once for each of its workers, within
+// bounds. Not if its account deserves what it asks for, nor a wide gang, which hardly ever finds its room by itself.
+func (t *trial) reserveAfter(j *cluster.Job, owed bool) cluster.Instant {
+	after := cluster.Instant(t.policy.ReserveAfterMS)
+	if t.byService && !owed && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
+		after *= cluster.Instant(max(1, min(j.Workers, gangPatience)))
+	}
+	return after
 }
 
 // owes reports whether a job's account deserves what it asks for.
