@@ -124,6 +124,18 @@ func TestOpenRefuses(t *testing.T) {
 		mustSingle(t, dir)
 		refused(t, dir, consensus.ErrLocked)
 	})
+	t.Run("held by one that ends", func(t *testing.T) {
+		dir := filled(t)
+		f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { f.Close() })
+		mustSingle(t, dir)
+	})
 	t.Run("not a directory", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		write(t, path, "")

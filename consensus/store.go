@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -89,6 +90,9 @@ func notWritable(dir string, err error) error {
 	return fmt.Errorf("state directory %s: %w: %w (make it writable for this user, or name another with --data-dir)", dir, ErrNotWritable, err)
 }
 
+// lockWait is for how long another process may hold a directory: a daemon that was killed lets go of it only when the kernel has taken its memory back.
+const lockWait = 2 * time.Second
+
 // lockDirectory keeps other processes out of dir until the file is closed or the process ends.
 func lockDirectory(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
@@ -96,13 +100,17 @@ func lockDirectory(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, notWritable(dir, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = fmt.Errorf("state directory %s: %w (is the daemon running already?)", dir, ErrLocked)
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(20 * time.Millisecond) {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return nil, errors.Join(err, f.Close())
+		case time.Now().After(deadline):
+			return nil, errors.Join(fmt.Errorf("state directory %s: %w (is the daemon running already?)", dir, ErrLocked), f.Close())
 		}
-		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
 }
 
 // removeUnfinished removes snapshots that a crash cut short; nothing else ever would.
