@@ -101,16 +101,16 @@ func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
 			say("%s: left out job %s", r.Trace, e)
 		}
 		if more := r.Excluded[shown:]; len(more) > 0 {
-			say("%s: %d more jobs fit no node: %s", r.Trace, len(more), idsOf(more))
+			say("%s: %s no node: %s", r.Trace, count(len(more), "more job fits", "more jobs fit"), idsOf(more))
 		}
 		for _, n := range r.Notes {
 			say("%s: %s", r.Trace, n)
 		}
 		if r.TimedOut > 0 {
-			say("%s, %s: %d jobs were killed at their time limit", r.Trace, r.Policy, r.TimedOut)
+			say("%s, %s: %s killed at their time limit", r.Trace, r.Policy, count(r.TimedOut, "job was", "jobs were"))
 		}
 		if r.Unended > 0 {
-			say("%s, %s: %d jobs had not ended", r.Trace, r.Policy, r.Unended)
+			say("%s, %s: %s not ended", r.Trace, r.Policy, count(r.Unended, "job had", "jobs had"))
 		}
 	}
 }
