@@ -15,6 +15,7 @@ type Learned struct {
 	TE    Arrivals          `json:"te,omitzero"`
 	Turns Instant           `json:"turns,omitempty"` // when a cycle last looked whose turn it is; see [CommitPlan].Turns
 	Freed Instant           `json:"freed,omitempty"` // when an attempt last ended
+	Came  Instant           `json:"came,omitempty"`  // when a job was last submitted
 
 	Elastic Instant          `json:"elastic,omitempty"` // when an elastic job last began an attempt; 0: none ever has
 	Paces   map[string]Paces `json:"paces,omitempty"`   // of elastic jobs, by user and name
@@ -88,6 +89,13 @@ func (s *State) ownLearned() *Learned {
 func (s *State) learnTurns() {
 	if l := s.ownLearned(); l != nil {
 		l.Turns = s.v.at
+	}
+}
+
+// learnCame notes that somebody has submitted a job.
+func (s *State) learnCame() {
+	if l := s.ownLearned(); l != nil {
+		l.Came = s.v.at
 	}
 }
 

@@ -47,6 +47,7 @@ func (s *State) submitJobs(c SubmitJobs) (any, error) {
 	for i, j := range jobs {
 		ids[i] = s.add(j)
 	}
+	s.learnCame()
 	if c.Key != "" {
 		s.remember(&key{keyName{c.Owner.UID, c.Key}, c.Digest, s.v.at, ids[0], len(ids), nil})
 	}

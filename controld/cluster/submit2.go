@@ -42,6 +42,7 @@ func (s *State) submitJobs2(c SubmitJobs2, version int) (any, error) {
 	for i, j := range jobs {
 		ids[i] = s.add2(j, r)
 	}
+	s.learnCame()
 	if c.Key != "" {
 		k := &key{keyName: keyName{c.Owner.UID, c.Key}, Digest: c.Digest, At: s.v.at, First: ids[0], Count: len(ids)}
 		if members > 0 {

@@ -53,16 +53,22 @@ func (t *trial) limited() bool {
 	return *t.anyLimit
 }
 
-// owedHeads tells which blocked heads are within what was configured that their account or user deserves: room is kept for them before others. Nil:
-// nobody deserves anything.
-func (t *trial) owedHeads() func(*contender) bool {
-	if !t.byService || !anyTerms(t.view.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil }) {
-		return nil
+// promised reports whether the configuration promises anybody a part of the cluster.
+func (t *trial) promised() bool {
+	if t.anyPromise == nil {
+		any := anyTerms(t.view.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil })
+		t.anyPromise = &any
 	}
-	return func(h *contender) bool {
-		f := t.accounts()
-		return f.entitled(f.leaf(h.job.Leaf()), f.asks(h.job))
+	return *t.anyPromise
+}
+
+// owes reports whether a job that waits is within what was configured that its account or user deserves: room is kept for it before others.
+func (t *trial) owes(j *cluster.Job) bool {
+	if !t.byService || !t.promised() {
+		return false
 	}
+	f := t.accounts()
+	return f.entitled(f.leaf(j.Leaf()), f.asks(j))
 }
 
 // anyTerms reports whether something holds of the terms of any account or user.

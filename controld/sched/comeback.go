@@ -11,8 +11,8 @@ import (
 // then. Whoever starts may not be asked to leave for a turn, in which most new jobs would begin and end. If those who had to leave took at once whatever comes
 // free, ever more of the cluster would be held by jobs that cannot be moved, and the next new jobs had to wait all the same.
 //
-// Nothing is left free for this while nobody submits anything, nor on few GPUs or cores, nor against what an account was promised. A wide gang
-// comes back wherever it finds its room, and so does who begins anew, having waited for long.
+// Nobody waits for more than an empty cluster would leave beside him. Nothing is left free for this while nobody submits anything, nor on few GPUs or
+// cores, nor against what an account was promised. A wide gang comes back wherever it finds its room, and so does who begins anew, having waited for long.
 
 // Bounds of the room that is left to new jobs.
 const (
@@ -22,7 +22,7 @@ const (
 	comingMS   = 60 * 60 * 1000  // new jobs are expected for so long after the last one
 )
 
-// ample is how much is free on all nodes together, of what most jobs ask for, and how much of it is left to new jobs, of how much. Nobody waits for more than an empty cluster would leave beside him.
+// ample is how much is free on all nodes together, how much of it is left to new jobs, and how much there is.
 type ample struct {
 	known           bool
 	free, keep, all cluster.Vector
@@ -30,8 +30,9 @@ type ample struct {
 
 // holdsBack reports whether a job that waits leaves the room that is free to new jobs.
 func (t *trial) holdsBack(j *cluster.Job) bool {
-	if !t.byService || j.Attempt == 0 || j.First || j.Class == jobspec.TE || j.Attained() < hadMuch || j.Width() >= cluster.WideGPUs ||
-		t.holders[j.ID] != nil || t.promoted(j) || !t.jobsCome() {
+	n := len(j.Attempts)
+	if !t.byService || n == 0 || !displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE || j.Attained() < hadMuch ||
+		j.Width() >= cluster.WideGPUs || t.holders[j.ID] != nil || t.promoted(j) || !t.jobsCome() {
 		return false
 	}
 	if !t.ample.known {
@@ -39,31 +40,24 @@ func (t *trial) holdsBack(j *cluster.Job) bool {
 	}
 	a, need := &t.ample, j.Total()
 	if need.GPUs > 0 {
-		return a.free.GPUs-need.GPUs < min(a.keep.GPUs, a.all.GPUs-need.GPUs)
+		return short(a.free.GPUs, need.GPUs, a.keep.GPUs, a.all.GPUs) && !t.owes(j)
 	}
-	return a.free.Cores-need.Cores < min(a.keep.Cores, a.all.Cores-need.Cores)
+	return short(a.free.Cores, need.Cores, a.keep.Cores, a.all.Cores) && !t.owes(j)
 }
+
+// short reports whether less would stay free beside a job than is to be kept, or than an empty cluster would leave if that is less.
+func short(free, need, keep, all int64) bool { return keep > 0 && free-need < min(keep, all-need) }
 
 // jobsCome reports whether somebody has submitted a job of late.
 func (t *trial) jobsCome() bool {
-	id := t.view.LastJob()
-	last := t.view.Job(id)
-	if last == nil {
-		last, _ = t.view.Element(id)
-	}
-	return last != nil && t.now-last.Submitted.At < comingMS
+	l := t.view.Learned()
+	return l != nil && l.Came > 0 && t.now-l.Came < comingMS
 }
 
 // newAmple adds up what is free on nodes that are up and reserved for nobody.
 func (t *trial) newAmple() ample {
 	all := t.roomUp()
-	a := ample{known: true, all: all}
-	for i := range t.view.Nodes() {
-		if t.room.Up(i) {
-			free := t.room.Available(i).Active
-			a.free.GPUs, a.free.Cores = a.free.GPUs+free.GPUs, a.free.Cores+free.Cores
-		}
-	}
+	a := ample{known: true, free: freeIn(t, t.room), all: all}
 	if all.GPUs >= ampleLeast*cluster.WholeGPU {
 		a.keep.GPUs = all.GPUs / amplePart
 	}

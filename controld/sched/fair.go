@@ -349,7 +349,7 @@ func (f *fair) block(leaf *shares.Node, c *contender) {
 // place starts what fits, in the order of shares, and sees to it that no head is passed without bound.
 func (f *fair) place() {
 	f.line(f.glance(&f.seen, f.first))
-	b := bypass{reserved: map[string]bool{}, owed: func(h *contender) bool { return f.entitled(f.leaf(h.job.Leaf()), f.asks(h.job)) }}
+	b := bypass{reserved: map[string]bool{}, owes: func(j *cluster.Job) bool { return f.entitled(f.leaf(j.Leaf()), f.asks(j)) }}
 	b.recall(f.trial)
 	for !f.freed {
 		c, leaf := f.open.best()

@@ -197,8 +197,12 @@ func (c *contender) asks(t *trial) *fit.Gang {
 	return &c.gang
 }
 
-// note notes a job that does not fit, and reports whether it is the first of its account by now.
+// note notes a job that does not fit, and reports whether it is the first of its account by now. One that leaves room to new jobs stands in nobody's
+// way: another of its account is protected.
 func (l *line) note(c *contender) bool {
+	if c.trial.holdsBack(c.job) {
+		return false
+	}
 	return l.first.of(c.job.Account).keep(c.trial.rankOf(c.job))
 }
 

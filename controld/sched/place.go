@@ -12,7 +12,7 @@ const gangPatience = 12
 // place starts what fits, in order, and sees to it that a blocked head is not passed without bound. It ends early when a start has
 // freed room, because then what failed before may fit.
 func place(t *trial, l *line) {
-	b := bypass{reserved: map[string]bool{}, owed: t.owedHeads()}
+	b := bypass{reserved: map[string]bool{}, owes: t.owes}
 	b.recall(t)
 	var m matcher
 	for !t.freed {
@@ -23,7 +23,7 @@ func place(t *trial, l *line) {
 		if len(l.open) == 0 {
 			return
 		}
-		if c := l.lead(t); t.overTELimit(c.job) || t.overLimit(c.job) || t.holdsBack(c.job) && !b.owes(c) { // by what has been started since it lined up
+		if c := l.lead(t); t.overTELimit(c.job) || t.overLimit(c.job) || t.holdsBack(c.job) { // by what has been started since it lined up
 			l.open[0].members = nil
 			l.next(t)
 			continue
@@ -77,7 +77,7 @@ type bypass struct {
 	waiting  []blocked       // heads without a reservation, in order; starts are counted against the first
 	reserved map[string]bool // accounts that hold a reservation
 
-	owed func(*contender) bool // whether a head's account deserves what it asks for; nil: nobody deserves anything
+	owes func(*cluster.Job) bool // whether an account deserves what a job asks for
 }
 
 // blocked is a head and how many starts have gone past it, those of this cycle included.
@@ -97,12 +97,12 @@ func (b *bypass) recall(t *trial) {
 
 // consider protects a head whose turn it is: with a reservation if that is due, else by counting who passes.
 func (b *bypass) consider(t *trial, h *contender) {
-	owed := b.owes(h)
+	owed := b.owes(h.job)
 	own := t.holders[h.job.ID]
 	switch {
 	case own != nil && (own.Firm || own.Owed || !owed):
 		return
-	case own == nil && !owed && t.holdsBack(h.job):
+	case own == nil && t.holdsBack(h.job):
 		return
 	case own == nil && b.reserved[h.job.Account] && (!owed || b.inPlaceOf(t, h) == 0):
 		return
@@ -130,9 +130,6 @@ func (t *trial) reserveAfter(j *cluster.Job, owed bool) cluster.Instant {
 	}
 	return after
 }
-
-// owes reports whether a job's account deserves what it asks for.
-func (b *bypass) owes(c *contender) bool { return b.owed != nil && b.owed(c) }
 
 // inPlaceOf returns whose reservation one that is owed to a head takes the place of: that of its account, if it is not owed to anybody, and of
 // several the oldest job's. 0 if there is none.
@@ -182,7 +179,7 @@ func (b *bypass) reserve(t *trial, h *contender) {
 	if t.kept() >= MaxReservations {
 		return
 	}
-	owed := b.owes(h)
+	owed := b.owes(h.job)
 	restore := func() {}
 	if owed {
 		restore = t.room.WaiveNotOwed()

@@ -203,6 +203,7 @@ func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Ela
 		return
 	}
 	s.trial.room = try
+	s.trial.ample.known = false
 	a.Port = s.room.Take(&g, spots)
 	for _, p := range a.Places {
 		_, node := s.view.Node(p.Node)

@@ -24,19 +24,20 @@ type trial struct {
 	stopping map[cluster.JobID]cluster.JobID // who was asked to leave in this cycle, and for whom
 
 	// Of policy rota.
-	byService bool                   // the order goes by attained service
-	alone     map[cluster.JobID]bool // lined up apart from their groups
-	spare     *headroom              // nil: none is kept
-	ample     ample                  // what is free altogether, as far as it is known
-	dear      *scarcity              // nil until somebody asks
-	mix       *mixture               // nil until somebody asks
-	turned    bool                   // it was looked whose turn it is
-	hopeless  map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
-	whole     *capacities            // nil until somebody asks
-	awaited   map[cluster.JobID]bool // jobs for which others leave; nil until somebody asks
-	fair      *fair                  // what accounts and users hold; nil until somebody asks
-	anyLimit  *bool                  // the configuration limits somebody; nil until somebody asks
-	teHeld    map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil: it does not matter
+	byService  bool                   // the order goes by attained service
+	alone      map[cluster.JobID]bool // lined up apart from their groups
+	spare      *headroom              // nil: none is kept
+	ample      ample                  // what is free altogether, as far as it is known
+	dear       *scarcity              // nil until somebody asks
+	mix        *mixture               // nil until somebody asks
+	turned     bool                   // it was looked whose turn it is
+	hopeless   map[cluster.JobID]bool // trial-and-error jobs for which nobody can be asked to leave
+	whole      *capacities            // nil until somebody asks
+	awaited    map[cluster.JobID]bool // jobs for which others leave; nil until somebody asks
+	fair       *fair                  // what accounts and users hold; nil until somebody asks
+	anyLimit   *bool                  // the configuration limits somebody; nil until somebody asks
+	anyPromise *bool                  // it promises somebody a part of the cluster; nil until somebody asks
+	teHeld     map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil: it does not matter
 }
 
 func newTrial(v *cluster.View, now cluster.Instant, p cluster.Policy) *trial {

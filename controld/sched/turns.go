@@ -101,7 +101,7 @@ func (m *maker) yields(r *cluster.Reservation, j *cluster.Job) bool {
 
 // restoreShares gives accounts and users back what they were promised, if anybody was promised anything.
 func (m *maker) restoreShares() {
-	if anyTerms(m.view.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil }) {
+	if m.promised() {
 		f := m.accounts()
 		f.roster = m.all()
 		f.reclaim()

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +78,9 @@ func (w *world) run(line string) error {
 		return w.advance(names[0])
 	case "cycle":
 		return w.cycle()
+	case "trim": // as if the history were stored durably
+		_, err := w.apply(cluster.TrimHistory{UpTo: math.MaxInt64})
+		return err
 	case "update":
 		return w.update(names, options)
 	case "plan":
