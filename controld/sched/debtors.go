@@ -15,8 +15,9 @@ import (
 // first, and of its jobs the one that loses least. Then whoever turned out not to be needed is put back, the dearest first.
 
 const (
-	// minRuntime is how long a job runs undisturbed if the policy does not say.
-	minRuntime = 10 * 60 * 1000
+	// usualMinRuntime is how long a job runs undisturbed if the policy does not say, in ms. Under policy rota a trial-and-error job takes the room of one
+	// that has run for less if nothing else helps.
+	usualMinRuntime = 10 * 60 * 1000
 	// maxTaken bounds the jobs that leave for one.
 	maxTaken = 64
 	// graceWeight is what a second of grace costs, in seconds of work that is lost.
@@ -29,14 +30,14 @@ type debtor struct {
 	attempt *cluster.Attempt
 	leaf    *shares.Node
 	amount  shares.Amount
-	cost    int64 // seconds of GPUs lost, or of workers of jobs without
+	cost    int64 // seconds of GPUs lost, as [cluster.Job.ServiceOf] counts them
 	level   int   // of attained service, where that counts; 0 of all small jobs, of which the last that started leaves first
 	since   cluster.Instant
 }
 
 // holding lists the jobs that could leave as far as they alone are concerned, in order of id.
 func (f *fair) holding() []debtor {
-	least := cluster.Instant(cmp.Or(f.policy.MinRuntimeMS, minRuntime))
+	least := f.minRuntime()
 	var list []debtor
 	for j := range f.view.Live() {
 		a := j.Live()
@@ -62,15 +63,14 @@ func (f *fair) expiring(j *cluster.Job) bool {
 	})
 }
 
+// minRuntime is how long a job runs undisturbed.
+func (t *trial) minRuntime() cluster.Instant {
+	return cluster.Instant(cmp.Or(t.policy.MinRuntimeMS, usualMinRuntime))
+}
+
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *fair) lost(j *cluster.Job) int64 {
-	grace := graceWeight * graceOf(j)
-	if gpus := j.Total().GPUs; gpus > 0 {
-		grace = cluster.GPUTime(grace, gpus)
-	} else {
-		grace *= int64(j.Workers)
-	}
-	return (unsaved(f.trial, f.view.Run(j.ID)) + grace) / 1000
+	return (unsaved(f.trial, f.view.Run(j.ID)) + j.ServiceOf(graceWeight*graceOf(j))) / 1000
 }
 
 // taking is a set of jobs that make room for one, and where it then runs.

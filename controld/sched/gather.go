@@ -81,7 +81,7 @@ func (m *maker) movable(v *victim, j *cluster.Job) bool {
 	}
 	lost := cluster.Instant(unsavedAt(v.job, a, m.now))
 	cost := costsWorth * (a.Started.At - a.Assigned.At + cluster.Instant(v.grace) + lost)
-	least := max(cost, cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn)), cluster.Instant(m.policy.MinRuntimeMS))
+	least := max(cost, cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn)), m.minRuntime())
 	if m.now-j.Eligible < cost || m.now-a.Started.At < least {
 		return false
 	}

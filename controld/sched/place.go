@@ -163,6 +163,16 @@ func (b *bypass) passed(t *trial) {
 	b.waiting = b.waiting[1:]
 }
 
+// youngestKept returns the youngest job for which room is kept idle that is not owed to it, 0 if there is none.
+func (t *trial) youngestKept() (youngest cluster.JobID) {
+	for id, r := range t.holders {
+		if !r.Firm && !r.Owed {
+			youngest = max(youngest, id)
+		}
+	}
+	return youngest
+}
+
 // kept counts the reservations that keep room idle: all but those of room that others are leaving.
 func (t *trial) kept() int {
 	n := 0
@@ -176,10 +186,10 @@ func (t *trial) kept() int {
 
 // reserve keeps room for a head if there is a set of nodes that could ever hold it and the cluster's limit allows it.
 func (b *bypass) reserve(t *trial, h *contender) {
-	if t.kept() >= MaxReservations {
+	owed := b.owes(h.job)
+	if t.kept() >= MaxReservations && !owed {
 		return
 	}
-	owed := b.owes(h.job)
 	restore := func() {}
 	if owed {
 		restore = t.room.WaiveNotOwed()
@@ -190,6 +200,11 @@ func (b *bypass) reserve(t *trial, h *contender) {
 		return
 	}
 	old := b.inPlaceOf(t, h)
+	if old == 0 && t.kept() >= MaxReservations {
+		if old = t.youngestKept(); old == 0 {
+			return
+		}
+	}
 	if owed && old != 0 {
 		t.unreserve(t.holders[old])
 		delete(t.holders, old)

@@ -70,6 +70,13 @@ func (b *booking) book(slots []slot, p *fit.Part) {
 	}
 }
 
+// holdable reports whether the nodes that are up could hold the jobs of a group if they were empty, as far as that can be seen quickly.
+func (t *trial) holdable(group *cluster.Group) bool {
+	g := t.gang(group.Jobs[0])
+	g.Exclude = nil
+	return t.everHolds(&g)
+}
+
 // everHolds is a quick look at whether the nodes that count could hold each part of a gang if they were empty.
 func (t *trial) everHolds(g *fit.Gang) bool {
 	for i := range g.Parts() {

@@ -14,10 +14,9 @@ import (
 const (
 	rotaCap        = 3                   // displacements of one job in a day
 	rotaCapForLife = 10                  // and in its life, unless an account cannot get back what it was promised otherwise
-	rotaMinRuntime = 10 * 60 * 1000      // ms: a job that has run for less is taken only if nothing else helps
 	rotaMinTurn    = 20 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
 	rotaLongTurn   = 10 * 60 * 1000      // ms: the same for who is of a kind that goes on for as long again, by the cluster's history
-	rotaCallers    = 64                  // jobs that room is made for in one cycle
+	rotaCallers    = 64                  // jobs of each class that room is looked for in one cycle
 	anewAfter      = 4                   // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
 	anewAfterTE    = 1                   // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
 	day            = 24 * 60 * 60 * 1000 // ms
@@ -70,37 +69,53 @@ func (m *maker) all() *roster {
 
 // serve makes room for the trial-and-error jobs that wait in vain, first come first served.
 func (m *maker) serve() {
-	for _, j := range m.callers() {
-		g := m.gang(j)
-		if m.makeRoomForTE(j, &g) {
-			continue
+	vain, tried := map[*cluster.Group]bool{}, 0
+	for _, c := range m.callers() {
+		if _, known := vain[c.group]; !known {
+			vain[c.group] = !m.holdable(c.group)
+		}
+		if !vain[c.group] {
+			if tried++; tried > rotaCallers {
+				return
+			}
+			g := m.gang(c.job)
+			if m.makeRoomForTE(c.job, &g) {
+				continue
+			}
+			vain[c.group] = len(c.job.Exclude) == 0
 		}
 		if m.hopeless == nil {
 			m.hopeless = map[cluster.JobID]bool{}
 		}
-		m.hopeless[j.ID] = true
+		m.hopeless[c.job.ID] = true
 	}
 }
 
+// caller is a job that waits, and its group: for whose next jobs there is no room either if there is none for it.
+type caller struct {
+	job   *cluster.Job
+	group *cluster.Group
+}
+
 // callers are the trial-and-error jobs that may start and have neither started nor been promised room that others leave.
-func (m *maker) callers() []*cluster.Job {
-	var list []*cluster.Job
+func (m *maker) callers() []caller {
+	var list []caller
 	for at, front := range m.view.Fronts() {
 		if front.Held || !front.TE {
 			continue
 		}
-		taken := 0
-		for _, j := range m.view.GroupAt(at).Jobs {
+		taken, group := 0, m.view.GroupAt(at)
+		for _, j := range group.Jobs {
 			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
-				list = append(list, j)
+				list = append(list, caller{j, group})
 				if taken++; taken == rotaCallers {
 					break
 				}
 			}
 		}
 	}
-	slices.SortFunc(list, m.compare)
-	return list[:min(len(list), rotaCallers)]
+	slices.SortFunc(list, func(a, b caller) int { return m.compare(a.job, b.job) })
+	return list
 }
 
 // lawful says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if nothing else helps, 2 only when not even that
@@ -109,7 +124,7 @@ func (m *maker) lawful(v *victim) int {
 	switch {
 	case v.surplus != nil && m.wasteful(v.job), v.surplus == nil && !m.mayDisplaceVictim(v):
 		return -1
-	case m.now-v.since < cluster.Instant(cmp.Or(m.policy.MinRuntimeMS, rotaMinRuntime)):
+	case m.now-v.since < m.minRuntime():
 		return 2
 	case v.unsaved > tooMuchUnsaved, v.wide():
 		return 1

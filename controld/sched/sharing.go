@@ -21,16 +21,27 @@ func (m *maker) cheapestSet(g *fit.Gang, limit int) *victimSet {
 	if set == nil || !m.room.Sharing() || m.proven(set, g) {
 		return set
 	}
-	for i := range m.roster.victims {
-		if v := &m.roster.victims[i]; sharesGPU(v.job) {
-			v.reluctance = -1
-		}
-	}
+	defer m.roster.withoutSharers()()
 	if set = newSearch(m.trial, m.roster, g, limit).best(); set != nil && m.proven(set, g) {
 		set.inexact = true
 		return set
 	}
 	return nil
+}
+
+// withoutSharers leaves those out who share GPUs, until what it returns is called.
+func (r *roster) withoutSharers() (restore func()) {
+	out := map[int]int{}
+	for i := range r.victims {
+		if v := &r.victims[i]; v.reluctance >= 0 && sharesGPU(v.job) {
+			out[i], v.reluctance = v.reluctance, -1
+		}
+	}
+	return func() {
+		for i, reluctance := range out {
+			r.victims[i].reluctance = reluctance
+		}
+	}
 }
 
 func sharesGPU(j *cluster.Job) bool {

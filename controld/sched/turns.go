@@ -36,9 +36,10 @@ const (
 type turn struct {
 	job     *cluster.Job
 	level   int
-	service int64 // in the unit of cluster.Job.Attained; 0 of who comes first whatever he has had
-	victim  int   // index in the roster of one that runs, -1 of one that waits
-	in      bool  // it should run
+	service int64          // in the unit of cluster.Job.Attained; 0 of who comes first whatever he has had
+	victim  int            // index in the roster of one that runs, -1 of one that waits
+	in      bool           // it should run
+	group   *cluster.Group // of one that waits
 
 	leaf  *shares.Node
 	under map[*shares.Node]shares.Amount // of each node from the leaf up: what those below it ask for that come up to this job, in order
@@ -66,17 +67,17 @@ func (m *maker) takeTurns() {
 	list := m.turns(f)
 	m.admitTurns(list)
 	m.noteHolders(list)
-	asked, shared := 0, m.room.Sharing()
+	asked, shared, vain := 0, m.room.Sharing(), map[*cluster.Group]bool{}
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == rotaCallers || m.overLimit(w.job) || m.holdsBack(w.job) {
+		if w.victim >= 0 || !w.in || asked == rotaCallers || vain[w.group] || m.overLimit(w.job) || m.holdsBack(w.job) {
 			continue
 		}
 		asked++
 		m.place = i
 		g := m.gang(w.job)
-		if !m.gather(w.job, &g) {
-			m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w, shared) })
+		if !m.gather(w.job, &g) && !m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w, shared) }) {
+			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.catchUp()
 	}
@@ -144,7 +145,7 @@ func (m *maker) turnOver(v *victim) bool {
 	tired := 1 + tiredFor*cluster.Instant(max(0, displacements(v.job)-tiredAfter))
 	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.job.Queue)
 	ran := m.now - a.Started.At
-	if ran < max(cluster.Instant(m.policy.MinRuntimeMS), costsWorth*cost) {
+	if ran < max(m.minRuntime(), costsWorth*cost) {
 		return false
 	}
 	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
@@ -169,11 +170,11 @@ func (m *maker) graceUsual(queue string) cluster.Instant {
 	return 0
 }
 
-// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had a good deal, and much more than that one, and is of the
-// same account or of a fuller one. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps the rest of his GPU from
+// turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had a good deal, and much more than that one, has no higher
+// priority, and is of the same account or of a fuller one. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps the rest of his GPU from
 // being used, rather than whoever has had most.
 func (v *victim) turnAgainst(w *turn, shared bool) int {
-	if !v.turnOver || v.turn == nil || v.turn.level < w.level+levelsWorse || v.turn.service < servedLeast && !shared {
+	if !v.turnOver || v.turn == nil || v.job.Priority > w.job.Priority || v.turn.level < w.level+levelsWorse || v.turn.service < servedLeast && !shared {
 		return -1
 	}
 	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
@@ -215,31 +216,32 @@ func (w *turn) fullness(n *shares.Node) shares.Ratio {
 	return r
 }
 
-// turns lists all best-effort jobs that run, or that wait and may start, in order.
+// turns lists all best-effort jobs that run, or that wait and may start, in order. Of an array its next element waits. Who asks for more than the nodes
+// that are up could hold waits for other nodes, and for nobody's turn.
 func (m *maker) turns(f *fair) []turn {
 	var list []turn
 	r := m.all()
-	add := func(j *cluster.Job, level int, service int64, victim int) {
+	add := func(j *cluster.Job, level int, service int64, victim int, group *cluster.Group) {
 		if level <= 0 {
 			level, service = 0, 0
 		}
-		list = append(list, turn{job: j, level: level, service: service, victim: victim, leaf: f.leaf(j.Leaf())})
+		list = append(list, turn{job: j, level: level, service: service, victim: victim, group: group, leaf: f.leaf(j.Leaf())})
 	}
 	for i := range r.victims {
 		if v := &r.victims[i]; !v.taken {
 			service := m.serviceOf(v.job, serviceNow(v.job, v.attempt, m.now))
-			add(v.job, v.job.LevelAt(service), service, i)
+			add(v.job, v.job.LevelAt(service), service, i, nil)
 		}
 	}
 	for g := range m.view.Groups() {
-		if g.Key.Held || g.Key.Class == jobspec.TE {
+		if g.Key.Held || g.Key.Class == jobspec.TE || !m.holdable(g) {
 			continue
 		}
 		var like served
 		for _, j := range g.Jobs {
-			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && j.Family == nil && m.startable(j) {
+			if r := m.holders[j.ID]; m.started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
 				level, service := m.reckon(j, &like)
-				add(j, level, service, -1)
+				add(j, level, service, -1, g)
 			}
 		}
 	}

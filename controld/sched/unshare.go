@@ -209,7 +209,7 @@ func (s *siege) price(node, gpu int) int64 {
 
 func (s *siege) mayTake(i int32) bool {
 	v := &s.roster.victims[i]
-	return !v.taken && v.reluctance >= 0 && v.reluctance <= s.limit
+	return !v.taken && !v.barred && v.reluctance >= 0 && v.reluctance <= s.limit
 }
 
 // clear finds victims who make room on some GPUs, and for the worker's cores and memory; false if they may not be asked.
