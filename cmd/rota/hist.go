@@ -50,7 +50,7 @@ func (w *world) hist(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := pages(func(page string) (*api.List[api.Job], error) {
+	list, more, err := pages(func(page string) (*api.List[api.Job], error) {
 		filter.Page = page
 		list, answer, err := client.History(c.Context, filter, api.Read{})
 		if err == nil && page == "" {
@@ -60,6 +60,9 @@ func (w *world) hist(c *cli.Context) error {
 	}, c.Int("limit"))
 	if err != nil {
 		return err
+	}
+	if more && !c.IsSet("limit") {
+		fmt.Fprintf(w.stderr, "rota: these are the last %d of the jobs that ended then: --limit N is for more\n", histLimit)
 	}
 	if o.form != formatJSON && o.form != formatYAML {
 		slices.Reverse(list.Items) // the newest stands next to the prompt

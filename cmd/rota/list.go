@@ -122,28 +122,29 @@ func (w *world) queue(c *cli.Context) error {
 	return q.print(c.Context)
 }
 
-// pages joins the pages of a list, up to limit items if limit is above 0.
-func pages[T any](fetch func(page string) (*api.List[T], error), limit int) (*api.List[T], error) {
+// pages joins the pages of a list, up to limit items if limit is above 0, and reports whether there are more.
+func pages[T any](fetch func(page string) (*api.List[T], error), limit int) (_ *api.List[T], more bool, _ error) {
 	first, err := fetch("")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	for next := first.Next; next != "" && (limit == 0 || len(first.Items) < limit); {
+	next := first.Next
+	for next != "" && (limit == 0 || len(first.Items) < limit) {
 		list, err := fetch(next)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		first.Items = append(first.Items, list.Items...)
 		next = list.Next
 	}
-	first.Next = ""
+	first.Next, more = "", next != ""
 	if limit > 0 && len(first.Items) > limit {
-		first.Items = first.Items[:limit]
+		first.Items, more = first.Items[:limit], true
 	}
 	if first.Items == nil {
 		first.Items = []T{}
 	}
-	return first, nil
+	return first, more, nil
 }
 
 func idText(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }

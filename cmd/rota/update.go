@@ -200,7 +200,7 @@ func (w *world) wantedElements(c *cli.Context, client *api.Client, record *api.J
 		}
 	}
 	refs := []string{idText(record.ID)}
-	past, err := pages(func(page string) (*api.List[api.Job], error) {
+	past, _, err := pages(func(page string) (*api.List[api.Job], error) {
 		list, _, err := client.History(c.Context, api.HistoryFilter{Refs: refs, Limit: histLimit, Page: page}, api.Read{})
 		return list, err
 	}, 0)
