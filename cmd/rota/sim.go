@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -156,7 +157,7 @@ const collectAt = 300
 
 // run prepares every workload and replays each under every policy, as many at once as there are processors.
 func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
-	if err := s.readFiles(); err != nil {
+	if err := s.read(ctx); err != nil {
 		return nil, err
 	}
 	workloads := make([]*trace.Trace, len(s.traces)*len(s.seeds))
@@ -182,6 +183,21 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		return err
 	})
 	return results, err
+}
+
+// read reads all files. A pipe into which nobody writes keeps nobody from being interrupted.
+func (s *simulation) read(ctx context.Context) error {
+	if !slices.ContainsFunc(s.traces, func(name string) bool { return !generated(name) }) {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.readFiles() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return &codeError{code: exitInterrupted, text: "interrupted while the traces were read: nothing was simulated"}
+	}
 }
 
 // atOnce does n things, as many at once as there are processors, and returns the first error.

@@ -46,6 +46,7 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 // addMeans adds two lines for each trace, policy and class.
 func (s *simulation) addMeans(results []*sim.Result, add func(r *sim.Result, seed, class string, numbers []figure)) {
 	for _, g := range s.bySeed(results) {
+		g = whole(g)
 		none := !slices.ContainsFunc(g, func(r *sim.Result) bool { return r.Classes[everyClass].Count > 0 })
 		for _, class := range classNames {
 			var columns [][]float64

@@ -25,7 +25,7 @@ func (s *simulation) nameSkipped(t *trace.Trace) {
 		fmt.Fprintf(s.world.stderr, "rota: %s: %s\n", t.Name, line)
 	}
 	if more := t.Bad - len(shown); more > 0 {
-		fmt.Fprintf(s.world.stderr, "rota: %s: %d more lines were left out: %s\n", t.Name, more, numbersOf(t.Skipped[len(shown):], more))
+		fmt.Fprintf(s.world.stderr, "rota: %s: %s left out: %s\n", t.Name, count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
 	}
 }
 
@@ -93,6 +93,11 @@ func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
 		if !seen[text] {
 			seen[text] = true
 			fmt.Fprintln(w, text)
+		}
+	}
+	for _, runs := range s.bySeed(results) {
+		if n := len(whole(runs)); n < len(runs) {
+			say("%s, %s: the means are over %d of %d seeds: the others were interrupted", runs[0].Trace, policyOf(runs[0]), n, len(runs))
 		}
 	}
 	for _, r := range results {

@@ -148,8 +148,9 @@ func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 		groups = append(groups, g)
 	}
 	for _, g := range groups {
-		trees := make([]map[string]any, len(g.Runs))
-		for i, r := range g.Runs {
+		runs := whole(g.Runs)
+		trees := make([]map[string]any, len(runs))
+		for i, r := range runs {
 			b, err := json.Marshal(r)
 			if err != nil {
 				return nil, err
@@ -157,6 +158,7 @@ func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 			if err := json.Unmarshal(b, &trees[i]); err != nil {
 				return nil, err
 			}
+			dropEmpty(trees[i])
 		}
 		g.Mean, g.Interval = summarise(trees)
 		for _, key := range []string{"schema", "seed"} {
@@ -165,6 +167,25 @@ func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 		}
 	}
 	return groups, nil
+}
+
+// whole returns those of several runs that have come to their end, all if none has: means are of these.
+func whole(runs []*sim.Result) []*sim.Result {
+	ended := slices.DeleteFunc(slices.Clone(runs), func(r *sim.Result) bool { return r.Stopped })
+	if len(ended) == 0 {
+		return runs
+	}
+	return ended
+}
+
+// dropEmpty drops from the tree of a run what it says of classes of which no job has ended: there is nothing that it could be about.
+func dropEmpty(tree map[string]any) {
+	classes, _ := tree["classes"].(map[string]any)
+	for name, v := range classes {
+		if class, _ := v.(map[string]any); class["count"] == 0.0 {
+			classes[name] = map[string]any{"count": 0.0}
+		}
+	}
 }
 
 // summarise returns the mean of every number in trees of like form, and half the width of its 95 % interval. A number that a tree leaves out
@@ -225,7 +246,11 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 		{title: "PREEMPTED%", right: true}, {title: "GPU%", right: true},
 	}}
 	for _, runs := range s.bySeed(results) {
-		cell := func(digits int, of func(*sim.Result) float64) string {
+		runs = whole(runs)
+		cell := func(runs []*sim.Result, digits int, of func(*sim.Result) float64) string {
+			if len(runs) == 0 {
+				return "-"
+			}
 			values := make([]float64, len(runs))
 			for i, r := range runs {
 				values[i] = of(r)
@@ -233,11 +258,11 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 			mean, half := sim.Interval(values)
 			return fixed(mean, digits) + "±" + fixed(half, digits)
 		}
+		having := func(class string) []*sim.Result {
+			return slices.DeleteFunc(slices.Clone(runs), func(r *sim.Result) bool { return r.Classes[class].Count == 0 })
+		}
 		slowdown := func(class string, of func(sim.Stats) float64) string {
-			if !slices.ContainsFunc(runs, func(r *sim.Result) bool { return r.Classes[class].Count > 0 }) {
-				return "-"
-			}
-			return cell(2, func(r *sim.Result) float64 { return of(r.Classes[class].Slowdown) })
+			return cell(having(class), 2, func(r *sim.Result) float64 { return of(r.Classes[class].Slowdown) })
 		}
 		t.add(policyOf(runs[0]), filepath.Base(runs[0].Trace), strconv.Itoa(len(runs)),
 			slowdown("te", func(s sim.Stats) float64 { return s.P95 }),
@@ -245,9 +270,9 @@ func (s *simulation) meansTable(results []*sim.Result) *table {
 			slowdown("be", func(s sim.Stats) float64 { return s.P50 }),
 			slowdown("be", func(s sim.Stats) float64 { return s.P95 }),
 			slowdown("be", func(s sim.Stats) float64 { return s.P999 }),
-			cell(0, func(r *sim.Result) float64 { return r.Classes["all"].JCTS.Mean }),
-			cell(2, func(r *sim.Result) float64 { return r.PreemptedJobsPct }),
-			cell(1, func(r *sim.Result) float64 { return 100 * r.Utilisation.GPU }))
+			cell(having(everyClass), 0, func(r *sim.Result) float64 { return r.Classes[everyClass].JCTS.Mean }),
+			cell(runs, 2, func(r *sim.Result) float64 { return r.PreemptedJobsPct }),
+			cell(runs, 1, func(r *sim.Result) float64 { return 100 * r.Utilisation.GPU }))
 	}
 	return t
 }

@@ -361,6 +361,41 @@ func TestSimInterrupted(t *testing.T) {
 	}
 }
 
+// TestSimInterruptedReading ends also while it waits for what nobody writes.
+func TestSimInterruptedReading(t *testing.T) {
+	in, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer into.Close() // which ends the reading
+	var out, complaint strings.Builder
+	w := system()
+	w.stdin, w.stdout, w.stderr = in, &out, &complaint
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code := run(ctx, []string{"rota", "sim", "--trace", "-", "--nodes", "1x8c/8gpu", "--policy", "fifo"}, w)
+	if code != exitInterrupted || out.Len() > 0 || !strings.Contains(complaint.String(), "nothing was simulated") {
+		t.Errorf("exit %d, %q, %q", code, out.String(), complaint.String())
+	}
+}
+
+// TestSimMeansOfClasses has means over those seeds only that have something to say.
+func TestSimMeansOfClasses(t *testing.T) {
+	args := []string{"--trace", "gen:fitgpp:jobs=3", "--nodes", "8x32c/256g/8gpu", "--seeds", "1..8", "--policy", "fifo", "-o", "json"}
+	code, out, complaint := simulate(t, args...)
+	var g seedGroup
+	if err := json.Unmarshal([]byte(out), &g); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v\n%s%s", code, err, out, complaint)
+	}
+	without := slices.ContainsFunc(g.Runs, func(r *sim.Result) bool { return r.Classes["te"].Count == 0 })
+	classes, _ := g.Mean["classes"].(map[string]any)
+	te, _ := classes["te"].(map[string]any)
+	slowdown, _ := te["slowdown"].(map[string]any)
+	if mean, _ := slowdown["p95"].(float64); !without || mean < 1 {
+		t.Errorf("a mean slowdown of %g where some seeds have no such job (%v)", mean, without)
+	}
+}
+
 // TestSimNamesWhatIsLeftOut also where arrivals are made by a loop.
 func TestSimNamesWhatIsLeftOut(t *testing.T) {
 	for _, more := range [][]string{nil, {"--closed-loop", "1.0@fifo"}} {

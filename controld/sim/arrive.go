@@ -271,7 +271,11 @@ func (f *fitting) judge(j *trace.Job) string {
 	case j.Workers == 1:
 		return "no node has " + words(worker)
 	}
-	return fmt.Sprintf("%d workers of %s each: the nodes hold %d of them", j.Workers, words(worker), room)
+	apart := ""
+	if j.PerNode > 0 {
+		apart = fmt.Sprintf(", at most %d on a node", j.PerNode)
+	}
+	return fmt.Sprintf("%d workers of %s each%s: the nodes hold %d of them", j.Workers, words(worker), apart, room)
 }
 
 func (f *fitting) judgeServers(j *trace.Job) string {
@@ -283,8 +287,12 @@ func (f *fitting) judgeServers(j *trace.Job) string {
 		room += into(j.Server, &f.nodes[i])
 		total = plus(total, capacity(&f.nodes[i]))
 	}
-	if need := j.Demand(j.Workers); room < j.Servers || need.Cores > total.Cores || need.Memory > total.Memory || need.GPUs > total.GPUs {
-		return fmt.Sprintf("%d servers of %s each beside the workers: the nodes hold %d of them", j.Servers, words(j.Server), room)
+	if room < j.Servers {
+		return fmt.Sprintf("%s of %s each: the nodes hold %d of them", counted(j.Servers, "server", "servers"), words(j.Server), room)
+	}
+	if need := j.Demand(j.Workers); need.Cores > total.Cores || need.Memory > total.Memory || need.GPUs > total.GPUs {
+		return fmt.Sprintf("%s of %s each and %s of %s: the nodes hold either, not both",
+			counted(j.Servers, "server", "servers"), words(j.Server), counted(j.Workers, "worker", "workers"), words(j.Request))
 	}
 	return ""
 }

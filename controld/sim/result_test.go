@@ -147,7 +147,7 @@ func TestUntil(t *testing.T) {
 	s := setup(t, "1x8c/8gpu", "fifo")
 	s.Until = 20 * minute
 	r := mustRun(t, workload(job("a", 0, 10, 8), job("b", 5, 30, 6), job("c", 50, 5, 8)), s)
-	if r.Classes["all"].Count != 1 || r.Unended != 1 || r.Jobs != 3 || fmt.Sprint(r.Notes) != "[1 jobs come after the end and are not counted]" {
+	if r.Classes["all"].Count != 1 || r.Unended != 1 || r.Jobs != 3 || fmt.Sprint(r.Notes) != "[1 job comes after the end and is not counted]" {
 		t.Errorf("%d ended, %d not, of %d; notes %q", r.Classes["all"].Count, r.Unended, r.Jobs, r.Notes)
 	}
 	near(t, "held until then", r.Utilisation.GPU, (8.0*10+6*10)/(8*20))
@@ -211,7 +211,7 @@ func TestExcluded(t *testing.T) {
 	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), model, server, job("fits", 0, 1, 8)), setup(t, "2x8c/32g/8gpu:A100", "fifo"))
 	want := []string{
 		"big: no node has 1 cores, 1GiB, 9 GPUs", "gang: 3 workers of 1 cores, 1GiB, 8 GPUs each: the nodes hold 2 of them",
-		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each beside the workers: the nodes hold 2 of them",
+		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
 	}
 	if !slices.Equal(r.Excluded, want) {
 		t.Errorf("got  %q\nwant %q", r.Excluded, want)

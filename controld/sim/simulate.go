@@ -209,9 +209,9 @@ func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
 // notes are what a reader of the result should know of the workload.
 func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	var notes []string
-	note := func(n int, what string) {
+	note := func(n int, one, many string) {
 		if n > 0 {
-			notes = append(notes, fmt.Sprintf("%d jobs %s", n, what))
+			notes = append(notes, counted(n, one, many))
 		}
 	}
 	elastic := 0
@@ -223,16 +223,25 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	if e.stuck != "" {
 		notes = append(notes, fmt.Sprintf("%s: it ends there, %.0f h after it began", e.whyStuck(), float64(e.ms(e.now)-e.origin)/3.6e6))
 	}
-	note(elastic, "could run with fewer or more workers and got as many as they ask for")
-	late := "come after the end and are not counted"
-	if e.stopped {
-		late = "had not come when it was stopped, and are not counted"
+	asked := " could have run with fewer or more workers and had as many as asked for, under " + e.setup.Policy.Name
+	note(elastic, "job"+asked, "jobs"+asked)
+	if late := len(t.Jobs) - excluded - len(e.runs); e.stopped {
+		note(late, "job had not come when it was stopped, and is not counted", "jobs had not come when it was stopped, and are not counted")
+	} else {
+		note(late, "job comes after the end and is not counted", "jobs come after the end and are not counted")
 	}
-	note(len(t.Jobs)-excluded-len(e.runs), late)
 	if len(t.Skipped) > 0 {
-		notes = append(notes, fmt.Sprintf("%d lines were left out, the first was %s", t.Bad, t.Skipped[0]))
+		notes = append(notes, fmt.Sprintf("%s left out, the first was %s", counted(t.Bad, "line was", "lines were"), t.Skipped[0]))
 	}
 	return append(append(notes, e.shareNotes(t)...), e.refusals...)
+}
+
+// counted is a number with its noun.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // whyStuck says of whom nothing will come.

@@ -110,7 +110,13 @@ func (s *sink) historyValue(t *text) error {
 		if errors.Is(err, io.ErrUnexpectedEOF) && len(bytes.TrimSpace(t.all[t.at:])) > 0 {
 			return fmt.Errorf("the input ends in the middle of what begins on line %d: is the file whole?", line)
 		}
-		s.trace.skip(line, string(t.all[start:t.at]), "not JSON: "+err.Error())
+		s.trace.skip(line, string(bytes.TrimRight(t.all[start:t.at], "\r")), "not JSON: "+err.Error())
+		return nil
+	}
+	if raw[0] != '{' && raw[0] != '[' { // such as the first number of a table's line
+		line := t.lineAt(start)
+		t.at = start + lineLength(t.all[start:])
+		s.trace.skip(line, string(bytes.TrimRight(t.all[start:t.at], "\r")), "neither a job nor a list of jobs")
 		return nil
 	}
 	t.at = start + int(d.InputOffset())

@@ -127,7 +127,7 @@ func (s *sink) finish() (*Trace, error) {
 	}
 	if len(t.Jobs) == 0 {
 		if t.Bad > 0 {
-			return nil, fmt.Errorf("%d lines could not be used, the first was %s: %w", t.Bad, t.Skipped[0], ErrNoJobs)
+			return nil, fmt.Errorf("%s could not be used, the first was %s: %w", counted(t.Bad, "line"), t.Skipped[0], ErrNoJobs)
 		}
 		return nil, ErrNoJobs
 	}
@@ -189,4 +189,12 @@ func formatOf(line string) (Format, error) {
 		return SWF, nil
 	}
 	return "", fmt.Errorf("the first line is %q: %w", shorten(line), ErrFormat)
+}
+
+// counted is a number with its noun.
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

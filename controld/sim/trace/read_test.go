@@ -189,6 +189,7 @@ func TestRefused(t *testing.T) {
 		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},
 		{"history without jobs", `{"items":[]}`, "", "no job", ErrNoJobs},
 		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "", "the input ends in the middle of what begins on line 1", nil},
+		{"a table is no history", "1,te,3\r\n2,be,4\r\n", History, "2 lines could not be used, the first was line 1: neither a job nor a list of jobs: 1,te,3: ", ErrNoJobs},
 		{"history cut in its last line", "{\"id\": 1}\n{\"id\": 2", "", "2 lines could not be used", ErrNoJobs},
 		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
 		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", "no measured speeds", ErrNoProfiles},

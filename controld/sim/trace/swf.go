@@ -65,7 +65,7 @@ func (s *sink) swfLine(l *lines) error {
 	}
 	f := &swfRow{fields: strings.Fields(l.text)}
 	if len(f.fields) != swfFields {
-		return fmt.Errorf("%d fields, not %d", len(f.fields), swfFields)
+		return fmt.Errorf("%s, not %d", counted(len(f.fields), "field"), swfFields)
 	}
 	j := f.job()
 	if f.err != nil {
