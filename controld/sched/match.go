@@ -58,7 +58,7 @@ func (m *matcher) next(t *trial, l *line) (*contender, []fit.Spot, bool) {
 		}
 		p := m.best[c]
 		spots, ok := t.room.PlaceOn(c.asks(t), p.node)
-		if ok && t.spare.allows(t, c, spots) {
+		if ok && t.spare.allows(t, c, spots) && !t.holdsBack(c.job) {
 			m.took[p.node]++
 			return c, spots, true
 		}

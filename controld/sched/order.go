@@ -305,7 +305,8 @@ func (l *line) drop(c *contender) {
 	}
 }
 
-// nextHead returns the first head if its turn comes before that of every open contender, and takes it out.
+// nextHead returns the first head if it comes before the first open contender by class, priority, service and age, whatever their accounts hold, and
+// takes it out.
 func (l *line) nextHead() *contender {
 	for len(l.heads) > 0 {
 		h := l.heads[0]

@@ -286,23 +286,23 @@ func (m *maker) admitTurns(list []turn) {
 	}
 }
 
-// leftForTurns returns the room for best-effort jobs.
+// leftForTurns returns the room for best-effort jobs on nodes that are up.
 func (m *maker) leftForTurns() cluster.Request {
 	defer m.room.WaiveSoft()()
 	r := m.all()
 	var left cluster.Request
-	for i, n := range m.view.Nodes() {
-		if n.State == cluster.NodeUp {
-			left = fit.Plus(left, fit.Minus(m.room.Free(i), fit.Both(m.room.Claimed(i))))
+	for i := range m.view.Nodes() {
+		if m.room.Up(i) {
+			left = fit.Plus(left, fit.Plus(fit.Minus(m.room.Free(i), fit.Both(m.room.Claimed(i))), r.draining[i]))
 		}
 	}
 	for i := range r.victims {
-		if v := &r.victims[i]; !v.taken {
-			left = fit.Plus(left, cluster.Request{Active: v.job.Total()})
+		v := &r.victims[i]
+		for _, s := range v.rooms {
+			if !v.taken && m.room.Up(s.Node) {
+				left = fit.Plus(left, cluster.Request{Active: s.Room.Active})
+			}
 		}
-	}
-	for i := range r.draining {
-		left = fit.Plus(left, r.draining[i])
 	}
 	return left
 }
