@@ -104,21 +104,20 @@ func held(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
 	p := panel(fmt.Sprintf("%s under %s: held", r.Trace, r.Policy), "hours", "% of the cluster")
 	p.Y.Min, p.Y.Max = 0, percentage
-	part := func(held, have float64) float64 {
-		if have == 0 {
-			return 0
-		}
-		return percentage * held / have
-	}
 	for i, c := range []struct {
 		name string
-		of   func(*sim.Sample) float64
+		have int64 // a cluster without has no line for it
+		of   func(*sim.Sample) int64
 	}{
-		{"GPUs", func(x *sim.Sample) float64 { return part(float64(x.Held.GPUs), float64(s.Capacity.GPUs)) }},
-		{"cores", func(x *sim.Sample) float64 { return part(float64(x.Held.Cores), float64(s.Capacity.Cores)) }},
-		{"memory", func(x *sim.Sample) float64 { return part(float64(x.Held.Memory), float64(s.Capacity.Memory)) }},
+		{"GPUs", s.Capacity.GPUs, func(x *sim.Sample) int64 { return x.Held.GPUs }},
+		{"cores", s.Capacity.Cores, func(x *sim.Sample) int64 { return x.Held.Cores }},
+		{"memory", int64(s.Capacity.Memory), func(x *sim.Sample) int64 { return int64(x.Held.Memory) }},
 	} {
-		if err := line(p, c.name, i, curve(s, c.of)); err != nil {
+		if c.have == 0 {
+			continue
+		}
+		part := func(x *sim.Sample) float64 { return percentage * float64(c.of(x)) / float64(c.have) }
+		if err := line(p, c.name, i, curve(s, part)); err != nil {
 			return nil, err
 		}
 	}
@@ -141,14 +140,16 @@ func slowdowns(r *sim.Result) (*plot.Plot, error) {
 	p.X.Min, p.X.Max = 1, 10
 	for i, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
 		values := slices.Sorted(slices.Values(r.Story.Slowdowns[class]))
-		var points plotter.XYs
+		if len(values) == 0 {
+			continue
+		}
+		points := plotter.XYs{{X: values[0]}}
 		for k := 0; k < len(values); k += 1 + len(values)/maxCurve {
 			points = append(points, plotter.XY{X: values[k], Y: float64(k+1) / float64(len(values))})
 		}
-		if n := len(values); n > 0 {
-			points = append(points, plotter.XY{X: values[n-1], Y: 1})
-			p.X.Max = math.Max(p.X.Max, values[n-1])
-		}
+		last := values[len(values)-1]
+		points = append(points, plotter.XY{X: last, Y: 1})
+		p.X.Max = math.Max(p.X.Max, last)
 		if err := line(p, string(class), 1-i, points); err != nil {
 			return nil, err
 		}
@@ -174,7 +175,11 @@ func shares(r *sim.Result) (*plot.Plot, error) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sums[b], sums[a]) })
-	p := panel("Accounts", "hours", "% of the "+what)
+	title := "Accounts"
+	if n := len(order); n > maxShares {
+		title += fmt.Sprintf("; the %d of %d that held most", maxShares, n)
+	}
+	p := panel(title, "hours", "% of the "+what)
 	p.Y.Min = 0
 	for i, a := range order[:min(maxShares, len(order))] {
 		points := curve(s, func(x *sim.Sample) float64 {
@@ -217,6 +222,9 @@ func beginning(spans []sim.Span, most int) []sim.Span {
 func jobs(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
 	title := "Attempts on the GPUs of the nodes; those that were stopped end in black"
+	if s.NodeGPUs == 0 {
+		title = "Attempts on the nodes; those that were stopped end in black"
+	}
 	spans := beginning(s.Spans, maxSpans)
 	if len(spans) < len(s.Spans) {
 		title += fmt.Sprintf("; the first %d of %d", len(spans), len(s.Spans))
