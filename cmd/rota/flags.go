@@ -48,6 +48,9 @@ func (w *world) dial(c *cli.Context) (*api.Client, error) {
 
 // format reads -o, or ROTA_OUTPUT where the command knows that format.
 func (w *world) format(c *cli.Context, allowed ...format) (format, error) {
+	if c.IsSet("output") && c.String("output") == "" {
+		return "", usagef("--output has an empty value")
+	}
 	if text := c.String("output"); text != "" {
 		return parseFormat(text, allowed...)
 	}

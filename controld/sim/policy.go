@@ -192,7 +192,7 @@ func ParsePolicy(text string) (Policy, error) {
 	for part := range strings.SplitSeq(rest, ",") {
 		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok {
-			return Policy{}, fmt.Errorf("policy %s: %q is not KEY=VALUE: %w", name, part, ErrValue)
+			return Policy{}, fmt.Errorf("policy %s: %q is not KEY=VALUE: %w; %s", name, part, ErrValue, row.known())
 		}
 		if _, twice := p.Params[key]; twice {
 			return Policy{}, fmt.Errorf("policy %s: %s is given twice: %w", name, key, ErrValue)

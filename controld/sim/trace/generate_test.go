@@ -341,6 +341,8 @@ func TestParseGeneratorRefuses(t *testing.T) {
 		"fitgpp:load=1,gap=1m":      "give one",
 		"fitgpp:gap=10":             "gap",
 		"fitgpp:gap=0s":             "gap 0s is zero",
+		"fitgpp:":                   `key "" is not known; known are jobs`,
+		"fitgpp:te=0.3":             "te is a percentage, such as 30%, and not 0.3",
 		"fitgpp:te=101%":            "te 101 is more than 100",
 		"fitgpp:users=0":            "users is zero",
 		"poisson:te=5%":             `"te" is not known`,

@@ -90,7 +90,7 @@ func generatorNames() []string {
 // arrivals instead. te is the share of TE jobs (30%), users their number (50), grace a factor on grace periods (1).
 func ParseGenerator(text string) (*Generator, error) {
 	text = strings.TrimPrefix(text, GeneratorPrefix)
-	kind, rest, _ := strings.Cut(text, ":")
+	kind, rest, given := strings.Cut(text, ":")
 	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
 		return nil, fmt.Errorf("generator %q is not known; known are %s", shorten(kind), strings.Join(generatorNames(), ", "))
@@ -98,7 +98,7 @@ func ParseGenerator(text string) (*Generator, error) {
 	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
 	seen := map[string]bool{}
 	for word := range strings.SplitSeq(rest, ",") {
-		if rest == "" {
+		if !given {
 			break
 		}
 		key, value, _ := strings.Cut(word, "=")
@@ -147,7 +147,10 @@ func (g *Generator) set(key, value string) (err error) {
 			err = fmt.Errorf("%s is zero", value)
 		}
 	case "te":
-		digits, _ := strings.CutSuffix(value, "%")
+		digits, percent := strings.CutSuffix(value, "%")
+		if !percent {
+			return fmt.Errorf("is a percentage, such as 30%%, and not %s", shorten(value))
+		}
 		g.model.TEShare, err = scaled(digits, 10, 1000)
 	case "grace":
 		n, err = scaled(value, 1000, 100_000)
