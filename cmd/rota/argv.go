@@ -63,6 +63,7 @@ type commandLine struct {
 	rest    []string
 	help    bool
 	primary map[string]string // of commands that take sbatch's options: each name's first name; nil for others
+	once    map[string]bool   // of commands whose own options are given once: those that were, by first name; nil for others
 }
 
 // reorder puts the flags of a command before its arguments, because the flag package stops at the first argument, and a user who
@@ -84,6 +85,9 @@ func reorder(args []string, app *cli.App) ([]string, error) {
 	l := commandLine{command: command, table: tableOf(command.Flags)}
 	if likeSbatch(command) {
 		l.primary = primaryNames(command.Flags)
+	}
+	if command.Name == "sim" {
+		l.once = map[string]bool{}
 	}
 	if err := l.sort(append(before, after...), takesCommand(command)); err != nil {
 		return nil, err
@@ -167,6 +171,9 @@ func (l *commandLine) flag(a string, next []string) (int, error) {
 		return l.option(a, name, value, hasValue, next)
 	}
 	kind, known := l.table[name]
+	if err := l.again(name); err != nil {
+		return 0, err
+	}
 	switch {
 	case !known:
 		return 0, l.glued(a, name)
@@ -184,6 +191,25 @@ func (l *commandLine) flag(a string, next []string) (int, error) {
 	}
 	l.flags = append(l.flags, a, next[0])
 	return 1, kind.check(a, next[0])
+}
+
+// again refuses an option that is there again, of a command whose options describe one thing together: the first would be dropped. Elsewhere, and for
+// options that every command has, the last one counts, so that whoever has them in an alias can override them.
+func (l *commandLine) again(name string) error {
+	if _, common := tableOf(commonFlags())[name]; l.once == nil || common || l.table[name] == switchFlag {
+		return nil
+	}
+	for _, f := range l.command.Flags {
+		if _, list := f.(*cli.StringSliceFlag); list || !slices.Contains(f.Names(), name) {
+			continue
+		}
+		first := f.Names()[0]
+		if l.once[first] {
+			return usagef("%s is there twice", dashed(first))
+		}
+		l.once[first] = true
+	}
+	return nil
 }
 
 // glued takes -N2 as -N 2, and refuses what is no flag at all.
