@@ -125,7 +125,7 @@ func addr(h *host, port int) (string, error) {
 // Ports that freeAddr tries. A daemon that asks for any port gets one of the kernel's, which are higher, so it cannot take one that another
 // daemon has been told to listen on.
 const (
-	portMin   = 21_000
+	portMin   = 26_000 // above what jobPorts gives
 	portMax   = 32_000
 	portTries = 100
 )
@@ -219,10 +219,10 @@ func (c *Cluster) node(i int, gossip []string) (*Daemon, error) {
 // nodesOnLoopback counts the nodes that this process has laid out on its own machine.
 var nodesOnLoopback atomic.Int64
 
-// jobPorts is a range for the MASTER_PORTs of a node on loopback: one that no node near it in time has, below the kernel's range for
-// outgoing connections.
+// jobPorts is a range for the MASTER_PORTs of a node on loopback: one that no node near it in time has, and no daemon.
 func jobPorts() string {
-	const low, block, blocks = 20000, 100, 120
+	const low, block = 20_000, 100
+	const blocks = (portMin - low) / block
 	first := low + block*((os.Getpid()+int(nodesOnLoopback.Add(1)))%blocks)
 	return fmt.Sprintf("%d-%d", first, first+block-1)
 }
