@@ -45,7 +45,11 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &usageError{text: "trace: " + err.Error(), hint: "a trace is a file, - for standard input, or gen:NAME; rota sim --list says which there are"}
+			e := &usageError{text: "trace: " + err.Error()}
+			if !slices.Contains(s.histories, name) {
+				e.hint = "a trace is a file, - for standard input, or gen:NAME; rota sim --list says which there are"
+			}
+			return nil, e
 		}
 		defer closeQuietly(f)
 		in = f
