@@ -126,12 +126,14 @@ type counter struct {
 	n int64
 }
 
+// Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	c.n += int64(n)
 	return n, err
 }
 
+// Read implements io.Reader.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n += int64(n)

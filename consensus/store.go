@@ -233,27 +233,33 @@ func (g *guard) read(op string, err error) error {
 
 // The log.
 
+// FirstIndex returns the first entry that is kept, 0 if there is none.
 func (g *guard) FirstIndex() (uint64, error) {
 	i, err := g.store.FirstIndex()
 	return i, g.read("read the log", err)
 }
 
+// LastIndex returns the last entry, 0 if there is none.
 func (g *guard) LastIndex() (uint64, error) {
 	i, err := g.store.LastIndex()
 	return i, g.read("read the log", err)
 }
 
+// GetLog reads one entry.
 func (g *guard) GetLog(index uint64, log *raft.Log) error {
 	return g.read("read the log", g.store.GetLog(index, log))
 }
 
+// StoreLog writes one entry.
 func (g *guard) StoreLog(log *raft.Log) error { return g.StoreLogs([]*raft.Log{log}) }
 
+// StoreLogs writes entries, and returns when they are on disk.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
 	g.write("write the log", func() error { return g.store.StoreLogs(logs) })
 	return nil
 }
 
+// DeleteRange drops entries that a snapshot has, or that another leader has written otherwise.
 func (g *guard) DeleteRange(first, last uint64) error {
 	g.write("shorten the log", func() error { return g.store.DeleteRange(first, last) })
 	return nil

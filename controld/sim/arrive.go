@@ -288,11 +288,11 @@ func (f *fitting) judgeServers(j *trace.Job) string {
 		total = plus(total, capacity(&f.nodes[i]))
 	}
 	if room < j.Servers {
-		return fmt.Sprintf("%s of %s each: the nodes hold %d of them", counted(j.Servers, "server", "servers"), words(j.Server), room)
+		return fmt.Sprintf("%s of %s each: the nodes hold %d of them", trace.Counted(j.Servers, "server", "servers"), words(j.Server), room)
 	}
 	if need := j.Demand(j.Workers); need.Cores > total.Cores || need.Memory > total.Memory || need.GPUs > total.GPUs {
 		return fmt.Sprintf("%s of %s each and %s of %s: the nodes hold either, not both",
-			counted(j.Servers, "server", "servers"), words(j.Server), counted(j.Workers, "worker", "workers"), words(j.Request))
+			trace.Counted(j.Servers, "server", "servers"), words(j.Server), trace.Counted(j.Workers, "worker", "workers"), words(j.Request))
 	}
 	return ""
 }

@@ -211,7 +211,7 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 	var notes []string
 	note := func(n int, one, many string) {
 		if n > 0 {
-			notes = append(notes, counted(n, one, many))
+			notes = append(notes, trace.Counted(n, one, many))
 		}
 	}
 	elastic := 0
@@ -231,17 +231,9 @@ func (e *engine) notes(t *trace.Trace, excluded int) []string {
 		note(late, "job comes after the end and is not counted", "jobs come after the end and are not counted")
 	}
 	if len(t.Skipped) > 0 {
-		notes = append(notes, fmt.Sprintf("%s left out, the first was %s", counted(t.Bad, "line was", "lines were"), t.Skipped[0]))
+		notes = append(notes, fmt.Sprintf("%s left out, the first was %s", trace.Counted(t.Bad, "line was", "lines were"), t.Skipped[0]))
 	}
 	return append(append(notes, e.shareNotes(t)...), e.refusals...)
-}
-
-// counted is a number with its noun.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // whyStuck says of whom nothing will come.

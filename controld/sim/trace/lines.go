@@ -215,7 +215,7 @@ func (r *row) split(l *lines) error {
 		r.fields = slices.AppendSeq(r.fields, strings.SplitSeq(l.text, ","))
 	}
 	if len(r.fields) != len(r.columns) {
-		return fmt.Errorf("%s under %d columns", counted(len(r.fields), "field"), len(r.columns))
+		return fmt.Errorf("%s under %d columns", Counted(len(r.fields), "field", "fields"), len(r.columns))
 	}
 	return nil
 }

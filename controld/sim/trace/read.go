@@ -127,7 +127,7 @@ func (s *sink) finish() (*Trace, error) {
 	}
 	if len(t.Jobs) == 0 {
 		if t.Bad > 0 {
-			return nil, fmt.Errorf("%s could not be used, the first was %s: %w", counted(t.Bad, "line"), t.Skipped[0], ErrNoJobs)
+			return nil, fmt.Errorf("%s could not be used, the first was %s: %w", Counted(t.Bad, "line", "lines"), t.Skipped[0], ErrNoJobs)
 		}
 		return nil, ErrNoJobs
 	}
@@ -191,10 +191,10 @@ func formatOf(line string) (Format, error) {
 	return "", fmt.Errorf("the first line is %q: %w", shorten(line), ErrFormat)
 }
 
-// counted is a number with its noun.
-func counted(n int, noun string) string {
+// Counted is a number with its noun.
+func Counted(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -65,7 +65,7 @@ func (s *sink) swfLine(l *lines) error {
 	}
 	f := &swfRow{fields: strings.Fields(l.text)}
 	if len(f.fields) != swfFields {
-		return fmt.Errorf("%s, not %d", counted(len(f.fields), "field"), swfFields)
+		return fmt.Errorf("%s, not %d", Counted(len(f.fields), "field", "fields"), swfFields)
 	}
 	j := f.job()
 	if f.err != nil {
