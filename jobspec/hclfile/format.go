@@ -12,8 +12,8 @@ import (
 // ErrFormat is returned by [Format] when the formatted text would not say the same as before, which is a mistake in it.
 var ErrFormat = errors.New("the file cannot be formatted without changing its meaning")
 
-// Format returns a file in HCL with the usual spaces and indentation. Only white space between words changes: comments, heredocs and the
-// order stay, and what is formatted already stays as it is. A file that does not parse is refused with [Diagnostics], one in JSON as
+// Format returns a file in HCL with the usual spaces and indentation. Only white space between words changes, and line ends become those
+// of Unix: comments, heredocs and the order stay, and what is formatted already stays as it is. A file that does not parse is refused with [Diagnostics], one in JSON as
 // well.
 func Format(name string, src []byte) ([]byte, error) {
 	if IsJSON(name, src) {
@@ -23,7 +23,7 @@ func Format(name string, src []byte) ([]byte, error) {
 	if r.parse(name, src, &Block{}, false) == nil {
 		return nil, r.diags.inOrder()
 	}
-	src = r.sources[name] // without a byte order mark
+	src = r.sources[name] // as Unix has it
 	text := endOfText(hclwrite.Format(src))
 	for range maxFormat {
 		again := endOfText(hclwrite.Format(text))

@@ -110,6 +110,12 @@ func (r *reader) lastPlace() hcl.Range {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
+// UnixText is a text without a byte order mark and with the line ends of Unix: a script keeps none of what an editor under Windows puts in, which no
+// shell could read.
+func UnixText(src []byte) []byte {
+	return bytes.ReplaceAll(bytes.TrimPrefix(src, []byte(byteOrderMark)), []byte("\r\n"), []byte("\n"))
+}
+
 // parse returns the file's body, or nil when there is no point in looking further. schema and values are for JSON: what is a block in
 // the file, and whether its strings stand for themselves.
 func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hclsyntax.Body {
@@ -117,7 +123,7 @@ func (r *reader) parse(name string, src []byte, schema *Block, values bool) *hcl
 	if !r.readable(name, src) {
 		return nil
 	}
-	src = bytes.TrimPrefix(src, []byte(byteOrderMark))
+	src = UnixText(src)
 	r.sources[name] = src
 	if name == r.name {
 		r.src = src

@@ -107,7 +107,7 @@ func readScript(t *jobspec.Task, name string, from hclfile.Source) error {
 	if err != nil {
 		return err
 	}
-	return setScript(t, from.Literal(string(text)), from)
+	return setScript(t, from.Literal(string(hclfile.UnixText(text))), from)
 }
 
 var resourcesSchema = &hclfile.Block{
