@@ -16,6 +16,7 @@ type asked struct {
 	opts   *Options
 	result *Result
 	job    *jobspec.Job
+	said   map[string]setting // the flags that were carried out, by name
 
 	name, stdout, stderr, mode            string
 	exports                               []string
@@ -152,7 +153,7 @@ func cutLast(text, sep string) (before, after string, found bool) {
 
 // isModel refuses what can be no model of GPUs.
 func (a *asked) isModel(s setting, model string) bool {
-	if strings.ContainsAny(model, ":*? \t") || len(model) > 100 {
+	if model != "" && !jobspec.ValidName(model) {
 		a.bad(s, "write a100:4, or 4 for any model", "%q is not a model of GPUs", cutShort(model))
 		return false
 	}
@@ -161,6 +162,7 @@ func (a *asked) isModel(s setting, model string) bool {
 
 // gres reads gpu, gpu:N, gpu:MODEL and gpu:MODEL:N; several kinds stand apart by commas.
 func (a *asked) gres(s setting) {
+	a.gpuGres = counted{by: s}
 	for item := range strings.SplitSeq(s.value, ",") {
 		item = strings.TrimPrefix(item, "gres/")
 		if cut := strings.Index(item, "("); cut >= 0 {
@@ -175,7 +177,7 @@ func (a *asked) gres(s setting) {
 			a.bad(s, "rota nodes shows the GPUs of the nodes", "help is not given here")
 		case kind != "gpu":
 			a.refuse(s, "only GPUs are counted: write gpu:N, or leave it out", "asks for %q", kind)
-		case a.gpuGres.n > 0 && a.gpuGres.by == s:
+		case a.gpuGres.n > 0:
 			a.refuse(s, "ask for GPUs of one model", "asks for GPUs of several models, which a worker cannot have")
 		default:
 			a.gpuGresOf(s, rest, more)
@@ -258,6 +260,8 @@ func (a *asked) time(s setting) {
 	switch {
 	case !ok:
 		a.bad(s, "write minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS; 30m and 2d12h are understood too", "%q is not a time", s.value)
+	case limit > jobspec.MaxDuration:
+		a.bad(s, "", "%q is longer than %v", s.value, jobspec.MaxDuration)
 	case unlimited:
 		a.warn(s, "%s: the job gets the longest time that its queue gives by itself", s.value)
 		a.job.TimeLimit = 0
@@ -322,9 +326,11 @@ func (a *asked) export(s setting) {
 	for item := range strings.SplitSeq(s.value, ",") {
 		name, value, has := strings.Cut(item, "=")
 		switch {
-		case item == "ALL":
-			a.exports = append([]string{"*"}, a.exports...)
-		case item == "NONE" || item == "NIL":
+		case strings.EqualFold(item, "ALL"):
+			if !slices.Contains(a.exports, "*") {
+				a.exports = append([]string{"*"}, a.exports...)
+			}
+		case strings.EqualFold(item, "NONE") || strings.EqualFold(item, "NIL"):
 			if s.value != item {
 				a.bad(s, "write NONE alone, or the names alone", "%q: %s goes with nothing else", s.value, item)
 			}

@@ -113,10 +113,7 @@ func (a *asked) overShape(g *jobspec.Group, t *jobspec.Task) {
 	s := shape{nodes: max(g.Count, 1), tasks: 1, cores: max(r.Cores, 1)}
 	a.gpusOf(&s)
 	a.memoryOf(&s)
-	if s.gpus > 0 {
-		with := s.resources(a)
-		r.GPUs, r.GPU = with.GPUs, with.GPU
-	}
+	a.overGPUs(s, g, r)
 	if s.memory > 0 {
 		r.Memory = s.memory
 	}
@@ -129,6 +126,24 @@ func (a *asked) overShape(g *jobspec.Group, t *jobspec.Task) {
 		}
 	}
 	g.Exclusive = g.Exclusive || a.wholeNodes.spec != nil
+}
+
+// overGPUs changes how many GPUs a worker has. What they must be stays as the file says, but for a model that a flag names.
+func (a *asked) overGPUs(s shape, g *jobspec.Group, r *jobspec.Resources) {
+	switch {
+	case g.Elastic != nil && a.gpus.n > 0:
+		a.refuse(a.gpus.by, "use --gpus-per-node", "%d: an elastic group has no fixed number of workers to divide them among", a.gpus.n)
+	case s.gpus > 0:
+		r.GPUs = s.gpus
+		if with := s.resources(a).GPU; with != nil {
+			if r.GPU != nil {
+				with.MinMemory = r.GPU.MinMemory
+			}
+			r.GPU = with
+		}
+	case a.gpuGres.by.spec != nil: // --gres=none
+		r.GPUs, r.GPU = 0, nil
+	}
 }
 
 func (a *asked) overLog(t *jobspec.Task) {

@@ -11,6 +11,7 @@ package script
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -81,7 +82,7 @@ func Read(src []byte, opts Options) Result {
 }
 
 func newAsked(result *Result, opts *Options, job *jobspec.Job) *asked {
-	return &asked{notes: &notes{}, opts: opts, result: result, job: job}
+	return &asked{notes: &notes{}, opts: opts, result: result, job: job, said: map[string]setting{}}
 }
 
 // maxFlags bounds how many flags a script has.
@@ -159,6 +160,7 @@ func (a *asked) take(all []setting) {
 		if last[s.spec] != i {
 			continue
 		}
+		a.said[s.spec.Name] = s
 		switch s.spec.kind {
 		case Warning:
 			a.about(Warning, CodeIgnored, s, "", "is left out: %s", s.spec.instead)
@@ -177,11 +179,16 @@ func (a *asked) check() {
 		problems = append(problems, a.job.ValidateAt(a.opts.Clock.Now)...)
 	}
 	for _, p := range problems {
+		place, by, found := a.blame(p.Path)
 		text := p.Text
-		if p.Path != "" {
-			text = p.Path + ": " + text
+		if place != "" && (!found || p.Code == jobspec.CodeRange) { // a bare number does not say what it is
+			text = place + ": " + text
 		}
-		a.add(Problem{Kind: Mistake, Code: p.Code, Text: text, Hint: p.Hint})
+		if found {
+			a.about(Mistake, p.Code, by, p.Hint, "%s: %s", cutShort(by.value), text)
+		} else {
+			a.add(Problem{Kind: Mistake, Code: p.Code, Text: text, Hint: p.Hint})
+		}
 	}
 	for _, p := range a.job.Warnings() {
 		if p.Code == jobspec.CodeTryTooMuch {
@@ -298,8 +305,8 @@ func (a *asked) pattern(text string, nodes int) string {
 	if plain, found := strings.CutPrefix(text, `\\`); found {
 		return strings.ReplaceAll(plain, "%", "%%")
 	}
-	text = strings.ReplaceAll(text, "%J", "%j")
-	if nodes < 2 || strings.Contains(text, "%n") || strings.Contains(text, "%N") || strings.Contains(text, "%t") {
+	text = strings.NewReplacer("%%", "%%", "%J", "%j").Replace(text)
+	if nodes < 2 || ofWorker.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		return text
 	}
 	ext := path.Ext(text)
@@ -307,8 +314,9 @@ func (a *asked) pattern(text string, nodes int) string {
 		ext = ""
 	}
 	each := strings.TrimSuffix(text, ext) + "-%n" + ext
-	if text == a.stdout {
-		a.at(Warning, CodeChanged, 0, "", "each of the %d workers writes its own file, %s", nodes, each)
-	}
+	a.at(Warning, CodeChanged, 0, "", "each of the %d workers writes its own file, %s", nodes, each)
 	return each
 }
+
+// ofWorker finds what differs between the workers of a job in a pattern without %%.
+var ofWorker = regexp.MustCompile(`%[0-9]*[nNt]`)

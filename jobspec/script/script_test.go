@@ -2,6 +2,7 @@ package script
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -278,5 +279,55 @@ func TestOverride(t *testing.T) {
 	golden(t, "testdata/override.txt", r.Problems.Format("job.hcl"))
 	if two.TimeLimit != 300 || two.Array.Indices != "" {
 		t.Errorf("got %+v", two)
+	}
+}
+
+// TestOverrideGPUs changes how many GPUs a job file asks for. What they must be stays as it says.
+func TestOverrideGPUs(t *testing.T) {
+	for _, c := range []struct {
+		flag Flag
+		want jobspec.Resources
+	}{
+		{Flag{"gpus-per-node", "2", true}, jobspec.Resources{GPUs: 2, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{"gpus", "8", true}, jobspec.Resources{GPUs: 4, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{"gres", "gpu:a100:2", true}, jobspec.Resources{GPUs: 2, GPU: &jobspec.GPU{Model: "*a100*", MinMemory: 80 * jobspec.GiB}}},
+		{Flag{"gres", "none", true}, jobspec.Resources{}},
+		{Flag{"gres", "gpu:0", true}, jobspec.Resources{}},
+		{Flag{"mem", "8G", true}, jobspec.Resources{GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}},
+	} {
+		job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Count: 2, Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}, Resources: jobspec.Resources{
+			GPUs: 1, GPU: &jobspec.GPU{Model: "H100*", MinMemory: 80 * jobspec.GiB}}}}}}}
+		job.Default()
+		r := Override(job, Options{Clock: clock(), Flags: []Flag{c.flag}})
+		if len(r.Problems) > 0 {
+			t.Errorf("%v: %v", c.flag, r.Problems)
+			continue
+		}
+		if got := task(job).Resources; got.GPUs != c.want.GPUs || !reflect.DeepEqual(got.GPU, c.want.GPU) {
+			t.Errorf("%v: got %d of %+v, want %d of %+v", c.flag, got.GPUs, got.GPU, c.want.GPUs, c.want.GPU)
+		}
+	}
+	job := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 2, Max: 4}, Tasks: []jobspec.Task{{Name: "t", Command: []string{"x"}}}}}}
+	if r := Override(job, Options{Clock: clock(), Flags: []Flag{{"gpus", "8", true}}}); !r.Problems.Has(Refused) {
+		t.Errorf("8 GPUs for 2 to 4 workers: %v", r.Problems)
+	}
+}
+
+// TestSpellings reads what sbatch takes in more than one way.
+func TestSpellings(t *testing.T) {
+	for flags, right := range map[string]func(j *jobspec.Job) bool{
+		"--export=all":                     func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*"}) },
+		"--export=ALL,A,all":               func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*", "A"}) },
+		"--export=none":                    func(j *jobspec.Job) bool { return len(j.Export) == 0 },
+		"-o %J-%%J-%%n.out":                func(j *jobspec.Job) bool { return task(j).Log.Stdout == "%j-%%J-%%n.out" },
+		"--gres=gpu:nvidia_a100-sxm4_3g:2": func(j *jobspec.Job) bool { return task(j).Resources.GPU.Model == "*nvidia?a100?sxm4?3g*" },
+	} {
+		if j := read(t, "#!/bin/bash\n#SBATCH "+flags+"\n./x\n", Options{}); !right(j) {
+			t.Errorf("%s: got %+v, %+v", flags, j, task(j))
+		}
+	}
+	j := read(t, "#!/bin/bash\n#SBATCH -N 2 -o %%n-%3n.out -e %%n\nsrun ./x\n", Options{})
+	if l := task(j).Log; l.Stdout != "%%n-%3n.out" || l.Stderr != "%%n-%n" {
+		t.Errorf("two workers write %s and %s", l.Stdout, l.Stderr)
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // timeLimit reads the forms of Slurm: minutes, M:S, H:M:S, D-H, D-H:M and D-H:M:S, also with units as in job files. A limit of nothing is
-// none at all, as in Slurm.
+// none at all, as in Slurm. It may be longer than any job's.
 func timeLimit(text string) (limit jobspec.Seconds, unlimited, ok bool) {
 	switch strings.ToUpper(text) {
 	case "UNLIMITED", "INFINITE", "-1":
@@ -19,7 +19,7 @@ func timeLimit(text string) (limit jobspec.Seconds, unlimited, ok bool) {
 		return seconds, false, err == nil && seconds > 0
 	}
 	seconds, ok := clockTime(text)
-	return seconds, seconds == 0, ok && seconds <= jobspec.MaxDuration
+	return seconds, seconds == 0, ok
 }
 
 // clockTime reads numbers with the marks of Slurm between them.
