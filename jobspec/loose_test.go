@@ -37,3 +37,20 @@ func TestWorkersWithoutGangAreElements(t *testing.T) {
 		t.Error("a gang was loosened")
 	}
 }
+
+// TestNumbersOfWorkersWithoutGang tells workers that start one by one apart by the index of the array that they are.
+func TestNumbersOfWorkersWithoutGang(t *testing.T) {
+	no := false
+	for word, code := range map[string]string{"${array.index}": "", "${job.id}": "", "${array.lr}": jobspec.CodeNoParameter, "${worker.index}": jobspec.CodeConflict, "${worker.count}": jobspec.CodeConflict} {
+		j := &jobspec.Job{Name: "a", Groups: []jobspec.Group{{Name: "g", Count: 3, Gang: &no, Tasks: []jobspec.Task{{Name: "t", Command: []string{"x", word}, Template: true}}}}}
+		problems := j.Validate()
+		switch {
+		case code == "" && len(problems) > 0, code != "" && (len(problems) != 1 || problems[0].Code != code || problems[0].Path != "groups[0].tasks[0].command[1]"):
+			t.Errorf("%s: got %v, want %q", word, problems, code)
+		case code == "":
+			if problems := j.Loosen().Validate(); len(problems) > 0 {
+				t.Errorf("%s as an array: %v", word, problems)
+			}
+		}
+	}
+}

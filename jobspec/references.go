@@ -63,14 +63,18 @@ func (t *Task) reportTexts(yield func(string, *string) bool) bool {
 	return t.Progress == nil || yield("progress.file", &t.Progress.File) && yield("progress.pattern", &t.Progress.Pattern)
 }
 
-// references checks that what a template refers to will have a value.
-func (c *checker) references(where string, t *Task, a *Array) {
+// references checks that what a template refers to will have a value, and the one that is meant.
+func (c *checker) references(where string, t *Task, g *Group, a *Array) {
 	if !t.Template {
 		return
 	}
 	for place, text := range t.Texts() {
 		for _, name := range template.References(*text) {
-			c.reference(where+"."+place, name, a)
+			if g.loose() {
+				c.looseReference(where+"."+place, name)
+			} else {
+				c.reference(where+"."+place, name, a)
+			}
 		}
 		if inContainer(place) && len(template.References(*text)) > 0 {
 			c.add(CodePath, where+"."+place, "write the path out", "a path in the container cannot depend on a value that is only known once the job runs")
@@ -82,6 +86,18 @@ func (c *checker) references(where string, t *Task, a *Array) {
 func inContainer(place string) bool {
 	field := path.Ext(place)
 	return strings.HasPrefix(place, "mounts[") && field == ".target" || strings.HasPrefix(place, "secrets[") && field == ".file"
+}
+
+// looseReference checks a reference of a worker that starts by itself. It is an element of an array, and its number is the element's index.
+func (c *checker) looseReference(where, name string) {
+	switch name {
+	case "worker.index":
+		c.add(CodeConflict, where, "write array.index", "${worker.index} is 0 for all of them: without gang every worker is an element of an array, with a group of its own")
+	case "worker.count":
+		c.add(CodeConflict, where, "write the number", "${worker.count} is 1 for all of them: without gang every worker is an element of an array, with a group of its own")
+	default:
+		c.reference(where, name, &Array{})
+	}
 }
 
 func (c *checker) reference(where, name string, a *Array) {

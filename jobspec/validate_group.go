@@ -130,7 +130,7 @@ func (c *checker) tasks(where string, g *Group, j *Job) {
 		here := c.at(where, i)
 		c.unique(here+".name", "task", g.Tasks[i].Name, taken)
 		c.task(here, &g.Tasks[i], len(g.Tasks) == 1)
-		c.references(here, &g.Tasks[i], j.Array)
+		c.references(here, &g.Tasks[i], g, j.Array)
 	}
 	if len(g.Tasks) > 1 {
 		c.leader(where, g)

@@ -145,7 +145,7 @@ func TestWrite(t *testing.T) {
 group.gang (attribute): bool
 
   Start all workers in one decision, or none; with false each starts by itself, as an element of an
-  array whose index is its number. Default: true.
+  array whose index, array.index, is its number. Default: true.
 `
 	if b.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", &b, want)

@@ -28,7 +28,7 @@ func taskTemplate(target any) *bool { return &target.(*jobspec.Task).Template }
 var groupSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("count", func(g *jobspec.Group) *int { return &g.Count }).AtLeastOne().With("1", "number of workers, at most 4096; not beside `elastic`"),
-		field("gang", func(g *jobspec.Group) **bool { return &g.Gang }).With("true", "start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose index is its number"),
+		field("gang", func(g *jobspec.Group) **bool { return &g.Gang }).With("true", "start all workers in one decision, or none; with `false` each starts by itself, as an element of an array whose index, `array.index`, is its number"),
 		field("depends_on", func(g *jobspec.Group) *[]string { return &g.DependsOn }).
 			With("none", "groups of the job to wait for: `prep` or `prep:ok` (succeeded), `prep:failed`, `prep:any` (ended), `prep:started`"),
 		field("time_limit", func(g *jobspec.Group) *jobspec.Seconds { return &g.TimeLimit }).AtLeastOne().With("the job's", "how long one attempt may run, at most the job's"),
