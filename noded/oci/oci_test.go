@@ -139,6 +139,7 @@ func TestLogPath(t *testing.T) {
 	in := example(&jobspec.Launch{Type: "slurm", Nproc: 3})
 	for pattern, want := range map[string]string{
 		"/shared/%x-%j.out": "/shared/train-42.out", "%4j_%n_%N_%r_%t_%u%%": "/home/ada/run/0042_1_gpu02_1_3_ada%", "plain": "/home/ada/run/plain",
+		"%A_%a": "/home/ada/run/42_4294967294",
 	} {
 		if got, err := LogPath(in, pattern); err != nil || got != want {
 			t.Errorf("LogPath(%q) = %q, %v; want %q", pattern, got, err, want)

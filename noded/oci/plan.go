@@ -121,8 +121,8 @@ func (in Input) master() string {
 func (in Input) run() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
 
 // LogPath fills in a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N node, %r restarts, %t first rank,
-// %A the array (the job itself where there is none), %a the element's index, %% a percent sign; a number between, as in %4j, pads with zeros. A relative path is below the working directory. Other letters
-// are refused.
+// %A the array (the job itself where there is none), %a the element's index (a large number where there is none), %% a percent sign; a number
+// between, as in %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
 func LogPath(in Input, pattern string) (string, error) {
 	task, err := in.task()
 	if err != nil {
@@ -135,6 +135,7 @@ func LogPath(in Input, pattern string) (string, error) {
 	values := map[byte]string{
 		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name, 'u': in.Owner.User,
 		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base), 's': "0",
+		'a': "4294967294", // as in Slurm: a script for arrays may be submitted without one
 	}
 	if e := in.Array; e != nil {
 		values['A'], values['a'] = strconv.FormatInt(int64(e.Array), 10), strconv.Itoa(e.Index)
@@ -168,7 +169,7 @@ func expand(pattern string, values map[byte]string) (string, error) {
 		case pattern[i] == '%':
 			value = "%"
 		case !ok:
-			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r or %%t, and %%A and %%a in an array", pattern[i])
+			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a", pattern[i])
 		}
 		out.WriteString(strings.Repeat("0", max(0, min(width, 10)-len(value))) + value)
 	}
