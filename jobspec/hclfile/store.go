@@ -75,10 +75,7 @@ func store(into any, value cty.Value, positive bool) error {
 		*field = new(int)
 		return storeInt(*field, value, positive)
 	case *int64:
-		n := 0
-		err := storeInt(&n, value, positive)
-		*field = int64(n)
-		return err
+		return storeWhole(field, value, positive, 1<<53)
 	case *[]string:
 		return storeList(field, value, func(text *string, v cty.Value) (err error) { *text, err = scalarText(v); return err })
 	case *[]int:
@@ -174,6 +171,14 @@ func storeBool(field *bool, value cty.Value) error {
 const maxInt = 1 << 31
 
 func storeInt(field *int, value cty.Value, positive bool) error {
+	n := int64(*field)
+	err := storeWhole(&n, value, positive, maxInt)
+	*field = int(n)
+	return err
+}
+
+// storeWhole stores a whole number that is not farther from 0 than most.
+func storeWhole(field *int64, value cty.Value, positive bool, most int64) error {
 	if value.Type() != cty.Number {
 		hint := "write a whole number, without quotes"
 		if value.Type() == cty.String {
@@ -183,14 +188,14 @@ func storeInt(field *int, value cty.Value, positive bool) error {
 		}
 		return wrongType(value, hint)
 	}
-	n, accuracy := value.AsBigFloat().Int64()
-	if accuracy != big.Exact {
+	if !value.AsBigFloat().IsInt() {
 		return &valueError{code: CodeRange, text: "a whole number is wanted", hint: "round it: floor(x) or ceil(x)"}
 	}
-	if n > maxInt || n < -maxInt || positive && n < 1 {
-		return &valueError{code: CodeRange, text: fmt.Sprintf("%d is out of range", n), hint: atLeast(positive)}
+	n, accuracy := value.AsBigFloat().Int64()
+	if accuracy != big.Exact || n > most || n < -most || positive && n < 1 {
+		return &valueError{code: CodeRange, text: shorten(asText(value)) + " is out of range", hint: atLeast(positive && n < 1)}
 	}
-	*field = int(n)
+	*field = n
 	return nil
 }
 

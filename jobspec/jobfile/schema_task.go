@@ -173,7 +173,7 @@ func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		return fmt.Errorf("%q is neither a number of processes nor \"gpu\"", text)
+		return fmt.Errorf("%.40q is neither a number of processes nor \"gpu\"", text)
 	}
 	l.Nproc = n
 	return nil
