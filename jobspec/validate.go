@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of a job. They keep one job's record small: every controller keeps it in memory and in the log.
@@ -232,10 +233,13 @@ func (c *checker) atMost(path string, n, limit int, what string) {
 	}
 }
 
-// text refuses what no program can be given.
+// text refuses what no program can be given, and what would be another text once it was passed on as JSON.
 func (c *checker) text(path, text string) {
 	if strings.IndexByte(text, 0) >= 0 {
 		c.add(CodeText, path, "", "the text has a NUL byte")
+	}
+	if !utf8.ValidString(text) {
+		c.add(CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q", text[:min(len(text), 60)])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -111,9 +112,7 @@ func (w *world) submission(c *cli.Context, asJSON bool, file string) (*submissio
 		return nil, &fileError{name: req.shown, problems: refused}
 	}
 	w.warn(req.shown, asJSON, req.read.Problems)
-	if req.isScript {
-		w.warnOfExports(req, asJSON)
-	}
+	w.warnOfExports(req, asJSON)
 	return req, w.fromHere(req.job)
 }
 
@@ -256,15 +255,17 @@ func (w *world) warn(name string, asJSON bool, problems script.Problems) {
 	}
 }
 
-// warnOfExports names the variables that a script's job does not get although all were meant.
+// warnOfExports names the variables that a job does not get although they were meant: of a job file those that no job can get, of a script, which
+// gets all when nobody says otherwise, also those that are left out for a reason.
 func (w *world) warnOfExports(req *submission, asJSON bool) {
-	if !slices.Contains(req.job.Export, "*") {
-		return
-	}
-	var secrets, functions []string
+	all := req.isScript && slices.Contains(req.job.Export, "*")
+	var secrets, functions, other []string
 	for _, entry := range w.environ() {
-		name, _, _ := strings.Cut(entry, "=")
+		name, value, _ := strings.Cut(entry, "=")
 		switch {
+		case isVariable(name) && exports(req.job.Export, name) && !utf8.ValidString(value):
+			other = append(other, name)
+		case !all:
 		case strings.HasSuffix(name, "_TOKEN") && !slices.Contains(req.job.Export, name):
 			secrets = append(secrets, name)
 		case strings.HasPrefix(name, "BASH_FUNC_"):
@@ -273,7 +274,12 @@ func (w *world) warnOfExports(req *submission, asJSON bool) {
 	}
 	slices.Sort(secrets)
 	slices.Sort(functions)
+	slices.Sort(other)
 	var told script.Problems
+	if len(other) > 0 {
+		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
+			Text: "leaves out " + strings.Join(other, ", ") + ": texts are passed on in UTF-8", Hint: "set it in the script"})
+	}
 	if len(secrets) > 0 {
 		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
 			Text: "leaves out " + clean(strings.Join(secrets, ", ")) + ": tokens are copied by name only", Hint: "write --export=ALL," + clean(strings.Join(secrets, ","))})

@@ -47,13 +47,13 @@ python train.py "$@"
 func TestSubmitScript(t *testing.T) {
 	a := newAnswers(t)
 	a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
-	s := session{t: t, addr: a.URL, env: []string{"LAB=1", "HF_TOKEN=s", "SLURM_JOB_ID=4", "ROTA_X=1", "BASH_FUNC_module%%=() { :; }", "SBATCH_PARTITION=env", "SBATCH_ACCOUNT=acc"}}
+	s := session{t: t, addr: a.URL, env: []string{"LAB=1", "LATIN=caf\xe9", "HF_TOKEN=s", "SLURM_JOB_ID=4", "ROTA_X=1", "BASH_FUNC_module%%=() { :; }", "SBATCH_PARTITION=env", "SBATCH_ACCOUNT=acc"}}
 	file := batchScript(t, "train.sh", smallScript)
 	got := s.run("submit", "-N1", "--part", "cli", "--mem=16G", "-o", "%x-%j.out", file, "--lr", "1e-3", "-N", "two words")
 	if got.code != 0 || got.stdout != "Submitted batch job 17\n" {
 		t.Fatalf("%+v", got)
 	}
-	for _, part := range []string{"train.sh:3: warning: --mail-type is left out", "leaves out HF_TOKEN", "leaves out the functions of your shell: module"} {
+	for _, part := range []string{"train.sh:3: warning: --mail-type is left out", "leaves out HF_TOKEN", "leaves out LATIN: texts are passed on in UTF-8", "leaves out the functions of your shell: module"} {
 		if !strings.Contains(got.stderr, part) {
 			t.Errorf("stderr lacks %q: %s", part, got.stderr)
 		}
@@ -68,7 +68,7 @@ func TestSubmitScript(t *testing.T) {
 	if !strings.Contains(k.Script, "set -- '--lr' '1e-3' '-N' 'two words'\npython train.py") {
 		t.Errorf("the script has not its arguments: %s", k.Script)
 	}
-	for name, want := range map[string]string{"LAB": "1", "HF_TOKEN": "", "SLURM_JOB_ID": "", "ROTA_X": "", "BASH_FUNC_module%%": "", "SBATCH_ACCOUNT": "acc"} {
+	for name, want := range map[string]string{"LAB": "1", "LATIN": "", "HF_TOKEN": "", "SLURM_JOB_ID": "", "ROTA_X": "", "BASH_FUNC_module%%": "", "SBATCH_ACCOUNT": "acc"} {
 		if job.ExportEnv[name] != want {
 			t.Errorf("%s is %q, want %q", name, job.ExportEnv[name], want)
 		}

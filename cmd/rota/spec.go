@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -159,12 +160,13 @@ func (w *world) fromHere(job *jobspec.Job) error {
 }
 
 // exported picks the variables that match globs. Those of a job system, and tokens, need their exact name: a job that was submitted
-// from within another must not take itself for that one, and a secret must not slip through a star.
+// from within another must not take itself for that one, and a secret must not slip through a star. What is not in UTF-8 stays behind: it would
+// arrive as another text.
 func exported(globs, environ []string) map[string]string {
 	var out map[string]string
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		if !ok || !isVariable(name) || !exports(globs, name) {
+		if !ok || !isVariable(name) || !exports(globs, name) || !utf8.ValidString(value) {
 			continue
 		}
 		if out == nil {

@@ -46,7 +46,7 @@ var ruleCodes = []entry{
 	{"JS-116", "two settings that do not go together", "One setting excludes the other, or needs it."},
 	{"JS-117", "too much", "There are too many entries, or too much text, for one job's record. Put long texts into files below a shared path."},
 	{"JS-118", "not a signal", "Signals are written with SIG in front: SIGTERM, SIGUSR1. Those that can ask a program to stop or save are known."},
-	{"JS-119", "text that cannot be passed on", "A text has a NUL byte, or the name of a variable, a % letter in a log's path or the key of a label is not one."},
+	{"JS-119", "text that cannot be passed on", "A text has a NUL byte or is not in UTF-8, or the name of a variable, a % letter in a log's path or the key of a label is not one."},
 	{"JS-120", "the same thing twice", "Two groups, tasks, parameters, secrets or policies have one name, or two mounts one target."},
 	{"JS-121", "not a time", "begin and deadline are times with their zone, 2026-03-01T08:00:00Z or 2026-03-01T09:00:00+01:00, or told from the submission: now+2h."},
 	{"JS-122", "a deadline that cannot be met", "The deadline has passed, comes before begin, or leaves less time than time_limit allows the job to run."},
