@@ -1,6 +1,8 @@
 package hclfile
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -148,10 +150,61 @@ type variableType struct {
 }
 
 func (t variableType) convert(value cty.Value) (cty.Value, error) {
+	if name := unknownAttribute(value.Type(), t.Type); name != "" {
+		return cty.NilVal, fmt.Errorf("its type has no attribute %q", name)
+	}
 	if t.defaults != nil && !value.IsNull() {
 		value = t.defaults.Apply(value)
 	}
 	return convert.Convert(value, t.Type)
+}
+
+// unknownAttribute finds an attribute of an object that its variable's type does not have, "" when there is none. The conversion of types would drop it
+// without a word.
+func unknownAttribute(have, want cty.Type) string {
+	switch {
+	case want.IsObjectType() && have.IsObjectType():
+		for _, name := range slices.Sorted(maps.Keys(have.AttributeTypes())) {
+			if !want.HasAttribute(name) {
+				return name
+			}
+			if inner := unknownAttribute(have.AttributeType(name), want.AttributeType(name)); inner != "" {
+				return inner
+			}
+		}
+	case want.IsCollectionType():
+		for _, element := range elementTypes(have) {
+			if inner := unknownAttribute(element, want.ElementType()); inner != "" {
+				return inner
+			}
+		}
+	case want.IsTupleType() && have.IsTupleType():
+		for i, element := range have.TupleElementTypes() {
+			if i < want.Length() {
+				if inner := unknownAttribute(element, want.TupleElementType(i)); inner != "" {
+					return inner
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// elementTypes are the types of the elements of a list, set, map, tuple or object.
+func elementTypes(t cty.Type) []cty.Type {
+	switch {
+	case t.IsCollectionType():
+		return []cty.Type{t.ElementType()}
+	case t.IsTupleType():
+		return t.TupleElementTypes()
+	case t.IsObjectType():
+		var types []cty.Type
+		for _, name := range slices.Sorted(maps.Keys(t.AttributeTypes())) {
+			types = append(types, t.AttributeType(name))
+		}
+		return types
+	}
+	return nil
 }
 
 func (r *reader) variableType(b *hclsyntax.Block) (variableType, bool) {

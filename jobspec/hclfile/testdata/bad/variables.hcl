@@ -16,6 +16,10 @@ variable "object" {
   type    = object({ a = number, b = optional(string, "x") })
   default = { b = "y" }
 }
+variable "misspelt" {
+  type    = map(list(object({ cores = number, gpus = optional(number, 0) })))
+  default = { a = [{ cores = 1 }, { cores = 2, gpu = 8 }] }
+}
 variable "strange" {
   type    = strng
   default = "x"
