@@ -26,20 +26,21 @@ type rule struct {
 var rules = map[string]rule{
 	".": {why: "the root holds no code"},
 	"jobspec": {
-		ours: []string{"jobspec/hostlist", "jobspec/template"}, pure: true, why: "what a user asks for knows nothing of how it is read or run",
+		ours: []string{"jobspec/hostlist", "jobspec/template", "jobspec/typo"}, pure: true, why: "what a user asks for knows nothing of how it is read or run",
 	},
 	"jobspec/hostlist": {pure: true, why: "lists of host names are text"},
 	"jobspec/template": {pure: true, why: "text with references is text"},
+	"jobspec/typo":     {pure: true, why: "words are text"},
 	"jobspec/hclfile": {
-		ours: []string{"jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
+		ours: []string{"jobspec/template", "jobspec/typo"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
 		why: "it loads HCL for anyone, so it knows no job",
 	},
 	"jobspec/jobfile": {
 		ours: []string{"jobspec", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2"},
 		why: "it turns HCL into a job and needs nothing else",
 	},
-	"jobspec/explain":      {ours: []string{"jobspec/jobfile"}, why: "it says what the language and its messages mean"},
-	"jobspec/script":       {ours: []string{"jobspec"}, pure: true, why: "it turns a script into a job and needs nothing else"},
+	"jobspec/explain":      {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
+	"jobspec/script":       {ours: []string{"jobspec", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // flagTable knows which flags a command has.
@@ -283,34 +285,9 @@ func nearest(word string, candidates []string) string {
 		if len(c) < 2 {
 			continue
 		}
-		if d := edits(strings.ToLower(word), c); d < distance && d < len(c) {
+		if d := typo.Distance(strings.ToLower(word), c); d < distance && d < len(c) {
 			best, distance = c, d
 		}
 	}
 	return best
-}
-
-// edits is the Levenshtein distance with a swap of neighbours counted once.
-func edits(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // Kind says what an entry is about.
@@ -63,7 +64,7 @@ func Nearest(word string) []string {
 	}
 	var list []near
 	for _, e := range All() {
-		if d := distance(word, strings.ToLower(e.Name)); d <= 1+len(word)/3 {
+		if d := typo.Distance(word, strings.ToLower(e.Name)); d <= 1+len(word)/3 {
 			list = append(list, near{e.Name, d})
 		}
 	}
@@ -75,26 +76,6 @@ func Nearest(word string) []string {
 		}
 	}
 	return names
-}
-
-// distance counts the insertions, deletions and replacements that turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := min(row[j], row[j+1], corner) + 1
-			if a[i] == b[j] {
-				next = corner
-			}
-			corner, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }
 
 // Write writes entries for people.

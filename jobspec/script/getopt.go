@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
 // Takes says whether a value follows a flag.
@@ -153,43 +155,13 @@ func findShort(specs []Spec, letter byte) *Spec {
 
 // near is a hint that names the flag which is nearest to what was written.
 func (g *getopt) near(written string) string {
-	best, distance := "", max(2, len(written)/3)+1
+	var known []string
 	for i := range g.specs {
-		for _, name := range g.specs[i].names() {
-			if d := edits(written, name); d < distance {
-				best, distance = name, d
-			}
-		}
+		known = append(known, g.specs[i].names()...)
 	}
+	best := typo.Nearest(written, known)
 	if best == "" {
 		return "\"rota help submit\" lists the flags"
 	}
 	return fmt.Sprintf("did you mean --%s?", best)
-}
-
-// edits counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
-func edits(a, b string) int {
-	const long = 40
-	if len(a) > long || len(b) > long {
-		return long
-	}
-	var before, row [long + 1]int
-	for j := range len(b) + 1 {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next := [long + 1]int{i + 1}
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j+1]+1, next[j]+1, row[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }
