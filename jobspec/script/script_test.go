@@ -230,6 +230,8 @@ func TestStepsInPlace(t *testing.T) {
 		"/usr/bin/srun ./x":                   "./x",
 		"srun \"$PROG\" 1":                    "\"$PROG\" 1",
 		"srun -J 'a b' ./x":                   "./x",
+		"srun <in.txt >out.txt ./x":           "<in.txt >out.txt ./x",
+		"srun -u <<< a \\\n 2> b ./x":         "<<< a \\\n 2> b ./x",
 	} {
 		j := read(t, "#!/bin/bash\n"+in+"\n", Options{})
 		if got := strings.TrimSuffix(strings.TrimPrefix(task(j).Script, "#!/bin/bash\n"), "\n"); got != want {

@@ -42,6 +42,12 @@ type assignment struct {
 	name, value string
 }
 
+// output is a file that a command makes anew, by a redirection.
+type output struct {
+	of   int // where the command begins
+	file string
+}
+
 // shell finds the simple commands of a script. It understands quotes, comments, here-documents, substitutions and blocks as far as it takes
 // to know where a command begins; what it cannot follow, it passes over.
 type shell struct {
@@ -50,6 +56,7 @@ type shell struct {
 	starts      []int // of lines
 	out         []command
 	assignments []assignment
+	outputs     []output
 	depth       int // of blocks
 	nested      int // of substitutions
 	parens      int
@@ -80,6 +87,14 @@ func parse(src string, from int) *shell {
 
 // line returns the number of the line that holds a place.
 func (sh *shell) line(at int) int { return sort.SearchInts(sh.starts, at+1) }
+
+// lineEnd is the end of the line that holds a place, and of those that it goes on in.
+func (sh *shell) lineEnd(at int) int {
+	for at < len(sh.src) && (sh.src[at] != '\n' || at > 0 && sh.src[at-1] == '\\') {
+		at++
+	}
+	return at
+}
 
 // list reads commands up to the end of the substitution that it is in: ) or `, or 0 for the whole text.
 func (sh *shell) list(end byte) {
@@ -117,6 +132,10 @@ func (sh *shell) token(c byte) {
 		sh.feeding = false
 		sh.documents()
 	case ';', '&', '|':
+		if strings.HasPrefix(sh.src[sh.i:], "&>") {
+			sh.redirect()
+			return
+		}
 		sh.flush()
 		sh.feeding = c == '|' && !strings.HasPrefix(sh.src[sh.i:], "||")
 		for sh.i < len(sh.src) && sh.src[sh.i] == c {
@@ -181,11 +200,21 @@ func (sh *shell) redirect() {
 		sh.i += 2
 		sh.within(')')
 	default:
+		begin := sh.i
 		for sh.i < len(sh.src) && strings.IndexByte("<>&|", sh.src[sh.i]) >= 0 {
 			sh.i++
 		}
+		operator := sh.src[begin:sh.i]
 		sh.blanks()
-		sh.word()
+		sh.output(operator, sh.word().raw)
+	}
+}
+
+// output notes a file that the command which is being read makes anew.
+func (sh *shell) output(operator, target string) {
+	copied := strings.HasSuffix(operator, "&") && strings.Trim(target, "0123456789-") == "" // 2>&1
+	if sh.open && !copied && target != "" && (operator == ">" || operator == ">|" || operator == ">&" || operator == "&>") {
+		sh.outputs = append(sh.outputs, output{sh.words[0].begin, target})
 	}
 }
 

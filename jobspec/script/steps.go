@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -352,6 +353,7 @@ func (f *follower) ownGPUs(main *step) {
 
 // around looks at what the script does beside its step, which Slurm does once and every rank will do.
 func (f *follower) around(main *step) {
+	f.oneFile(main)
 	last := 0
 	for _, c := range f.shell.out {
 		switch {
@@ -365,6 +367,31 @@ func (f *follower) around(main *step) {
 		}
 	}
 }
+
+// oneFile warns of a file that every rank makes anew: in Slurm the step has one output, which goes there.
+func (f *follower) oneFile(main *step) {
+	var files []string
+	for _, o := range f.shell.outputs {
+		if o.of == main.begin {
+			files = append(files, o.file)
+		}
+	}
+	end := f.shell.lineEnd(main.end)
+	for _, c := range f.shell.out {
+		if c.begin > main.end && c.begin < end && c.name() == "tee" && len(c.words) > 1 && !strings.HasPrefix(c.words[1].raw, "-") {
+			files = append(files, c.words[1].raw)
+		}
+	}
+	for _, file := range files {
+		if !strings.HasPrefix(file, "/dev/") && !ofRank.MatchString(file) {
+			f.at(Warning, CodeEachRank, main.line, "write it to a file of each rank, such as out-$SLURM_PROCID.txt, or leave it to --output",
+				"every rank makes %s anew for itself; in Slurm the output of all goes there", cutShort(file))
+		}
+	}
+}
+
+// ofRank finds what differs between ranks in the name of a file.
+var ofRank = regexp.MustCompile(`PROCID|LOCALID|NODEID|RANK|(?i:hostname)|\$\$`)
 
 // setupCommands do nothing that it would harm to do on every rank.
 var setupCommands = strings.Fields(`echo printf date export source . module ml conda mamba micromamba spack set unset cd ulimit umask trap alias declare readonly local typeset
@@ -384,13 +411,20 @@ func harmless(args []word) bool {
 
 // inPlace puts the command of a step into the place of the step.
 func (f *follower) inPlace(st step) {
-	removed := f.text.src[st.words[0].begin:st.begins]
-	kept := strings.Repeat("\\\n", strings.Count(removed, "\\\n")) // the lines keep their numbers
+	kept := ""
+	for i := 0; st.words[i].begin < st.begins; i++ {
+		w, next := st.words[i], st.words[i+1]
+		kept += strings.Repeat("\\\n", strings.Count(w.raw, "\\\n")) // the lines keep their numbers
+		between := strings.Trim(f.text.src[w.end:next.begin], " \t")
+		if kept += between; between != "" && !strings.HasSuffix(between, "\n") {
+			kept += " " // behind a redirection
+		}
+	}
 	f.plan.edits = append(f.plan.edits, edit{st.words[0].begin, st.begins, kept})
 	f.container(st)
 	f.fewerGPUs(st)
-	if v, ok := st.options["export"]; ok && v != "ALL" && !strings.HasPrefix(v, "ALL,") {
-		f.at(Warning, CodeIgnored, st.line, "", "srun --export=%s is left out: the step gets the variables of the script", v)
+	if v, ok := st.options["export"]; ok && (v != "ALL" && !strings.HasPrefix(v, "ALL,") || strings.Contains(v, "=")) {
+		f.at(Warning, CodeIgnored, st.line, "export them in front of it", "srun --export=%s is left out: the step gets the variables of the script", v)
 	}
 }
 
