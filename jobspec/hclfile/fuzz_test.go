@@ -107,3 +107,60 @@ func reversed(text string) string {
 	slices.Reverse(letters)
 	return string(letters)
 }
+
+// FuzzValues gives a text to variables of every kind, as a file of values and as a value: it is read or refused, and of a sensitive variable nothing
+// is shown.
+func FuzzValues(f *testing.F) {
+	for _, text := range []string{"any = 1\n", `{ "any": [1, "${x}"], "//": 2 }`, "list = [\"a\"]\r\n", "object = { a = 1, b = \"x\" }", `["a", "b"]`, "{ a = 1 }", "0x10", "1e400", "\xff", "null"} {
+		f.Add(text)
+	}
+	const src = `
+variable "any" { default = 1 }
+variable "number" {
+  type    = number
+  default = 1
+}
+variable "list" {
+  type    = list(string)
+  default = []
+}
+variable "object" {
+  type    = object({ a = number, b = optional(string, "x") })
+  default = { a = 1 }
+}
+variable "hidden" {
+  type      = list(number)
+  default   = []
+  sensitive = true
+}
+job "a" {
+  count = length(var.list)
+  tags  = concat([var.any, var.number, var.object.a, var.object.b], var.list, var.hidden)
+}
+`
+	names := []string{"any", "number", "list", "object", "hidden"}
+	f.Fuzz(func(t *testing.T, text string) {
+		for i := -1; i < len(names); i++ {
+			opts := options()
+			if i < 0 {
+				opts.VarFiles = []string{"values"}
+				opts.ReadVars = func(string) ([]byte, error) { return []byte(text), nil }
+			} else {
+				opts.Vars = map[string]string{names[i]: text}
+			}
+			_, _, diags := load("f.hcl", []byte(src), opts)
+			for _, d := range diags {
+				if d.Code == "" || d.Text == "" || d.File == "" {
+					t.Errorf("a diagnostic without its place: %+v", d)
+				}
+			}
+			var shown strings.Builder
+			if err := diags.WriteText(&shown, false); err != nil {
+				t.Error(err)
+			}
+			if i >= 0 && names[i] == "hidden" && len(text) > 12 && strings.Contains(shown.String(), text) {
+				t.Errorf("a sensitive value is shown:\n%s", &shown)
+			}
+		}
+	})
+}

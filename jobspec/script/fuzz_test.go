@@ -5,7 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
+
+	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
 // FuzzRead looks for scripts that are read wrongly: there is a job or a mistake, the job breaks no rule, and what it runs is the script with its
@@ -44,6 +47,10 @@ func FuzzRead(f *testing.F) {
 		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(src, "\uFEFF"), "\r\n", "\n"), "\n")
 		if !strings.HasPrefix(task(r.Job).Script, first) {
 			t.Fatalf("the script does not begin with %q", first)
+		}
+		if _, err := jobfile.Write(r.Job); err == nil && !strings.ContainsFunc(src, func(c rune) bool { return c > unicode.MaxASCII }) {
+			r.Job.Begin, r.Job.Deadline = "", "" // they may be over
+			sameAsFile(t, r.Job)
 		}
 	})
 }
