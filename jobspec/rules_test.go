@@ -248,6 +248,13 @@ var rules = map[string]rule{
 	"no node":            {minimal, func(j *jobspec.Job) { j.Nodes = []string{""} }, jobspec.CodeNodeNames, "nodes[0]"},
 	"no node left":       {minimal, func(j *jobspec.Job) { j.Nodes, j.ExcludeNodes = []string{"gpu[1-2]"}, []string{"gpu2,gpu1"} }, jobspec.CodeNodeNames, "exclude_nodes"},
 	"a million nodes":    {minimal, func(j *jobspec.Job) { j.Nodes = []string{"a[0-60000]", "b[0-60000]", "c[0-60000]"} }, jobspec.CodeTooLarge, "nodes"},
+	"meta: one variable": {minimal, func(j *jobspec.Job) { j.Meta = map[string]string{"run-id": "1", "run_id": "2"} }, jobspec.CodeDuplicate, "meta.run_id"},
+	"groups: one variable": {minimal, func(j *jobspec.Job) {
+		j.GangScope = "job"
+		j.Groups[0].Name = "ps"
+		j.Groups = append(j.Groups, j.Groups[0])
+		j.Groups[1].Name = "PS"
+	}, jobspec.CodeDuplicate, "groups[1].name"},
 	"not UTF-8":          {minimal, func(j *jobspec.Job) { j.Groups[0].Tasks[0].Command = []string{"cat", "caf\xe9"} }, jobspec.CodeText, first + ".command[1]"},
 	"not UTF-8: env":     {minimal, func(j *jobspec.Job) { j.Groups[0].Tasks[0].Env = map[string]string{"A": "\xff"} }, jobspec.CodeText, first + ".env.A"},
 	"feature":            {minimal, func(j *jobspec.Job) { j.Features = []string{"ib=1"} }, jobspec.CodeText, "features[0]"},

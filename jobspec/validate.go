@@ -278,8 +278,12 @@ func knownSignal(name string) bool {
 
 func (c *checker) meta(path string, meta map[string]string) {
 	c.atMost(path, len(meta), MaxMetaKeys, "entries")
-	total := 0
+	total, variables := 0, map[string]string{}
 	for _, key := range sortedKeys(meta) {
+		if other, taken := variables[Variable(key)]; taken {
+			c.add(CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other, key, Variable(key))
+		}
+		variables[Variable(key)] = key
 		total += len(key) + len(meta[key])
 		if !ValidName(key) {
 			c.name(path+"."+key, key)
@@ -313,6 +317,11 @@ func (c *checker) env(path string, env map[string]string) {
 		c.text(where, env[key])
 	}
 	c.atMost(path, total, MaxEnvBytes, "bytes")
+}
+
+// Variable is a name as a part of a variable's: RUN_ID for run-id.
+func Variable(name string) string {
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }
 
 func validVariable(name string) bool {

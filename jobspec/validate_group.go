@@ -39,10 +39,14 @@ func (c *checker) several(j *Job) {
 		}
 		return
 	}
-	workers := 0
+	workers, variables := 0, map[string]string{}
 	for i := range j.Groups {
 		g, where := &j.Groups[i], c.at("groups", i)
 		workers += g.Most()
+		if other, taken := variables[Variable(g.name())]; taken && other != g.name() {
+			c.add(CodeDuplicate, where+".name", "name one of them differently", "the groups %q and %q are both $ROTA_HOSTS_%s", other, g.name(), Variable(g.name()))
+		}
+		variables[Variable(g.name())] = g.name()
 		if len(g.DependsOn) > 0 {
 			c.add(CodeUnsupported, where+".depends_on", `leave gang_scope out, or depends_on`,
 				"groups that start together and groups that wait for others in one job are not supported yet")

@@ -60,8 +60,10 @@ func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
 	}
-	for k, v := range in.Spec.Meta {
-		env["ROTA_META_"+strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(k))] = v
+	for _, meta := range []map[string]string{in.Spec.Meta, in.Spec.Groups[in.Group].Meta} {
+		for k, v := range meta {
+			env["ROTA_META_"+jobspec.Variable(k)] = v
+		}
 	}
 	return env
 }

@@ -22,7 +22,7 @@ func (in Input) rotaArray() map[string]string {
 		env["ROTA_WORKER"], env["ROTA_WORKERS"] = itoa(e.Index), env["ROTA_ARRAY_COUNT"]
 	}
 	for name, value := range e.Params {
-		env["ROTA_PARAM_"+variable(name)] = value
+		env["ROTA_PARAM_"+jobspec.Variable(name)] = value
 	}
 	return env
 }
@@ -55,7 +55,7 @@ func (in Input) rotaGroups() map[string]string {
 		env["ROTA_GROUP"] = g.Name
 	}
 	for _, h := range in.Hosts {
-		env["ROTA_HOSTS_"+variable(h.Group)] = strings.Join(h.endpoints(), ",")
+		env["ROTA_HOSTS_"+jobspec.Variable(h.Group)] = strings.Join(h.endpoints(), ",")
 	}
 	return env
 }
@@ -112,9 +112,4 @@ func (h Hosts) endpoints() []string {
 		list = append(list, addr)
 	}
 	return list
-}
-
-// variable is a name as a part of a variable's name.
-func variable(name string) string {
-	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }

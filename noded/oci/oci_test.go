@@ -24,7 +24,7 @@ func example(l *jobspec.Launch) Input {
 			Name: "train", Workdir: "/home/ada/run", SubmitDir: "/home/ada", SubmitHost: "login", Meta: map[string]string{"run-id": "7"},
 			ExportEnv: map[string]string{"WANDB_MODE": "offline", "LANG": "de_DE.UTF-8"}, Checkpoint: &jobspec.Checkpoint{Path: "/shared/ckpt"},
 			Preemption: &jobspec.Preemption{GracePeriod: 60},
-			Groups: []jobspec.Group{{Name: "main", Count: 2, Tasks: []jobspec.Task{{
+			Groups: []jobspec.Group{{Name: "main", Count: 2, Meta: map[string]string{"role": "trainer"}, Tasks: []jobspec.Task{{
 				Name: "train", Command: []string{"train.py", "--lr", "1e-3"}, Launch: l, KillTimeout: 20,
 				Env:       map[string]string{"NCCL_DEBUG": "WARN", "ROTA_JOB_ID": "not this"},
 				Mounts:    []jobspec.Mount{{Source: "/shared/data", Target: "/data", ReadOnly: true}, {Target: "/scratch", Type: "tmpfs", Options: []string{"size=1g"}}},
