@@ -36,7 +36,7 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"directives", Options{}, "later", jobspec.GiB, 4, "*a100*"},
 		{"environment", Options{Getenv: getenv}, "env", 2 * jobspec.GiB, 4, "*a100*"},
-		{"command line", Options{Getenv: getenv, Flags: []Flag{{"queue", "cli", true}, {"mem", "3G", true}, {"gpus", "2", true}}}, "cli", 3 * jobspec.GiB, 2, ""},
+		{"command line", Options{Getenv: getenv, Flags: []Flag{{"queue", "cli", true}, {"mem", "3G", true}, {"gpus", "2", true}}}, "cli", 3 * jobspec.GiB, 2, "*a100*"},
 	} {
 		j := read(t, src, test.opts)
 		r := task(j).Resources
@@ -318,11 +318,12 @@ func TestOverrideGPUs(t *testing.T) {
 // TestSpellings reads what sbatch takes in more than one way.
 func TestSpellings(t *testing.T) {
 	for flags, right := range map[string]func(j *jobspec.Job) bool{
-		"--export=all":                     func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*"}) },
-		"--export=ALL,A,all":               func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*", "A"}) },
-		"--export=none":                    func(j *jobspec.Job) bool { return len(j.Export) == 0 },
-		"-o %J-%%J-%%n.out":                func(j *jobspec.Job) bool { return task(j).Log.Stdout == "%j-%%J-%%n.out" },
-		"--gres=gpu:nvidia_a100-sxm4_3g:2": func(j *jobspec.Job) bool { return task(j).Resources.GPU.Model == "*nvidia?a100?sxm4?3g*" },
+		"--export=all":                        func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*"}) },
+		"--export=ALL,A,all":                  func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*", "A"}) },
+		"-N1 --gpus=a100:2 --gpus-per-node=2": func(j *jobspec.Job) bool { return task(j).Resources.GPU.Model == "*a100*" },
+		"--export=none":                       func(j *jobspec.Job) bool { return len(j.Export) == 0 },
+		"-o %J-%%J-%%n.out":                   func(j *jobspec.Job) bool { return task(j).Log.Stdout == "%j-%%J-%%n.out" },
+		"--gres=gpu:nvidia_a100-sxm4_3g:2":    func(j *jobspec.Job) bool { return task(j).Resources.GPU.Model == "*nvidia?a100?sxm4?3g*" },
 	} {
 		if j := read(t, "#!/bin/bash\n#SBATCH "+flags+"\n./x\n", Options{}); !right(j) {
 			t.Errorf("%s: got %+v, %+v", flags, j, task(j))

@@ -89,7 +89,7 @@ func (a *asked) spread(s *shape, total int, by counted) {
 }
 
 func (a *asked) gpusOf(s *shape) {
-	a.sameModel()
+	model := a.sameModel()
 	w := a.winner(&a.gpusPerNode, &a.gpuGres)
 	if w.n > 0 && a.gpus.by.layer > w.by.layer || w.n > 0 && a.gpusPerTask.by.layer > w.by.layer {
 		w = &counted{}
@@ -111,20 +111,25 @@ func (a *asked) gpusOf(s *shape) {
 			a.refuse(a.gpus.by, "use --gpus-per-node", "%d: the GPUs cannot be divided evenly among %d nodes", a.gpus.n, s.nodes)
 		}
 	}
+	if s.model == "" && model != nil {
+		s.model = model.model
+	}
 }
 
-// sameModel refuses flags of one place that ask for GPUs of several models.
-func (a *asked) sameModel() {
-	var first *counted
+// sameModel refuses flags of one place that ask for GPUs of several models. It returns the one that names a model in the strongest place: another
+// flag that only counts GPUs does not take the model away.
+func (a *asked) sameModel() (first *counted) {
 	for _, c := range []*counted{&a.gpus, &a.gpusPerNode, &a.gpusPerTask, &a.gpuGres} {
 		switch {
 		case c.n == 0 || c.model == "":
-		case first == nil || c.by.layer != first.by.layer:
+		case first == nil || c.by.layer > first.by.layer:
 			first = c
+		case c.by.layer < first.by.layer:
 		case !strings.EqualFold(c.model, first.model):
 			a.about(Mistake, CodeConflict, c.by, "ask for one model", "asks for %s, and %s for %s", c.model, first.by.shown(), first.model)
 		}
 	}
+	return first
 }
 
 func (a *asked) coresOf(s *shape) {
