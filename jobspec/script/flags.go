@@ -215,3 +215,13 @@ func refusedFlags() []Spec {
 		refused(0, Value, "write a job file with one task for each program", "multi-prog"),
 	}
 }
+
+// find returns the flag of a name.
+func find(name string) *Spec {
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i]
+		}
+	}
+	return nil
+}

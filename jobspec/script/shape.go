@@ -175,3 +175,12 @@ func times(b jobspec.Bytes, n int) jobspec.Bytes {
 	}
 	return b * jobspec.Bytes(n)
 }
+
+// resources of one worker.
+func (s shape) resources(a *asked) jobspec.Resources {
+	r := jobspec.Resources{Cores: s.cores, Memory: s.memory, GPUs: s.gpus}
+	if s.model != "" && s.gpus > 0 {
+		r.GPU = &jobspec.GPU{Model: "*" + strings.NewReplacer("_", "?", "-", "?").Replace(s.model) + "*"}
+	}
+	return r
+}

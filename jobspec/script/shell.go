@@ -2,6 +2,7 @@ package script
 
 import (
 	"path"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -422,4 +423,18 @@ func (sh *shell) flush() {
 		})
 	}
 	sh.words, sh.open = nil, false
+}
+
+// shellScript reports whether the program in the first line is a shell whose language is understood.
+func shellScript(shebang string) bool {
+	words := strings.Fields(shebang)
+	for i, w := range words {
+		base := w[strings.LastIndex(w, "/")+1:]
+		switch {
+		case base == "env" || i > 0 && strings.HasPrefix(w, "-"):
+		default:
+			return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh"}, base)
+		}
+	}
+	return false
 }
