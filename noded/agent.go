@@ -53,7 +53,8 @@ type Parts struct {
 	Bundles Bundles
 	Journal Journal
 	GPUs    gpu.Source
-	Cores   *Cores // nil: by quota, not by core number
+	Memory  gpu.Memory // of the GPUs; zero: none
+	Cores   *Cores     // nil: by quota, not by core number
 	Log     *slog.Logger
 }
 

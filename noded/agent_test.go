@@ -317,6 +317,57 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 	})
 }
 
+// TestGPUsKeepTheirPlaces from daemon to daemon: controllers refuse an inventory in which a GPU that a job holds is not at its index.
+func TestGPUsKeepTheirPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		both := []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		w.gpus = both
+		w.start()
+		defer func() { w.kill() }()
+		a := w.assign(wid(1), true)
+		w.change(func() { a.GPUs = []int{1} })
+		settle(time.Second)
+		for _, now := range []struct {
+			gpus    []gpu.Device
+			hung    error
+			healthy []bool
+			problem string // of the first
+		}{
+			{both[1:], nil, []bool{false, true}, "not there any more"},
+			{nil, errors.New("the driver hangs"), []bool{false, false}, "the driver hangs"},
+			{both, nil, []bool{true, true}, ""},
+		} {
+			w.kill()
+			w.change(func() { w.gpus, w.hung = now.gpus, now.hung })
+			w.start()
+			settle(time.Minute)
+			got := w.lastNode().GPUs
+			if len(got) != 2 || got[0].UUID != "GPU-0" || got[0].Healthy != now.healthy[0] || got[1].UUID != "GPU-1" || got[1].Healthy != now.healthy[1] {
+				t.Fatalf("got %+v", got)
+			}
+			if !strings.Contains(got[0].Problem, now.problem) {
+				t.Fatalf("got %q", got[0].Problem)
+			}
+			if b := w.box(wid(1)); b.state != container.Running || time.Until(b.lease) < 8*time.Minute {
+				t.Fatalf("got %s, a lease of %v", b.state, time.Until(b.lease))
+			}
+		}
+	})
+}
+
+// TestDriverThatIsLoadedLate is that of a machine whose node daemon starts first.
+func TestDriverThatIsLoadedLate(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		settle(time.Minute)
+		w.change(func() { w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}} })
+		settle(time.Minute)
+		if got := w.lastNode().GPUs; len(got) != 1 || !got[0].Healthy {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
 // TestFinalFailures are told from those that another try may help.
 func TestFinalFailures(t *testing.T) {
 	for _, final := range []bool{false, true} {

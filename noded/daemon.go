@@ -174,12 +174,20 @@ func (d *daemon) gpuSource(ctx context.Context) (gpu.Source, error) {
 	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger}), nil
 }
 
+// gpuMemory is where it is left which GPUs there are. Simulated ones are as many as the daemon is told.
+func (d *daemon) gpuMemory() gpu.Memory {
+	if d.cfg.SimGPUs > 0 {
+		return gpu.Memory{}
+	}
+	return gpu.Memory{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.node.BootID}
+}
+
 // assemble makes the agent.
 func (d *daemon) assemble(ctx context.Context) error {
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.node, Control: d.control, Runtime: d.shims, Bundles: d.disk, Journal: d.journal, GPUs: d.gpus,
-		Cores: d.machine.cores, Log: d.cfg.Logger,
+		Memory: d.gpuMemory(), Cores: d.machine.cores, Log: d.cfg.Logger,
 	})
 	d.disk.gpus = func() []cluster.GPU {
 		d.agent.mu.Lock()

@@ -2,6 +2,7 @@ package noded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
@@ -29,54 +30,43 @@ func (a *Agent) care(ctx context.Context) error {
 	}
 }
 
-// Inventory reads the GPUs for the first time; without them the node is not registered.
+// Inventory reads the GPUs for the first time; without them the node is not registered. Those that the last daemon knew on this boot are
+// known by the same index, also where the driver does not answer.
 func (a *Agent) Inventory(ctx context.Context) error {
-	i, err := a.GPUs.Inventory(ctx)
+	known, err := a.Memory.Load()
 	if err != nil {
+		a.Log.Warn("it is not known which GPUs the last daemon had", "err", err)
+	}
+	now, err := a.GPUs.Inventory(ctx)
+	if err != nil && len(known.Devices) == 0 {
 		return fmt.Errorf("read GPUs: %w", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gpus = i
-	return nil
+	a.gpus = known.After(now, err)
+	return a.Memory.Save(a.gpus)
 }
 
-// refreshGPUs reads the GPUs again. One that is gone, or all when the driver does not answer, stay in the inventory as unwell,
-// because jobs refer to them by their index.
+// refreshGPUs reads the GPUs again. Where there were none the driver may have been loaded late.
 func (a *Agent) refreshGPUs(ctx context.Context) {
-	if a.gpuCount() == 0 {
-		return
-	}
 	now, err := a.GPUs.Inventory(ctx)
 	if ctx.Err() != nil {
 		return
+	}
+	if err != nil {
+		err = errors.New(brief(err))
 	}
 	a.recheckSick(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.healthNow()
-	found := map[string]cluster.GPU{}
-	for _, d := range now.Devices {
-		found[d.UUID] = d.GPU
-	}
-	for n := range a.gpus.Devices {
-		g := &a.gpus.Devices[n].GPU
-		if f, ok := found[g.UUID]; ok {
-			g.Healthy, g.Problem = f.Healthy, f.Problem
-			continue
-		}
-		g.Healthy, g.Problem = false, "it is not there any more"
-		if err != nil {
-			g.Problem = brief(err)
-		}
-	}
+	a.gpus = a.gpus.After(now, err)
 	a.noteHealth(before)
-}
-
-func (a *Agent) gpuCount() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.gpus.Devices)
+	if len(a.gpus.Devices) > len(before) {
+		if err := a.Memory.Save(a.gpus); err != nil {
+			a.Log.Error("new GPUs may be forgotten", "err", err)
+		}
+	}
 }
 
 // healthNow is the inventory with what this daemon has found out itself. The mutex is held.
@@ -97,8 +87,11 @@ func (a *Agent) noteHealth(before []cluster.GPU) {
 		return
 	}
 	a.stale = true
-	for n, g := range after {
-		if before[n] != g {
+	if len(after) > len(before) {
+		a.Log.Info("there are new GPUs", "gpus", len(after), "before", len(before))
+	}
+	for n := range before {
+		if g := after[n]; before[n] != g {
 			a.Log.Warn("the health of a GPU has changed", "gpu", g.UUID, "healthy", g.Healthy, "problem", g.Problem)
 		}
 	}

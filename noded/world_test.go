@@ -48,6 +48,7 @@ type world struct {
 	boots       int
 	life        *life // that runs
 	gpus        []gpu.Device
+	hung        error // what the driver says instead
 	onGPU       map[string][]int
 	nodes       []cluster.Node // as registered
 }
@@ -187,7 +188,8 @@ func (w *world) start() {
 	l.agent = NewAgent(Parts{
 		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
-		Cores: NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Memory: gpu.Memory{Path: w.path + ".gpus", BootID: "boot"},
+		Cores:  NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -525,6 +527,9 @@ type lifeGPUs struct{ *life }
 func (l lifeGPUs) Inventory(context.Context) (gpu.Inventory, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.hung != nil {
+		return gpu.Inventory{}, l.hung
+	}
 	return gpu.Inventory{Devices: append([]gpu.Device(nil), l.world.gpus...)}, nil
 }
 

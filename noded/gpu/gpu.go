@@ -12,8 +12,9 @@ import (
 // Device is one GPU.
 type Device struct {
 	cluster.GPU
-	PCI  string `json:"pci,omitempty"` // address such as 00000000:10:00.0
-	NUMA int    `json:"numa"`          // NUMA node, -1 if unknown
+	PCI   string `json:"pci,omitempty"`   // address such as 00000000:10:00.0
+	NUMA  int    `json:"numa"`            // NUMA node, -1 if unknown
+	Event string `json:"event,omitempty"` // the critical error that the driver has told of; it says so once
 }
 
 // Inventory is what there is.

@@ -85,7 +85,7 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 
 // broken is a GPU that does not even say which it is.
 func broken(index int, problem string) Device {
-	return Device{NUMA: -1, GPU: cluster.GPU{UUID: fmt.Sprintf("unknown-%d", index), Minor: -1, Problem: problem}}
+	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknown + strconv.Itoa(index), Minor: -1, Problem: problem}}
 }
 
 // describe is all of one GPU that the driver tells.
@@ -121,8 +121,8 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := n.problems[d.UUID]; p != "" && d.Healthy {
-		d.Healthy, d.Problem = false, p
+	if d.Event = n.problems[d.UUID]; d.Event != "" && d.Healthy {
+		d.Healthy, d.Problem = false, d.Event
 	}
 	return d
 }

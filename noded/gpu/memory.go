@@ -1,0 +1,132 @@
+package gpu
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// After is what is known of the GPUs once they have been looked at again. One that was known keeps its index, because jobs refer to it by that,
+// and is unwell when it is not there any more; when err says that the driver does not answer, all of them are. New ones come last.
+func (i Inventory) After(now Inventory, err error) Inventory {
+	if len(i.Devices) == 0 {
+		return now
+	}
+	next := Inventory{Driver: now.Driver, Devices: slices.Clone(i.Devices)}
+	from := make([]int, len(i.Devices)) // where each is in now, -1: nowhere
+	for k := range next.Devices {
+		from[k] = now.find(next.Devices[k].UUID)
+		next.Devices[k] = next.Devices[k].after(now, from[k], err)
+	}
+	for k, d := range now.Devices {
+		if i.find(d.UUID) < 0 && d.known() {
+			next.Devices, from = append(next.Devices, d), append(from, k)
+		}
+	}
+	next.Links = now.linksOf(from)
+	return next
+}
+
+// after is one device as it is now, at a place in the inventory, or not there any more.
+func (d Device) after(now Inventory, at int, err error) Device {
+	if at < 0 {
+		d.Healthy, d.Problem = false, "it is not there any more"
+		if err != nil {
+			d.Problem = err.Error()
+		}
+		return d
+	}
+	next := now.Devices[at]
+	if next.Event == "" {
+		next.Event = d.Event // a driver that has been asked anew does not say it again
+	}
+	if next.Event != "" && next.Healthy {
+		next.Healthy, next.Problem = false, next.Event
+	}
+	return next
+}
+
+// find is the index of a device, -1 if it is not there.
+func (i Inventory) find(uuid string) int {
+	return slices.IndexFunc(i.Devices, func(d Device) bool { return d.UUID == uuid })
+}
+
+// linksOf are the links between devices by their places in i; -1 is none of them.
+func (i Inventory) linksOf(at []int) [][]int {
+	if i.Links == nil {
+		return nil
+	}
+	out := make([][]int, len(at))
+	for a, from := range at {
+		out[a] = make([]int, len(at))
+		for b, to := range at {
+			if from >= 0 && to >= 0 {
+				out[a][b] = i.Links[from][to]
+			}
+		}
+	}
+	return out
+}
+
+const unknown = "unknown-"
+
+// known reports whether the device has said which it is.
+func (d Device) known() bool { return !strings.HasPrefix(d.UUID, unknown) }
+
+// Memory is a file in which a daemon leaves which GPUs there are, by their index, for the next one on the same boot of the machine: jobs go on
+// meanwhile, and a GPU that has fallen off the bus by then, or a driver that hangs, must not move the others. The zero one remembers nothing.
+type Memory struct {
+	Path   string
+	BootID string
+}
+
+// remembered is what the file holds.
+type remembered struct {
+	BootID string `json:"boot_id"`
+	Inventory
+}
+
+// Load returns what the last daemon has left, without what an event had told it: a new daemon gives every GPU another chance. There is
+// nothing after a reboot, when GPUs may have been changed.
+func (m Memory) Load() (Inventory, error) {
+	var r remembered
+	b, err := os.ReadFile(m.Path)
+	if m.Path == "" || errors.Is(err, os.ErrNotExist) {
+		return Inventory{}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return Inventory{}, fmt.Errorf("read which GPUs there were: %w", err)
+	}
+	if r.BootID != m.BootID {
+		return Inventory{}, nil
+	}
+	for k := range r.Devices {
+		r.Devices[k].Event = ""
+	}
+	return r.Inventory, nil
+}
+
+// Save leaves the inventory for the next daemon, whole or not at all.
+func (m Memory) Save(i Inventory) error {
+	if m.Path == "" || len(i.Devices) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(remembered{m.BootID, i})
+	if err == nil {
+		err = os.WriteFile(m.Path+".tmp", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(m.Path+".tmp", m.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("write down which GPUs there are in %s: %w", filepath.Dir(m.Path), err)
+	}
+	return nil
+}

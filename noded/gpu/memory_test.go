@@ -1,0 +1,78 @@
+package gpu_test
+
+import (
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/gpu"
+)
+
+func devices(problems map[string]string, uuids ...string) []gpu.Device {
+	var list []gpu.Device
+	for _, uuid := range uuids {
+		p := problems[uuid]
+		list = append(list, gpu.Device{GPU: cluster.GPU{UUID: uuid, Healthy: p == "", Problem: p}})
+	}
+	return list
+}
+
+// TestAfter: whatever the driver says, a GPU that was known stays at its index.
+func TestAfter(t *testing.T) {
+	known := gpu.Inventory{Devices: devices(nil, "a", "b"), Links: [][]int{{0, 2}, {2, 0}}}
+	lost, hangs := "it is not there any more", errors.New("it hangs")
+	for name, c := range map[string]struct {
+		now   gpu.Inventory
+		err   error
+		want  []gpu.Device
+		links [][]int
+	}{
+		"as before":        {now: known, want: known.Devices, links: known.Links},
+		"one gone":         {now: gpu.Inventory{Devices: devices(nil, "b"), Links: [][]int{{0}}}, want: devices(map[string]string{"a": lost}, "a", "b"), links: [][]int{{0, 0}, {0, 0}}},
+		"one mute":         {now: gpu.Inventory{Devices: devices(map[string]string{"unknown-0": "lost"}, "unknown-0", "b")}, want: devices(map[string]string{"a": lost}, "a", "b")},
+		"all silent":       {err: hangs, want: devices(map[string]string{"a": "it hangs", "b": "it hangs"}, "a", "b")},
+		"another in front": {now: gpu.Inventory{Devices: devices(nil, "c", "a", "b"), Links: [][]int{{0, 1, 0}, {1, 0, 2}, {0, 2, 0}}}, want: devices(nil, "a", "b", "c"), links: [][]int{{0, 2, 1}, {2, 0, 0}, {1, 0, 0}}},
+	} {
+		got := known.After(c.now, c.err)
+		if !reflect.DeepEqual(got.Devices, c.want) || !reflect.DeepEqual(got.Links, c.links) {
+			t.Errorf("%s: got %+v, links %v", name, got.Devices, got.Links)
+		}
+	}
+}
+
+// TestAfterAnEvent: a critical error is told once, and stays whatever becomes of who was told.
+func TestAfterAnEvent(t *testing.T) {
+	const xid = "the driver reported XID 79"
+	told := devices(map[string]string{"a": xid}, "a")
+	told[0].Event = xid
+	got := gpu.Inventory{Devices: told}.After(gpu.Inventory{Devices: devices(nil, "a")}, nil)
+	if got.Devices[0].Healthy || got.Devices[0].Problem != xid {
+		t.Fatalf("got %+v", got.Devices[0])
+	}
+}
+
+func TestMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gpus.json")
+	load := func(boot string) gpu.Inventory {
+		i, err := gpu.Memory{Path: path, BootID: boot}.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	if got := load("1"); len(got.Devices) != 0 {
+		t.Fatalf("got %+v before anything was left", got)
+	}
+	known := gpu.Inventory{Driver: "570.1", Devices: devices(nil, "a", "b")}
+	if err := (gpu.Memory{Path: path, BootID: "1"}).Save(known); err != nil {
+		t.Fatal(err)
+	}
+	if got := load("1"); !reflect.DeepEqual(got, known) {
+		t.Fatalf("got %+v", got)
+	}
+	if got := load("2"); len(got.Devices) != 0 {
+		t.Fatalf("got %+v after a reboot", got)
+	}
+}
