@@ -21,11 +21,14 @@ import (
 const rootsDir = "root"
 
 // Build implements Bundles.
-func (d *disk) Build(_ context.Context, id container.ID, a *api.Alloc, cores []int) (string, error) {
+func (d *disk) Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int) (string, error) {
 	dir := filepath.Join(d.containers, id.String())
 	in, err := d.input(id, a, cores).Filled()
 	if err != nil {
 		return "", container.Final(err)
+	}
+	if err := d.devices(ctx, &in); err != nil {
+		return "", err
 	}
 	b, err := d.bundle(dir, id, in)
 	if err != nil {

@@ -27,7 +27,7 @@ func testDisk(t *testing.T) (*disk, string) {
 	base := t.TempDir()
 	shared := filepath.Join(base, "shared")
 	d := &disk{
-		containers: filepath.Join(base, "containers"), logs: filepath.Join(base, "logs"), cgroupRoot: "/rota/n1", shared: []string{shared},
+		containers: filepath.Join(base, "containers"), logs: filepath.Join(base, "logs"), cgroupRoot: "/rota/n1", shared: []string{shared}, dev: base,
 		gpus: func() []cluster.GPU { return nil }, log: slog.New(slog.DiscardHandler),
 		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
 	}
@@ -197,6 +197,48 @@ func TestRDMANodes(t *testing.T) {
 	}
 	if got := rdmaNodes(filepath.Join(dir, "none")); len(got) != 0 {
 		t.Errorf("got %v of a machine without", got)
+	}
+}
+
+// TestDriverLoadedAfterTheDaemon: a worker gets the device nodes that there are when it is made, and the one for CUDA is made if need be.
+func TestDriverLoadedAfterTheDaemon(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making device nodes needs root")
+	}
+	d, shared := testDisk(t)
+	d.gpus = func() []cluster.GPU { return []cluster.GPU{{UUID: "GPU-a", Minor: 0}} }
+	a := testAlloc(shared)
+	a.Worker, a.Group, a.Hosts, a.GPUs = 1, 0, nil, []int{0}
+	for name, dev := range map[string]uint64{"nvidia0": unix.Mkdev(195, 0), "nvidiactl": unix.Mkdev(195, 255)} {
+		if err := unix.Mknod(filepath.Join(d.dev, name), unix.S_IFCHR|0o666, int(dev)); err != nil {
+			t.Skipf("device nodes cannot be made here: %v", err)
+		}
+	}
+	bin := t.TempDir()
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	modprobe := func(script string) {
+		if err := os.WriteFile(filepath.Join(bin, "nvidia-modprobe"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := container.ID{Job: 12, Attempt: 2, Worker: 3}
+	modprobe("echo modprobe: not found; exit 1")
+	if _, err := d.Build(t.Context(), id, a, nil); err == nil || container.IsFinal(err) || !strings.Contains(err.Error(), "nvidia-uvm") || !strings.Contains(err.Error(), "not found") {
+		t.Fatalf("got %v without the device of CUDA", err)
+	}
+	modprobe("test \"$*\" = '-u -c 0' && mknod " + filepath.Join(d.dev, "nvidia-uvm") + " c 510 0")
+	dir, err := d.Build(t.Context(), id, a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec specs.Spec
+	readJSON(t, filepath.Join(dir, "config.json"), &spec)
+	var got []string
+	for _, dev := range spec.Linux.Devices {
+		got = append(got, fmt.Sprintf("%s %d:%d", dev.Path, dev.Major, dev.Minor))
+	}
+	if want := "[/dev/nvidia0 195:0 /dev/nvidiactl 195:255 /dev/nvidia-uvm 510:0]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }
 

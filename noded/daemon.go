@@ -142,7 +142,7 @@ func listenUnix(path string) (net.Listener, error) {
 func (d *daemon) openDisk(ctx context.Context) (err error) {
 	disk := &disk{
 		containers: filepath.Join(d.cfg.DataDir, "containers"), logs: filepath.Join(d.cfg.DataDir, "logs"), log: d.cfg.Logger,
-		cgroupRoot: d.cfg.CgroupRoot, shared: d.machine.node.SharedPath,
+		cgroupRoot: d.cfg.CgroupRoot, shared: d.machine.node.SharedPath, dev: "/dev",
 	}
 	if err := os.MkdirAll(disk.logs, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
@@ -155,8 +155,6 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 		Name: d.cfg.Name, Hostname: d.machine.hostname, SharedPaths: disk.shared, Root: rootOf(root), InitPath: d.cfg.InitPath,
 		NoSwapLimit: !container.SwapLimited(),
 	}
-	disk.node.Nvidia, disk.node.NvidiaMajor = nvidiaNodes()
-	disk.node.RDMA = rdmaNodes("/dev/infiniband")
 	disk.node.MaxMemlock, disk.node.MaxNofile = d.cfg.MaxMemlock, d.cfg.MaxNofile
 	d.disk = disk
 	d.shims, err = container.NewShims(container.Config{Dir: disk.containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})

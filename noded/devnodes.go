@@ -1,41 +1,79 @@
 package noded
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// nvidiaNodes are the device nodes that every user of a GPU needs, as far as the driver has made them.
-func nvidiaNodes() (nodes []oci.Device, major int64) {
-	nodes = characterDevices([]string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"})
-	if first := characterDevices([]string{"/dev/nvidia0"}); len(first) > 0 {
-		major = first[0].Major
+// uvmNode is what programs reach CUDA by. Its module is loaded when a program first wants it, by a helper that may not do so in a container.
+const uvmNode = "nvidia-uvm"
+
+// devices looks up the device nodes that a worker may be given, as drivers have made them by now: they may be loaded after this daemon has
+// started.
+func (d *disk) devices(ctx context.Context, in *oci.Input) error {
+	in.Node.RDMA = rdmaNodes(filepath.Join(d.dev, "infiniband"))
+	real := slices.ContainsFunc(in.GPUs, func(i int) bool { return i >= 0 && i < len(in.Node.GPUs) && in.Node.GPUs[i].Minor >= 0 })
+	if !real {
+		return nil
 	}
-	return nodes, major
+	var loading error
+	if len(characterDevices(d.dev, uvmNode)) == 0 {
+		loading = loadUVM(ctx)
+	}
+	if len(characterDevices(d.dev, uvmNode)) == 0 {
+		return fmt.Errorf("%s is not there, without which no program can use CUDA: have the module nvidia-uvm loaded when the machine starts: %w",
+			filepath.Join(d.dev, uvmNode), loading)
+	}
+	in.Node.Nvidia = characterDevices(d.dev, "nvidiactl", uvmNode, "nvidia-uvm-tools")
+	if first := characterDevices(d.dev, "nvidia[0-9]*"); len(first) > 0 {
+		in.Node.NvidiaMajor = first[0].Major
+	}
+	return nil
+}
+
+// loadUVM has the module for CUDA loaded and its device nodes made.
+func loadUVM(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "nvidia-modprobe", "-u", "-c", "0").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("nvidia-modprobe: %w %s", err, strings.TrimSpace(string(out)))
+	}
+	return errors.New("nvidia-modprobe does not make it")
 }
 
 // rdmaNodes are the device nodes in dir, which is where drivers for InfiniBand and RoCE make them.
 func rdmaNodes(dir string) []oci.Device {
-	paths, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is well formed
-	slices.Sort(paths)
-	nodes := characterDevices(paths)
+	nodes := characterDevices(dir, "*")
 	for i := range nodes {
 		nodes[i].Path = filepath.Join("/dev/infiniband", filepath.Base(nodes[i].Path))
 	}
 	return nodes
 }
 
-// characterDevices keeps those of some paths that are device nodes.
-func characterDevices(paths []string) []oci.Device {
+// characterDevices are the device nodes in dir whose names match one of some patterns, as they are called below /dev.
+func characterDevices(dir string, patterns ...string) []oci.Device {
 	var nodes []oci.Device
-	for _, path := range paths {
-		var st unix.Stat_t
-		if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
-			nodes = append(nodes, oci.Device{Path: path, Major: int64(unix.Major(st.Rdev)), Minor: int64(unix.Minor(st.Rdev))})
+	for _, pattern := range patterns {
+		paths, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well formed
+		slices.Sort(paths)
+		for _, path := range paths {
+			var st unix.Stat_t
+			if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
+				nodes = append(nodes, oci.Device{
+					Path: filepath.Join("/dev", filepath.Base(path)), Major: int64(unix.Major(st.Rdev)), Minor: int64(unix.Minor(st.Rdev)),
+				})
+			}
 		}
 	}
 	return nodes

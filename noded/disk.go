@@ -25,6 +25,7 @@ type disk struct {
 	cgroupRoot string
 	node       oci.Node // what is the same for every container
 	shared     []string
+	dev        string // where device nodes are
 	gpus       func() []cluster.GPU
 	log        *slog.Logger
 }
