@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,14 +100,14 @@ func TestInventory(t *testing.T) {
 }
 
 func TestUnwell(t *testing.T) {
-	b := newBench(t, gputest.Build(t, false), "gpu GPU-a M 0 1 7 0\ngpu GPU-b M 1 1 0 1\ngpu GPU-c M 2 1 0 0\ngpu GPU-d M 3 1 0 0\nxid 2 13\nxid 3 79\n")
+	b := newBench(t, gputest.Build(t, false), "gpu GPU-a M 0 1 7 0\ngpu GPU-b M 1 1 0 1\ngpu GPU-c M 2 1 0 0\ngpu GPU-d M 3 1 0 0\ngpu GPU-e M 4 1 0 0\nmig 4\ndeaf\nxid 2 13\nxid 3 79\n")
 	var last gpu.Inventory
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		if last = b.inventory(t); !last.Devices[3].Healthy {
 			break
 		}
 	}
-	for n, want := range []string{"7 uncorrected memory errors", "GPU is lost", "", "XID 79"} {
+	for n, want := range []string{"7 uncorrected memory errors", "GPU is lost", "", "XID 79", "MIG is on"} {
 		d := last.Devices[n]
 		if d.Healthy != (want == "") || !strings.Contains(d.Problem, want) {
 			t.Errorf("GPU %d: got %v, %q; want %q", n, d.Healthy, d.Problem, want)
@@ -151,6 +152,53 @@ func TestHangEnds(t *testing.T) {
 	b.tell(t, two)
 	if i := b.inventory(t); len(i.Devices) != 2 {
 		t.Fatalf("after the hang: got %+v", i)
+	}
+}
+
+// TestADriverThatHangsForGoodHoldsOneHelper: what not even a kill ends is not started again and again.
+func TestADriverThatHangsForGoodHoldsOneHelper(t *testing.T) {
+	dir := t.TempDir()
+	// The second process holds the output open, so that the helper is not seen to end: as one that is stuck in the driver.
+	script := "sleep 1000 & echo $! > $$ && mv $$ helper-$$; exec sleep 1000"
+	h := gpu.NewHelper(t.Context(), gpu.HelperConfig{Command: []string{"sh", "-c", "cd " + dir + "; " + script}, Timeout: time.Minute})
+	helpers := func() []string {
+		found, _ := filepath.Glob(filepath.Join(dir, "helper-*")) // the pattern is well formed
+		return found
+	}
+	giveUp := func(started int) { // asks until there are so many helpers
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for len(helpers()) < started && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		if _, err := h.Inventory(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+	}
+	free := func(helper string) {
+		var pid int
+		b, err := os.ReadFile(helper)
+		if err == nil {
+			_, err = fmt.Sscan(string(b), &pid)
+		}
+		if err = errors.Join(err, os.Remove(helper), syscall.Kill(pid, syscall.SIGKILL)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	giveUp(1)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var hung *gpu.HungError
+	if _, err := h.Inventory(ctx); !errors.As(err, &hung) || len(helpers()) != 1 {
+		t.Errorf("got %v and %d helpers", err, len(helpers()))
+	}
+	free(helpers()[0])
+	giveUp(1)
+	free(helpers()[0])
+	if err := h.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -39,12 +39,14 @@ type HelperConfig struct {
 }
 
 // Helper is a source that asks a child process, one call at a time. A child that does not answer in time is killed, and the next call
-// starts another: a driver that hangs, or crashes, takes nothing else along.
+// starts another: a driver that hangs, or crashes, takes nothing else along. One that not even a kill ends is waited for, so that a driver
+// that hangs for good holds one child and not more and more of them.
 type Helper struct {
 	cfg   HelperConfig
 	calls chan struct{} // held during a call
 
 	child *child
+	dying *child // was killed, and may hang within the driver
 }
 
 var _ Source = (*Helper)(nil)
@@ -53,7 +55,8 @@ var _ Source = (*Helper)(nil)
 type child struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
-	lines chan []byte // closed when it has ended
+	lines chan []byte   // closed when it has ended
+	gone  chan struct{} // closed when it has been reaped
 }
 
 // NewHelper returns a source that starts its child when it is first asked.
@@ -116,7 +119,7 @@ func (h *Helper) ask(ctx context.Context, q request) (response, error) {
 	}
 	defer func() { <-h.calls }()
 	if h.child == nil {
-		if err := h.start(); err != nil {
+		if err := h.replace(ctx, q); err != nil {
 			return response{}, err
 		}
 	}
@@ -158,6 +161,26 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 	}
 }
 
+// dyingTime is how long a child that was killed may take to go, before it is taken to hang.
+const dyingTime = time.Second
+
+// replace starts a child once the last one has gone.
+func (h *Helper) replace(ctx context.Context, q request) error {
+	if h.dying != nil {
+		timer := time.NewTimer(dyingTime)
+		defer timer.Stop()
+		select {
+		case <-h.dying.gone:
+			h.dying = nil
+		case <-timer.C:
+			return &HungError{Call: q.Call, After: h.cfg.Timeout}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return h.start()
+}
+
 func (h *Helper) start() error {
 	cmd := exec.Command(h.cfg.Command[0], h.cfg.Command[1:]...)
 	cmd.Env = append(os.Environ(), h.cfg.Env...)
@@ -172,7 +195,7 @@ func (h *Helper) start() error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start NVML helper: %w", err)
 	}
-	h.child = &child{cmd: cmd, in: in, lines: make(chan []byte, 1)}
+	h.child = &child{cmd: cmd, in: in, lines: make(chan []byte, 1), gone: make(chan struct{})}
 	go h.child.read(out)
 	return nil
 }
@@ -193,9 +216,10 @@ func (h *Helper) drop() {
 	if c == nil {
 		return
 	}
-	h.child = nil
+	h.child, h.dying = nil, c
 	_ = c.cmd.Process.Kill() // it may have ended
 	go func() {
+		defer close(c.gone)
 		for range c.lines {
 		}
 		if err := c.cmd.Wait(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -117,6 +118,11 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 		count, r := h.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 		if r == nvml.SUCCESS && count > 0 && d.Healthy {
 			d.Healthy, d.Problem = false, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", count)
+		}
+	}
+	if n.has("nvmlDeviceGetMigMode") {
+		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE && d.Healthy {
+			d.Healthy, d.Problem = false, "MIG is on, and GPUs are given out whole: nvidia-smi -mig 0 turns it off"
 		}
 	}
 	n.mu.Lock()
@@ -253,10 +259,12 @@ func (n *driver) watchEvents() {
 	go func() {
 		for {
 			e, r := set.Wait(1000)
-			if r == nvml.SUCCESS {
+			switch r {
+			case nvml.SUCCESS:
 				n.noteEvent(e)
-			} else if r != nvml.ERROR_TIMEOUT {
-				return
+			case nvml.ERROR_TIMEOUT:
+			default: // such as that a GPU is lost: there are others to hear of
+				time.Sleep(time.Second)
 			}
 		}
 	}()
@@ -272,7 +280,10 @@ func (n *driver) noteEvent(e nvml.EventData) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.problems[uuid] = fmt.Sprintf("the driver reported XID %d", e.EventData)
+	n.problems[uuid] = "the driver reported an uncorrected memory error"
+	if e.EventType == nvml.EventTypeXidCriticalError {
+		n.problems[uuid] = fmt.Sprintf("the driver reported XID %d", e.EventData)
+	}
 }
 
 func cString[T int8 | uint8](b []T) string {

@@ -3,6 +3,8 @@
 //   proc INDEX PID                        a process on a GPU
 //   link INDEX INDEX                      an NVLink from one GPU to another
 //   xid INDEX CODE                        a critical error, told once
+//   mig INDEX                             a GPU that is divided
+//   deaf                                  the first wait for events fails
 //   hang                                  no call returns
 // Built with -DOLD it lacks what an old driver lacks.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
@@ -18,14 +20,14 @@ struct nvmlEventSet_st { int told; };
 
 struct gpu {
 	char uuid[80], model[80];
-	int minor, lost, processes, links;
+	int minor, lost, processes, links, mig;
 	unsigned long long mib, ecc;
 	unsigned pids[8];
 	int to[8];
 };
 struct world {
 	struct gpu gpus[MOST];
-	int count, xids, xid_gpu[8], xid_code[8];
+	int count, xids, xid_gpu[8], xid_code[8], deaf;
 };
 static struct nvmlDevice_st handles[MOST];
 static struct nvmlEventSet_st events;
@@ -51,6 +53,10 @@ static struct world look(void) {
 			w.gpus[a].pids[w.gpus[a].processes++] = b;
 		} else if (sscanf(line, "link %d %d", &a, &b) == 2 && w.gpus[a].links < 8) {
 			w.gpus[a].to[w.gpus[a].links++] = b;
+		} else if (sscanf(line, "mig %d", &a) == 1) {
+			w.gpus[a].mig = 1;
+		} else if (!strncmp(line, "deaf", 4)) {
+			w.deaf = 1;
 		} else if (sscanf(line, "xid %d %d", &a, &b) == 2 && w.xids < 8) {
 			w.xid_gpu[w.xids] = a;
 			w.xid_code[w.xids++] = b;
@@ -127,11 +133,14 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned link, 
 	address(to, g->to[link]);
 	return NVML_SUCCESS;
 }
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *now, unsigned *pending) { ALIVE(d) *now = *pending = g->mig; return NVML_SUCCESS; }
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *s) { s->handle = &events; return NVML_SUCCESS; }
 nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t s) { (void)s; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t d, unsigned long long *to) { DEVICE(d) *to = nvmlEventTypeXidCriticalError; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types, nvmlEventSet_t s) { (void)types; (void)s; DEVICE(d) return NVML_SUCCESS; }
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t s, nvmlEventData_t *to, unsigned ms) {
+	static int heard;
+	if (look().deaf && !heard++) return NVML_ERROR_GPU_IS_LOST;
 	for (unsigned waited = 0;; waited += 5) {
 		struct world w = look();
 		if (s.handle->told < w.xids) {
