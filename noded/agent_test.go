@@ -175,6 +175,21 @@ func TestLostShimIsReported(t *testing.T) {
 	})
 }
 
+// TestContainerThatIsGone without a trace, as after a crash of the whole machine: that is reported, and what is left of its bundle goes.
+func TestContainerThatIsGone(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		w.kill()
+		w.change(func() { delete(w.boxes, wid(1)) })
+		w.start()
+		settle(time.Second)
+		if r := w.result(a); r == nil || r.State != cluster.WorkerFailed || !r.Began || !w.isRetired(wid(1)) {
+			t.Fatalf("got %+v, retired: %v", r, w.isRetired(wid(1)))
+		}
+	})
+}
+
 func TestExitWhileAway(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)

@@ -161,6 +161,9 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := disk.sweep(ctx, d.shims, d.journal); err != nil {
+		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
+	}
 	d.gpus, err = d.gpuSource(ctx)
 	return err
 }

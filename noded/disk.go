@@ -58,6 +58,25 @@ func (d *disk) Retire(id container.ID) error {
 	return nil
 }
 
+// sweep drops what lies below the directory for containers and belongs to none: what a daemon that was killed while it removed one, or while it
+// made one that failed, had no time for. What the journal has not done with is the agent's business.
+func (d *disk) sweep(ctx context.Context, rt container.Runtime, j Journal) error {
+	list, err := rt.List(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.containers)
+	for _, e := range entries {
+		id, ok := container.ParseID(e.Name())
+		there := slices.ContainsFunc(list, func(s container.Status) bool { return s.ID == id })
+		if written, known := j.Entry(id.String()); !ok || there || known && written.Final == nil {
+			continue
+		}
+		err = errors.Join(err, d.Retire(id), rt.Remove(ctx, id))
+	}
+	return err
+}
+
 // sentElsewhere reports whether some output goes to a path of the user's.
 func sentElsewhere(s container.Settings) bool {
 	return slices.ContainsFunc(append([]container.Task{{Log: s.Log}}, s.Tasks...), func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })

@@ -29,7 +29,11 @@ func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (fu
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
 	case opFinish:
-		return a.finish(ctx, id, f, s.Result)
+		done, err := a.finish(ctx, id, f, s.Result)
+		if err == nil && f.Actual == "" {
+			a.clearFailed(ctx, id)
+		}
+		return done, err
 	case opRemove:
 		return a.remove(ctx, id)
 	case opForget:
@@ -80,8 +84,8 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	}, ferr
 }
 
-// clearFailed drops what an attempt to make a container has left on disk. If a container came of it after all, it is found by the
-// next listing, killed and removed.
+// clearFailed drops what a container that is not there, or an attempt to make one, has left on disk. If a container came of it after all, it is
+// found by the next listing, killed and removed.
 func (a *Agent) clearFailed(ctx context.Context, id container.ID) {
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
 	if err != nil && !errors.Is(err, container.ErrLive) && !a.stopping() {

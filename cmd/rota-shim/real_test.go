@@ -246,6 +246,32 @@ func TestShimKilledAlone(t *testing.T) {
 	}
 }
 
+// TestRemoveEndsWhatIsLeft in the cgroup of a container, which its shim could not remove for that.
+func TestRemoveEndsWhatIsLeft(t *testing.T) {
+	n := newNode(t, 0)
+	n.run(one, "exit 0")
+	left := "/sys/fs/cgroup/pids" + cgroupRoot + "/1.1.0"
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Skip("needs cgroup version 1 controllers")
+	}
+	stray := exec.Command("sleep", "1000")
+	check(t, stray.Start())
+	check(t, os.WriteFile(filepath.Join(left, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0))
+	check(t, n.shims.Remove(t.Context(), one)) // that its cgroup is gone is seen when the node is cleaned
+	if _, state, _ := strings.Cut(read(t, fmt.Sprintf("/proc/%d/stat", stray.Process.Pid)), ") "); state[0] != 'Z' {
+		t.Errorf("the stray process has state %q", state[0])
+		check(t, stray.Process.Kill())
+	}
+	_ = stray.Wait() // it was killed
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	check(t, err)
+	return string(b)
+}
+
 // TestSignalsReachPrograms: a shell passes nothing on, so its program must get the signal itself, and time to act on it.
 func TestSignalsReachPrograms(t *testing.T) {
 	n := newNode(t, 0)

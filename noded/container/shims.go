@@ -173,13 +173,26 @@ func (s *Shims) Remove(_ context.Context, id ID) error {
 			return fmt.Errorf("remove container %s: %w", id, ErrLive)
 		}
 	}
-	if err := clearDir(s.Path(id)); err != nil {
+	err := sweepLeft(s.Path(id))
+	if err == nil {
+		err = clearDir(s.Path(id))
+	}
+	if err != nil {
 		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	s.mu.Lock()
 	delete(s.live, id)
 	s.mu.Unlock()
 	return nil
+}
+
+// sweepLeft ends what is left in the cgroup of the container in dir. Its shim could not remove that while something was in it.
+func sweepLeft(dir string) error {
+	settings, err := ReadSettings(dir)
+	if err != nil {
+		return nil // it was never made, or is half removed: the settings go after this
+	}
+	return sweepCgroup(settings.Cgroup)
 }
 
 // clearDir removes everything in dir but logs; the shim's identity goes first, because without it there is no container.
