@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
@@ -49,6 +50,7 @@ type daemon struct {
 
 // Run is the node daemon. It returns nil when ctx ends; what runs on the node goes on running.
 func Run(ctx context.Context, cfg Config) (err error) {
+	unix.Umask(0o022) // a job's user passes through what is made here, and its own files are not to depend on who has started the daemon
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return err

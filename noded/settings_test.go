@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestValidateTellsEverything(t *testing.T) {
@@ -79,5 +81,17 @@ func TestNewestLine(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: got %d, want %d", text, got, want)
 		}
+	}
+}
+
+// TestUmask: with that of a careful root, such as 077, no job's user could enter its container.
+func TestUmask(t *testing.T) {
+	before := unix.Umask(0o077)
+	defer unix.Umask(before)
+	if err := Run(t.Context(), Config{}); err == nil {
+		t.Fatal("an empty configuration is no error")
+	}
+	if now := unix.Umask(0o077); now != 0o022 {
+		t.Errorf("got %03o", now)
 	}
 }
