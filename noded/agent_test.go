@@ -151,6 +151,74 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 	})
 }
 
+// TestStrongerStop: a job that is saving its work for a preemption is told that it was cancelled, by another signal, and once, whatever daemon
+// comes.
+func TestStrongerStop(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		a := w.assign(wid(1), true)
+		synctest.Wait()
+		w.mu.Lock()
+		w.boxes[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.mu.Unlock()
+		w.stop(wid(1), cluster.CauseShrink, 10*time.Minute)
+		settle(time.Second)
+		w.change(func() {
+			stop := *a.Stop
+			stop.Cause, a.Stop = cluster.CauseTE, &stop
+		})
+		settle(time.Second)
+		if b, n := w.box(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) || n.Reason != "preempt" {
+			t.Fatalf("the same signal again: got %v, notice %+v", b.signals, n)
+		}
+		began := time.Now()
+		w.change(func() {
+			a.Stop = &cluster.Stop{Cause: cluster.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000, Signal: "SIGINT"}
+		})
+		settle(time.Second)
+		w.kill()
+		w.start()
+		settle(28 * time.Second)
+		n := w.notice(wid(1))
+		deadline, err := time.Parse(time.RFC3339, n.Deadline)
+		if err != nil || n.Reason != "cancel" || n.Signal != "SIGINT" || deadline.Sub(began).Round(time.Second) != 30*time.Second {
+			t.Fatalf("got notice %+v (%v)", n, err)
+		}
+		if b := w.box(wid(1)); !reflect.DeepEqual(b.signals, []int{15, 2}) || b.state != container.Running {
+			t.Fatalf("got signals %v, %s", b.signals, b.state)
+		}
+		settle(2 * time.Second)
+		if w.result(a) == nil || w.result(a).Signal != 9 {
+			t.Fatalf("not killed at the end of its grace: %+v", w.result(a))
+		}
+	})
+}
+
+// TestStopIsNeverSilent: wherever the daemon is killed meanwhile, the job gets its signal before it is killed.
+func TestStopIsNeverSilent(t *testing.T) {
+	for calls := 1; calls <= 8; calls++ {
+		for seed := range uint64(4) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, seed)
+				w.start()
+				defer func() { w.kill() }()
+				a := w.assign(wid(1), true)
+				settle(time.Minute)
+				w.mu.Lock()
+				w.boxes[wid(1)].exits, w.crashIn = func(int) *container.Exit { return nil }, calls
+				w.mu.Unlock()
+				w.stop(wid(1), cluster.CauseTE, time.Minute)
+				<-w.crashed
+				w.kill()
+				w.start()
+				settle(2 * time.Minute)
+				if b := w.box(wid(1)); len(b.signals) == 0 || w.result(a) == nil {
+					t.Errorf("killed at call %d, seed %d: signals %v, result %+v", calls, seed, b.signals, w.result(a))
+				}
+			})
+		}
+	}
+}
+
 func TestStopBeforeStart(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), false)

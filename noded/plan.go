@@ -102,7 +102,7 @@ func planStop(f facts, now time.Time) (step, time.Time) {
 		}}, time.Time{}
 	case f.Actual == container.Created, !now.Before(f.KillAt):
 		return step{Op: opKill}, time.Time{}
-	case f.Entry.Stopped == "":
+	case f.Entry.Stopped != f.Desired.Stop.Cause: // a stronger one may come on top
 		return step{Op: opStop}, f.KillAt
 	}
 	return step{}, f.KillAt

@@ -19,6 +19,7 @@ func TestPlan(t *testing.T) {
 	intended := journal.Entry{ID: "1.1.0"}
 	started := journal.Entry{ID: "1.1.0", Started: true}
 	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: cluster.CauseCancelled}
+	displaced := journal.Entry{ID: "1.1.0", Started: true, Stopped: cluster.CauseTE}
 	over := journal.Entry{ID: "1.1.0", Started: true, Final: &cluster.WorkerReport{State: cluster.WorkerExited}}
 	tests := []struct {
 		name  string
@@ -44,6 +45,7 @@ func TestPlan(t *testing.T) {
 		{name: "stop before start", facts: facts{Desired: stopping, KillAt: later, Known: true, Entry: intended, Actual: container.Created}, want: opKill},
 		{name: "stop", facts: facts{Desired: stopping, KillAt: later, Known: true, Entry: started, Actual: container.Running}, want: opStop, again: later},
 		{name: "stop, told already", facts: facts{Desired: stopping, KillAt: later, Known: true, Entry: told, Actual: container.Running}, want: opNone, again: later},
+		{name: "stop for a stronger cause", facts: facts{Desired: stopping, KillAt: later, Known: true, Entry: displaced, Actual: container.Running}, want: opStop, again: later},
 		{name: "grace over", facts: facts{Desired: stopping, KillAt: now, Known: true, Entry: told, Actual: container.Running}, want: opKill},
 		{name: "grace over before it was told", facts: facts{Desired: stopping, KillAt: now, Known: true, Entry: started, Actual: container.Running}, want: opKill},
 		{name: "gone while it was to stop", facts: facts{Desired: stopping, KillAt: later, Known: true, Entry: told}, want: opFinish, state: cluster.WorkerFailed},

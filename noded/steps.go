@@ -136,7 +136,8 @@ func (w *worker) goTo(s container.State) {
 	}
 }
 
-// stop tells the container why it has to go, and asks it to.
+// stop tells the container why it has to go, and asks it to. Under a stronger cause it is told again, and gets another signal if that is one. A
+// daemon that is killed before it has written that down does it again: a job that is told twice loses nothing, and one that is never told its work.
 func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	s := f.Desired.Stop
 	n := container.Notice{
@@ -146,11 +147,15 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 		// The signal matters more than its explanation.
 		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
 	}
-	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause}); err != nil {
+	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
+		if err := a.Runtime.Signal(ctx, id, signalNumber(s.Signal)); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}); err != nil {
 		a.Log.Error("cannot write down that a signal was sent", "job", id.Job, "alloc", id.String(), "err", err)
 	}
-	done := func(w *worker) { w.Entry.Stopped = s.Cause }
-	return done, a.Runtime.Signal(ctx, id, signalNumber(s.Signal))
+	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }
 
 // noticeReason is a cause in the words of the notice file.

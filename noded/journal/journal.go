@@ -325,7 +325,7 @@ func (f *fold) apply(r Record) {
 	case Started:
 		k.Started = true
 	case Stopped:
-		k.Stopped = r.Cause
+		k.Stopped, k.Signal = r.Cause, r.Signal
 	case Final:
 		f.finish(k, r)
 	}
@@ -368,7 +368,7 @@ func (f *fold) records() []Record {
 			out = append(out, Record{Op: Started, ID: e.ID})
 		}
 		if e.Stopped != "" {
-			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped})
+			out = append(out, Record{Op: Stopped, ID: e.ID, Cause: e.Stopped, Signal: e.Signal})
 		}
 		if e.Final != nil {
 			out = append(out, Record{Op: Final, ID: e.ID, Final: e.Final})

@@ -48,7 +48,7 @@ func life() []Record {
 		{Op: Intend, ID: "7.1.0", Cores: []int{2, 3}},
 		{Op: Started, ID: "7.1.0"},
 		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
-		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout},
+		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTE, Signal: "SIGUSR1"}, {Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout, Signal: "SIGTERM"},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
 		{Op: Forget, ID: "8.1.0"},
 	}
@@ -73,7 +73,7 @@ func TestEntriesSurviveReopening(t *testing.T) {
 	j := open(t, path+fmt.Sprint(len(life())-1))
 	defer closed(t, j)
 	e, ok := j.Entry("7.1.0")
-	want := Entry{ID: "7.1.0", Started: true, Stopped: cluster.CauseTimeout, Final: result(3)}
+	want := Entry{ID: "7.1.0", Started: true, Stopped: cluster.CauseTimeout, Signal: "SIGTERM", Final: result(3)}
 	if !ok || !reflect.DeepEqual(e, want) {
 		t.Fatalf("got %+v, want %+v", e, want)
 	}

@@ -22,18 +22,19 @@ type Op string
 const (
 	Intend  Op = "intend"  // it is about to be made, on these cores
 	Started Op = "started" // its command is about to be started: from here on it must not be made again
-	Stopped Op = "stopped" // it is about to be told to stop for this cause
+	Stopped Op = "stopped" // it was told to stop for this cause, with this signal
 	Final   Op = "final"   // what became of it, before that is reported
 	Forget  Op = "forget"  // it never ran and nothing of it is left
 )
 
 // Record is one line.
 type Record struct {
-	Op    Op                    `json:"op"`
-	ID    string                `json:"id"` // job.attempt.worker
-	Cores []int                 `json:"cores,omitempty"`
-	Cause cluster.Cause         `json:"cause,omitempty"`
-	Final *cluster.WorkerReport `json:"final,omitempty"`
+	Op     Op                    `json:"op"`
+	ID     string                `json:"id"` // job.attempt.worker
+	Cores  []int                 `json:"cores,omitempty"`
+	Cause  cluster.Cause         `json:"cause,omitempty"`
+	Signal string                `json:"signal,omitempty"`
+	Final  *cluster.WorkerReport `json:"final,omitempty"`
 }
 
 // Entry is all that the journal says of one container.
@@ -41,7 +42,8 @@ type Entry struct {
 	ID      string
 	Cores   []int
 	Started bool
-	Stopped cluster.Cause
+	Stopped cluster.Cause // the last it was told
+	Signal  string        // that came with it
 	Final   *cluster.WorkerReport
 }
 
