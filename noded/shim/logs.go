@@ -103,12 +103,23 @@ func (l *logs) copy(f *rotated, from *os.File, lines *lineFinder) {
 	}
 }
 
-// drain waits for the rest of the output. A process elsewhere may have been handed the pipe, so the wait is bounded.
+// drain waits for the rest of the output. A process elsewhere may have been handed the pipe, and the file may be on a server that does not answer,
+// so the wait is bounded: that the worker has ended must be known all the same.
 func (l *logs) drain(limit time.Duration) {
 	for _, f := range l.ours {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines
 	}
-	l.copying.Wait()
+	done := make(chan struct{})
+	go func() {
+		l.copying.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(2 * limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // rotated is a file that is renamed away when it has grown to max bytes; keep older ones stay.
