@@ -103,8 +103,9 @@ type worker struct {
 	timer   *time.Timer
 	sent    cluster.WorkerState // last report handed to the outbox
 	tail    progressTail
-	source  *source // of progress, once it has been looked up
-	found   int     // findings handed to the outbox
+	reading *progressRead // nil: none is under way
+	source  *source       // of progress, once it has been looked up
+	found   int           // findings handed to the outbox
 	pace    pace
 }
 

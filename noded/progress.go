@@ -101,13 +101,9 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 			from.stop = desired.Spec.Array.Stop
 		}
 	}
-	var line *progressLine
-	next := tail
-	if from != nil {
-		var err error
-		if line, next, err = tail.read(from); err != nil && !errors.Is(err, os.ErrNotExist) {
-			a.Log.Debug("progress file cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
-		}
+	line, next, err := a.readTail(w, tail, from)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.Log.Debug("progress file cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 	a.mu.Lock()
 	w.tail = next
@@ -125,6 +121,59 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics,
 		Reached: next.reached,
 	}}
+}
+
+// progressTime is how long a progress file may take to be read. The user's may be on a server that does not answer.
+const progressTime = 2 * time.Second
+
+var errHangs = errors.New("it takes long to be read")
+
+// progressRead is a read of a progress file, and what it has come to once it is done.
+type progressRead struct {
+	done chan struct{}
+	late bool // it has been waited for
+	line *progressLine
+	next progressTail
+	err  error
+}
+
+// readTail reads on from a tail. What takes too long is left to itself, and taken up when it has come to something: neither another worker's
+// progress nor the end of this one waits for it.
+func (a *Agent) readTail(w *worker, tail progressTail, from *source) (*progressLine, progressTail, error) {
+	if from == nil {
+		return nil, tail, nil
+	}
+	a.mu.Lock()
+	r := w.reading
+	if r == nil {
+		r = &progressRead{done: make(chan struct{})}
+		w.reading = r
+		go func() {
+			defer close(r.done)
+			r.line, r.next, r.err = tail.read(from)
+		}()
+	}
+	patience := progressTime
+	if r.late {
+		patience = 0
+	}
+	a.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		r.late = true
+		return nil, tail, errHangs
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if w.reading == r {
+		w.reading = nil
+	}
+	return r.line, r.next, r.err
 }
 
 // read returns the newest whole line since the last time, nil if there is none. The file is the user's: it may be anything.

@@ -1,0 +1,41 @@
+package shim
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestDrainOfALogThatTakesNothing: the file is on a server that has gone away, and the end of its worker is to be told nevertheless.
+func TestDrainOfALogThatTakesNothing(t *testing.T) {
+	never, full, err := os.Pipe() // nobody reads it, so that writes hang
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &logs{}
+	out, err := l.pipe(&rotated{file: full, max: 1 << 30}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written int
+	for err == nil { // until every pipe is full
+		var n int
+		err = out.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		if err == nil {
+			n, err = out.Write(make([]byte, 1<<20))
+		}
+		written += n
+	}
+	drained := make(chan struct{})
+	go func() {
+		l.drain(10 * time.Millisecond)
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(10 * time.Second):
+		t.Errorf("after %d bytes the log is still waited for", written)
+	}
+	out.Close()
+	never.Close()
+}
