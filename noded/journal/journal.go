@@ -17,6 +17,9 @@ const (
 	FinalsKept = 4096
 	// compactAt is the size in bytes from which the file is written anew, unless most of it still matters.
 	compactAt = 4 << 20
+	// reserved is the room in bytes that is taken ahead, so that ends are written down on a full disk too. That is what stops jobs whose
+	// output has filled it.
+	reserved = 1 << 20
 )
 
 // Journal is an open journal. It may be used from several goroutines.
@@ -27,6 +30,7 @@ type Journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	size    int64 // of what is written and valid
+	room    int64 // size up to which the disk has been asked for room
 	compact int64 // size at which the file is written anew
 	state   fold
 	waiting *batch // gathers records while the last batch is written
@@ -198,11 +202,25 @@ func (j *Journal) write(records []Record) error {
 	if j.size >= j.compact {
 		return j.rewrite()
 	}
+	j.reserve()
 	return nil
+}
+
+const keepSize = 1 // FALLOC_FL_KEEP_SIZE
+
+// reserve takes room on the disk beyond what is written. Where there is none, or the file system cannot, writes find out.
+func (j *Journal) reserve() {
+	if j.size+reserved/2 <= j.room {
+		return
+	}
+	if syscall.Fallocate(int(j.file.Fd()), keepSize, 0, j.size+reserved) == nil {
+		j.room = j.size + reserved
+	}
 }
 
 // undo cuts off what a failed write has left, such as half a record on a full disk.
 func (j *Journal) undo(cause error) error {
+	j.room = 0
 	if err := j.file.Truncate(j.size); err != nil {
 		j.fail(fmt.Errorf("%w; and its end cannot be cut off: %w", cause, err))
 	}
@@ -227,6 +245,7 @@ func (j *Journal) rewrite() error {
 	}
 	j.compact = max(compactAt, 2*int64(len(buf)))
 	if int64(len(buf)) == j.size {
+		j.reserve()
 		return nil
 	}
 	f, err := replaceFile(j.path, buf)
@@ -236,12 +255,19 @@ func (j *Journal) rewrite() error {
 		return nil
 	}
 	old := j.file
-	j.file, j.size = f, int64(len(buf))
+	j.file, j.size, j.room = f, int64(len(buf)), 0
+	j.reserve()
 	return old.Close()
 }
 
-// replaceFile writes data beside path, locks it, and renames it over path.
+// replaceFile writes data beside path, locks it, and renames it over path. Nothing can fail once it is renamed but the disk, and then nobody may
+// go on with the old file, which has no name any more.
 func replaceFile(path string, data []byte) (_ *os.File, err error) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
 	temporary := path + ".new"
 	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
@@ -264,15 +290,8 @@ func replaceFile(path string, data []byte) (_ *os.File, err error) {
 	if err := os.Rename(temporary, path); err != nil {
 		return nil, err
 	}
-	return f, syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	_ = dir.Sync() // without it a crash of the machine may bring the old file back, whose containers it has ended
+	return f, nil
 }
 
 // Close waits for what is being written and closes the file.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -144,6 +146,81 @@ func TestDamageInTheMiddleIsAnError(t *testing.T) {
 	}
 	if now, _ := os.ReadFile(path); !bytes.Equal(now, data) {
 		t.Fatal("a damaged journal was changed")
+	}
+}
+
+// TestLastRecordOfALaterVersion is whole, and must not be taken for one that a crash has torn.
+func TestLastRecordOfALaterVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	body := `{"op":"final","id":"7.1.0","news":1}`
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(body), table), body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var corrupt *CorruptError
+	if _, err := Open(path); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "news") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// TestFullDisk: that a job has ended is written down although its output has filled the disk.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("no small disk can be made here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, "journal")
+	j := open(t, path)
+	put(t, j, Record{Op: Intend, ID: "7.1.0"}, Record{Op: Started, ID: "7.1.0"})
+	if err := os.WriteFile(filepath.Join(dir, "output"), make([]byte, 8<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	for n := range 100 {
+		put(t, j, Record{Op: Final, ID: fmt.Sprintf("%d.1.0", n), Final: result(n)})
+	}
+	closed(t, j)
+	j = open(t, path)
+	defer closed(t, j)
+	if got := j.Entries(); len(got) != 100 || got[99].Final.ExitCode != 99 {
+		t.Fatalf("got %d entries", len(got))
+	}
+}
+
+// TestRewriteWithoutDescriptors: what is added after a rewrite that could not be finished is in the file that has the name.
+func TestRewriteWithoutDescriptors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	put(t, j, life()...)
+	next, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	highest := next.Fd()
+	var before syscall.Rlimit
+	if err := errors.Join(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before), next.Close()); err != nil {
+		t.Fatal(err)
+	}
+	few := before
+	few.Cur = uint64(highest) + 1
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	j.mu.Lock()
+	err = j.rewrite()
+	j.mu.Unlock()
+	if err := errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, j, Record{Op: Intend, ID: "9.1.0"})
+	closed(t, j)
+	j = open(t, path)
+	defer closed(t, j)
+	if _, ok := j.Entry("9.1.0"); !ok {
+		t.Fatalf("got %+v", j.Entries())
 	}
 }
 

@@ -8,6 +8,7 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -66,19 +67,18 @@ func appendLine(buf []byte, r Record) ([]byte, error) {
 	return append(buf, '\n'), nil
 }
 
+// errTorn is what a line that was not written whole may look like.
+var errTorn = errors.New("checksum does not match")
+
 // parseLine reads one line without its newline.
 func parseLine(line []byte) (Record, error) {
 	var r Record
 	if len(line) < 10 || line[8] != ' ' {
-		return r, fmt.Errorf("no checksum")
-	}
-	sum, err := strconv.ParseUint(string(line[:8]), 16, 32)
-	if err != nil {
-		return r, fmt.Errorf("checksum %q is not a number", line[:8])
+		return r, errTorn
 	}
 	body := line[9:]
-	if crc32.Checksum(body, table) != uint32(sum) {
-		return r, fmt.Errorf("checksum does not match")
+	if sum, err := strconv.ParseUint(string(line[:8]), 16, 32); err != nil || crc32.Checksum(body, table) != uint32(sum) {
+		return r, errTorn
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -132,7 +132,7 @@ func decode(path string, data []byte) (records []Record, good int64, err error) 
 		}
 		r, err := parseLine(rest[:end])
 		if err != nil {
-			if len(bytes.Trim(rest[end+1:], "\x00\n")) == 0 {
+			if errors.Is(err, errTorn) && len(bytes.Trim(rest[end+1:], "\x00\n")) == 0 {
 				return records, good, nil
 			}
 			return records, good, &CorruptError{Path: path, Line: line, Offset: good, Err: err}
