@@ -38,14 +38,21 @@ func newPool(cfg Config) *pool {
 	return p
 }
 
-// take returns a waiting shim, or starts one.
+// take returns a waiting shim, or starts one. One that has been killed while it waited, as the kernel may do when memory runs out, is of no use.
 func (p *pool) take() (*shimProcess, error) {
-	select {
-	case s := <-p.ready:
-		go p.refill()
-		return s, nil
-	default:
-		return p.spawn()
+	for {
+		select {
+		case s := <-p.ready:
+			go p.refill()
+			select {
+			case <-s.done:
+				s.conn.Close()
+			default:
+				return s, nil
+			}
+		default:
+			return p.spawn()
+		}
 	}
 }
 

@@ -32,6 +32,27 @@ func TestSpawnBesideItsSocket(t *testing.T) {
 	}
 }
 
+// TestAWaitingShimThatWasKilled is not given a container to make.
+func TestAWaitingShimThatWasKilled(t *testing.T) {
+	p := &pool{cfg: Config{ShimPath: "/bin/true"}, ready: make(chan *shimProcess, 1)}
+	dead, err := p.spawn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-dead.done
+	p.ready <- dead
+	taken, err := p.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken == dead {
+		t.Error("it was")
+	}
+	taken.conn.Close()
+	<-taken.done
+	p.close()
+}
+
 // moved gives a file the first free descriptor from one on.
 func moved(t *testing.T, f *os.File, from int) *os.File {
 	t.Helper()
