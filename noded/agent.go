@@ -71,9 +71,10 @@ const (
 // Agent makes what runs on this node match what the controllers want, and tells them what became of it.
 type Agent struct {
 	Parts
-	slots chan struct{}  // one for each step that may run
-	steps sync.WaitGroup // that run
-	out   outbox
+	slots       chan struct{}  // one for each step that may run
+	steps       sync.WaitGroup // that run
+	registering chan struct{}  // held by a registration
+	out         outbox
 
 	mu      sync.Mutex
 	ctx     context.Context // of Run
@@ -113,7 +114,7 @@ type worker struct {
 func NewAgent(p Parts) *Agent {
 	return &Agent{
 		Parts: p, slots: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, sick: map[string]string{},
-		out: newOutbox(),
+		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
 

@@ -400,6 +400,29 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 	})
 }
 
+// TestNewerHealthIsNotOvertaken: a slow registration does not bring back a GPU that is known to be in use still.
+func TestNewerHealthIsNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		w.start()
+		defer w.kill()
+		a := w.assign(wid(1), true)
+		slow := make(chan struct{})
+		w.change(func() { a.GPUs = []int{1}; w.onGPU["GPU-1"] = []int{4711} })
+		settle(time.Second)
+		w.change(func() { w.held, w.gpus = slow, []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0"}}, w.gpus[1]} })
+		settle(time.Minute)
+		w.leave(wid(1), container.Exit{})
+		settle(10 * time.Second)
+		close(slow)
+		settle(5 * time.Second)
+		if got := w.lastNode().GPUs; got[0].Healthy || got[1].Healthy || w.result(a) == nil {
+			t.Fatalf("got %+v, %+v", got, w.result(a))
+		}
+	})
+}
+
 // TestGPUsKeepTheirPlaces from daemon to daemon: controllers refuse an inventory in which a GPU that a job holds is not at its index.
 func TestGPUsKeepTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -175,8 +175,14 @@ func (a *Agent) renew(w *worker, l lease) {
 	}
 }
 
-// register puts the node's inventory into the log.
+// register puts the node's inventory into the log. One at a time does, so that none that is older arrives after a newer one.
 func (a *Agent) register(ctx context.Context) error {
+	select {
+	case a.registering <- struct{}{}:
+		defer func() { <-a.registering }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	a.mu.Lock()
 	node := a.Node
 	node.GPUs = a.healthNow()

@@ -51,6 +51,7 @@ type world struct {
 	hung        error // what the driver says instead
 	onGPU       map[string][]int
 	nodes       []cluster.Node // as registered
+	held        chan struct{}  // the next registration waits for it
 }
 
 // assigned is what the controllers know of one worker.
@@ -257,6 +258,13 @@ var errUnreachable = errors.New("no controller reachable")
 // The controllers.
 
 func (l *life) Register(ctx context.Context, _ string, req api.RegisterRequest) (*api.RegisterResponse, error) {
+	l.mu.Lock()
+	held := l.held
+	l.held = nil
+	l.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	return &api.RegisterResponse{}, l.call(ctx, func() error {
 		if l.down {
 			return errUnreachable
