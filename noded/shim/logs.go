@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -49,14 +50,16 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, find *taskFi
 	return l, err
 }
 
-// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's.
+// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's, which gets no larger than it does by default,
+// whatever the job asks for: no user may fill the machine's disk.
 func openLog(dir string, cfg container.LogFiles, path, name string, as files) (*rotated, error) {
-	if path == "" {
-		path, as = filepath.Join(dir, name), root{}
-	}
 	f := &rotated{path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
 	if f.max <= 0 {
-		f.max = 1 << 30
+		f.max = int64(jobspec.DefaultLogSize)
+	}
+	if path == "" {
+		f.path, f.as = filepath.Join(dir, name), root{}
+		f.max, f.keep = min(f.max, int64(jobspec.DefaultLogSize)), min(f.keep, jobspec.DefaultLogKeep)
 	}
 	if err := f.open(cfg.Truncate); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)

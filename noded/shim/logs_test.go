@@ -2,9 +2,32 @@ package shim
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rota-hpc/rota/noded/container"
 )
+
+// TestTheDaemonsLogsAreBounded by what they are by default; those at a path of the user's are as the user wants them.
+func TestTheDaemonsLogsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	cfg := container.LogFiles{MaxSize: 1 << 50, Keep: 1000}
+	for _, c := range []struct {
+		path string
+		max  int64
+		keep int
+	}{{"", 1 << 30, 3}, {filepath.Join(dir, "own"), 1 << 50, 1000}} {
+		f, err := openLog(dir, cfg, c.path, "stdout", root{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.max != c.max || f.keep != c.keep {
+			t.Errorf("at %q: got %d files of %d bytes besides the first", c.path, f.keep, f.max)
+		}
+		f.file.Close()
+	}
+}
 
 // TestDrainOfALogThatTakesNothing: the file is on a server that has gone away, and the end of its worker is to be told nevertheless.
 func TestDrainOfALogThatTakesNothing(t *testing.T) {
