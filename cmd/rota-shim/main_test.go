@@ -26,6 +26,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(envDoomed); dir != "" {
+		fmt.Fprintln(os.Stderr, doomed(dir))
+		os.Exit(1)
+	}
 	code, err := withBinaries(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
