@@ -72,6 +72,7 @@ const (
 type Agent struct {
 	Parts
 	slots       chan struct{}  // one for each step that may run
+	makers      chan struct{}  // the same of those that make containers, which may wait for a file server that the job names
 	steps       sync.WaitGroup // that run
 	registering chan struct{}  // held by a registration
 	out         outbox
@@ -113,7 +114,7 @@ type worker struct {
 // NewAgent returns an agent of these parts.
 func NewAgent(p Parts) *Agent {
 	return &Agent{
-		Parts: p, slots: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, sick: map[string]string{},
+		Parts: p, slots: make(chan struct{}, parallelSteps), makers: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, sick: map[string]string{},
 		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
@@ -404,10 +405,13 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 func (a *Agent) begin(w *worker, s step) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
-	f, ctx := w.facts, a.ctx
+	f, ctx, slots := w.facts, a.ctx, a.slots
+	if s.Op == opCreate {
+		slots = a.makers
+	}
 	a.steps.Go(func() {
 		select {
-		case a.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		case <-ctx.Done():
 			a.mu.Lock()
 			w.busy = false
@@ -415,7 +419,7 @@ func (a *Agent) begin(w *worker, s step) {
 			return
 		}
 		done, err := a.carry(ctx, w.id, f, s)
-		<-a.slots
+		<-slots
 		a.end(w, s, done, err)
 	})
 }

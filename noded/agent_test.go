@@ -474,6 +474,34 @@ func TestDriverThatIsLoadedLate(t *testing.T) {
 	})
 }
 
+// TestBundlesThatHang, because their images are on a server that does not answer, keep nothing else from being stopped and reported.
+func TestBundlesThatHang(t *testing.T) {
+	scene(t, func(t *testing.T, w *world) {
+		w.life.agent.Cores = nil
+		stopped, ended := w.assign(wid(1), true), w.assign(wid(2), true)
+		settle(time.Second)
+		hangs := make(chan struct{})
+		w.change(func() { w.building = hangs })
+		for n := range int64(2 * parallelSteps) {
+			w.assign(wid(10+n), true)
+		}
+		settle(time.Second)
+		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
+		w.leave(wid(2), container.Exit{})
+		settle(time.Minute)
+		if w.result(stopped) == nil || w.result(ended) == nil {
+			t.Errorf("got %+v and %+v", w.result(stopped), w.result(ended))
+		}
+		close(hangs)
+		settle(time.Minute)
+		for n := range int64(2 * parallelSteps) { // too late for those that began
+			if got := w.state(wid(10 + n)); got != cluster.WorkerRunning && got != cluster.WorkerFailed {
+				t.Errorf("job %d in the end: got %q", 10+n, got)
+			}
+		}
+	})
+}
+
 // TestFinalFailures are told from those that another try may help.
 func TestFinalFailures(t *testing.T) {
 	for _, final := range []bool{false, true} {

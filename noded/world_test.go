@@ -40,9 +40,10 @@ type world struct {
 	notices     map[container.ID]container.Notice
 	retired     map[container.ID]bool
 	samples     []api.Sample
-	progress    string // file that every container reports to
-	unbuildable error  // why no bundle can be made
-	stop10      bool   // the job is of an array that stops elements at step 10
+	progress    string        // file that every container reports to
+	unbuildable error         // why no bundle can be made
+	building    chan struct{} // what making a bundle waits for
+	stop10      bool          // the job is of an array that stops elements at step 10
 	findings    map[container.ID][]container.Finding
 	found       []cluster.WorkerReport // of log policies, as reported
 	boots       int
@@ -487,6 +488,12 @@ func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 type lifeBundles struct{ *life }
 
 func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int) (string, error) {
+	l.mu.Lock()
+	building := l.building
+	l.mu.Unlock()
+	if building != nil {
+		<-building
+	}
 	return "dir", l.call(ctx, func() error {
 		if b := l.boxes[id]; b == nil {
 			l.boxes[id] = &box{removed: true}
