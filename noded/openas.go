@@ -59,27 +59,11 @@ func asUser(user *container.User, open func() (*os.File, error)) (*os.File, erro
 	go func() {
 		runtime.LockOSThread()
 		var o opened
-		if o.err = takeRights(user); o.err == nil {
+		if o.err = user.TakeRights(); o.err == nil {
 			o.f, o.err = open()
 		}
 		done <- o
 	}()
 	o := <-done
 	return o.f, o.err
-}
-
-// takeRights changes this thread alone.
-func takeRights(user *container.User) error {
-	gids := make([]uint32, len(user.GIDs))
-	copy(gids, user.GIDs)
-	if err := setThreadGroups(gids); err != nil {
-		return fmt.Errorf("take groups of user %d: %w", user.UID, err)
-	}
-	if err := unix.Setfsgid(int(user.GID)); err != nil {
-		return fmt.Errorf("act as group %d: %w", user.GID, err)
-	}
-	if err := unix.Setfsuid(int(user.UID)); err != nil {
-		return fmt.Errorf("act as user %d: %w", user.UID, err)
-	}
-	return nil
 }
