@@ -400,6 +400,25 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 	})
 }
 
+// TestNothingBeginsOnAnUnwellGPU, also when the controllers have not heard that it is.
+func TestNothingBeginsOnAnUnwellGPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
+		w.start()
+		defer w.kill()
+		fits, refused := w.assign(wid(1), true), w.assign(wid(2), true)
+		w.change(func() { fits.GPUs, refused.GPUs = []int{0}, []int{1} })
+		settle(time.Second)
+		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final || !strings.Contains(r.Message, "XID 79") {
+			t.Errorf("got %+v", r)
+		}
+		if w.state(wid(1)) != cluster.WorkerRunning || w.box(wid(2)).starts > 0 {
+			t.Errorf("got %q on the other", w.state(wid(1)))
+		}
+	})
+}
+
 // TestNewerHealthIsNotOvertaken: a slow registration does not bring back a GPU that is known to be in use still.
 func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -80,6 +80,20 @@ func (a *Agent) healthNow() []cluster.GPU {
 	return gpus
 }
 
+// unwell refuses GPUs that nobody can work on. Controllers do not give these out, but may not have heard yet of what was found out last, such as
+// that a process of the job before is still there.
+func (a *Agent) unwell(indices []int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.healthNow()
+	for _, i := range indices {
+		if i < len(now) && !now[i].Healthy {
+			return fmt.Errorf("GPU %d (%s) cannot be used: %s", i, now[i].UUID, now[i].Problem)
+		}
+	}
+	return nil
+}
+
 // noteHealth has the node registered anew if health is not what it was. The mutex is held.
 func (a *Agent) noteHealth(before []cluster.GPU) {
 	after := a.healthNow()

@@ -50,6 +50,9 @@ var errNoCores = errors.New("its cores are not free yet")
 // create writes the intent down and makes the container. What goes wrong is the worker's result: whether to try again, and where,
 // is the controllers' business.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
+	if err := a.unwell(f.Desired.GPUs); err != nil {
+		return a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	}
 	cores, err := a.coresFor(f)
 	if err != nil {
 		return nil, err
