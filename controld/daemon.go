@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +31,7 @@ type daemon struct {
 	cfg     Config
 	log     *slog.Logger
 	key     identity.Key
+	link    *identity.Link // to the logs of the others
 	addrs   Addresses
 	machine *machine
 	replica *consensus.Node
@@ -49,9 +52,10 @@ type daemon struct {
 	waiting      waiting
 	lookout      lookout // wakes long polls
 	metrics      *metrics
-	peersChanged broadcast       // gossip has news
-	alive        context.Context // ends when the daemon stops; long polls and streams end with it
-	stopping     <-chan struct{} // closed then
+	peersChanged broadcast                    // gossip has news
+	unlinked     atomic.Pointer[[]netip.Addr] // where controllers run of a version that knows no links
+	alive        context.Context              // ends when the daemon stops; long polls and streams end with it
+	stopping     <-chan struct{}              // closed then
 	wanted       atomic.Pointer[cluster.Config]
 }
 
@@ -111,6 +115,12 @@ func (d *daemon) prepare() error {
 		}
 		d.key = key
 	}
+	var err error
+	if d.link, err = identity.NewLink(d.key); err != nil {
+		return err
+	}
+	d.link.Old = func(a netip.Addr) bool { return slices.Contains(*d.unlinked.Load(), a) }
+	d.unlinked.Store(new([]netip.Addr))
 	if d.cfg.RootJobsAs != "" {
 		if _, err := d.users.ByName(d.cfg.RootJobsAs); err != nil {
 			return fmt.Errorf("--root-jobs-as: %w", err)
@@ -142,7 +152,8 @@ func (d *daemon) openReplica() error {
 		return err
 	}
 	cfg := consensus.DefaultConfig()
-	cfg.Name, cfg.Dir, cfg.Addr, cfg.Listener, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, l, d.log
+	cfg.Name, cfg.Dir, cfg.Addr, cfg.Listener, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, d.link.Listen(l), d.log
+	cfg.Dial = d.link.Dial
 	cfg.Compress = func() bool { return d.machine.view.Load().Config().Version >= 2 }
 	if d.cfg.Heartbeat > 0 {
 		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = d.cfg.Heartbeat, d.cfg.Election, d.cfg.LeaderLease
@@ -164,7 +175,7 @@ func (d *daemon) openGossip() error {
 	}
 	d.gossip, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: addr, Join: d.seeds(), Key: d.key.Sum("gossip"), Logger: d.log, Fast: loopback(addr),
-		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: Version},
+		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: Version, Links: true},
 	})
 	if err != nil {
 		return fmt.Errorf("--gossip: %w", err)

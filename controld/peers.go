@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,7 @@ func (d *daemon) seeds() []string {
 func (d *daemon) watchPeers(ctx context.Context) error {
 	known := d.loadPeers()
 	for {
+		d.unlinked.Store(withoutLinks(d.controllers()))
 		d.peersChanged.wake()
 		if next := mergePeers(known, d.controllers()); !slices.Equal(next, known) {
 			known = next
@@ -66,6 +68,17 @@ func (d *daemon) watchPeers(ctx context.Context) error {
 		case <-d.gossip.Changed():
 		}
 	}
+}
+
+// withoutLinks returns where controllers run that know no links.
+func withoutLinks(peers []member.Peer) *[]netip.Addr {
+	var old []netip.Addr
+	for _, p := range peers {
+		if at, err := netip.ParseAddrPort(p.Addr); err == nil && !p.Links {
+			old = append(old, at.Addr().Unmap())
+		}
+	}
+	return &old
 }
 
 // mergePeers replaces what is known of those who are there and keeps the others, since they may only be down.

@@ -46,6 +46,7 @@ type Meta struct {
 	Cluster string `json:"c,omitempty"` // cluster name; members that name different ones do not merge
 	Version string `json:"v,omitempty"`
 	Started int64  `json:"s,omitempty"` // wall clock, ms; Open sets it
+	Links   bool   `json:"l,omitempty"` // it speaks with other controllers over guarded links only
 }
 
 // Peer is another member as gossip knows it.

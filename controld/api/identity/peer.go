@@ -125,9 +125,15 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 	if !remote.Addr().Unmap().IsLoopback() {
 		return Peer{}, ErrNotLocal
 	}
-	// Where the kernel has no socket monitoring, or cannot find the socket by it, the table has it.
-	if uid, err := diagOwner(remote, local); err == nil {
-		return Peer{UID: uid, TCP: true}, nil
+	uid, err := owner(remote, local)
+	return Peer{UID: uid, TCP: true}, err
+}
+
+// owner finds whose socket of this machine has these ends. Where the kernel has no socket monitoring, or cannot find the socket by it, the
+// table has it.
+func owner(local, remote netip.AddrPort) (uint32, error) {
+	if uid, err := diagOwner(local, remote); err == nil {
+		return uid, nil
 	}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		b, err := os.ReadFile(table)
@@ -135,21 +141,41 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 			if errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
 				continue
 			}
-			return Peer{}, fmt.Errorf("find the owner of %s: %w", remote, err)
+			return 0, fmt.Errorf("find the owner of %s: %w", local, err)
 		}
-		if uid, ok := socketOwner(string(b), remote, local); ok {
-			return Peer{UID: uid, TCP: true}, nil
+		if uid, ok := socketOwner(string(b), local, remote); ok {
+			return uid, nil
 		}
 	}
-	return Peer{}, fmt.Errorf("no owner of %s in /proc/net/tcp: %w", remote, ErrNotLocal)
+	return 0, fmt.Errorf("no owner of %s in /proc/net/tcp: %w", local, ErrNotLocal)
 }
 
-// socketOwner finds, in a table of /proc/net/tcp, the uid of the connected socket whose own end is local and whose other end is remote.
+// listenerOwner finds who listens on an address of this machine: its socket has no other end.
+func listenerOwner(at netip.AddrPort) (uint32, error) {
+	nowhere := netip.IPv6Unspecified()
+	if at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()); at.Addr().Is4() {
+		nowhere = netip.IPv4Unspecified()
+	}
+	return owner(at, netip.AddrPortFrom(nowhere, 0))
+}
+
+// socketOwner finds, in a table of /proc/net/tcp, the uid of the socket whose own end is local and whose other end is remote. One that
+// listens has none, and may do so on every address.
 func socketOwner(table string, local, remote netip.AddrPort) (uint32, bool) {
-	const established = "01"
+	const established, listening = "01", "0A"
+	state, ownEnds := established, []netip.AddrPort{local}
+	if remote.Port() == 0 {
+		state = listening
+		for _, every := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+			ownEnds = append(ownEnds, netip.AddrPortFrom(every, local.Port()))
+		}
+	}
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) < 8 || f[3] != established || !sameAddr(f[1], local) || !sameAddr(f[2], remote) {
+		if len(f) < 8 || f[3] != state || state == established && !sameAddr(f[2], remote) {
+			continue
+		}
+		if !slices.ContainsFunc(ownEnds, func(end netip.AddrPort) bool { return sameAddr(f[1], end) }) {
 			continue
 		}
 		uid, err := strconv.ParseUint(f[7], 10, 32)

@@ -1,0 +1,188 @@
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+)
+
+// Link guards connections between controllers that carry no HTTP, as those of the log do. With a cluster key both ends prove in a TLS
+// handshake that they have it, and nobody reads along. Without one only this machine is reached, and the kernel says whether the other end
+// belongs to root or to the account of this process.
+type Link struct {
+	// Old reports whether the machine with an address still runs a version without links: what goes to it and comes from it is as it was
+	// then. Nil: none does.
+	Old func(netip.Addr) bool
+
+	dial net.Dialer
+	tls  *tls.Config // nil without a key
+}
+
+// ErrStranger says that the other end of a connection is not of this cluster.
+var ErrStranger = errors.New("the other end of the connection is not of this cluster")
+
+// handshakeTimeout is how long the other end may take to prove itself.
+const handshakeTimeout = 5 * time.Second
+
+// NewLink returns the links of who has this key, which may be empty.
+func NewLink(k Key) (*Link, error) {
+	if len(k) == 0 {
+		return &Link{}, nil
+	}
+	// Everyone who has the key makes the same pair of it, and takes nobody with another one.
+	private := ed25519.NewKeyFromSeed(k.Sum("links"))
+	public := private.Public().(ed25519.PublicKey)
+	template := x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<37, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, public, private)
+	if err != nil {
+		return nil, fmt.Errorf("links with the cluster key: %w", err)
+	}
+	return &Link{tls: &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},
+		MinVersion:   tls.VersionTLS13, ClientAuth: tls.RequireAnyClientCert, SessionTicketsDisabled: true,
+		InsecureSkipVerify: true, // names and authorities say nothing here: the key does
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 || !public.Equal(s.PeerCertificates[0].PublicKey) {
+				return fmt.Errorf("%w: it has another cluster key", ErrStranger)
+			}
+			return nil
+		},
+	}}, nil
+}
+
+// Dial connects to addr and makes sure who is there. Errors wrap ErrStranger where that is the reason.
+func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := l.dial.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	if l.tls == nil {
+		if err := ownListener(c); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	}
+	if l.old(c) {
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	secure := tls.Client(c, l.tls)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("link with %s: %w", addr, err), c.Close())
+	}
+	return secure, nil
+}
+
+// old reports whether the machine at the other end of c knows no links.
+func (l *Link) old(c net.Conn) bool {
+	addr, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	return err == nil && l.Old != nil && l.Old(addr.Addr().Unmap())
+}
+
+// Listen returns a listener whose connections come from where they should: whoever proves nothing finds its connection closed.
+func (l *Link) Listen(from net.Listener) net.Listener { return &linkListener{from, l} }
+
+type linkListener struct {
+	net.Listener
+	link *Link
+}
+
+// Accept implements net.Listener. A handshake is left to the first read, so that nobody waits for another's.
+func (ll *linkListener) Accept() (net.Conn, error) {
+	for {
+		c, err := ll.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if ll.link.tls != nil {
+			return &incoming{Conn: c, link: ll.link}, nil
+		}
+		if ownPeer(c) == nil {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// incoming is a connection whose other end has yet to prove itself.
+type incoming struct {
+	net.Conn
+	link   *Link
+	once   sync.Once
+	proven net.Conn
+	err    error
+}
+
+// Read implements net.Conn.
+func (c *incoming) Read(b []byte) (int, error) {
+	if c.once.Do(c.prove); c.err != nil {
+		return 0, c.err
+	}
+	return c.proven.Read(b)
+}
+
+// Write implements net.Conn.
+func (c *incoming) Write(b []byte) (int, error) {
+	if c.once.Do(c.prove); c.err != nil {
+		return 0, c.err
+	}
+	return c.proven.Write(b)
+}
+
+func (c *incoming) prove() {
+	if c.link.old(c.Conn) {
+		c.proven = c.Conn
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
+	defer cancel()
+	secure := tls.Server(c.Conn, c.link.tls)
+	if c.err = secure.HandshakeContext(ctx); c.err != nil {
+		c.Conn.Close()
+	}
+	c.proven = secure
+}
+
+// ownPeer makes sure that the process that made a connection to here is root's or of this account.
+func ownPeer(c net.Conn) error {
+	p, err := peerOfConn(c)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrStranger, err)
+	}
+	return own(p.UID, c)
+}
+
+// ownListener makes sure of the same of the process that listens at the other end of a connection from here. The connected socket would not
+// do: until it has been accepted it is nobody's, which the kernel writes as root's.
+func ownListener(c net.Conn) error {
+	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil {
+		return fmt.Errorf("peer address: %w", err)
+	}
+	if !remote.Addr().Unmap().IsLoopback() {
+		return fmt.Errorf("%w: %s is another machine, and without a cluster key nobody there can be known", ErrStranger, remote)
+	}
+	uid, err := listenerOwner(remote)
+	if err != nil {
+		return fmt.Errorf("%w: who listens on %s: %w", ErrStranger, remote, err)
+	}
+	return own(uid, c)
+}
+
+func own(uid uint32, c net.Conn) error {
+	if uid != 0 && uid != uint32(os.Getuid()) {
+		return fmt.Errorf("%w: %s belongs to uid %d", ErrStranger, c.RemoteAddr(), uid)
+	}
+	return nil
+}
