@@ -48,7 +48,7 @@ func (d *daemon) founders(ctx context.Context) []consensus.Member {
 		return nil
 	}
 	for _, p := range d.controllers() {
-		if s, err := d.stateOf(ctx, p); err != nil || s.HasState {
+		if s, err := d.meet(ctx, p); err != nil || s.HasState {
 			return nil
 		}
 	}
@@ -61,6 +61,8 @@ type replicaState struct {
 	HasState bool   `json:"has_state"`
 	Records  int64  `json:"records"` // history numbers up to this are on its disk
 	Knows    int    `json:"knows"`   // the greatest cluster version that it can apply; controllers of the first release do not say
+	// Voters are those of the cluster that its log is of, as it knows them; controllers of earlier versions do not say.
+	Voters []consensus.Member `json:"voters,omitempty"`
 }
 
 func (d *daemon) stateOf(ctx context.Context, p member.Peer) (replicaState, error) {
@@ -111,43 +113,6 @@ func (d *daemon) controller(name string) (member.Peer, bool) {
 		}
 	}
 	return member.Peer{}, false
-}
-
-// admit adds controllers that gossip knows and the log does not as voters. It runs on the leader.
-func (d *daemon) admit(ctx context.Context) error {
-	for {
-		changed := d.peersChanged.wait()
-		d.admitOnce(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		case <-time.After(5 * time.Second): // one that could not be added is tried again
-		}
-	}
-}
-
-func (d *daemon) admitOnce(ctx context.Context) {
-	known := map[string]string{}
-	for _, m := range d.replica.Members() {
-		known[m.Name] = m.Addr
-	}
-	for _, p := range d.controllers() {
-		addr, ok := known[p.Name]
-		if addr == p.Raft {
-			continue
-		}
-		if !ok && len(known) >= maxControllers {
-			d.log.Warn("controller not added: a cluster has at most five", "controller", p.Name)
-			continue
-		}
-		if err := d.replica.AddVoter(ctx, consensus.Member{Name: p.Name, Addr: p.Raft}); err != nil {
-			d.log.Warn("controller not added", "controller", p.Name, "error", err)
-			continue
-		}
-		known[p.Name] = p.Raft
-		d.log.Info("controller added", "controller", p.Name, "raft", p.Raft)
-	}
 }
 
 // pause waits for d or until ctx ends, and reports whether ctx is alive.
