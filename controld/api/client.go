@@ -55,6 +55,8 @@ type Options struct {
 	RetryFor time.Duration
 	// Unreachable is how long it is repeated while no controller accepts a connection. Default 2 s.
 	Unreachable time.Duration
+	// Answer is how long a controller may take to answer, beyond what it was asked to wait. Default 10 s.
+	Answer time.Duration
 }
 
 // Client talks to the controllers of one cluster. It may be used from several goroutines.
@@ -101,6 +103,9 @@ func DialWith(addr string, opts Options) (*Client, error) {
 	}
 	if opts.Unreachable == 0 {
 		opts.Unreachable = 2 * time.Second
+	}
+	if opts.Answer == 0 {
+		opts.Answer = 10 * time.Second
 	}
 	c := &Client{opts: opts}
 	for _, one := range strings.Split(addr, ",") {
@@ -194,13 +199,14 @@ type call struct {
 	stream bool          // the body is read by the caller
 }
 
-// roundTrip sends the call until it is answered, on the next address each time.
+// roundTrip sends the call until it is answered, on the next address each time. Each is tried before it gives up: one that is silent may take all
+// the time there is.
 func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) {
 	begin := time.Now()
 	backoff := 5 * time.Millisecond
 	for n := 0; ; n++ {
 		at := int(c.next.Load()) % len(c.endpoints)
-		resp, err := c.endpoints[at].send(ctx, &q, c.opts.Header)
+		resp, err := c.endpoints[at].send(ctx, &q, c.opts)
 		if err == nil {
 			return resp, nil
 		}
@@ -208,7 +214,7 @@ func (c *Client) roundTrip(ctx context.Context, q call) (*http.Response, error) 
 			return nil, c.lastError(context.Cause(ctx), err)
 		}
 		budget, again := c.mayRepeat(&q, err)
-		if !again || time.Since(begin)-q.wait > budget {
+		if !again || n+1 >= len(c.endpoints) && time.Since(begin)-q.wait > budget {
 			return nil, c.lastError(nil, err)
 		}
 		c.next.CompareAndSwap(uint32(at), uint32((at+1)%len(c.endpoints)))
@@ -264,7 +270,7 @@ func (c *Client) lastError(cause, err error) error {
 }
 
 // send makes one attempt. Its error is a *Problem, or what the connection failed with.
-func (e *endpoint) send(ctx context.Context, q *call, header http.Header) (*http.Response, error) {
+func (e *endpoint) send(ctx context.Context, q *call, opts Options) (*http.Response, error) {
 	u := e.base + q.path
 	if len(q.query) > 0 {
 		u += "?" + q.query.Encode()
@@ -272,7 +278,7 @@ func (e *endpoint) send(ctx context.Context, q *call, header http.Header) (*http
 	cancel := context.CancelFunc(func() {})
 	if !q.stream {
 		// A controller that hangs must not hang its clients: the next one is tried.
-		ctx, cancel = context.WithTimeout(ctx, q.wait+10*time.Second)
+		ctx, cancel = context.WithTimeout(ctx, q.wait+opts.Answer)
 	}
 	var body io.Reader
 	if q.body != nil {
@@ -283,7 +289,7 @@ func (e *endpoint) send(ctx context.Context, q *call, header http.Header) (*http
 		cancel()
 		return nil, err
 	}
-	for k, v := range header {
+	for k, v := range opts.Header {
 		req.Header[k] = v
 	}
 	if q.body != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,6 +91,19 @@ func TestTheNextAddressIsTried(t *testing.T) {
 	}
 	if got := strings.Join(c.Addrs(), " "); got != "127.0.0.1:1 unix:/nowhere/s "+good {
 		t.Errorf("addresses %s", got)
+	}
+}
+
+func TestASilentAddressDoesNotUseUpTheTimeOfTheOthers(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	good, _ := answers(t, submitted)
+	c := dialTest(t, silent.Addr().String()+","+good, Options{Answer: 50 * time.Millisecond, RetryFor: time.Millisecond})
+	if id, err := c.Submit(t.Context(), "k", &jobspec.Job{}); err != nil || id != 5 {
+		t.Errorf("%d, %v", id, err)
 	}
 }
 
