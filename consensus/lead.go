@@ -146,6 +146,23 @@ func (n *Node) WaitLeader(ctx context.Context) (Member, error) {
 	}
 }
 
+// UntilOther waits until a member other than m is known to lead, or ctx ends. While none is known m may lead still.
+func (n *Node) UntilOther(ctx context.Context, m Member) error {
+	for {
+		_, changed := n.present()
+		if now, ok := n.Leader(); ok && now.Name != m.Name {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-n.dead:
+			return n.stopError()
+		}
+	}
+}
+
 // verification is one call of Verify.
 type verification struct {
 	done chan error // buffered

@@ -2,14 +2,10 @@ package controld
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,32 +91,6 @@ func TestTwoClustersThatMeetStayTwo(t *testing.T) {
 	}
 }
 
-const strangerVariable = "ROTA_TEST_STRANGER"
-
-// TestMain is a controller that another user runs, if it was started as such.
-func TestMain(m *testing.M) {
-	join := os.Getenv(strangerVariable)
-	if join == "" {
-		os.Exit(m.Run())
-	}
-	dir, err := os.MkdirTemp("", "rota-stranger-")
-	if err != nil {
-		os.Exit(1)
-	}
-	cfg := DefaultConfig()
-	cfg.Name, cfg.DataDir, cfg.Join = "evil", filepath.Join(dir, "data"), []string{join}
-	cfg.HTTP, cfg.Raft, cfg.Gossip, cfg.Socket = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", ""
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		io.Copy(io.Discard, os.Stdin) // until the test ends
-		cancel()
-	}()
-	err = Run(ctx, cfg)
-	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
-		os.Exit(1)
-	}
-}
-
 // TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip everyone on the machine can take part in.
 func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	if os.Getuid() != 0 {
@@ -131,18 +101,7 @@ func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := start(t, cfg)
 	s.ready()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), strangerVariable+"="+s.addrs.Gossip)
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	apart(t, "evil", s.addrs.Gossip, &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}})
 	log.says(t, "controller not added", "evil", "uid 65534")
 	if got := voters(t, s); len(got) != 1 {
 		t.Errorf("voters: %v", got)

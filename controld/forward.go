@@ -11,13 +11,18 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 )
 
-// forward passes a request on to the leader and its answer back, vouching for the caller.
+// errDeposed is why a request is not waited for any more that was passed on to a leader.
+var errDeposed = errors.New("another controller leads now")
+
+// forward passes a request on to the leader and its answer back, vouching for the caller. A leader that hangs, or whose machine has lost its
+// power, answers nothing and refuses nothing: once another one leads it is waited for no longer.
 func (x *exchange) forward() error {
-	leader, ok := x.d.leaderHTTP()
+	leader, at, ok := x.d.leaderHTTP()
 	if !ok {
 		return noLeader("there is no leader now")
 	}
@@ -28,27 +33,34 @@ func (x *exchange) forward() error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(x.ctx(), x.r.Method, "http://"+leader+x.r.URL.RequestURI(), bytes.NewReader(body))
+	ctx, cancel := context.WithCancelCause(x.ctx())
+	defer cancel(nil)
+	go func() {
+		if x.d.replica.UntilOther(ctx, leader) == nil {
+			cancel(errDeposed)
+		}
+	}()
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, "http://"+at+x.r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	x.copyHeaders(req.Header)
 	resp, err := x.d.machines.Do(req)
 	if err != nil {
-		return forwardError(err)
+		return forwardError(ctx, err)
 	}
 	defer resp.Body.Close()
-	return x.relay(resp)
+	return x.relay(ctx, resp)
 }
 
-// leaderHTTP returns where the leader serves the API, if it is another controller.
-func (d *daemon) leaderHTTP() (string, bool) {
+// leaderHTTP returns the leader and where it serves the API, if it is another controller.
+func (d *daemon) leaderHTTP() (leader consensus.Member, at string, ok bool) {
 	m, ok := d.replica.Leader()
 	if !ok || m.Name == d.cfg.Name {
-		return "", false
+		return m, "", false
 	}
 	p, ok := d.controller(m.Name)
-	return p.HTTP, ok
+	return m, p.HTTP, ok
 }
 
 func (x *exchange) copyHeaders(h http.Header) {
@@ -64,7 +76,10 @@ func (x *exchange) copyHeaders(h http.Header) {
 }
 
 // forwardError tells apart whether the leader can have seen the request.
-func forwardError(err error) error {
+func forwardError(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errDeposed) {
+		err = errDeposed
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return noLeader(fmt.Sprintf("the leader cannot be reached: %v", err))
@@ -80,10 +95,10 @@ func forwardError(err error) error {
 // maxCatchUp is how long the answer to a forwarded write waits for this replica, so that who wrote here reads it here.
 const maxCatchUp = time.Second
 
-func (x *exchange) relay(resp *http.Response) error {
+func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return forwardError(err)
+		return forwardError(ctx, err)
 	}
 	if index, err := strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64); err == nil && x.r.Method != http.MethodGet {
 		x.catchUp(index)

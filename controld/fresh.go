@@ -32,7 +32,7 @@ func (d *daemon) freshen(ctx context.Context) error {
 
 // confirmedIndex asks the leader for an index that a quorum has confirmed.
 func (d *daemon) confirmedIndex(ctx context.Context) (uint64, error) {
-	leader, ok := d.leaderHTTP()
+	_, leader, ok := d.leaderHTTP()
 	if !ok {
 		return 0, errors.New("no leader is known")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,6 +55,36 @@ func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestALeaderThatHangsIsNotWaitedFor stops the leader's process as a hang or a power cut does: its connections stay.
+func TestALeaderThatHangsIsNotWaitedFor(t *testing.T) {
+	leader, at := apart(t, "c1", "", nil)
+	var others []*server
+	for _, name := range []string{"c2", "c3"} {
+		cfg := controller(t, name)
+		cfg.Join = []string{at.Gossip}
+		others = append(others, start(t, cfg))
+	}
+	for _, s := range others {
+		eventually(t, "three voters at "+s.cfg.Name, func() error {
+			if got := voters(t, s); len(got) != 3 {
+				return fmt.Errorf("%v", got)
+			}
+			return nil
+		})
+	}
+	c := others[0].client(user(1000))
+	if _, err := c.Submit(t.Context(), "before", job("before")); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { leader.Signal(syscall.SIGCONT) })
+	if _, err := c.Submit(t.Context(), "after", job("after")); err != nil {
+		t.Errorf("submit while the leader hangs: %v", err)
+	}
 }
 
 // submitWhile submits from several goroutines before, during and after f, and returns what was acknowledged. No submission may fail.
