@@ -91,3 +91,23 @@ func (d *daemon) fit(ctx context.Context, p member.Peer) error {
 	}
 	return nil
 }
+
+// removeController answers POST /v1/controllers/{name}/remove, for operators. A voter that is gone for good counts on: the majority stays that of
+// all voters, and a sixth is not added. One that is there would be added again.
+func removeController(x *exchange) (any, error) {
+	name := x.r.PathValue("name")
+	_, seen := x.d.controller(name)
+	switch voter := slices.ContainsFunc(x.d.replica.Members(), func(m consensus.Member) bool { return m.Name == name }); {
+	case !x.admin():
+		return nil, denied("only operators and root may remove controllers")
+	case !voter:
+		return nil, notFound("there is no controller %q that votes", name)
+	case seen || name == x.d.cfg.Name:
+		return nil, wrongState("controller %s is up: stop it first, or it would be added again", name)
+	}
+	if err := x.d.replica.Remove(x.ctx(), name); err != nil {
+		return nil, err
+	}
+	x.d.log.Info("controller removed", "controller", name, "by", x.caller.User.User)
+	return getCluster(x)
+}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
 )
 
 // journal keeps what a daemon logs.
@@ -88,6 +90,32 @@ func TestTwoClustersThatMeetStayTwo(t *testing.T) {
 		if got := voters(t, s); len(got) != 1 || got[0] != want {
 			t.Errorf("voters of %s: %v", want, got)
 		}
+	}
+}
+
+func TestADeadControllerIsReplaced(t *testing.T) {
+	servers := startThree(t, nil)
+	_, followers := leaderOf(t, servers)
+	dead, left := followers[0], followers[1]
+	root := left.client(cluster.Identity{UID: 0, User: "root"})
+	wantProblem(t, left.client(user(1000)).RemoveController(t.Context(), dead.cfg.Name), api.CodeDenied)
+	wantProblem(t, root.RemoveController(t.Context(), dead.cfg.Name), api.CodeWrongState)
+	wantProblem(t, root.RemoveController(t.Context(), "c9"), api.CodeNotFound)
+	dead.stop()
+	eventually(t, "the removal of "+dead.cfg.Name, func() error { return root.RemoveController(t.Context(), dead.cfg.Name) })
+	fresh := controller(t, "c4")
+	fresh.Join = []string{left.addrs.Gossip}
+	servers = append(remove(servers, dead), start(t, fresh))
+	eventually(t, "three voters", func() error {
+		if got := voters(t, left); len(got) != 3 || slices.Contains(got, dead.cfg.Name) {
+			return fmt.Errorf("they are %v", got)
+		}
+		return nil
+	})
+	leader, others := leaderOf(t, servers)
+	leader.stop()
+	if _, err := others[0].client(user(1000)).Submit(t.Context(), "k", job("with-two-of-three")); err != nil {
+		t.Error(err)
 	}
 }
 

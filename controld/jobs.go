@@ -297,7 +297,7 @@ func (x *exchange) controlCommand(verb cluster.Verb, targets []cluster.Target, r
 func tooOld(what string) error {
 	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
 		Detail: what + " need a version that not every controller of this cluster runs yet",
-		Hint:   "`rota cluster status` shows the versions; install the newest on each controller"}
+		Hint:   "`rota cluster` shows the controllers; install the newest version on each"}
 }
 
 // cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may cancel.

@@ -28,9 +28,10 @@ func params(groups ...[]param) []param {
 }
 
 var (
-	pathID   = []param{{name: "id", in: "path", kind: "string", doc: "id of the job: 123, 123_4 for an element of an array, 123.train for a group"}}
-	pathNode = []param{{name: "name", in: "path", kind: "string", doc: "name of the node"}}
-	paging   = []param{{name: "limit", in: "query", kind: "integer", doc: "items of one page: 1000 if not said, at most 10000"},
+	pathID         = []param{{name: "id", in: "path", kind: "string", doc: "id of the job: 123, 123_4 for an element of an array, 123.train for a group"}}
+	pathNode       = []param{{name: "name", in: "path", kind: "string", doc: "name of the node"}}
+	pathController = []param{{name: "name", in: "path", kind: "string", doc: "name of the controller"}}
+	paging         = []param{{name: "limit", in: "query", kind: "integer", doc: "items of one page: 1000 if not said, at most 10000"},
 		{name: "page", in: "query", kind: "string", doc: "next of the page before"}}
 )
 
@@ -99,6 +100,8 @@ func (d *daemon) systemRoutes() []route {
 			out: typeOf[api.List[api.Event]](), handle: listEvents},
 		{method: "GET", path: "/v1/config", summary: "The replicated configuration", poll: true, out: typeOf[cluster.Config](), handle: getConfig},
 		{method: "GET", path: "/v1/cluster", summary: "The controllers", poll: true, out: typeOf[api.Cluster](), handle: getCluster},
+		{method: "POST", path: "/v1/controllers/{name}/remove", summary: "Take the vote of a controller that is gone for good", place: onLeader,
+			params: pathController, out: typeOf[api.Cluster](), handle: removeController},
 		{method: "GET", path: "/v1/check", summary: "The invariants that do not hold", poll: true, out: typeOf[api.Check](), handle: check},
 		{method: "GET", path: "/v1/healthz", summary: "Whether the process answers", access: anyone, out: typeOf[health](), handle: healthz},
 		{method: "GET", path: "/v1/readyz", summary: "Whether it can take writes", access: anyone, out: typeOf[health](), handle: readyz},

@@ -17,18 +17,27 @@ type clusterShown struct {
 	Settings *cluster.Policy `json:"settings"` // of the policy
 }
 
-// cluster shows who the controllers are and by which policy they schedule.
+// cluster shows who the controllers are and by which policy they schedule, or removes controllers.
 func (w *world) cluster(c *cli.Context) error {
 	asJSON, err := w.plainOrJSON(c)
 	if err != nil {
 		return err
 	}
-	if err := noArguments(c); err != nil {
-		return err
+	names := c.Args().Tail()
+	if c.Args().Present() && (c.Args().First() != "remove" || len(names) == 0) {
+		return usagef("rota cluster %s", c.Command.ArgsUsage)
 	}
 	client, err := w.dial(c)
 	if err != nil {
 		return err
+	}
+	if len(names) > 0 {
+		return w.forEach(names, "controller", "removed", asJSON, func(name string) (*api.ControlResponse, error) {
+			if err := client.RemoveController(c.Context, name); err != nil {
+				return nil, err
+			}
+			return &api.ControlResponse{Items: []api.ControlItem{{Ref: name}}}, nil
+		})
 	}
 	cl, answer, err := client.Cluster(c.Context)
 	if err != nil {

@@ -53,6 +53,7 @@ func argumentSources() map[string]source {
 		"cancel": live, "update": live, "requeue": live, "hold": jobsIn(cluster.Pending), "release": jobsIn(cluster.Pending),
 		"status": anyJobs, "why": anyJobs, "logs": anyJobs, "wait": anyJobs, "resubmit": anyJobs,
 		"array": subcommand(words("prune"), live), "node": subcommand(words("drain", "resume"), nodeNames),
+		"cluster": subcommand(words("remove"), controllerNames),
 		"explain": explainWords, "completion": shellNames, "help": commandNames, "run": programs, "dev": programs,
 	}
 }
@@ -460,6 +461,21 @@ func accountNames(l *line) []candidate {
 		return nil
 	})
 	return words(names...)(l)
+}
+
+func controllerNames(l *line) []candidate {
+	var found []candidate
+	l.ask(func(ctx context.Context, client *api.Client) error {
+		cl, _, err := client.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range cl.Controllers {
+			found = append(found, candidate{m.Name, strings.TrimPrefix(roleOf(&m), ", ")})
+		}
+		return nil
+	})
+	return found
 }
 
 func nodeNames(l *line) []candidate {

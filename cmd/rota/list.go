@@ -51,7 +51,10 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
 				&cli.StringFlag{Name: "type", Usage: "of `TYPE` only"},
 			}, viewFlags())},
-		{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS]", Action: w.cluster, Flags: commonFlags()},
+		{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS] | remove NAME...", Action: w.cluster,
+			Description: "A controller that is gone for good keeps its vote, so that a majority takes one more of the others. remove takes it, once the\n" +
+				"controller has stopped; a new one is added by itself. Operators only.",
+			Flags: commonFlags()},
 		{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: w.check, Flags: commonFlags()},
 	})
 }

@@ -277,6 +277,11 @@ func (c *Client) SetNode(ctx context.Context, name, verb, reason string) error {
 	return c.post(ctx, call{path: path, repeat: true}, NodeRequest{Reason: reason}, nil)
 }
 
+// RemoveController takes the vote of a controller that is gone for good.
+func (c *Client) RemoveController(ctx context.Context, name string) error {
+	return c.post(ctx, call{path: "/v1/controllers/" + url.PathEscape(name) + "/remove"}, nil, nil)
+}
+
 // Nodes lists the nodes.
 func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, error) {
 	var list List[Node]
