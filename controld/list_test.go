@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -186,4 +192,29 @@ func specs(jobs ...*jobspec.Job) []*jobspec.Job {
 		j.Default()
 	}
 	return jobs
+}
+
+// TestTheLongestPageOfTheHistorySaysThatThereIsMore has one record more than that.
+func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
+	records, err := history.Open(filepath.Join(t.TempDir(), "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer records.Close()
+	ended := make([]*cluster.Job, maxList+1)
+	for i := range ended {
+		ended[i] = &cluster.Job{ID: cluster.JobID(i + 1), Seq: int64(i + 1), State: cluster.Completed, Spec: job("j")}
+	}
+	if err := records.Append(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{machine: newMachine(), records: records}
+	x := &exchange{d: d, r: httptest.NewRequest(http.MethodGet, "/v1/history", nil), query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: d.machine.view.Load()}
+	answer, err := listHistory(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list := answer.(*api.List[api.Job]); len(list.Items) != maxList || list.Next != "2" {
+		t.Errorf("%d items, next %q", len(list.Items), list.Next)
+	}
 }

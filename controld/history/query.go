@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// LimitMax is the most jobs that one call returns.
-const LimitMax = 10000
+// LimitMax is the most jobs that one call returns: the longest page of the API, and one that says that there are more.
+const LimitMax = 10_001
 
 // Filter selects finished jobs. Zero fields select everything.
 type Filter struct {
