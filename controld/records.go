@@ -44,6 +44,10 @@ func (d *daemon) record(ctx context.Context) error {
 	}
 }
 
+// missesRecords reports whether jobs have left the state that are not in the history of this machine yet: one that is new to the cluster, or was
+// away for long, fetches them for a while, and must not say meanwhile that there were none.
+func (d *daemon) missesRecords() bool { return d.records.Last() < d.machine.view.Load().Trimmed() }
+
 func (d *daemon) recordNew(ctx context.Context, v *cluster.View) error {
 	last := d.records.Last()
 	if v.Trimmed() > last {

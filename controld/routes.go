@@ -49,6 +49,7 @@ type route struct {
 	alsoIn       reflect.Type // another form that the request body may have
 	media        string       // of the answer; "" is JSON
 	poll         bool         // takes after, wait and consistent
+	past         bool         // asks the history too
 	// ready returns what says whether a long poll may answer; nil: when the index is above after. What it returns is asked at every change of the
 	// state, for each long poll there is, so whatever can be found out once it finds out before.
 	ready  func(*exchange) func(*cluster.View) bool
@@ -152,7 +153,7 @@ func (x *exchange) run(rt *route) (any, error) {
 		return nil, x.forward()
 	}
 	if rt.poll {
-		if !x.d.fresh.Load() && !x.d.leading.Load() {
+		if !x.d.leading.Load() && (!x.d.fresh.Load() || rt.past && x.d.missesRecords()) {
 			return nil, x.forward()
 		}
 		if consistent, err := x.flag("consistent"); err != nil {

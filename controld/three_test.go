@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
@@ -177,6 +178,49 @@ func TestAControllerFetchesTheHistoryItMissed(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestAControllerThatFetchesTheHistoryHidesNothing asks a new controller for the history from its first moment on.
+func TestAControllerThatFetchesTheHistoryHidesNothing(t *testing.T) {
+	cfg := controller(t, "c1")
+	cfg.KeepRecords, cfg.KeepFor = 0, time.Millisecond
+	s := start(t, cfg)
+	s.ready()
+	c := s.client(user(1000))
+	const n = 3000
+	jobs := make([]*jobspec.Job, n)
+	for i := range jobs {
+		jobs[i] = job(fmt.Sprint("j", i))
+	}
+	if _, err := c.SubmitAll(t.Context(), "k", jobs); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CancelMany(t.Context(), api.CancelRequest{User: "u1000"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all jobs to leave the state", func() error {
+		list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d are left", len(list.Items))
+		}
+		return err
+	})
+	late := controller(t, "c2")
+	late.Join = []string{s.addrs.Gossip}
+	fresh := start(t, late).client(user(1000))
+	for complete := 0; complete < 20; {
+		hist, _, err := fresh.History(t.Context(), api.HistoryFilter{Limit: 10_000}, api.Read{})
+		var none *api.Problem
+		switch {
+		case errors.As(err, &none) && none.Code == api.CodeNoLeader:
+		case err != nil:
+			t.Fatal(err)
+		case len(hist.Items) != n:
+			t.Fatalf("it says that %d of %d is all there is", len(hist.Items), n)
+		default:
+			complete++
+		}
+	}
 }
 
 func remove(servers []*server, s *server) []*server {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rota-hpc/rota/controld/cluster"
 
@@ -53,8 +54,8 @@ type Store struct {
 	path string
 	db   *sql.DB
 
-	mu   sync.Mutex // one writer at a time
-	last int64      // every record with 1 <= Seq <= last is on disk
+	mu   sync.Mutex   // one writer at a time
+	last atomic.Int64 // every record with 1 <= Seq <= last is on disk
 }
 
 // Open opens or makes the file at path. Errors wrap ErrNotWritable, ErrNewer or ErrCorrupt where one of them is the reason.
@@ -105,7 +106,12 @@ func (s *Store) prepare() error {
 func (s *Store) findLast() error {
 	const query = `SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM job WHERE seq = 1) THEN 0
 		ELSE (SELECT min(seq) FROM job AS a WHERE seq >= ? AND NOT EXISTS (SELECT 1 FROM job WHERE seq = a.seq + 1)) END`
-	return s.db.QueryRow(query, max(s.last, 1)).Scan(&s.last)
+	var last int64
+	if err := s.db.QueryRow(query, max(s.last.Load(), 1)).Scan(&last); err != nil {
+		return err
+	}
+	s.last.Store(last)
+	return nil
 }
 
 // explain adds the sentinel that fits an error of the database.
@@ -181,8 +187,4 @@ func insertJob(ctx context.Context, insert *sql.Stmt, j *cluster.Job) error {
 }
 
 // Last returns the highest number up to which every record is on disk, 0 if there is none.
-func (s *Store) Last() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last
-}
+func (s *Store) Last() int64 { return s.last.Load() }
