@@ -21,6 +21,7 @@ const (
 	maxBody       = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
 	maxHeader     = 64 << 10 // bytes
 	headerTimeout = 10 * time.Second
+	bodyTimeout   = 2 * time.Minute // for the whole of a request
 	idleTimeout   = 2 * time.Minute
 )
 
@@ -87,7 +88,7 @@ func listenUnix(path string) (net.Listener, error) {
 func (d *daemon) serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler: d.handler(), ConnContext: identity.ConnContext,
-		ReadHeaderTimeout: headerTimeout, MaxHeaderBytes: maxHeader, IdleTimeout: idleTimeout,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, MaxHeaderBytes: maxHeader, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelDebug),
 	}
 	quick := d.express()
@@ -112,7 +113,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener) error {
 func (d *daemon) express() *express.Server {
 	s := &express.Server{
 		Method: http.MethodPost, Path: "/v1/jobs", ConnContext: identity.ConnContext,
-		HeadTimeout: headerTimeout, IdleTimeout: idleTimeout, Log: d.log,
+		HeadTimeout: headerTimeout, BodyTimeout: bodyTimeout, IdleTimeout: idleTimeout, Log: d.log,
 	}
 	for _, rt := range d.routes() {
 		if rt.method == s.Method && rt.path == s.Path {

@@ -114,6 +114,9 @@ func (d *daemon) answer(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := time.Now()
 		x := &exchange{d: d, w: w, r: r}
+		if r.ContentLength == 0 {
+			x.patient()
+		}
 		if rt.access != anyone {
 			caller, err := d.guard.Caller(w, r)
 			if err != nil {
@@ -291,26 +294,54 @@ func marshal(body any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// body reads the request's body, within the limit, into buffer if that is large enough.
+// body reads the request's body, within the limit, into buffer if that is large enough. Memory is taken as the bytes come, whatever length the
+// client has announced.
 func (x *exchange) body(buffer []byte) ([]byte, error) {
-	if n := int(x.r.ContentLength); n >= 0 && n <= maxBody {
-		b := slices.Grow(buffer[:0], n)[:n]
-		if _, err := io.ReadFull(x.r.Body, b); err != nil {
-			return nil, invalid("read the request: %v", err)
-		}
-		return b, nil
+	b, from, want := buffer[:0], x.r.Body, x.r.ContentLength
+	if want < 0 || want > maxBody {
+		want, from = -1, http.MaxBytesReader(x.w, from, maxBody)
 	}
-	var buf bytes.Buffer
-	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxBody))
+	for int64(len(b)) != want {
+		if len(b) == cap(b) {
+			b = slices.Grow(b, max(minBody, len(b)))
+		}
+		most := cap(b)
+		if want >= 0 {
+			most = int(min(int64(most), want))
+		}
+		n, err := from.Read(b[len(b):most])
+		b = b[:len(b)+n]
+		if err == io.EOF && want < 0 {
+			break
+		}
+		if err != nil && int64(len(b)) != want {
+			return nil, bodyError(err)
+		}
+	}
+	x.patient()
+	return b, nil
+}
+
+// minBody is how many bytes a body gets at first, if it was given no memory.
+const minBody = 4 << 10
+
+func bodyError(err error) error {
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
-		return nil, &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
+		return &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
 			Detail: fmt.Sprintf("the request is larger than %d MiB", maxBody>>20), Hint: "send it in several requests"}
 	}
-	if err != nil {
-		return nil, invalid("read the request: %v", err)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
 	}
-	return buf.Bytes(), nil
+	return invalid("read the request: %v", err)
+}
+
+// patient ends the time within which a request must have come: from now on it is the client that waits, for as long as it likes.
+func (x *exchange) patient() {
+	if c, ok := x.w.(interface{ SetReadDeadline(time.Time) error }); ok {
+		_ = c.SetReadDeadline(time.Time{}) // the connection is gone
+	}
 }
 
 // decode reads a JSON body strictly: an unknown field is refused by name, so that a misspelt one is not ignored.

@@ -27,8 +27,8 @@ type Server struct {
 	Handler http.Handler
 	// ConnContext is that of a http.Server.
 	ConnContext func(context.Context, net.Conn) context.Context
-	// HeadTimeout is how long a client may take for the head of a request, IdleTimeout how long it may make none.
-	HeadTimeout, IdleTimeout time.Duration
+	// HeadTimeout is how long a client may take for the head of a request, BodyTimeout how long for its body, IdleTimeout how long it may make none.
+	HeadTimeout, BodyTimeout, IdleTimeout time.Duration
 	// Log is told of handlers that panic.
 	Log *slog.Logger
 

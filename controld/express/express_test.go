@@ -72,7 +72,7 @@ func start(t *testing.T, front bool) (addr string, answered *atomic.Int64, stop 
 	addr, answered = l.Addr().String(), new(atomic.Int64)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
-		Method: "POST", Path: "/v1/jobs", ConnContext: withPeer, HeadTimeout: patience, IdleTimeout: patience,
+		Method: "POST", Path: "/v1/jobs", ConnContext: withPeer, HeadTimeout: patience, BodyTimeout: patience, IdleTimeout: patience,
 		Log: slog.New(slog.DiscardHandler),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			answered.Add(1)
@@ -256,6 +256,37 @@ func TestStop(t *testing.T) {
 		t.Errorf("the request in progress: %v, %v", resp, err)
 	}
 	<-stopped
+}
+
+func TestABodyThatDoesNotComeIsNotWaitedForForEver(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{
+		Method: "POST", Path: "/v1/jobs", ConnContext: withPeer, HeadTimeout: patience, BodyTimeout: 20 * time.Millisecond, IdleTimeout: patience,
+		Log: slog.New(slog.DiscardHandler), Handler: http.HandlerFunc(tell),
+	}
+	defer s.Listen(t.Context(), l).Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	request := post("", "{}")
+	if _, err := io.WriteString(c, request[:len(request)-1]); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	if resp, err := http.ReadResponse(in, nil); err != nil || resp.StatusCode != http.StatusBadRequest {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		t.Errorf("the connection stays: %v", err)
+	}
 }
 
 // FuzzHead holds what is taken for plain against the standard library.

@@ -113,7 +113,7 @@ func (p *passage) answer(h head) bool {
 	body := &body{io.LimitedReader{R: p.in, N: h.length}}
 	r.Body = body
 	if h.length > int64(p.in.Buffered()) {
-		if !p.allow(time.Time{}) { // a body may take its time
+		if !p.allow(time.Now().Add(p.server.BodyTimeout)) {
 			return false
 		}
 	}
