@@ -56,6 +56,7 @@ type Config struct {
 	Election    time.Duration // how long a candidate waits for votes; at least Heartbeat
 	LeaderLease time.Duration // silence of the quorum after which a leader steps down; at most Heartbeat
 	Commit      time.Duration // after which an idle leader tells followers what has been committed
+	Stall       time.Duration // a write to the disk that takes longer will not return, and the member stops
 
 	SnapshotEvery int   // entries between snapshots
 	SnapshotBytes int64 // or bytes of entries, whichever comes first; for a large state at least as many bytes as that has
@@ -71,7 +72,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Heartbeat: 300 * time.Millisecond, Election: 300 * time.Millisecond, LeaderLease: 200 * time.Millisecond,
-		Commit: 15 * time.Millisecond, SnapshotEvery: 8192, SnapshotBytes: 128 << 20,
+		Commit:        15 * time.Millisecond,
+		Stall:         30 * time.Second, // as long as the kernel waits for a disk before it gives it up
+		SnapshotEvery: 8192, SnapshotBytes: 128 << 20,
 	}
 }
 
@@ -82,6 +85,7 @@ func (c Config) withDefaults() Config {
 	c.Election = orElse(c.Election, max(c.Heartbeat, d.Election))
 	c.LeaderLease = orElse(c.LeaderLease, min(c.Heartbeat, d.LeaderLease))
 	c.Commit = orElse(c.Commit, d.Commit)
+	c.Stall = orElse(c.Stall, d.Stall)
 	c.SnapshotEvery = orElse(c.SnapshotEvery, d.SnapshotEvery)
 	c.SnapshotBytes = orElse(c.SnapshotBytes, d.SnapshotBytes)
 	if c.Logger == nil {
@@ -121,6 +125,7 @@ func (c Config) Validate() error {
 	complain(c.LeaderLease > c.Heartbeat, "leader lease %v is longer than heartbeat %v", c.LeaderLease, c.Heartbeat)
 	complain(c.LeaderLease < 5*time.Millisecond, "leader lease %v is below 5ms", c.LeaderLease)
 	complain(c.Commit < time.Millisecond, "commit interval %v is below 1ms", c.Commit)
+	complain(c.Stall < c.Heartbeat, "stall %v is shorter than heartbeat %v", c.Stall, c.Heartbeat)
 	complain(c.SnapshotEvery < 0 || c.SnapshotBytes < 0, "snapshot limits must be positive")
 	return errors.Join(errs...)
 }

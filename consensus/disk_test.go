@@ -12,11 +12,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/consensus/consensustest"
 )
 
 // single opens a member that is a cluster by itself.
@@ -363,5 +365,43 @@ func killAfter(t *testing.T, dir string, count int, acked map[string]bool) {
 	cmd.Wait()
 	if seen < count {
 		t.Fatalf("the child ended by itself after %d", seen)
+	}
+}
+
+// TestALeaderWhoseDiskHangsGivesWay is about a disk that neither writes nor fails.
+func TestALeaderWhoseDiskHangsGivesWay(t *testing.T) {
+	c := consensustest.Start(t, 3, newRecord, func(cfg *consensus.Config) { cfg.Stall = 2 * time.Second })
+	old := c.WaitLeader()
+	n := c.Node(old)
+	release := sync.OnceFunc(n.HangDisk())
+	t.Cleanup(release) // before the members are stopped
+	hung := make(chan error, 1)
+	go func() {
+		_, _, err := n.Propose(context.Background(), []byte("hung"))
+		hung <- err
+	}()
+	select {
+	case err := <-n.Failed():
+		if !strings.Contains(err.Error(), "does not answer") || !strings.Contains(err.Error(), c.Dir(old)) {
+			t.Errorf("failed with %v", err)
+		}
+	case <-withTimeout(t).Done():
+		t.Fatal("it leads on")
+	}
+	var uncertain *consensus.UncertainError
+	if err := <-hung; !errors.As(err, &uncertain) {
+		t.Errorf("the proposal got %v", err)
+	}
+	c.Eventually("another leader", func() bool {
+		for _, name := range c.Names() {
+			if m := c.Node(name); name != old && m.Verify(withTimeout(t)) == nil {
+				_, _, err := m.Propose(withTimeout(t), []byte("goes on"))
+				return err == nil
+			}
+		}
+		return false
+	})
+	if err := n.Shutdown(); err == nil || !strings.Contains(err.Error(), "stays locked") {
+		t.Errorf("shutdown while the disk hangs: %v", err)
 	}
 }

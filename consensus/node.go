@@ -93,7 +93,7 @@ func newNode(cfg Config, m Machine, dir *directory, s *stream) *Node {
 		failed:    make(chan error, 1),
 		changed:   make(chan struct{}),
 	}
-	n.guard = &guard{store: dir.log, fail: n.fail}
+	n.guard = &guard{store: dir.log, fail: n.fail, stall: cfg.Stall}
 	n.machine = &adapter{
 		machine: m, fail: n.fail, flying: n.flying, due: make(chan struct{}, 1), every: cfg.SnapshotEvery, bytes: cfg.SnapshotBytes,
 	}
@@ -443,20 +443,24 @@ func (n *Node) Shutdown() error {
 
 // Abort stops the node at once, as a crash would: nothing is finished, nothing more is written to the log. For tests.
 func (n *Node) Abort() error {
-	n.guard.kill()
+	n.guard.killAndWait()
 	if !n.end() {
 		return nil
 	}
 	return n.release()
 }
 
-// release ends every goroutine and gives address and directory back.
+// release ends every goroutine and gives address and directory back. Where a write does not return its goroutine cannot end, and the
+// directory is left to the end of the process.
 func (n *Node) release() error {
 	n.die()
 	future := n.raft.Shutdown()
 	_ = n.stream.Close() // there is nobody left to tell
+	if fatal := n.fatalError(); errors.Is(fatal, errStalled) {
+		return fmt.Errorf("%s stays locked: %w", n.cfg.Dir, fatal)
+	}
 	err := future.Error()
-	n.guard.kill()
+	n.guard.killAndWait()
 	n.tasks.Wait()
 	return errors.Join(err, n.dir.close())
 }

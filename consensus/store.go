@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -181,24 +182,33 @@ func syncDir(dir string) error {
 
 // guard stands before the log. The library answers some failures of the disk by panicking and others by trying again for
 // ever; the guard reports the first one, and ends whichever of the library's goroutines met it, so that nothing is decided
-// on a log that may not be what it seems.
+// on a log that may not be what it seems. It also reports a write that does not return: while a leader waits for its disk the library goes
+// on telling the others that it leads, and nobody could do anything for ever.
 type guard struct {
 	store *raftboltdb.BoltStore
 	fail  func(op string, err error) // called once, by whoever fails first
+	stall time.Duration              // how long a write may take
 
-	mu   sync.Mutex
-	dead bool
+	mu   sync.Mutex // held by a write
+	dead atomic.Bool
 }
 
-// kill makes every later access end its goroutine, as if the process had ended.
-func (g *guard) kill() {
+// errStalled is why a node fails whose disk does not answer.
+var errStalled = errors.New("the disk does not answer")
+
+// kill makes every later access end its goroutine, as if the process had ended. A write in progress goes on.
+func (g *guard) kill() { g.dead.Store(true) }
+
+// killAndWait kills, and waits for the write in progress.
+func (g *guard) killAndWait() {
+	g.kill()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dead = true
 }
 
-// write runs f unless the guard is dead; an error kills it. A write in progress finishes before kill returns.
+// write runs f unless the guard is dead; an error kills it.
 func (g *guard) write(op string, f func() error) {
+	defer time.AfterFunc(g.stall, func() { g.fail(op, fmt.Errorf("%w: a write takes more than %v", errStalled, g.stall)) }).Stop()
 	if err := g.attempt(f); err != nil {
 		g.fail(op, err)
 		runtime.Goexit()
@@ -209,11 +219,13 @@ func (g *guard) write(op string, f func() error) {
 func (g *guard) attempt(f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.dead {
+	if g.dead.Load() {
 		return errDead
 	}
 	err := f()
-	g.dead = err != nil
+	if err != nil {
+		g.kill()
+	}
 	return err
 }
 
