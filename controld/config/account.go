@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -106,33 +104,4 @@ func (f *File) accounts() map[string]cluster.Account {
 		all[a.Name] = out
 	}
 	return all
-}
-
-// check reports what is wrong with the values of a file, beyond what each attribute can say by itself, and where it was written.
-func (f *File) check(bad func(path, text, hint string)) {
-	seen := map[string]bool{}
-	once := func(path, what string) {
-		if seen[what] {
-			bad(path, what+" is written twice: put everything into one", "")
-		}
-		seen[what] = true
-	}
-	weight := func(path, of string, w *int) {
-		if w != nil && *w < 1 {
-			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight), "")
-		}
-	}
-	for i, a := range f.Accounts {
-		path, of := fmt.Sprintf("account[%d]", i), fmt.Sprintf("account %q", a.Name)
-		once(path, of)
-		weight(path, of, a.Weight)
-		for k, u := range a.Users {
-			path, of := fmt.Sprintf("%s.user[%d]", path, k), fmt.Sprintf("%s, user %q", of, u.Name)
-			once(path, of)
-			weight(path, of, u.Weight)
-		}
-	}
-	if f.Policy != nil {
-		f.Policy.check(bad)
-	}
 }

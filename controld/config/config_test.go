@@ -94,10 +94,18 @@ func TestAFileWithoutPolicyLeavesTheCluster(t *testing.T) {
 
 func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 	for src, want := range map[string]string{
-		`nmae = "c1"`:                       `name`,
-		`bootstrap_expect = "three"`:        `bootstrap_expect`,
-		`queue "q" { max_time = 30 }`:       `max_time`,
-		`lease { duration = "soon" }`:       `duration`,
+		`nmae = "c1"`:                                                  `name`,
+		`bootstrap_expect = "three"`:                                   `bootstrap_expect`,
+		`queue "q" { max_time = 30 }`:                                  `max_time`,
+		`lease { duration = "soon" }`:                                  `duration`,
+		`lease { duration = "10ms" }`:                                  `ends before`,
+		`lease { node_down = "1h" }`:                                   `ends before`,
+		`lease { margin = "1ms" }`:                                     `shorter than 1s`,
+		`queue "q" { default_class = "x" }`:                            `"be" or "te"`,
+		`queue "q" { te_max_gpus = -3 }`:                               `-3`,
+		`queue "" { te_max_gpus = 3 }`:                                 `a name`,
+		"queue \"q\" {}\nqueue \"q\" {}":                               `c.hcl:2`,
+		"queue \"q\" {\n max_time = \"1h\"\n default_time = \"2h\"\n}": `c.hcl:3`,
 		`name = `:                           `c.hcl:1`,
 		"http = \"a\"\npolicy { bypass=1 }": `c.hcl:2`,
 	} {

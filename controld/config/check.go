@@ -1,0 +1,86 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// check reports what is wrong with the values of a file, beyond what each attribute can say by itself, and where it was written.
+func (f *File) check(bad func(path, text, hint string)) {
+	seen := map[string]bool{}
+	once := func(path, what string) {
+		if seen[what] {
+			bad(path, what+" is written twice: put everything into one", "")
+		}
+		seen[what] = true
+	}
+	weight := func(path, of string, w *int) {
+		if w != nil && *w < 1 {
+			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight), "")
+		}
+	}
+	for i, a := range f.Accounts {
+		path, of := fmt.Sprintf("account[%d]", i), fmt.Sprintf("account %q", a.Name)
+		once(path, of)
+		weight(path, of, a.Weight)
+		for k, u := range a.Users {
+			path, of := fmt.Sprintf("%s.user[%d]", path, k), fmt.Sprintf("%s, user %q", of, u.Name)
+			once(path, of)
+			weight(path, of, u.Weight)
+		}
+	}
+	for i, q := range f.Queues {
+		path := fmt.Sprintf("queue[%d]", i)
+		once(path, fmt.Sprintf("queue %q", q.Name))
+		q.check(func(field, text, hint string) { bad(path+"."+field, fmt.Sprintf("queue %q: %s", q.Name, text), hint) })
+	}
+	if f.Lease != nil {
+		f.Lease.check(bad)
+	}
+	if f.Policy != nil {
+		f.Policy.check(bad)
+	}
+}
+
+// check reports what no queue can be.
+func (q Queue) check(bad func(field, text, hint string)) {
+	switch jobspec.Class(q.DefaultClass) {
+	case "", jobspec.BE, jobspec.TE:
+	default:
+		bad("default_class", fmt.Sprintf("there is no class %q", q.DefaultClass), `write "be" or "te"`)
+	}
+	if q.TEMaxGPUs < 0 {
+		bad("te_max_gpus", fmt.Sprintf("te_max_gpus = %d: a job has at least none", q.TEMaxGPUs), "")
+	}
+	if q.Name == "" {
+		bad("name", "a queue has a name", "")
+	}
+	if most := q.MaxTime; most > 0 && q.DefaultTime > most {
+		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused", q.DefaultTime, most), "")
+	}
+}
+
+// leastSpan is the shortest lease, margin and silence that daemons can keep up with: they speak with each other every half of it.
+const leastSpan = time.Second
+
+// check reports leases that would end while all is well, and stop every job of the cluster.
+func (l *Lease) check(bad func(path, text, hint string)) {
+	def := cluster.DefaultConfig()
+	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
+	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease < down {
+		bad("lease.duration", fmt.Sprintf("a lease of %v ends before a node counts as down, after %v: it would stop jobs while all is well", lease, down),
+			"a longer duration, or a shorter node_down")
+	}
+	for _, span := range []struct {
+		name string
+		of   time.Duration
+	}{{"duration", l.Duration}, {"margin", l.Margin}, {"node_down", l.NodeDown}} {
+		if span.of != 0 && span.of < leastSpan {
+			bad("lease."+span.name, fmt.Sprintf("%s of %v is shorter than %v", span.name, span.of, leastSpan), "")
+		}
+	}
+}
