@@ -15,11 +15,16 @@ const (
 	headerSize       = 16 // struct nlmsghdr
 	requestSize      = 56 // struct inet_diag_req_v2
 	uidOffset        = 64 // of idiag_uid in struct inet_diag_msg
+	inodeOffset      = 68 // of idiag_inode
 	diagTimeout      = 2  // seconds
 )
 
 // errNoSocket says that the kernel has no such connection.
 var errNoSocket = errors.New("no such connection")
+
+// errClosed says that no process has a socket any more. The kernel goes on with what was sent, and writes as its owner 0, which is root: whoever
+// closed it while its request waited would be taken for that.
+var errClosed = errors.New("the connection has been closed at the other end")
 
 // diagOwner asks the kernel for the owner of one connected socket, by its own address and its peer's. It costs microseconds, where
 // reading /proc/net/tcp costs as much as the machine has room for sockets, which may be tens of milliseconds.
@@ -80,8 +85,10 @@ func readDiag(b []byte) (uint32, error) {
 			return 0, errNoSocket
 		}
 		return 0, fmt.Errorf("socket monitoring: %w", errno)
-	case typ != sockDiagByFamily || len(b) < headerSize+uidOffset+4:
+	case typ != sockDiagByFamily || len(b) < headerSize+inodeOffset+4:
 		return 0, fmt.Errorf("socket monitoring: an answer of type %d and %d bytes", typ, len(b))
+	case host.Uint32(b[headerSize+inodeOffset:]) == 0:
+		return 0, errClosed
 	}
 	return host.Uint32(b[headerSize+uidOffset:]), nil
 }

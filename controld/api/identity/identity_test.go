@@ -201,6 +201,8 @@ func TestSocketOwner(t *testing.T) {
    1: 0100007F:1F90 0100007F:D431 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0 100 0 0 10 0
    2: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 3 1 0 100 0 0 10 0
    3: 00000000000000000000000001000000:D431 00000000000000000000000001000000:1F90 01 00000000:00000000 00:00000000 00000000  1002 0 4
+   4: 0100007F:D433 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 0 1 0 100 0 0 10 0
+   5: 00000000:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1003        0 5 1 0 100 0 0 10 0
 `
 	for _, c := range []struct {
 		local, remote string
@@ -211,6 +213,9 @@ func TestSocketOwner(t *testing.T) {
 		{"[::1]:54321", "[::1]:8080", 1002, true},
 		{"127.0.0.1:54322", "127.0.0.1:8080", 0, false},
 		{"127.0.0.2:54321", "127.0.0.1:8080", 0, false},
+		{"127.0.0.1:54323", "127.0.0.1:8080", 0, false}, // no process has it any more
+		{"127.0.0.1:8081", "0.0.0.0:0", 1003, true},
+		{"127.0.0.1:54321", "0.0.0.0:0", 0, false},
 	} {
 		uid, ok := socketOwner(table, netip.MustParseAddrPort(c.local), netip.MustParseAddrPort(c.remote))
 		if uid != c.uid || ok != c.ok {
@@ -262,6 +267,38 @@ func TestNoncesAreForgottenInTime(t *testing.T) {
 	}
 	if err := n.add("a", now.Add(10*window)); err != nil {
 		t.Errorf("long after: %v", err)
+	}
+}
+
+// TestAClosedConnectionIsNobodys closes a connection before it is known whose it is. The kernel says root's.
+func TestAClosedConnectionIsNobodys(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if _, err := io.WriteString(c, "POST /v1/jobs HTTP/1.1\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(there); err != nil { // the end has come, and has been confirmed
+		t.Fatal(err)
+	}
+	for range 100 { // the kernel forgets the socket by and by
+		if p, err := peerOfConn(there); err == nil {
+			t.Fatalf("it is taken for uid %d's", p.UID)
+		}
 	}
 }
 

@@ -132,8 +132,8 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 // owner finds whose socket of this machine has these ends. Where the kernel has no socket monitoring, or cannot find the socket by it, the
 // table has it.
 func owner(local, remote netip.AddrPort) (uint32, error) {
-	if uid, err := diagOwner(local, remote); err == nil {
-		return uid, nil
+	if uid, err := diagOwner(local, remote); err == nil || errors.Is(err, errClosed) {
+		return uid, err
 	}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		b, err := os.ReadFile(table)
@@ -172,7 +172,7 @@ func socketOwner(table string, local, remote netip.AddrPort) (uint32, bool) {
 	}
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
-		if len(f) < 8 || f[3] != state || state == established && !sameAddr(f[2], remote) {
+		if len(f) < 10 || f[9] == "0" || f[3] != state || state == established && !sameAddr(f[2], remote) {
 			continue
 		}
 		if !slices.ContainsFunc(ownEnds, func(end netip.AddrPort) bool { return sameAddr(f[1], end) }) {
