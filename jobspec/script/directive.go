@@ -15,6 +15,7 @@ type text struct {
 	body    int         // index of the first line behind the directives: the first command, or the number of lines
 	shebang string      // the first line without #!
 	flags   []directive // in their order
+	shell   *shell      // its commands; nil when it is in no language of shells
 }
 
 // directive is one line of flags.
@@ -53,7 +54,14 @@ func readText(src []byte, n *notes) *text {
 	}
 	r := &reader{n, t}
 	r.head()
-	r.late()
+	from := 0
+	for _, line := range t.lines[:t.body] {
+		from += len(line) + 1
+	}
+	if from = min(from, len(t.src)); likeShell(t.shebang) {
+		t.shell = parse(t.src, from)
+	}
+	r.late(from)
 	return t
 }
 
@@ -196,24 +204,21 @@ func split(line string) ([]string, error) {
 	return words, nil
 }
 
-// late refuses directives behind the first command. They would say nothing, and whoever wrote them believes that they do.
-func (r *reader) late() {
-	end := ""
-	var ends []string
-	for i := r.text.body; i < len(r.text.lines); i++ {
-		line := r.text.lines[i]
-		if end != "" {
-			if strings.TrimLeft(line, "\t") == end {
-				ends = ends[1:]
-				end = ""
-			}
-		} else {
-			r.lateLine(i+1, line)
-			ends = heredocs(line)
+// late refuses directives behind the first command, which begins at a place. They would say nothing, and whoever wrote them believes that they do. In
+// here-documents they are text.
+func (r *reader) late(at int) {
+	var texts []span
+	if r.text.shell != nil {
+		texts = r.text.shell.texts
+	}
+	for i, line := range r.text.lines[r.text.body:] {
+		for len(texts) > 0 && texts[0].end <= at {
+			texts = texts[1:]
 		}
-		if len(ends) > 0 {
-			end = ends[0]
+		if len(texts) == 0 || at < texts[0].begin {
+			r.lateLine(r.text.body+i+1, line)
 		}
+		at += len(line) + 1
 	}
 }
 
@@ -225,35 +230,5 @@ func (r *reader) lateLine(number int, line string) {
 		}
 		r.at(Mistake, CodeLate, number, fmt.Sprintf("move it above line %d, or write ##%s to switch it off", r.text.body+1, prefix[1:]),
 			"a directive behind the first command (line %d) has no effect", r.text.body+1)
-	}
-}
-
-// heredocs returns the words that end the here-documents which begin in a line.
-func heredocs(line string) []string {
-	var ends []string
-	for rest := line; ; {
-		at := strings.Index(rest, "<<")
-		if at < 0 {
-			return ends
-		}
-		before := rest[:at]
-		rest = rest[at+2:]
-		if strings.HasPrefix(rest, "<") || strings.Contains(before, "((") && !strings.Contains(before, "))") {
-			rest = strings.TrimLeft(rest, "<")
-			continue
-		}
-		if strings.TrimSpace(before) != "" && strings.HasPrefix(strings.TrimSpace(before), "#") {
-			return ends
-		}
-		word := strings.TrimLeft(strings.TrimPrefix(rest, "-"), " \t")
-		word = word[:len(word)-len(strings.TrimLeft(word, "'\"\\_-.ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"))]
-		if word = strings.Map(func(r rune) rune {
-			if r == '\'' || r == '"' || r == '\\' {
-				return -1
-			}
-			return r
-		}, word); word != "" {
-			ends = append(ends, word)
-		}
 	}
 }

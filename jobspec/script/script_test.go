@@ -230,6 +230,10 @@ func TestStepsInPlace(t *testing.T) {
 		"/usr/bin/srun ./x":                   "./x",
 		"srun \"$PROG\" 1":                    "\"$PROG\" 1",
 		"srun -J 'a b' ./x":                   "./x",
+		"A=$'it\\'s' srun ./x":                "A=$'it\\'s' ./x",
+		"echo \"$'\"; srun ./x":               "echo \"$'\"; ./x",
+		"cat <<-E\n\tsrun a\n\tE\nsrun b":     "cat <<-E\n\tsrun a\n\tE\nb",
+		"cat <<E\nsrun a\n\tE\nsrun b\nE\n":   "cat <<E\nsrun a\n\tE\nsrun b\nE\n",
 		"srun <in.txt >out.txt ./x":           "<in.txt >out.txt ./x",
 		"srun -u <<< a \\\n 2> b ./x":         "<<< a \\\n 2> b ./x",
 	} {

@@ -43,6 +43,15 @@ type assignment struct {
 	name, value string
 }
 
+// document is a here-document that is to come: it ends with a line, which may have tabs in front when it was begun with <<-.
+type document struct {
+	last string
+	tabs bool
+}
+
+// span is a part of a text.
+type span struct{ begin, end int }
+
 // output is a file that a command makes anew, by a redirection.
 type output struct {
 	of   int // where the command begins
@@ -61,8 +70,9 @@ type shell struct {
 	depth       int // of blocks
 	nested      int // of substitutions
 	parens      int
-	ticked      bool     // within backticks, so that one more ends it
-	pending     []string // here-documents that begin in this line
+	ticked      bool       // within backticks, so that one more ends it
+	pending     []document // here-documents that begin in this line
+	texts       []span     // of here-documents, in their order
 
 	words   []word // of the command that is being read
 	open    bool   // a command has begun
@@ -190,12 +200,13 @@ func (sh *shell) redirect() {
 		sh.word()
 	case strings.HasPrefix(rest, "<<"):
 		sh.i += 2
-		if strings.HasPrefix(sh.src[sh.i:], "-") {
+		tabs := strings.HasPrefix(sh.src[sh.i:], "-")
+		if tabs {
 			sh.i++
 		}
 		sh.blanks()
 		if w := sh.word(); w.raw != "" {
-			sh.pending = append(sh.pending, strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(w.raw))
+			sh.pending = append(sh.pending, document{strings.NewReplacer("'", "", `"`, "", `\`, "").Replace(w.raw), tabs})
 		}
 	case strings.HasPrefix(rest, "<(") || strings.HasPrefix(rest, ">("):
 		sh.i += 2
@@ -227,14 +238,18 @@ func (sh *shell) blanks() {
 
 // documents passes over the here-documents that began in the line that has ended.
 func (sh *shell) documents() {
-	for _, end := range sh.pending {
+	begin := sh.i
+	for _, d := range sh.pending {
 		for sh.i < len(sh.src) {
 			line, _, _ := strings.Cut(sh.src[sh.i:], "\n")
 			sh.i = min(sh.i+len(line)+1, len(sh.src))
-			if strings.TrimLeft(line, "\t") == end {
+			if line == d.last || d.tabs && strings.TrimLeft(line, "\t") == d.last {
 				break
 			}
 		}
+	}
+	if sh.i > begin {
+		sh.texts = append(sh.texts, span{begin, sh.i})
 	}
 	sh.pending = nil
 }
@@ -296,7 +311,11 @@ func (sh *shell) quoted() {
 		case '\\':
 			sh.i = min(sh.i+2, len(sh.src))
 		case '$':
-			sh.dollar()
+			if strings.HasPrefix(sh.src[sh.i:], "$'") { // only a dollar sign here
+				sh.i++
+			} else {
+				sh.dollar()
+			}
 		case '`':
 			if sh.ticked {
 				return
@@ -322,9 +341,25 @@ func (sh *shell) dollar() {
 		sh.i += 2
 		sh.braced()
 	case strings.HasPrefix(rest, "$'"):
-		sh.i = sh.behind(sh.i+2, "'")
+		sh.i += 2
+		sh.escaped()
 	default:
 		sh.i++
+	}
+}
+
+// escaped reads to the end of $'...', in which \' is no end.
+func (sh *shell) escaped() {
+	for sh.i < len(sh.src) {
+		switch sh.src[sh.i] {
+		case '\'':
+			sh.i++
+			return
+		case '\\':
+			sh.i = min(sh.i+2, len(sh.src))
+		default:
+			sh.i++
+		}
 	}
 }
 
@@ -424,6 +459,9 @@ func (sh *shell) flush() {
 	}
 	sh.words, sh.open = nil, false
 }
+
+// likeShell reports whether a program has here-documents as shells have them, whose language may be another.
+func likeShell(shebang string) bool { return shellScript(shebang) || strings.Contains(shebang, "csh") }
 
 // shellScript reports whether the program in the first line is a shell whose language is understood.
 func shellScript(shebang string) bool {

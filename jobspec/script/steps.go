@@ -44,16 +44,11 @@ type step struct {
 // with the command of that step in the place of srun.
 func (a *asked) follow(t *text, s shape) plan {
 	p := plan{tasks: s.tasks}
-	from := 0
-	for _, line := range t.lines[:t.body] {
-		from += len(line) + 1
-	}
 	if !shellScript(t.shebang) {
 		a.alone(t, s, &p)
 		return p
 	}
-	sh := parse(t.src, min(from, len(t.src)))
-	f := &follower{asked: a, text: t, shape: s, plan: &p, shell: sh, lines: map[int]bool{}}
+	f := &follower{asked: a, text: t, shape: s, plan: &p, shell: t.shell, lines: map[int]bool{}}
 	f.find()
 	f.decide()
 	return p
