@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/template"
@@ -300,5 +301,20 @@ func TestValue(t *testing.T) {
 	}
 	if diags.HasErrors() || !reflect.DeepEqual(got.got, want) {
 		t.Errorf("got %q (%v), want %q", got.got, diags, want)
+	}
+}
+
+// TestNoTerminalIsToldAnything shows lines with characters that a terminal would act on.
+func TestNoTerminalIsToldAnything(t *testing.T) {
+	for _, bad := range []string{"\x1b[2J", "\u009b2J", "\x07", "\u202ecba", "\u2066"} {
+		_, _, diags := load("f.hcl", []byte("job \"a\" {\n\tcuont = \"x"+bad+"y\"\n}\n"), options())
+		var shown strings.Builder
+		if err := diags.WriteText(&shown, false); err != nil || len(diags) == 0 {
+			t.Fatalf("%q: %v, %v", bad, diags, err)
+		}
+		first, _ := utf8.DecodeRuneInString(bad)
+		if strings.ContainsRune(shown.String(), first) || !strings.Contains(shown.String(), "\tcuont") {
+			t.Errorf("%q is shown:\n%q", bad, shown.String())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -72,8 +73,9 @@ func lineAt(src []byte, offset int) string {
 	return line
 }
 
+// printable replaces what a terminal would take for a command, and what changes the direction of the text around it.
 func printable(r rune) rune {
-	if r < ' ' && r != '\t' || r == 0x7f {
+	if unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 		return utf8.RuneError
 	}
 	return r

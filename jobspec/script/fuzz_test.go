@@ -35,7 +35,7 @@ func FuzzRead(f *testing.F) {
 		if (r.Job == nil) != r.Problems.Has(Mistake) {
 			t.Fatalf("job %v, problems %v", r.Job, r.Problems)
 		}
-		if text := r.Problems.Format("x.sh"); !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\x1b\r") {
+		if text := r.Problems.Format("x.sh"); !utf8.ValidString(text) || strings.ContainsAny(text, "\x00\x1b\r\u009b\u202e") {
 			t.Fatalf("messages that cannot be shown: %q", text)
 		}
 		if r.Job == nil {

@@ -22,6 +22,7 @@ var mistakes = []struct {
 	{name: "latin-1", src: "#!/bin/sh\n# caf\xe9\necho\n"},
 	{name: "too large", src: "#!/bin/sh\n" + strings.Repeat("#", 1<<20)},
 	{name: "late", src: "#!/bin/bash\n#SBATCH -N 1\nmodule load cuda\n#SBATCH --gpus=8\ncat <<EOF\n#SBATCH --text\nEOF\n##SBATCH --off\n#ROTA --class=te\n"},
+	{name: "characters that turn the text around", src: "#!/bin/bash\n#SBATCH --\u202egnirts\u009b31m=1\n"},
 	{name: "late behind what is no here-document", src: "#!/bin/bash\necho \"a << EOF\"\n#SBATCH -c 4\necho $((1\n<< B))\n#SBATCH -c 5\n"},
 	{name: "late in Python", src: "#!/usr/bin/env python3\nx = a << b\n#SBATCH -c 4\n"},
 	{name: "here-documents", src: "#!/bin/tcsh\ncat << EOF\n#SBATCH -c 4\n\tEOF\n#SBATCH -c 5\nEOF\n#SBATCH -c 6\n"},

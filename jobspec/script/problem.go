@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Kind says what a problem means for the job.
@@ -141,13 +142,13 @@ func excerpt(line string) string {
 	return line
 }
 
-// visible is text that no terminal takes for a command.
+// visible is text that no terminal takes for a command, and that is read in the order in which it stands.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
 			return ' '
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\uFFFD':
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\uFFFD':
 			return '?'
 		}
 		return r
