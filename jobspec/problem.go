@@ -45,6 +45,7 @@ const (
 	CodeNoTrap        = "JS-191" // warning: a grace period that nothing uses
 	CodeNoPath        = "JS-192" // warning: a checkpoint without its place
 	CodeForgetful     = "JS-193" // warning: an elastic group that begins anew with each resize
+	CodeOneLog        = "JS-194" // warning: a log that several workers or elements write
 )
 
 // Problem is one rule that a job breaks.

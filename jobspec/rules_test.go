@@ -384,6 +384,41 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// TestOneLogOfMany warns where workers or elements have nothing in the path of their log that tells them apart.
+func TestOneLogOfMany(t *testing.T) {
+	no := false
+	for path, c := range map[string]struct{ workers, elements, loose bool }{
+		"/a/%j-%%n":             {workers: true},
+		"/a/%A":                 {true, true, true},
+		"/a/%4n":                {elements: true, loose: true},
+		"/a/%a":                 {workers: true},
+		"/a/${worker.index}":    {elements: true, loose: true},
+		"/a/${array.index}.out": {workers: true},
+		"/a/${job.id}/%N":       {},
+		"/dev/stdout":           {},
+		"":                      {},
+	} {
+		for what, want := range map[string]bool{"workers": c.workers, "elements": c.elements, "loose": c.loose, "one": false} {
+			job := minimal()
+			task := &job.Groups[0].Tasks[0]
+			task.Template, task.Log = true, &jobspec.Log{Stderr: path, Join: &no}
+			switch what {
+			case "elements":
+				job.Array = &jobspec.Array{Indices: "0-1"}
+			case "workers", "loose":
+				job.Groups[0].Count = 2
+			}
+			if what == "loose" {
+				job.Groups[0].Gang = &no
+			}
+			w := job.Warnings()
+			if got := len(w) == 1 && w[0].Code == jobspec.CodeOneLog && w[0].Path == "groups[0].tasks[0].log.stderr"; got != want || len(w) > 1 {
+				t.Errorf("%q of %s: %v", path, what, w)
+			}
+		}
+	}
+}
+
 func TestKeep(t *testing.T) {
 	for text, want := range map[string][3]int{"top 25%": {1, 3, 25}, "top 4": {1, 4, 4}, "top 1%": {1, 1, 1}, "top 99%": {1, 10, 99}} {
 		k, err := jobspec.ParseKeep(text)

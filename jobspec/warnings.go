@@ -1,5 +1,12 @@
 package jobspec
 
+import (
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/template"
+)
+
 // Built-in limits of a queue for trial-and-error jobs, which its operator may change (docs/operating.md).
 const (
 	usualTETime = Seconds(2 * 3600)
@@ -24,7 +31,50 @@ func (j *Job) Warnings() []Problem {
 		c.add(CodeNoTrap, "preemption.grace_period", "let the program save its state and add checkpoint { }, or leave grace_period out",
 			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it does", p.GracePeriod)
 	}
+	for i := range j.Groups {
+		for k := range j.Groups[i].Tasks {
+			c.logs(at(at("groups", i)+".tasks", k)+".log", &j.Groups[i].Tasks[k], &j.Groups[i], j.Array)
+		}
+	}
 	return c.problems
+}
+
+// logs warns of files that several workers, or several elements of an array, write.
+func (c *checker) logs(where string, t *Task, g *Group, a *Array) {
+	if t.Log == nil {
+		return
+	}
+	for _, f := range []struct{ name, pattern string }{{".stdout", t.Log.Stdout}, {".stderr", t.Log.Stderr}} {
+		of := func(letters string, references ...string) bool { return t.differs(f.pattern, letters, references) }
+		switch {
+		case f.pattern == "" || strings.HasPrefix(f.pattern, "/dev/"):
+		case (g.loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
+			c.add(CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
+		case !g.loose() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
+			c.add(CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q", f.pattern)
+		}
+	}
+}
+
+// differs reports whether a path of the task has one of some % letters, or a reference that begins as one of some.
+func (t *Task) differs(pattern, letters string, references []string) bool {
+	if t.Template {
+		for _, name := range template.References(pattern) {
+			if slices.ContainsFunc(references, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+				return true
+			}
+		}
+	}
+	for rest, found := pattern, true; found; {
+		if _, rest, found = strings.Cut(rest, "%"); rest != "" {
+			rest = strings.TrimLeft(rest, "0123456789")
+			if rest != "" && strings.Contains(letters, rest[:1]) {
+				return true
+			}
+			rest = strings.TrimPrefix(rest, "%")
+		}
+	}
+	return false
 }
 
 // tryTooMuch warns of what most queues do not give to trial-and-error jobs.

@@ -77,4 +77,5 @@ var ruleCodes = []entry{
 	{"JS-191", "warning: a grace period that helps nobody", "The grace period is the time between the preemption signal and the kill. It helps a program that saves its state meanwhile, and checkpoint { } says that it does; others only hold their nodes for longer."},
 	{"JS-192", "warning: a checkpoint without its place", "checkpoint has no path, so neither people nor estimates of its cost know where the program saves."},
 	{"JS-193", "warning: an elastic group that forgets", "All workers of an elastic group are stopped and started again when their number changes. What the program has not saved by then is lost, and checkpoint { } says that it saves. Without it the job is resized only when its room is needed."},
+	{"JS-194", "warning: one log of many", "Several workers, or all elements of an array, write their output to one file. Their lines get mixed up, with mode = \"truncate\" each takes away what others wrote, and what is beyond max_size is moved away by whoever comes first. %n is a worker's number, %a an element's index."},
 }
