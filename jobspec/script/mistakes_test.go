@@ -59,6 +59,7 @@ var mistakes = []struct {
 	{name: "tasks per node", src: "#!/bin/bash\n#SBATCH -N 2 -n 10 --ntasks-per-node=2\nsrun x\n"},
 	{name: "fewer tasks than nodes", src: "#!/bin/bash\n#SBATCH -N 4 -n 1\n./x\n"},
 	{name: "nodes", src: "#!/bin/bash\n#SBATCH -N 4-2\n"},
+	{name: "whole nodes", src: "#!/bin/bash\n#SBATCH --exclusive --gpus-per-node=2\n./x\n"},
 	{name: "nodes open", src: "#!/bin/bash\n#SBATCH -N 1-4\n#SBATCH --nodes=1,3\n"},
 	{name: "array", src: "#!/bin/bash\n#SBATCH --array=0-99%x\n"},
 	{name: "array overflow", src: "#!/bin/bash\n#SBATCH --array=0-99999999999999999999\n"},

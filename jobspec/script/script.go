@@ -207,6 +207,7 @@ func (a *asked) fill(t *text, s shape, p plan) {
 	task := jobspec.Task{Name: jobspec.DefaultGroup, Resources: s.resources(a), Env: a.env, Image: a.imageDir, Mounts: a.mounted}
 	task.Script = a.rewritten(t, p)
 	g := jobspec.Group{Name: jobspec.DefaultGroup, Count: s.nodes, Exclusive: a.wholeNodes.spec != nil}
+	a.warnOfWholeNodes(s)
 	if p.mode != once {
 		task.Launch = &jobspec.Launch{Type: "slurm", Nproc: p.tasks}
 	} else if s.all() > 1 {
@@ -223,6 +224,14 @@ func (a *asked) fill(t *text, s shape, p plan) {
 	a.listedNodes(s.nodes)
 	g.Tasks = []jobspec.Task{task}
 	j.Groups = []jobspec.Group{g}
+}
+
+// warnOfWholeNodes says that a script which asks for whole nodes, and for no number of cores, does not get all that they have.
+func (a *asked) warnOfWholeNodes(s shape) {
+	if a.wholeNodes.spec != nil && a.cpus.n+a.cpusPerGPU.n+a.minCPUs.n+a.ntasks.n+a.perNode.n+a.perGPU.n == 0 {
+		a.about(Warning, CodeChanged, a.wholeNodes, "ask for them: -c, and --gpus-per-node for GPUs", "keeps others away, and the job gets %d of a node's cores and %d of its GPUs; in Slurm it gets all",
+			s.cores, s.gpus)
+	}
 }
 
 // stopping says how the job is asked to stop.
