@@ -96,6 +96,8 @@ func (f eventFilter) of(events []api.Event) []api.Event {
 
 // followEvents prints events as they come, one a line, until the user interrupts; in JSON one object a line.
 func (w *world) followEvents(ctx context.Context, client *api.Client, list *api.List[api.Event], index uint64, f eventFilter, v *view[api.Event]) error {
+	away := patience{world: w}
+	away.answered()
 	for {
 		for _, e := range f.of(list.Items) {
 			if err := w.printEvent(e, v); err != nil {
@@ -112,8 +114,12 @@ func (w *world) followEvents(ctx context.Context, client *api.Client, list *api.
 			return nil // interrupting is how following ends
 		}
 		if err != nil {
+			if list = (&api.List[api.Event]{}); away.bears(ctx, err) {
+				continue
+			}
 			return err
 		}
+		away.answered()
 		if len(list.Items) == 0 {
 			index = max(index, answer.Index)
 		}

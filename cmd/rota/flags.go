@@ -39,7 +39,7 @@ func (w *world) dial(c *cli.Context) (*api.Client, error) {
 	if addr == "" {
 		addr = api.DefaultAddr(w.getenv)
 	}
-	client, err := api.Dial(addr)
+	client, err := api.DialWith(addr, w.client)
 	if err != nil {
 		return nil, &usageError{text: err.Error(), hint: "--addr or ROTA_ADDR says where the controllers are"}
 	}

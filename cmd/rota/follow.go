@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,27 +22,34 @@ import (
 const progressWait = 3 * time.Second
 
 // awaitEnd waits for a job to end.
-func awaitEnd(ctx context.Context, client *api.Client, id cluster.JobID) (*api.Job, error) {
-	return awaitJob(ctx, client, id, pollWait, ended)
+func (w *world) awaitEnd(ctx context.Context, client *api.Client, id cluster.JobID) (*api.Job, error) {
+	return w.awaitJob(ctx, client, id, pollWait, ended)
 }
 
 // awaitJob polls a job until it is as wanted; wanted sees every answer.
-func awaitJob(ctx context.Context, client *api.Client, id cluster.JobID, wait time.Duration, wanted func(*api.Job) bool) (*api.Job, error) {
+func (w *world) awaitJob(ctx context.Context, client *api.Client, id cluster.JobID, wait time.Duration, wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
+	away := patience{world: w, what: goesOn(id)}
 	for {
 		job, answer, err := client.Job(ctx, id, read)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
 		if err != nil {
-			return nil, err
+			if away.bears(ctx, err) {
+				continue
+			}
+			return nil, cmp.Or(context.Cause(ctx), err)
 		}
+		away.answered()
 		if wanted(job) {
 			return job, nil
 		}
 		read = api.Read{After: max(answer.Index, 1), Wait: wait}
 	}
 }
+
+func goesOn(id cluster.JobID) string { return fmt.Sprintf("job %d goes on", id) }
 
 // follow shows a job's output until it ends. Where stderr is a terminal it also tells what becomes of the job.
 func (w *world) follow(ctx context.Context, client *api.Client, id cluster.JobID) (*api.Job, error) {
@@ -60,7 +68,7 @@ func (w *world) follow(ctx context.Context, client *api.Client, id cluster.JobID
 		}
 	}()
 	started, told := false, false
-	job, err := awaitJob(ctx, client, id, wait, func(j *api.Job) bool {
+	job, err := w.awaitJob(ctx, client, id, wait, func(j *api.Job) bool {
 		if note := noOutputOfItsOwn(j); note != "" && !told {
 			told = true
 			fmt.Fprintln(w.stderr, "rota: "+note)
@@ -143,7 +151,7 @@ func (w *world) streamAll(ctx context.Context, client *api.Client, job *api.Job)
 				out = p
 			}
 			running.Go(func() {
-				err := stream(ctx, client, job.ID, api.LogOptions{Worker: worker, Stream: s, Follow: true}, out)
+				err := w.stream(ctx, client, job.ID, api.LogOptions{Worker: worker, Stream: s, Follow: true}, out, "")
 				if err != nil {
 					lock.Lock()
 					failed = errors.Join(failed, err)
@@ -190,13 +198,17 @@ func leading(job *api.Job) *jobspec.Task {
 const streamRetries = 20
 
 // stream copies one stream to out. When the controller that serves it goes away, another is asked, and what was shown is skipped.
-func stream(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer) error {
+// While none answers it says what happens meanwhile, if anything, and waits for them.
+func (w *world) stream(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer, meanwhile string) error {
+	away := patience{world: w, what: meanwhile, quiet: meanwhile == ""}
+	away.answered() // of the job itself, just before
 	var shown int64
 	over := false
 	for attempt := 0; ; {
 		n, err := streamOnce(ctx, client, id, o, out, shown)
 		if n > shown {
 			shown, attempt = n, 0
+			away.answered()
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -207,10 +219,12 @@ func stream(ctx context.Context, client *api.Client, id cluster.JobID, o api.Log
 			attempt++
 		case o.Follow && isNotFound(err) && !over: // its node may not have begun yet
 			job, _, jobErr := client.Job(ctx, id, api.Read{})
-			if jobErr != nil {
+			if jobErr != nil && !away.bears(ctx, jobErr) {
 				return err
 			}
-			over = ended(job)
+			over = jobErr == nil && ended(job)
+		case o.Follow && away.bears(ctx, err):
+			continue
 		default:
 			return err
 		}
@@ -321,7 +335,7 @@ func (w *world) logs(c *cli.Context) error {
 		return err
 	}
 	if o.Worker >= 0 {
-		return w.endOfLogs(ctx, stream(ctx, client, id, o, w.stdout))
+		return w.endOfLogs(ctx, w.stream(ctx, client, id, o, w.stdout, goesOn(id)))
 	}
 	job, _, err := client.Job(ctx, id, api.Read{})
 	if err != nil {
@@ -377,17 +391,21 @@ func cutLast(s string) (before, after string, found bool) {
 func (w *world) allWorkers(ctx context.Context, client *api.Client, job *api.Job, o api.LogOptions) error {
 	if job.Workers <= 1 {
 		o.Worker = 0
-		return stream(ctx, client, job.ID, o, w.stdout)
+		return w.stream(ctx, client, job.ID, o, w.stdout, goesOn(job.ID))
 	}
 	var lock sync.Mutex
 	var running sync.WaitGroup
 	failures := make([]error, job.Workers)
 	for worker := range job.Workers {
+		meanwhile := ""
+		if worker == 0 { // one of them says it
+			meanwhile = goesOn(job.ID)
+		}
 		each := o
 		each.Worker = worker
 		show := func() {
 			p := &prefixer{out: w.stdout, lock: &lock, prefix: fmt.Sprintf("%d: ", worker)}
-			failures[worker] = stream(ctx, client, job.ID, each, p)
+			failures[worker] = w.stream(ctx, client, job.ID, each, p, meanwhile)
 			p.flush()
 		}
 		if o.Follow {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
 )
 
 // version is set by the linker.
@@ -29,6 +31,7 @@ type world struct {
 	now            func() time.Time
 	terminal       func(w io.Writer) bool // whether w is shown to somebody
 	color          string                 // --color: always or never; else it depends
+	client         api.Options            // zero but in tests
 }
 
 func system() *world {

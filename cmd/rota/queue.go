@@ -110,12 +110,21 @@ func (q *queueList) again(ctx context.Context, text string) error {
 	defer stop()
 	every := time.NewTicker(time.Duration(seconds * float64(time.Second)))
 	defer every.Stop()
+	away := patience{world: q.world}
 	for {
 		if q.terminal(q.stdout) {
 			fmt.Fprint(q.stdout, "\x1b[H\x1b[2J")
 		}
 		fmt.Fprintln(q.stdout, stamp(&api.Time{Time: q.now()}, q.view.utc))
-		if err := q.print(ctx); err != nil && ctx.Err() == nil {
+		switch err := q.print(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			away.answered()
+		case away.bears(ctx, err):
+			away.told = false // what was said is cleared, or stands above another time
+			continue
+		case ctx.Err() == nil:
 			return err
 		}
 		select {

@@ -185,7 +185,7 @@ func (w *world) followSubmitted(parent context.Context, client *api.Client, id c
 func (w *world) awaitSubmitted(parent context.Context, client *api.Client, id cluster.JobID) error {
 	ctx, stop := interruptible(parent)
 	defer stop()
-	job, err := awaitEnd(ctx, client, id)
+	job, err := w.awaitEnd(ctx, client, id)
 	if err != nil {
 		return w.left(ctx, id, err)
 	}
@@ -289,7 +289,7 @@ func (w *world) endsOf(ctx context.Context, client *api.Client, refs []string, f
 			e := end{ref: ref}
 			var id cluster.JobID
 			if id, e.err = idOf(ctx, client, ref); e.err == nil {
-				e.job, e.err = awaitEnd(ctx, client, id)
+				e.job, e.err = w.awaitEnd(ctx, client, id)
 			}
 			ends[i] <- e
 			merged <- e

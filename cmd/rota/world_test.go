@@ -98,6 +98,8 @@ type session struct {
 	addr  string
 	env   []string
 	stdin string
+	file  *os.File // standard input, where it is one
+	calls api.Options
 }
 
 func (s session) run(args ...string) result {
@@ -105,7 +107,11 @@ func (s session) run(args ...string) result {
 	var stdout, stderr bytes.Buffer
 	env := append([]string{"ROTA_ADDR=" + s.addr}, s.env...)
 	w := &world{stdin: strings.NewReader(s.stdin), stdout: &stdout, stderr: &stderr, environ: func() []string { return env },
-		now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }, terminal: func(io.Writer) bool { return false }}
+		now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }, terminal: func(io.Writer) bool { return false },
+		client: s.calls}
+	if s.file != nil {
+		w.stdin = s.file
+	}
 	w.getenv = func(name string) string { value, _ := w.lookup(name); return value }
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
