@@ -28,11 +28,7 @@ func (w *world) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := client.Submit(c.Context, api.NewKey(), job)
-	if err != nil {
-		return fmt.Errorf("submit %s: %w", job.Name, err)
-	}
-	return w.attended(c.Context, client, id)
+	return w.attended(c.Context, client, job)
 }
 
 // jobFromArgs makes a job of one task from the command line.
@@ -116,23 +112,28 @@ func assignments(flag string, pairs []string) (map[string]string, error) {
 // cancelWait bounds how long a cancellation asked for by Ctrl-C may take to be heard.
 const cancelWait = 10 * time.Second
 
-// attended follows a job that belongs to this terminal: the first Ctrl-C cancels it, the second leaves at once.
-func (w *world) attended(parent context.Context, client *api.Client, id cluster.JobID) error {
+// attended submits and follows a job that belongs to this terminal: the first Ctrl-C cancels it, the second leaves at once.
+func (w *world) attended(parent context.Context, client *api.Client, spec *jobspec.Job) error {
 	ctx, leave := context.WithCancelCause(parent)
 	defer leave(nil)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-signals:
-			w.cancelAttended(client, id)
+	known := make(chan cluster.JobID, 1)
+	go w.interruptions(ctx, client, signals, known, leave)
+	id, err := client.Submit(ctx, api.NewKey(), spec)
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errInterrupted) {
+			return fmt.Errorf("left while %s was being submitted (\"rota queue --me\" shows whether it is in): %w", spec.Name, errInterrupted)
 		}
-		w.secondSignal(ctx, signals, leave)
-	}()
+		return fmt.Errorf("submit %s: %w", spec.Name, err)
+	}
+	known <- id
+	warned := w.warnOfInput()
 	job, err := w.follow(ctx, client, id)
+	if !warned {
+		w.warnOfInput() // that came later
+	}
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errInterrupted) {
 			return fmt.Errorf("left job %d while it was being cancelled: %w", id, errInterrupted)
@@ -145,17 +146,30 @@ func (w *world) attended(parent context.Context, client *api.Client, id cluster.
 // secondSignalAfter is how long after the first signal another one counts: timeout(1) and terminals may send one signal twice.
 const secondSignalAfter = 500 * time.Millisecond
 
-// secondSignal leaves when one more signal comes.
-func (w *world) secondSignal(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
-	first := w.now()
+// interruptions cancels the job once a signal has come and its id is known, and leaves when one more signal comes.
+func (w *world) interruptions(ctx context.Context, client *api.Client, signals <-chan os.Signal, known <-chan cluster.JobID, leave context.CancelCauseFunc) {
+	var id cluster.JobID
+	var first time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case id = <-known:
+			if !first.IsZero() {
+				go w.cancelAttended(client, id)
+			}
 		case <-signals:
-			if w.now().Sub(first) >= secondSignalAfter {
+			switch {
+			case !first.IsZero() && w.now().Sub(first) >= secondSignalAfter:
 				leave(errInterrupted)
 				return
+			case !first.IsZero():
+			case id == 0:
+				first = w.now()
+				fmt.Fprintln(w.stderr, "rota: the job is cancelled as soon as it is in; once more leaves at once")
+			default:
+				first = w.now()
+				go w.cancelAttended(client, id)
 			}
 		}
 	}

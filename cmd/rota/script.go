@@ -129,6 +129,9 @@ func (w *world) readSubmission(c *cli.Context, file string) (*submission, error)
 		}
 		return w.scriptSubmission(c, "wrap", script.Wrap(command), nil, file)
 	}
+	if len(args) == 0 && w.piped() != nil {
+		args = []string{"-"} // as sbatch has it
+	}
 	if len(args) == 0 {
 		return nil, usagef("rota %s takes a job file or a script, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}

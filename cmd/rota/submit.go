@@ -25,8 +25,8 @@ func (w *world) jobCommands() []*cli.Command {
 				&cli.StringFlag{Name: "idempotency-key", Usage: "submit once however often this is repeated with `KEY`"},
 			}, scriptFlags()), withOutput(varFlags()))},
 		{Name: "run", Usage: "run a command as a job and show its output", ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: w.run,
-			Description: "Ctrl-C cancels the job, twice leaves at once. The code is the command's own (128+signal when one ended it);\n" +
-				"Rota's own failures are 120 to 125: usage, not found, denied, no controller, timed out, other.",
+			Description: "The command's standard input is empty. Ctrl-C cancels the job, twice leaves at once. The code is the command's\n" +
+				"own (128+signal when one ended it); Rota's own failures are 120 to 125: usage, not found, denied, no controller, timed out, other.",
 			Flags: with(with([]cli.Flag{
 				&cli.IntFlag{Name: "gpus", Aliases: []string{"G"}, Usage: "`N` GPUs for each worker"},
 				&cli.IntFlag{Name: "cores", Aliases: []string{"c", "cpus-per-task"}, Usage: "`N` cores for each worker", DefaultText: "1"},

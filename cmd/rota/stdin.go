@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// piped returns standard input where something else than a terminal may have been put: a file, a pipe or a socket. Else it is nil.
+func (w *world) piped() *os.File {
+	f, ok := w.stdin.(*os.File)
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 && !info.Mode().IsRegular() {
+		return nil
+	}
+	return f
+}
+
+// warnOfInput says that what waits in standard input reaches no job, and reports whether there is any.
+func (w *world) warnOfInput() bool {
+	f := w.piped()
+	if f == nil {
+		return false
+	}
+	waiting, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ) // of a file, what follows where it stands
+	if err != nil || waiting <= 0 {
+		return false
+	}
+	fmt.Fprintln(w.stderr, "rota: warning: what is piped in here does not reach the command, whose standard input is empty: write it to a file that the nodes share")
+	return true
+}

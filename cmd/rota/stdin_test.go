@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// fileOf is a file with text in it, opened.
+func fileOf(t *testing.T, text string) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "in")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeQuietly(f) })
+	return f
+}
+
+// pipeOf is the end of a pipe with text in it.
+func pipeOf(t *testing.T, text string) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	closeQuietly(w)
+	t.Cleanup(func() { closeQuietly(r) })
+	return r
+}
+
+// TestSubmitReadsWhatIsPipedIn: a script may be piped in without a dash, as sbatch has it.
+func TestSubmitReadsWhatIsPipedIn(t *testing.T) {
+	const text = "#!/bin/sh\n#SBATCH -J piped\ntrue\n"
+	for _, in := range []*os.File{fileOf(t, text), pipeOf(t, text)} {
+		a := newAnswers(t)
+		a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+		if got := (session{t: t, addr: a.URL, file: in}).run("submit", "-t", "5"); got.code != 0 || got.stdout != "Submitted batch job 7\n" {
+			t.Fatalf("%+v", got)
+		}
+		if body := a.asked()[0].body; !strings.Contains(body, `"piped"`) {
+			t.Errorf("sent %s", body)
+		}
+	}
+	if got := (session{t: t, stdin: "#!/bin/sh\n"}).run("submit"); got.code != exitUsage {
+		t.Errorf("at a terminal: %+v", got)
+	}
+}
+
+// TestRunSaysThatInputIsNotPassedOn: what is piped into rota run is not lost in silence.
+func TestRunSaysThatInputIsNotPassedOn(t *testing.T) {
+	for _, c := range []struct {
+		in    *os.File
+		warns int
+	}{{nil, 0}, {pipeOf(t, ""), 0}, {pipeOf(t, "data"), 1}, {fileOf(t, ""), 0}, {fileOf(t, "data"), 1}} {
+		a := newAnswers(t)
+		a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+		runningJob(a, 1, 0)
+		a.on("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {})
+		got := session{t: t, addr: a.URL, file: c.in}.run("run", "cat")
+		if got.code != 0 || strings.Count(got.stderr, "does not reach the command") != c.warns {
+			t.Errorf("%+v, want %d warnings", got, c.warns)
+		}
+	}
+}
+
+// TestInterruptedWhileSubmitting: Ctrl-C before the job's id is known cancels the job once it is.
+func TestInterruptedWhileSubmitting(t *testing.T) {
+	a := newAnswers(t)
+	cancelled := make(chan struct{})
+	a.on("POST /v1/jobs", func(w http.ResponseWriter, _ *http.Request) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			t.Error(err)
+		}
+		_ = json.NewEncoder(w).Encode(api.SubmitResponse{IDs: []cluster.JobID{7}})
+	})
+	a.on("POST /v1/jobs/7/cancel", func(w http.ResponseWriter, _ *http.Request) {
+		close(cancelled)
+		_ = json.NewEncoder(w).Encode(api.ControlResponse{})
+	})
+	a.on("GET /v1/jobs/7", func(w http.ResponseWriter, _ *http.Request) {
+		<-cancelled
+		_ = json.NewEncoder(w).Encode(api.Job{ID: 7, State: "CANCELLED", Code: cluster.Cancelled})
+	})
+	got := session{t: t, addr: a.URL}.run("run", "true")
+	if got.code != ownFailed || !strings.HasSuffix(got.stderr, "rota: cancelling job 7; once more leaves at once\nrota: job 7 was cancelled\n") {
+		t.Errorf("%+v", got)
+	}
+}
