@@ -251,7 +251,12 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 	if p := wantProblem(t, owner.Cancel(t.Context(), 1, ""), api.CodeWrongState); p.Detail != "job 1 has ended: it is CANCELLED" {
 		t.Errorf("a job that has ended: %s", p.Detail)
 	}
-	wantProblem(t, owner.Requeue(t.Context(), 3, ""), api.CodeWrongState)
+	if p := wantProblem(t, owner.Requeue(t.Context(), 3, ""), api.CodeWrongState); p.Detail != "job 3 waits already" {
+		t.Errorf("requeueing a job that waits: %s", p.Detail)
+	}
+	if p := wantProblem(t, owner.Release(t.Context(), 3, ""), api.CodeWrongState); p.Detail != "job 3 is not held: it is PENDING" {
+		t.Errorf("releasing a job that is not held: %s", p.Detail)
+	}
 	resp, err := other.CancelMany(t.Context(), api.CancelRequest{User: "u1000"})
 	if err != nil || len(resp.Items) != 0 {
 		t.Errorf("another user cancelled %+v, %v", resp, err)
@@ -769,5 +774,13 @@ func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 		if allocs.Index <= before {
 			t.Errorf("answered at index %d, when the log of index %d had the node down", allocs.Index, before)
 		}
+	}
+}
+
+// TestProblemOfAnotherMachine: who asks over the network is told how to be known.
+func TestProblemOfAnotherMachine(t *testing.T) {
+	p := problemOf(fmt.Errorf("%w: %w", identity.ErrUnauthorised, identity.ErrNotLocal))
+	if p.Status != http.StatusUnauthorized || p.Code != api.CodeUnauthorised || !strings.Contains(p.Hint, "ssh -L PATH:"+api.DefaultSocket) {
+		t.Errorf("%+v", p)
 	}
 }

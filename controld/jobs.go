@@ -219,7 +219,7 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 			return nil, err
 		}
 		if p := resp.Items[0].Error; p != nil {
-			return nil, x.explainRefusal(p, r)
+			return nil, x.explainRefusal(p, r, verb)
 		}
 		return resp, nil
 	}
@@ -227,7 +227,7 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 
 // explainRefusal says the same of a job that has ended whether the state still has it or not, and tells it, and an element that has not begun,
 // from one that never was.
-func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
+func (x *exchange) explainRefusal(p *api.Problem, r *reference, verb cluster.Verb) error {
 	id, single := r.one()
 	if !single || p.Code != api.CodeNotFound && p.Code != api.CodeWrongState {
 		return p
@@ -235,6 +235,8 @@ func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
 	switch j, err := x.lookUp(id); {
 	case err == nil && j != nil && j.State.Final():
 		return wrongState("job %s has ended: it is %s", r.text, stateNames[j.State])
+	case err == nil && j != nil && p.Code == api.CodeWrongState:
+		return cannot(verb, j, r.text, p)
 	case p.Code == api.CodeWrongState:
 		return p
 	case err != nil || j == nil:
@@ -242,6 +244,22 @@ func (x *exchange) explainRefusal(p *api.Problem, r *reference) error {
 	default:
 		return wrongState("element %s has not begun: until then it is as its array, job %d, says", r.text, j.Parent)
 	}
+}
+
+// cannot says why a verb does not fit the state of a job that has not ended, and what does.
+func cannot(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) error {
+	state := stateNames[j.State]
+	switch {
+	case verb == cluster.VerbHold && j.State != cluster.Pending:
+		return &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
+			Detail: fmt.Sprintf("job %s is %s: only jobs that wait can be held", text, state),
+			Hint:   fmt.Sprintf("`rota requeue %s` lets it wait again, `rota cancel %s` ends it", text, text)}
+	case verb == cluster.VerbRelease && j.Hold == cluster.NotHeld:
+		return wrongState("job %s is not held: it is %s", text, state)
+	case verb == cluster.VerbRequeue && j.State == cluster.Pending:
+		return wrongState("job %s waits already", text)
+	}
+	return p
 }
 
 // maxReason bounds the text that goes into the log.

@@ -69,6 +69,11 @@ func problemOf(err error) *api.Problem {
 	if errors.As(err, &limit) || errors.As(err, &spec) {
 		return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob, Detail: err.Error()}
 	}
+	if errors.Is(err, identity.ErrNotLocal) {
+		return &api.Problem{Status: http.StatusUnauthorized, Code: api.CodeUnauthorised, Detail: err.Error(),
+			Hint: "use the socket of a daemon of this machine (unix:" + api.DefaultSocket + "), or forward that of another: " +
+				"ssh -L PATH:" + api.DefaultSocket + " HOST, and then --addr unix:PATH"}
+	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
 			return &api.Problem{Status: r.status, Code: r.code, Detail: err.Error()}

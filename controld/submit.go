@@ -247,7 +247,7 @@ func possible(v *cluster.View, j *jobspec.Job, known map[cluster.Shape]bool) *ap
 		}
 		if ok, why := v.Nearest(s); !ok {
 			return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeImpossible,
-				Detail: "this job could never start: " + why.Sentence(), Hint: "`rota nodes` shows what the nodes have"}
+				Detail: why.Sentence(), Hint: "`rota nodes` shows what the nodes have"}
 		}
 		known[s] = true
 	}

@@ -44,7 +44,7 @@ func update(x *exchange) (any, error) {
 			continue
 		}
 		if resp.Items[i].Error = filled(problemOf(e.Err)); len(each) == 1 {
-			return nil, x.explainRefusal(resp.Items[i].Error, r)
+			return nil, x.explainRefusal(resp.Items[i].Error, r, "")
 		}
 	}
 	return resp, nil

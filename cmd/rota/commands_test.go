@@ -226,7 +226,7 @@ func TestCancel(t *testing.T) {
 	a.refuse("POST /v1/jobs/2/cancel", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 2"})
 	a.give("POST /v1/jobs/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 5}, {ID: 6}}})
 	s := session{t: t, addr: a.URL}
-	if got := s.run("cancel", "1,2"); got.code != exitNotFound || got.stdout != "1 cancelled\n" || got.stderr != "rota: job 2: there is no job 2\n" {
+	if got := s.run("cancel", "1,2"); got.code != exitNotFound || got.stdout != "1 cancelled\n" || got.stderr != "rota: there is no job 2\n" {
 		t.Errorf("%+v", got)
 	}
 	if got := s.run("cancel", "-u", "ada", "-t", "PD,R", "--reason", "weekend"); got.code != 0 || got.stdout != "2 cancelled\n" {

@@ -126,7 +126,7 @@ func (w *world) controlled(resp *api.ControlResponse, noun, done string, asJSON 
 		}
 		code = max(code, problemCode(item.Error))
 		if !asJSON {
-			w.printError(false, fmt.Errorf("%s %s: %w", noun, cmp.Or(item.Ref, idText(item.ID)), item.Error))
+			w.printError(false, about(noun+" "+cmp.Or(item.Ref, idText(item.ID)), item.Error))
 		}
 	}
 	if !asJSON && (good > 0 || code == exitOK) {
@@ -136,6 +136,23 @@ func (w *world) controlled(resp *api.ControlResponse, noun, done string, asJSON 
 		return &codeError{code: code}
 	}
 	return nil
+}
+
+// about puts before an error what it is about, unless it says so itself.
+func about(subject string, err error) error {
+	_, rest, found := strings.Cut(err.Error(), subject)
+	if found && (rest == "" || strings.ContainsAny(rest[:1], " ,:;")) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", subject, err)
+}
+
+// aboutSpec is about for a job that has no number yet.
+func aboutSpec(verb, name string, err error) error {
+	if strings.HasPrefix(err.Error(), fmt.Sprintf("job %q: ", name)) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", verb, name, err)
 }
 
 func (w *world) cancel(c *cli.Context) error {

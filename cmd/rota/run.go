@@ -126,7 +126,7 @@ func (w *world) attended(parent context.Context, client *api.Client, spec *jobsp
 		if errors.Is(context.Cause(ctx), errInterrupted) {
 			return fmt.Errorf("left while %s was being submitted (\"rota queue --me\" shows whether it is in): %w", spec.Name, errInterrupted)
 		}
-		return fmt.Errorf("submit %s: %w", spec.Name, err)
+		return aboutSpec("submit", spec.Name, err)
 	}
 	known <- id
 	warned := w.warnOfInput()
@@ -291,12 +291,12 @@ type end struct {
 }
 
 // endsOf waits for jobs in parallel, tells of each in the order in which they were named, or only of the first that ends, and returns the
-// highest code.
+// highest code. One that cannot be waited for ends it at once.
 func (w *world) endsOf(ctx context.Context, client *api.Client, refs []string, first, asJSON bool) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ends := make([]chan end, len(refs))
-	merged := make(chan end, len(refs))
+	merged, failed := make(chan end, len(refs)), make(chan end, len(refs))
 	for i, ref := range refs {
 		ends[i] = make(chan end, 1)
 		go func() {
@@ -305,8 +305,12 @@ func (w *world) endsOf(ctx context.Context, client *api.Client, refs []string, f
 			if id, e.err = idOf(ctx, client, ref); e.err == nil {
 				e.job, e.err = w.awaitEnd(ctx, client, id)
 			}
-			ends[i] <- e
 			merged <- e
+			if e.err != nil {
+				failed <- e
+				return
+			}
+			ends[i] <- e
 		}()
 	}
 	if first {
@@ -314,7 +318,12 @@ func (w *world) endsOf(ctx context.Context, client *api.Client, refs []string, f
 	}
 	highest := exitOK
 	for _, ch := range ends {
-		code, err := w.tellEnd(<-ch, asJSON)
+		var e end
+		select {
+		case e = <-ch:
+		case e = <-failed:
+		}
+		code, err := w.tellEnd(e, asJSON)
 		if err != nil {
 			return 0, err
 		}
@@ -325,7 +334,7 @@ func (w *world) endsOf(ctx context.Context, client *api.Client, refs []string, f
 
 func (w *world) tellEnd(e end, asJSON bool) (int, error) {
 	if e.err != nil {
-		return 0, fmt.Errorf("job %s: %w", e.ref, e.err)
+		return 0, about("job "+e.ref, e.err)
 	}
 	if asJSON {
 		if err := printJSON(w.stdout, e.job); err != nil {

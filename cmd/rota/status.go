@@ -227,53 +227,6 @@ func (s sections) program(spec *jobspec.Job) {
 	}
 }
 
-// why prints one sentence, the nodes left after each obstacle, and advice.
-func (w *world) why(c *cli.Context) error {
-	asJSON, err := w.plainOrJSON(c)
-	if err != nil {
-		return err
-	}
-	ref, err := oneJob(c)
-	if err != nil {
-		return err
-	}
-	client, err := w.dial(c)
-	if err != nil {
-		return err
-	}
-	why, answer, err := client.WhyBy(c.Context, ref)
-	if err != nil {
-		return err
-	}
-	w.warnStale(answer)
-	if asJSON {
-		return printJSON(w.stdout, why)
-	}
-	return printWhy(w.stdout, ref, why)
-}
-
-func printWhy(out io.Writer, ref string, why *api.Why) error {
-	b := bufio.NewWriter(out)
-	text := clean(reasonText(why.Reason))
-	if text == "" {
-		text = "it does not wait"
-	}
-	fmt.Fprintf(b, "Job %s: %s\n", ref, text)
-	if why.Ahead > 0 {
-		fmt.Fprintf(b, "%s it.\n", count(why.Ahead, "job goes before", "jobs go before"))
-	}
-	if len(why.Funnel) > 0 {
-		fmt.Fprintln(b)
-		if err := printFunnel(b, why.Funnel); err != nil {
-			return err
-		}
-	}
-	if why.Advice != "" {
-		fmt.Fprintf(b, "\n%s\n", clean(why.Advice))
-	}
-	return b.Flush()
-}
-
 // printFunnel shows how many nodes are left after each obstacle.
 func printFunnel(out io.Writer, steps []api.FunnelStep) error {
 	t := &table{columns: []column{{title: "NODES", right: true}, {title: "THAT", least: 20}}}

@@ -96,7 +96,7 @@ func (w *world) submit(c *cli.Context) error {
 	}
 	id, err := client.Submit(c.Context, key, req.job)
 	if err != nil {
-		return fmt.Errorf("submit %s: %w", req.job.Name, err)
+		return aboutSpec("submit", req.job.Name, err)
 	}
 	if err := w.submitted(id, asJSON, req.read.Parsable); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (w *world) plan(c *cli.Context) error {
 func (w *world) showPlan(ctx context.Context, client *api.Client, job *jobspec.Job, asJSON, strict bool) error {
 	plan, err := client.Plan(ctx, job)
 	if err != nil {
-		return fmt.Errorf("plan %s: %w", job.Name, err)
+		return aboutSpec("plan", job.Name, err)
 	}
 	if asJSON {
 		err = printJSON(w.stdout, plan)

@@ -3,6 +3,9 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -100,7 +103,7 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 	name := cmp.Or(spec.Queue, defaultQueue)
 	q, ok := s.v.config.Queues[name]
 	if !ok {
-		return nil, fmt.Errorf("queue %q: %w", name, ErrNoQueue)
+		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, ErrNoQueue, strings.Join(slices.Sorted(maps.Keys(s.v.config.Queues)), ", "))
 	}
 	j := &Job{
 		Owner: owner, Account: cmp.Or(spec.Account, defaultAccount), Queue: name,

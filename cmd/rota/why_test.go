@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// TestWhyOfWhatDoesNotWait: running and ended jobs are asked about too.
+func TestWhyOfWhatDoesNotWait(t *testing.T) {
+	failed := api.Reason{Code: "NonZeroExitCode", Text: "its command failed"}
+	for _, c := range []struct {
+		job  api.Job
+		want string
+	}{
+		{api.Job{Code: cluster.Configuring, Nodes: []string{"gpu1"}}, "it does not wait: it is being started on gpu1\n"},
+		{api.Job{Code: cluster.Running, Nodes: []string{"gpu1", "gpu2"}}, "it does not wait: it runs on gpu[1-2]\n"},
+		{api.Job{Code: cluster.Completing, Nodes: []string{"gpu1"}}, "it does not wait: it is being stopped on gpu1\n"},
+		{api.Job{Code: cluster.Running, Array: api.ArrayPlace{Job: 7, Size: 3}}, "it does not wait: all of its elements have begun\n"},
+		{api.Job{Code: cluster.Completed, Attempt: 1}, "it has ended well\n"},
+		{api.Job{Code: cluster.Cancelled}, "it was cancelled\n"},
+		{api.Job{Code: cluster.Cancelled, Reason: api.Reason{Text: "wrong data"}}, "it was cancelled: wrong data\n"},
+		{api.Job{Code: cluster.Cancelled, Reason: api.Reason{Code: "DependencyNeverSatisfied", Text: "job 3 failed"}}, "DependencyNeverSatisfied: job 3 failed\n"},
+		{api.Job{Code: cluster.Failed, Attempt: 1, ExitCode: 3, Reason: failed},
+			"NonZeroExitCode: its command failed, with exit code 3\n\nrota logs 7 shows its output\n"},
+		{api.Job{Code: cluster.Failed, Attempt: 1, Signal: 11, Reason: failed},
+			"NonZeroExitCode: its command failed, by signal 11\n\nrota logs 7 shows its output\n"},
+		{api.Job{Code: cluster.Failed, ExitCode: 1, Array: api.ArrayPlace{Job: 7, Size: 3}, Reason: api.Reason{Code: "NonZeroExitCode", Text: "2 of its 3 members failed"}},
+			"NonZeroExitCode: 2 of its 3 members failed\n\nrota hist -j 7 -s F lists its elements that failed\n"},
+		{api.Job{Code: cluster.BootFailed, Attempt: 1, Reason: api.Reason{Code: "JobLaunchFailure", Text: "no such directory"}}, "JobLaunchFailure: no such directory\n"},
+	} {
+		a := newAnswers(t)
+		a.give("GET /v1/jobs/7/why", api.Why{ID: 7, Reason: c.job.Reason, Funnel: []api.FunnelStep{}})
+		a.give("GET /v1/jobs/7", c.job)
+		if got := (session{t: t, addr: a.URL}).run("why", "7"); got.code != 0 || got.stdout != "Job 7: "+c.want {
+			t.Errorf("%s: %+v, want %q", c.job.Code, got, c.want)
+		}
+	}
+}
+
+// TestAbout: an error that names what it is about is not told so twice.
+func TestAbout(t *testing.T) {
+	for text, want := range map[string]string{
+		"there is no job 7":               "there is no job 7",
+		"job 7 has ended":                 "job 7 has ended",
+		"job 7: it is held":               "job 7: it is held",
+		"there is no job 70":              "job 7: there is no job 70",
+		"priority is 0 to 100, not 170":   "job 7: priority is 0 to 100, not 170",
+		"job 71 stands for job 7, at all": "job 7: job 71 stands for job 7, at all",
+	} {
+		if got := about("job 7", errors.New(text)).Error(); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`job "x": queue "gpu": no such queue`: `job "x": queue "gpu": no such queue`,
+		"there is no leader now":              "submit x: there is no leader now",
+	} {
+		if got := aboutSpec("submit", "x", errors.New(text)).Error(); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestWaitForAJobThatIsNotThere: it is said at once, not when the others have ended.
+func TestWaitForAJobThatIsNotThere(t *testing.T) {
+	a := newAnswers(t)
+	a.give("GET /v1/jobs/7", api.Job{ID: 7, State: "RUNNING", Code: cluster.Running}) // for ever
+	a.refuse("GET /v1/jobs/8", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 8"})
+	if got := (session{t: t, addr: a.URL}).run("wait", "7", "8"); got.code != ownNotFound || got.stderr != "rota: there is no job 8\n" {
+		t.Errorf("%+v", got)
+	}
+}
