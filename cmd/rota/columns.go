@@ -8,6 +8,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // text and number make cells of the common kinds.
@@ -59,20 +60,20 @@ var (
 			sortedBy(func(j *job) int64 { return int64(j.Memory) })
 	workersCell = textCell("workers", "WORKERS", 0, "workers elastic", workersText).atRight().sortedBy(func(j *job) int64 { return int64(j.Workers) })
 	attemptCell = numberCell("attempt", "ATTEMPT", "attempt", func(j *job) int64 { return int64(j.Attempt) })
-	elapsedCell = textCell("time", "TIME", 0, "elapsed", func(j *job) string { return clockText(j.Elapsed) }).atRight().
-			sortedBy(func(j *job) int64 { return int64(j.Elapsed) })
+	elapsedCell = textCell("time", "TIME", 0, "elapsed array", func(j *job) string { return clockText(shownTime(j)) }).atRight().
+			sortedBy(func(j *job) int64 { return int64(shownTime(j)) })
 	limitCell = textCell("limit", "LIMIT", 0, "time_limit", func(j *job) string { return limitText(j.TimeLimit) }).atRight().
 			sortedBy(func(j *job) int64 { return int64(j.TimeLimit) })
 	priorityCell  = numberCell("pri", "PRI", "priority", func(j *job) int64 { return int64(j.Priority) })
 	stepsCell     = numberCell("steps", "STEPS", "steps", func(j *job) int64 { return j.Steps })
 	submittedCell = timeCell("submitted", "SUBMITTED", "submitted", func(j *job) *api.Time { return j.Submitted })
-	startedCell   = timeCell("started", "STARTED", "started", func(j *job) *api.Time { return j.Started })
+	startedCell   = timeCell("started", "STARTED", "started array", shownStart)
 	endedCell     = timeCell("ended", "ENDED", "ended", func(j *job) *api.Time { return j.Ended })
 	nodesCell     = textCell("nodes", "NODES", 0, "nodes workers elastic", nodesText).atRight().sortedBy(func(j *job) int64 { return int64(nodeCount(j)) })
 	nodelistCell  = textCell("nodelist", "NODELIST", 8, "nodes", func(j *job) string { return hosts(j.Nodes) })
 	workdirCell   = textCell("workdir", "WORKDIR", 8, "workdir", func(j *job) string { return j.Workdir })
 	reasonCell    = textCell("reason", "REASON", 10, "reason", func(j *job) string { return reasonText(j.Reason) })
-	stateCell     = textCell("state", "STATE", 9, "state", func(j *job) string { return j.State })
+	stateCell     = textCell("state", "STATE", 9, "state array", shownState)
 	exitCell      = textCell("exit", "EXIT", 0, "exit_code signal", exitText).atRight()
 	gpuHoursCell  = textCell("gpuh", "GPUH", 0, "gpu_seconds", func(j *job) string { return hoursText(j.GPUSeconds) }).atRight().
 			sortedBy(func(j *job) int64 { return j.GPUSeconds })
@@ -145,6 +146,28 @@ func shownCode(j *job) string {
 		return string(cluster.Pending)
 	}
 	return string(j.Code)
+}
+
+// shownState is shownCode in full, shownTime and shownStart when that began: not yet.
+func shownState(j *job) string {
+	if j.Array.Indices != "" {
+		return "PENDING"
+	}
+	return j.State
+}
+
+func shownTime(j *job) jobspec.Seconds {
+	if j.Array.Indices != "" {
+		return 0
+	}
+	return j.Elapsed
+}
+
+func shownStart(j *job) *api.Time {
+	if j.Array.Indices != "" {
+		return nil
+	}
+	return j.Started
 }
 
 // dependsText writes what a job still waits for as sbatch takes it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,6 +163,7 @@ func (w *world) printError(asJSON bool, err error) {
 	}
 	p := asProblem(err)
 	if asJSON {
+		p.Type = cmp.Or(p.Type, "urn:rota:problem:"+p.Code) // as the controllers have it
 		b, encodeErr := json.Marshal(p)
 		if encodeErr == nil {
 			fmt.Fprintf(w.stderr, "%s\n", b)

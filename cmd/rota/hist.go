@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
 )
 
 // histLimit is how many ended jobs are shown unless --limit says otherwise.
@@ -67,7 +68,19 @@ func (w *world) hist(c *cli.Context) error {
 	if o.form != formatJSON && o.form != formatYAML {
 		slices.Reverse(list.Items) // the newest stands next to the prompt
 	}
-	return v.show(w, list)
+	seen := map[cluster.JobID]bool{}
+	for i := range list.Items {
+		seen[list.Items[i].ID] = true
+	}
+	if err := v.show(w, list); err != nil {
+		return err
+	}
+	return w.notShown(c.Context, client, filter.Refs, seen, func(j *job) string {
+		if ended(j) {
+			return "" // and was left out by another option
+		}
+		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
+	}, v.form == formatJSON)
 }
 
 func (w *world) historyFilter(c *cli.Context) (api.HistoryFilter, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/user"
 	"slices"
@@ -47,9 +48,9 @@ func (w *world) lookCommands() []*cli.Command {
 			Flags: with([]cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as things happen"},
 				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only what came after `INDEX`"},
-				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of job `ID` only"},
+				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of jobs `IDS` only"},
 				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
-				&cli.StringFlag{Name: "type", Usage: "of `TYPE` only"},
+				&cli.StringFlag{Name: "type", Usage: "of `TYPES` only, such as started,finished"},
 			}, viewFlags())},
 		{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS] | remove NAME...", Action: w.cluster,
 			Description: "A controller that is gone for good keeps its vote, so that a majority takes one more of the others. remove takes it, once the\n" +
@@ -122,7 +123,41 @@ func (w *world) queue(c *cli.Context) error {
 	if text := c.String("iterate"); text != "" {
 		return q.again(c.Context, text)
 	}
-	return q.print(c.Context)
+	if err := q.print(c.Context); err != nil {
+		return err
+	}
+	return w.notShown(c.Context, client, filter.Refs, q.seen, func(j *job) string {
+		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
+		if !ended(j) || narrowed {
+			return ""
+		}
+		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
+	}, v.form == formatJSON)
+}
+
+// notShown fails where jobs were named that are not there. Of those that are, and were not seen in a list, note says where else.
+func (w *world) notShown(ctx context.Context, client *api.Client, refs []string, seen map[cluster.JobID]bool, note func(*job) string, asJSON bool) error {
+	code := exitOK
+	for _, ref := range refs {
+		id, err := strconv.ParseInt(ref, 10, 64)
+		if err != nil || seen[cluster.JobID(id)] {
+			continue // elements and groups that are not there were refused with the list
+		}
+		j, _, err := client.Job(ctx, cluster.JobID(id), api.Read{})
+		switch {
+		case isNotFound(err):
+			w.printError(asJSON, err)
+			code = exitNotFound
+		case err != nil:
+			return err
+		case !asJSON && note(j) != "":
+			fmt.Fprintln(w.stderr, "rota: "+note(j))
+		}
+	}
+	if code != exitOK {
+		return &codeError{code: code}
+	}
+	return nil
 }
 
 // pages joins the pages of a list, up to limit items if limit is above 0, and reports whether there are more.

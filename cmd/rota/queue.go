@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type queueList struct {
 	nodes    []string // jobs on these only, if there are any
 	tree     bool     // members under their records, dependents under what they wait for
 	elements bool     // a line for each element that has not begun
+	seen     map[cluster.JobID]bool
 }
 
 // print shows the queue once.
@@ -69,7 +71,11 @@ func (q *queueList) printRows(ctx context.Context) error {
 func (q *queueList) each(ctx context.Context, visit func(*job)) (api.Answer, error) {
 	f := q.filter
 	f.Fields = q.view.fields("id", "array", "group", "groups", "dependencies", "nodes")
+	q.seen = map[cluster.JobID]bool{}
 	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *job) error {
+		if len(f.Refs) > 0 {
+			q.seen[j.ID] = true
+		}
 		if runsOn(j, q.nodes) {
 			visit(j)
 		}
@@ -83,7 +89,17 @@ func (q *queueList) each(ctx context.Context, visit func(*job)) (api.Answer, err
 
 // takes reports whether a job is shown. Where people read, what only stands for others in the list is left out, unless it was asked for.
 func (q *queueList) takes(j *job) bool {
-	return q.view.form == formatJSON || q.view.form == formatYAML || len(q.filter.Refs) > 0 || !isEmptyRecord(j)
+	if q.view.form == formatJSON || q.view.form == formatYAML {
+		return true
+	}
+	if j.Array.Indices != "" && len(q.filter.States) > 0 && !slices.ContainsFunc(q.filter.States, isPending) {
+		return false // the array runs, but its row is of what has not begun
+	}
+	return len(q.filter.Refs) > 0 || !isEmptyRecord(j)
+}
+
+func isPending(state string) bool {
+	return strings.EqualFold(state, string(cluster.Pending)) || strings.EqualFold(state, "PENDING")
 }
 
 // pass copies the controller's JSON to the output as it comes.

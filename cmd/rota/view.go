@@ -37,7 +37,7 @@ var listFormats = []format{formatTable, formatWide, formatJSON, formatYAML, form
 // viewFlags are those of the commands that print lists.
 func viewFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "columns", Usage: "show these `COLUMNS`, with commas between them; \"help\" lists them"},
+		&cli.StringFlag{Name: "columns", Usage: "show these `COLUMNS` in full, with commas between them; \"help\" lists them"},
 		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMNS`, descending behind a minus sign, such as -gpus,id"},
 		&cli.StringFlag{Name: "filter", Usage: "show what `EXPR` holds of, such as 'gpus > 4 and code == \"R\"'; names are those of -o json"},
 	}, listFlags()...)
@@ -231,6 +231,9 @@ func (v *view[T]) emptyTable() *table {
 	for _, i := range v.shown {
 		c := v.cells[i].column
 		c.wide = false // it is shown
+		if len(v.columns) > 0 {
+			c.least = 0 // and in full, as scripts want what they name
+		}
 		t.columns = append(t.columns, c)
 	}
 	return t
