@@ -260,7 +260,9 @@ func unknownCommand(name string, app *cli.App) error {
 	}
 	e := usagef("there is no command %q", name)
 	if foreign, ok := slurmNames[name]; ok {
-		e.hint = fmt.Sprintf("what Slurm calls %s is \"rota %s\"", name, foreign)
+		e.hint = fmt.Sprintf("what Slurm calls %s is \"rota %s\"", name, strings.ReplaceAll(foreign, "|", "\" or \"rota "))
+	} else if other, ok := otherNames[name]; ok {
+		e.hint = fmt.Sprintf("did you mean \"rota %s\"?", other)
 	} else if near := nearest(name, names); near != "" {
 		e.hint = fmt.Sprintf("did you mean \"rota %s\"?", near)
 	} else {
@@ -269,10 +271,15 @@ func unknownCommand(name string, app *cli.App) error {
 	return e
 }
 
-// slurmNames helps those who come from Slurm.
+// slurmNames helps those who come from Slurm, otherNames those who come from elsewhere. A bar stands between several commands.
 var slurmNames = map[string]string{
-	"sbatch": "submit", "srun": "run", "squeue": "queue", "scancel": "cancel", "sinfo": "nodes", "sacct": "hist", "scontrol": "status",
-	"sshare": "share", "salloc": "run", "sprio": "why", "sattach": "logs", "seff": "hist", "ps": "queue", "ls": "queue", "show": "status", "kill": "cancel", "history": "hist", "info": "nodes",
+	"sbatch": "submit", "srun": "run", "squeue": "queue", "scancel": "cancel", "sinfo": "nodes", "sacct": "hist",
+	"scontrol": "status|hold|release|requeue|update|node", "sshare": "share", "salloc": "run", "sprio": "why", "sattach": "logs", "seff": "hist",
+}
+
+var otherNames = map[string]string{
+	"ps": "queue", "ls": "queue", "jobs": "queue", "job": "status", "show": "status", "kill": "cancel", "stop": "cancel", "history": "hist", "info": "nodes",
+	"qsub": "submit", "qstat": "queue", "qdel": "cancel",
 }
 
 // nearest returns the candidate with the fewest edits from word, or "" when none is near.

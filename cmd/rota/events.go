@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,13 +20,14 @@ const pollWait = 50 * time.Second
 
 // eventFilter selects events; what is zero matches all.
 type eventFilter struct {
-	job   cluster.JobID
+	jobs  []cluster.JobID
 	nodes []string
-	kind  string
+	types []string
 }
 
 func (f eventFilter) matches(e *api.Event) bool {
-	return (f.job == 0 || e.Job == f.job) && (len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) && (f.kind == "" || e.Type == f.kind)
+	return (len(f.jobs) == 0 || slices.Contains(f.jobs, e.Job)) && (len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) &&
+		(len(f.types) == 0 || slices.Contains(f.types, e.Type))
 }
 
 func (w *world) events(c *cli.Context) error {
@@ -40,7 +42,12 @@ func (w *world) events(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	filter := eventFilter{kind: c.String("type")}
+	filter := eventFilter{types: splitList(c.String("type"))}
+	for _, name := range filter.types {
+		if known := eventTypes(); !slices.Contains(known, name) {
+			return usagef("--type %s: the types are %s", name, strings.Join(known, ", "))
+		}
+	}
 	if filter.nodes, err = nodeRefs(splitOutside(c.String("node"))); err != nil {
 		return err
 	}
@@ -53,8 +60,12 @@ func (w *world) events(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		if filter.job, err = idOf(c.Context, client, refs[0]); err != nil {
-			return err
+		for _, ref := range refs {
+			id, err := idOf(c.Context, client, ref)
+			if err != nil {
+				return err
+			}
+			filter.jobs = append(filter.jobs, id)
 		}
 	}
 	ctx, stop := interruptible(c.Context)

@@ -159,12 +159,17 @@ func parseWhen(text string, now time.Time, utc bool) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return t, nil
 	}
+	for _, layout := range []string{"15:04", "15:04:05"} { // of today
+		if t, err := time.Parse(layout, text); err == nil {
+			return time.Date(local.Year(), local.Month(), local.Day(), t.Hour(), t.Minute(), t.Second(), 0, zone), nil
+		}
+	}
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
 		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, usagef("%q is not a time: write 2026-11-21, 2026-11-21T08:00, today, yesterday, or now-7days", text)
+	return time.Time{}, usagef("%q is not a time: write 2026-11-21, 2026-11-21T08:00, 08:00, today, yesterday, or now-7days", text)
 }
 
 // backDuration reads the 7days of now-7days.

@@ -41,7 +41,7 @@ func TestParseWhen(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]string{"now": "2026-11-21T12:00:00Z", "today": "2026-11-21T00:00:00Z", "yesterday": "2026-11-20T00:00:00Z",
 		"now-7days": "2026-11-14T12:00:00Z", "now-2h": "2026-11-21T10:00:00Z", "2026-11-01": "2026-11-01T00:00:00Z",
-		"2026-11-01T08:30": "2026-11-01T08:30:00Z", "2026-11-01T08:30:00+02:00": "2026-11-01T06:30:00Z"} {
+		"2026-11-01T08:30": "2026-11-01T08:30:00Z", "08:30": "2026-11-21T08:30:00Z", "13:00:01": "2026-11-21T13:00:01Z", "2026-11-01T08:30:00+02:00": "2026-11-01T06:30:00Z"} {
 		got, err := parseWhen(text, now, true)
 		if err != nil || got.UTC().Format(time.RFC3339) != want {
 			t.Errorf("%s: %v %v, want %s", text, got, err, want)

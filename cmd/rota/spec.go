@@ -62,6 +62,9 @@ func newUUID() string {
 
 func unreadable(err error) error {
 	e := &usageError{text: fmt.Sprintf("job file: %v", err)}
+	if errors.Is(err, jobfile.ErrNotAJobFile) {
+		e.text = err.Error()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		e.hint = "give the path of a job file or a script, or - to read one from standard input"
 	}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// TestEventFilters: several jobs and types may be asked for, and a type that there is not is no empty list.
+func TestEventFilters(t *testing.T) {
+	a := newAnswers(t)
+	a.give("GET /v1/events", list("EventList", api.Event{Index: 1, Job: 7, Type: "submitted"}, api.Event{Index: 2, Job: 8, Type: "submitted"},
+		api.Event{Index: 3, Job: 9, Type: "started"}, api.Event{Index: 4, Job: 7, Type: "finished"}))
+	s := session{t: t, addr: a.URL}
+	for _, c := range []struct{ args, want string }{
+		{"-j 7,9", "1 3 4"},
+		{"-j 7,9 --type started,finished", "3 4"},
+		{"--type submitted", "1 2"},
+	} {
+		got := s.run(append(strings.Fields("events --no-header --columns index"), strings.Fields(c.args)...)...)
+		if got.code != 0 || strings.Join(strings.Fields(got.stdout), " ") != c.want {
+			t.Errorf("events %s: %+v", c.args, got)
+		}
+	}
+	if got := s.run("events", "--type", "begun"); got.code != exitUsage || !strings.Contains(got.stderr, "the types are submitted, ") {
+		t.Errorf("%+v", got)
+	}
+}
