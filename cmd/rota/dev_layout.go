@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // maxSocketPath is what fits into a unix socket's address.
@@ -76,8 +77,25 @@ func (l *devLayout) findPrograms() error {
 	return nil
 }
 
+// devLockWait is for how long another process may hold the directory: one that was killed lets go of it only when the kernel has taken its
+// memory back, and one that ends removes the directory first.
+const devLockWait = 2 * time.Second
+
 // enter makes the directory, if need be, and locks it.
 func (l *devLayout) enter() error {
+	for deadline := time.Now().Add(devLockWait); ; time.Sleep(devPoll) {
+		err := l.tryEnter()
+		if err == nil || !errors.Is(err, errDevRuns) && !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// errDevRuns says that another process has the directory.
+var errDevRuns = errors.New("a dev cluster already runs")
+
+// tryEnter is enter without waiting. A directory that is removed meanwhile is fs.ErrNotExist.
+func (l *devLayout) tryEnter() error {
 	if err := os.Mkdir(l.dir, 0o755); err == nil {
 		l.made = true
 		if err := os.Chmod(l.dir, 0o755); err != nil { // whatever the umask: users of the socket pass through
@@ -93,13 +111,27 @@ func (l *devLayout) enter() error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		pid, _ := os.ReadFile(l.path("lock"))
 		closeQuietly(f)
-		return fmt.Errorf("a dev cluster already runs in %s (process %s): stop it, or choose another --dir", l.dir, strings.TrimSpace(string(pid)))
+		return fmt.Errorf("%w in %s (process %s): stop it, or choose another --dir", errDevRuns, l.dir, strings.TrimSpace(string(pid)))
+	}
+	if !isAt(f, l.path("lock")) { // removed before it was locked
+		closeQuietly(f)
+		return fmt.Errorf("lock the dev directory: %w", fs.ErrNotExist)
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
 	l.lock = f
 	return nil
+}
+
+// isAt reports whether an open file is the one that has this path now.
+func isAt(f *os.File, path string) bool {
+	ours, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(ours, there)
 }
 
 // prepare clears what is stale and decides on ports.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,41 @@ func TestDevDirectoryIsLockedAndRemoved(t *testing.T) {
 	}
 	if _, err := os.Stat(o.dir); !os.IsNotExist(err) {
 		t.Errorf("the directory is still there: %v", err)
+	}
+}
+
+// TestDevDirectoryOfOneThatEndsIsWaitedFor: a directory that another cluster is about to leave, or to remove, is no reason to fail.
+func TestDevDirectoryOfOneThatEndsIsWaitedFor(t *testing.T) {
+	o := testOptions(t)
+	first, err := openTest(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type opened struct {
+		layout devLayout
+		err    error
+	}
+	second := make(chan opened)
+	begun := make(chan struct{})
+	go func() {
+		close(begun)
+		l, err := openTest(o)
+		second <- opened{l, err}
+	}()
+	<-begun
+	runtime.Gosched()
+	if err := first.leave(); err != nil {
+		t.Fatal(err)
+	}
+	got := <-second
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	if _, err := os.Stat(got.layout.path("shared")); err != nil {
+		t.Error(err)
+	}
+	if err := got.layout.leave(); err != nil {
+		t.Error(err)
 	}
 }
 
