@@ -197,6 +197,9 @@ func (w *world) until(id, what string, cond func(api.Job) bool) api.Job {
 		if cond(j) {
 			return j
 		}
+		if j.Code.Final() { // and stays what it is
+			w.t.Fatalf("job %s is not %s: it has ended as %s, %s: %s %s\n%+v", id, what, j.State, exitOf(j), j.Reason.Code, j.Reason.Text, j)
+		}
 		select {
 		case <-w.ctx.Done():
 			w.t.Fatalf("job %s is not %s in time: %+v", id, what, j)
@@ -204,6 +207,8 @@ func (w *world) until(id, what string, cond func(api.Job) bool) api.Job {
 		}
 	}
 }
+
+func exitOf(j api.Job) string { return fmt.Sprintf("exit code %d, signal %d", j.ExitCode, j.Signal) }
 
 // ends waits until a job has ended and returns it.
 func (w *world) ends(id string) api.Job {

@@ -284,9 +284,12 @@ func (p *play) until(ref string, what []string) {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	for {
-		last, holds := p.look(ref, what)
+		last, holds, over := p.look(ref, what)
 		if holds {
 			return
+		}
+		if over {
+			p.ts.Fatalf("job %s is not %s, and has ended: %s", ref, strings.Join(what, " "), last)
 		}
 		select {
 		case <-ctx.Done():
@@ -296,21 +299,21 @@ func (p *play) until(ref string, what []string) {
 	}
 }
 
-// look reports whether a job is what is waited for, and what it is.
-func (p *play) look(ref string, what []string) (is string, holds bool) {
+// look reports whether a job is what is waited for, what it is, and whether it is over, so that it will never be another thing.
+func (p *play) look(ref string, what []string) (is string, holds, over bool) {
 	job, _, err := p.client.JobBy(p.ctx, ref, api.Read{})
 	switch {
 	case err != nil:
-		return err.Error(), false
+		return err.Error(), false, false
 	case strings.Contains(ref, "_") && job.Array.Job == 0:
-		return "not begun", false // it is the array's record that has the state
+		return "not begun", false, job.Code.Final() // it is the array's record that has the state
 	case what[0] == "logs":
 		out, _ := exec.Command(filepath.Join(bin, "rota"), "--addr", p.addr, "logs", ref).CombinedOutput()
-		return string(out), strings.Contains(string(out), what[1])
+		return string(out), strings.Contains(string(out), what[1]), job.Code.Final()
 	case what[0] == "reason":
-		return job.Reason.Code, job.Reason.Code == what[1]
+		return job.Reason.Code, job.Reason.Code == what[1], job.Code.Final()
 	case what[0] == "step":
-		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1]
+		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1], false // samples may come late
 	}
-	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == cluster.JobState(what[0])
+	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == cluster.JobState(what[0]), job.Code.Final()
 }
