@@ -50,6 +50,9 @@ type LimitError struct {
 // Error implements error.
 func (e *LimitError) Error() string {
 	unit := e.Unit
+	if unit == "s" {
+		return fmt.Sprintf("%s is %s, at most %s allowed", e.What, jobspec.Seconds(e.Asked), jobspec.Seconds(e.Max))
+	}
 	if unit != "" {
 		unit = " " + unit
 	}

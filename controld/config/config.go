@@ -126,11 +126,15 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
+// over puts q over the defaults. Those that would go beyond max_time are cut to it, or jobs that do not say their time would all be refused.
 func (q Queue) over(base cluster.Queue) cluster.Queue {
 	set(&base.DefaultClass, jobspec.Class(q.DefaultClass))
 	set(&base.DefaultTime, q.DefaultTime)
 	set(&base.MaxTime, q.MaxTime)
 	set(&base.TEMaxTime, q.TEMaxTime)
+	if base.MaxTime > 0 {
+		base.DefaultTime, base.TEMaxTime = min(base.DefaultTime, base.MaxTime), min(base.TEMaxTime, base.MaxTime)
+	}
 	set(&base.TEMaxGPUs, q.TEMaxGPUs)
 	set(&base.MaxGrace, q.MaxGrace)
 	return base

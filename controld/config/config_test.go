@@ -82,6 +82,17 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	}
 }
 
+// TestDefaultsKeepWithinMaxTime: a queue with nothing but a limit takes jobs that do not say their time.
+func TestDefaultsKeepWithinMaxTime(t *testing.T) {
+	f, err := Parse("c.hcl", []byte("queue \"gpu\" {\n max_time = \"1h\"\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := f.Replicated().Queues["gpu"]; q.DefaultTime != 3600 || q.TEMaxTime != 3600 || q.MaxTime != 3600 {
+		t.Errorf("%+v", q)
+	}
+}
+
 func TestAFileWithoutPolicyLeavesTheCluster(t *testing.T) {
 	f, err := Parse("c.hcl", []byte(`name = "c1"`))
 	if err != nil {
