@@ -265,6 +265,9 @@ var rules = map[string]rule{
 	"secret: variable":   {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", Env: "1A"}), jobspec.CodeText, first + ".secrets[0].env"},
 	"secret: ours":       {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", Env: "ROTA_JOB_ID"}), jobspec.CodeConflict, first + ".secrets[0].env"},
 	"secret: in the way": {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", File: "/dev/a"}), jobspec.CodePath, first + ".secrets[0].file"},
+	"secret: one file": {minimal, func(j *jobspec.Job) {
+		j.Groups[0].Tasks[0].Secrets = []jobspec.Secret{{Name: "a", Source: "/a", File: "/run/rota/secrets/b"}, {Name: "b", Source: "/b"}}
+	}, jobspec.CodeDuplicate, first + ".secrets[1].file"},
 	"secret: and env": {minimal, func(j *jobspec.Job) {
 		secret(jobspec.Secret{Name: "a", Source: "/a", Env: "A"})(j)
 		task(j).Env = map[string]string{"A": ""}

@@ -258,8 +258,8 @@ func (c *checker) signal(path, name string) {
 		return
 	}
 	hint := "write one of " + strings.Join(signals[:], ", ")
-	if knownSignal("SIG" + name) {
-		hint = fmt.Sprintf("write \"SIG%s\"", name)
+	if known := "SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"); knownSignal(known) {
+		hint = fmt.Sprintf("write %q", known)
 	}
 	c.add(CodeSignal, path, hint, "%q is not a signal", name)
 }

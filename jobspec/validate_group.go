@@ -282,10 +282,11 @@ const MaxNofile = 1 << 20
 
 func (c *checker) secrets(where string, t *Task) {
 	c.atMost(where, len(t.Secrets), MaxMounts, "secrets")
-	taken, variables := map[string]bool{}, map[string]bool{}
+	taken, variables, files := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range t.Secrets {
 		s, here := &t.Secrets[i], at(where, i)
 		c.name(here+".name", s.Name)
+		twice := taken[s.Name]
 		c.unique(here+".name", "secret", s.Name, taken)
 		c.required(here+".source", s.Source, `write source = "/home/you/.token"`)
 		c.absolute(here+".source", s.Source)
@@ -297,6 +298,8 @@ func (c *checker) secrets(where string, t *Task) {
 			c.secretVariable(here+".env", t, s.Env, variables)
 		case s.File != "" && reservedSecret(s.File):
 			c.add(CodePath, here+".file", "write a name in "+secretsDir+", or leave file out", "no secret can be put at %q", s.File)
+		case !twice:
+			c.unique(here+".file", "file", s.SecretFile(), files)
 		}
 	}
 }
