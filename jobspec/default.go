@@ -122,6 +122,7 @@ func (t *Task) Default() {
 	t.Launch = t.Launch.withDefaults()
 	for i := range t.Mounts {
 		orElse(&t.Mounts[i].Type, "bind")
+		t.Mounts[i].Source, t.Mounts[i].Target = withoutSlash(t.Mounts[i].Source), withoutSlash(t.Mounts[i].Target)
 	}
 	for i := range t.Secrets {
 		t.Secrets[i].File = t.Secrets[i].SecretFile()

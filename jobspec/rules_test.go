@@ -265,6 +265,9 @@ var rules = map[string]rule{
 	"secret: variable":   {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", Env: "1A"}), jobspec.CodeText, first + ".secrets[0].env"},
 	"secret: ours":       {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", Env: "ROTA_JOB_ID"}), jobspec.CodeConflict, first + ".secrets[0].env"},
 	"secret: in the way": {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", File: "/dev/a"}), jobspec.CodePath, first + ".secrets[0].file"},
+	"mount over /etc":    {minimal, mounts(jobspec.Mount{Source: "/a", Target: "/etc/x"}), jobspec.CodePath, first + ".mounts[0].target"},
+	"mount back":         {minimal, mounts(jobspec.Mount{Source: "/a/../b", Target: "/x"}), jobspec.CodePath, first + ".mounts[0].source"},
+	"mount in a mount":   {minimal, mounts(jobspec.Mount{Source: "/a", Target: "/x/y"}, jobspec.Mount{Source: "/a", Target: "/x/"}), jobspec.CodePath, first + ".mounts[0].target"},
 	"secret: one file": {minimal, func(j *jobspec.Job) {
 		j.Groups[0].Tasks[0].Secrets = []jobspec.Secret{{Name: "a", Source: "/a", File: "/run/rota/secrets/b"}, {Name: "b", Source: "/b"}}
 	}, jobspec.CodeDuplicate, first + ".secrets[1].file"},
@@ -526,5 +529,23 @@ func TestLeaders(t *testing.T) {
 	}
 	if !reflect.DeepEqual(leaders, []bool{false, false, true, false, true}) {
 		t.Errorf("%v", leaders)
+	}
+}
+
+func mounts(list ...jobspec.Mount) func(*jobspec.Job) {
+	return func(j *jobspec.Job) { j.Groups[0].Tasks[0].Mounts = list }
+}
+
+// TestMountsThatAreFine takes what a node takes too: a slash at the end, and a directory in one that is in memory.
+func TestMountsThatAreFine(t *testing.T) {
+	job := minimal()
+	mounts(jobspec.Mount{Source: "/shared/a/", Target: "/data//"}, jobspec.Mount{Type: "tmpfs", Target: "/scratch"}, jobspec.Mount{Source: "/shared/b", Target: "/scratch/b"},
+		jobspec.Mount{Source: "/shared/c", Target: "/database"})(job)
+	if problems := job.Validate(); problems != nil {
+		t.Fatal(problems)
+	}
+	job.Default()
+	if m := job.Groups[0].Tasks[0].Mounts[0]; m.Source != "/shared/a" || m.Target != "/data" {
+		t.Errorf("got %+v", m)
 	}
 }

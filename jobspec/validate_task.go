@@ -71,6 +71,12 @@ func (c *checker) mounts(where string, mounts []Mount) {
 			c.add(CodeDuplicate, here+".target", "mount one source there", "%q is a target twice", m.Target)
 		}
 		taken[target] = true
+		for k := range mounts {
+			if outer := path.Clean(mounts[k].Target); mounts[k].Type != "tmpfs" && target != outer && outer != "/" && within(target, outer) {
+				c.add(CodePath, here+".target", "choose a directory outside of it", "%q would have to be made in %q, which another mount shows", target, outer)
+				break
+			}
+		}
 	}
 }
 
@@ -86,26 +92,42 @@ func (c *checker) mount(where string, m *Mount) {
 	case m.Type != "tmpfs" && m.Source == "":
 		c.add(CodeRequired, where, "add source", "the mount has no source")
 	}
-	c.absolute(where+".source", m.Source)
-	c.absolute(where+".target", m.Target)
-	if m.Target == "" {
+	c.straight(where+".source", m.Source)
+	switch {
+	case m.Target == "":
 		c.add(CodeRequired, where, "add target", "the mount has no target")
-	}
-	if target := path.Clean(m.Target); m.Target != "" && reservedTarget(target) {
+	case reservedTarget(path.Clean(m.Target)):
 		c.add(CodePath, where+".target", "choose another directory", "nothing can be mounted at %q", m.Target)
+	default:
+		c.straight(where+".target", m.Target)
 	}
 	if len(m.Options) > 0 {
 		c.add(CodeUnsupported, where+".options", "only read_only is", "mount options are not supported yet")
 	}
 }
 
-// reservedTarget reports whether mounting at target would take away what the container or Rota itself needs.
-func reservedTarget(target string) bool {
-	if target == "/" {
-		return true
+// straight refuses a path that is not absolute, or goes back and forth. A slash behind it does no harm.
+func (c *checker) straight(where, p string) {
+	c.absolute(where, p)
+	if clean := path.Clean(p); path.IsAbs(p) && withoutSlash(p) != clean {
+		c.add(CodePath, where, fmt.Sprintf("write %q", clean), "%q does not lead straight to its place", p)
 	}
-	return within(target, "/proc", "/sys", "/dev", "/run/rota")
 }
+
+// withoutSlash takes off what stands behind the last name of a path.
+func withoutSlash(p string) string {
+	if short := strings.TrimRight(p, "/"); short != "" {
+		return short
+	}
+	return p
+}
+
+// ReservedTargets are the directories of a container in which nothing can be mounted, because the program or Rota itself needs what is there.
+func ReservedTargets() []string {
+	return []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}
+}
+
+func reservedTarget(target string) bool { return target == "/" || within(target, ReservedTargets()...) }
 
 // reservedSecret reports whether a secret cannot be put there: anywhere but in the secrets' own directory, which is in memory, it might come
 // to lie on a disk.

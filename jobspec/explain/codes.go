@@ -41,7 +41,7 @@ var ruleCodes = []entry{
 	{"JS-111", "not a name", "Names have 1 to 63 letters, digits, dots, underscores and hyphens, and begin and end with a letter or digit."},
 	{"JS-112", "out of range", "A number, duration or size is below or above what is allowed. Limits keep a job's record small and catch a mistaken unit."},
 	{"JS-113", "not one of the known words", "The attribute takes one of a few words, and this is none of them."},
-	{"JS-114", "a path that cannot be used", "The path is not absolute, or names a place that the container needs for itself, such as /proc."},
+	{"JS-114", "a path that cannot be used", "The path is not absolute, goes back and forth, lies in another mount, or names a place that the container needs for itself, such as /proc or /usr."},
 	{"JS-115", "not one program", "A task has exactly one of command, script and script_file."},
 	{"JS-116", "two settings that do not go together", "One setting excludes the other, or needs it."},
 	{"JS-117", "too much", "There are too many entries, or too much text, for one job's record. Put long texts into files below a shared path."},

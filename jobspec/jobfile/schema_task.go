@@ -182,7 +182,7 @@ func setNproc(l *jobspec.Launch, text string, _ hclfile.Source) error {
 var mountSchema = &hclfile.Block{
 	Attrs: []hclfile.Attr{
 		field("source", func(m *jobspec.Mount) *string { return &m.Source }).MayDefer().With("", "absolute path on the node that you can reach, below a shared path also when links are resolved"),
-		field("target", func(m *jobspec.Mount) *string { return &m.Target }).MayDefer().Must().With("", "absolute path in the container, not inside a shared path or another mount"),
+		field("target", func(m *jobspec.Mount) *string { return &m.Target }).MayDefer().Must().With("", "absolute path in the container, not inside a shared path, another mount, or what the container needs for itself: `/usr`, `/etc`, `/run` and the like"),
 		field("type", func(m *jobspec.Mount) *string { return &m.Type }).With("bind", "`bind` or `tmpfs`"),
 		field("read_only", func(m *jobspec.Mount) *bool { return &m.ReadOnly }).With("false", "refuse writes"),
 		hclfile.Later("options", "only read_only is supported"),

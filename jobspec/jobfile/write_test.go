@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -113,7 +114,7 @@ func randomTexts(random *rand.Rand) *jobspec.Job {
 	}
 	task := jobspec.Task{
 		Name: "t", Command: []string{"run", text(true), text(true)}, Env: map[string]string{"A": text(true), "_B": text(true)}, Template: isTemplate,
-		Mounts: []jobspec.Mount{{Source: "/a/" + text(true), Target: "/b/" + strings.ReplaceAll(text(false), "{", "")}},
+		Mounts: []jobspec.Mount{{Source: path.Clean("/a/" + text(true)), Target: path.Clean("/b/" + strings.ReplaceAll(text(false), "{", ""))}},
 	}
 	if random.IntN(2) == 0 {
 		task.Command, task.Script = nil, text(true)+text(true)+"\n"

@@ -130,13 +130,10 @@ func tmpfs(target string, size jobspec.Bytes, options ...string) specs.Mount {
 	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 }
 
-// ownTargets are places a job may not mount over.
-var ownTargets = []string{"/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"}
-
 // mount is one that the job asked for.
 func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) {
-	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, ownTargets) {
-		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(ownTargets, ", "))
+	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, jobspec.ReservedTargets()) {
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(jobspec.ReservedTargets(), ", "))
 	}
 	if above := in.around(task, m.Target); above != "" {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it would have to be made in %s, which others see too; use a path outside of it", m.Target, above)
