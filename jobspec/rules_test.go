@@ -266,6 +266,7 @@ var rules = map[string]rule{
 	"secret: ours":       {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", Env: "ROTA_JOB_ID"}), jobspec.CodeConflict, first + ".secrets[0].env"},
 	"secret: in the way": {minimal, secret(jobspec.Secret{Name: "a", Source: "/a", File: "/dev/a"}), jobspec.CodePath, first + ".secrets[0].file"},
 	"mount over /etc":    {minimal, mounts(jobspec.Mount{Source: "/a", Target: "/etc/x"}), jobspec.CodePath, first + ".mounts[0].target"},
+	"mount nothing":      {minimal, mounts(jobspec.Mount{Type: "tmpfs", Target: "/x", ReadOnly: true}), jobspec.CodeConflict, first + ".mounts[0].read_only"},
 	"mount back":         {minimal, mounts(jobspec.Mount{Source: "/a/../b", Target: "/x"}), jobspec.CodePath, first + ".mounts[0].source"},
 	"mount in a mount":   {minimal, mounts(jobspec.Mount{Source: "/a", Target: "/x/y"}, jobspec.Mount{Source: "/a", Target: "/x/"}), jobspec.CodePath, first + ".mounts[0].target"},
 	"secret: one file": {minimal, func(j *jobspec.Job) {

@@ -92,6 +92,9 @@ func (c *checker) mount(where string, m *Mount) {
 	case m.Type != "tmpfs" && m.Source == "":
 		c.add(CodeRequired, where, "add source", "the mount has no source")
 	}
+	if m.Type == "tmpfs" && m.ReadOnly {
+		c.add(CodeConflict, where+".read_only", "leave read_only out", "a tmpfs is empty, so there is nothing to be read in it")
+	}
 	c.straight(where+".source", m.Source)
 	switch {
 	case m.Target == "":
