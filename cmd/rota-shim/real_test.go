@@ -246,6 +246,23 @@ func TestShimKilledAlone(t *testing.T) {
 	}
 }
 
+// TestNothingFillsTheNodesDisk: of what a job sees of its own bundle it may write its progress only, and that begins anew when it is large.
+func TestNothingFillsTheNodesDisk(t *testing.T) {
+	n := newNode(t, 0)
+	script := `cd /run/rota
+for f in launch.json script; do chmod u+w $f 2>/dev/null; echo more >> $f || echo $f cannot be written; done
+echo '{"step":1}' >> $ROTA_PROGRESS_FILE
+head -c 70000000 /dev/zero >> $ROTA_PROGRESS_FILE
+echo ready
+while [ $(stat -c %s $ROTA_PROGRESS_FILE) -gt 100 ]; do sleep 0.1; done
+echo '{"step":2}' >> $ROTA_PROGRESS_FILE`
+	_, out := n.run(one, "#!/bin/bash\n"+script)
+	want(t, out, "launch.json cannot be written", "script cannot be written", "ready")
+	if got := read(t, container.ProgressPath(n.shims.Path(one))); got != "{\"step\":2}\n" {
+		t.Errorf("%d bytes of progress are left", len(got))
+	}
+}
+
 // TestRemoveEndsWhatIsLeft in the cgroup of a container, which its shim could not remove for that.
 func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	n := newNode(t, 0)

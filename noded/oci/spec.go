@@ -92,7 +92,11 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	list = append(list,
 		tmpfs("/tmp", task.Resources.Tmp),
 		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
-		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "rw", "nosuid", "nodev"}},
+		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "ro", "nosuid", "nodev"}},
+		specs.Mount{
+			Destination: launch.ProgressFile, Type: "bind", Source: path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
+			Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"},
+		},
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
 	)
 	if len(task.Secrets) > 0 {

@@ -188,10 +188,30 @@ func (k *keeper) join(c client) {
 	}()
 }
 
+// A progress file lies on the machine's disk and nothing of it is needed once it has been read.
+const (
+	progressMost  = 64 << 20 // bytes after which it begins anew
+	progressEvery = 5 * time.Second
+)
+
+// trim keeps the progress files of the tasks from filling the disk.
+func (k *keeper) trim() {
+	for _, t := range k.tasks {
+		path := container.ProgressPath(t.dir)
+		if info, err := os.Lstat(path); err == nil && info.Size() > progressMost {
+			_ = os.Truncate(path, 0) // the next look tries again
+		}
+	}
+}
+
 // run carries out orders until everything has ended and the record of it is on disk.
 func (k *keeper) run() error {
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
 	for !k.advance() {
 		select {
+		case <-tick.C:
+			k.trim()
 		case r := <-k.orders:
 			k.reply(r)
 		case <-k.lease.ended:
