@@ -173,6 +173,29 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotThereIsNamed: neither a shell for a directory nor a script for what is to run it.
+func TestWhatIsNotThereIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	for _, c := range []struct{ text, dir, want string }{
+		{"#!/bin/sh\n", filepath.Join(dir, "none"), "the working directory " + dir + "/none cannot be entered on this node: no such file or directory"},
+		{"#!/usr/bin/none -u\n", dir, `script: its interpreter "/usr/bin/none": no such file or directory`},
+		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; its lines end as on Windows`},
+		{"no script", dir, "script: exec format error"},
+	} {
+		if err := os.WriteFile(script, []byte(c.text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := os.StartProcess(script, []string{script}, &os.ProcAttr{Dir: c.dir, Sys: &syscall.SysProcAttr{Setpgid: true}})
+		if err == nil {
+			t.Fatalf("%q was started", c.text)
+		}
+		if got := explained("script", script, c.dir, err); got != c.want {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
 func TestThePlanIsChecked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "launch.json")
 	if _, err := read(path); err == nil || !strings.Contains(err.Error(), "read launch plan") {

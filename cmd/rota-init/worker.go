@@ -131,12 +131,45 @@ func (w *worker) start(plan *launch.Rank) *rank {
 			return &rank{pid: p.Pid, alive: true, signalled: map[int]bool{}}
 		}
 	}
-	fmt.Fprintf(os.Stderr, "rota-init: %s: %s: %s\n", plan.Name, plan.Args[0], cause(err))
+	fmt.Fprintf(os.Stderr, "rota-init: %s: %s\n", plan.Name, explained(plan.Args[0], path, w.plan.Dir, err))
 	code := 126
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 		code = 127
 	}
 	return &rank{over: true, result: launch.Result{Code: code}}
+}
+
+// explained says what was not there: the kernel says the same of a program, of what is to interpret it, and of the working directory.
+func explained(name, path, dir string, err error) string {
+	if refused := unix.Access(dir, unix.X_OK); refused != nil {
+		return fmt.Sprintf("the working directory %s cannot be entered on this node: %s", dir, cause(refused))
+	}
+	if interpreter := interpreterOf(path); errors.Is(err, os.ErrNotExist) && interpreter != "" {
+		hint := ""
+		if strings.HasSuffix(interpreter, "\r") {
+			hint = "; its lines end as on Windows"
+		}
+		return fmt.Sprintf("%s: its interpreter %q: no such file or directory%s", name, interpreter, hint)
+	}
+	return name + ": " + cause(err)
+}
+
+// interpreterOf is the program that a script names in its first line, "" if it is no script that can be read.
+func interpreterOf(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	head := make([]byte, 256)
+	n, _ := f.Read(head) // what cannot be read is no script
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	rest, script := strings.CutPrefix(line, "#!")
+	if !script {
+		return ""
+	}
+	first, _, _ := strings.Cut(strings.TrimLeft(rest, " \t"), " ")
+	return first
 }
 
 func cause(err error) string {
