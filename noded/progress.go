@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +23,35 @@ const progressMost = 1 << 20
 
 // progressLine is one line of a progress file.
 type progressLine struct {
-	Step    *int64             `json:"step"`
-	Saved   int64              `json:"saved_step"`
-	Metrics map[string]float64 `json:"metrics"`
+	Step    *int64
+	Saved   int64
+	Metrics map[string]float64
+}
+
+// notNumbers are what Python writes for a loss that has diverged. JSON has no such values.
+var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
+
+// parseProgress reads one line, nil if it is none. A metric that is not a number is left out: the step counts all the same.
+func parseProgress(text []byte) *progressLine {
+	var l struct {
+		Step    *int64              `json:"step"`
+		Saved   int64               `json:"saved_step"`
+		Metrics map[string]*float64 `json:"metrics"`
+	}
+	if json.Unmarshal(text, &l) != nil && json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil || l.Step == nil {
+		return nil
+	}
+	line := &progressLine{Step: l.Step, Saved: l.Saved}
+	for name, value := range l.Metrics {
+		if value == nil {
+			continue
+		}
+		if line.Metrics == nil {
+			line.Metrics = map[string]float64{}
+		}
+		line.Metrics[name] = *value
+	}
+	return line
 }
 
 // progressTail is how far a progress file has been read.
@@ -213,8 +240,8 @@ func (t progressTail) read(from *source) (*progressLine, progressTail, error) {
 // firstReached returns the first line at or after the step that matters to an array, as far as it has the metric.
 func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
 	for one := range bytes.Lines(data) {
-		var line progressLine
-		if json.Unmarshal(one, &line) != nil || line.Step == nil || *line.Step < stop.AtStep {
+		line := parseProgress(one)
+		if line == nil || *line.Step < stop.AtStep {
 			continue
 		}
 		if value, ok := line.Metrics[stop.Metric]; ok {
@@ -230,9 +257,8 @@ func newestLine(data []byte) (*progressLine, int) {
 	rest := data[:whole]
 	for len(rest) > 0 {
 		begin := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
-		var line progressLine
-		if json.Unmarshal(rest[begin:], &line) == nil && line.Step != nil {
-			return &line, whole
+		if line := parseProgress(rest[begin:]); line != nil {
+			return line, whole
 		}
 		rest = rest[:begin]
 	}

@@ -43,6 +43,14 @@ func TestProgressIsSampled(t *testing.T) {
 	})
 }
 
+// TestALossThatHasDiverged is no number, and the step that it comes with is progress nevertheless.
+func TestALossThatHasDiverged(t *testing.T) {
+	line, _ := newestLine([]byte(`{"step":1}` + "\n" + `{"step": 7, "saved_step": 5, "metrics": {"loss": NaN, "grad": -Infinity, "lr": 0.5}}` + "\n"))
+	if line == nil || *line.Step != 7 || line.Saved != 5 || len(line.Metrics) != 1 || line.Metrics["lr"] != 0.5 {
+		t.Fatalf("got %+v", line)
+	}
+}
+
 // TestFindingsAreReported once while nothing goes wrong, and ahead of the end of their worker.
 func TestFindingsAreReported(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
