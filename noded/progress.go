@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"time"
 
@@ -102,6 +103,25 @@ type source struct {
 	user   container.User
 	stop   *jobspec.ArrayStop // the step at which the value of a metric matters
 	policy bool               // something may be found in the output
+}
+
+// Progress implements Bundles. What the shim finds in the output comes before a file of the job's own, and that before the one it is given.
+func (d *disk) Progress(id container.ID) *source {
+	dir := filepath.Join(d.containers, id.String())
+	s, err := container.ReadSettings(dir)
+	if err != nil {
+		return nil // it is gone, or not there yet
+	}
+	from := &source{path: container.ProgressPath(dir), user: s.User, policy: len(s.Policies) > 0}
+	switch {
+	case s.Steps != nil:
+		from.path = container.StepsPath(dir)
+	case s.Progress != nil:
+		from.file = s.Progress
+	case len(s.Tasks) > 0:
+		from.path = container.ProgressPath(container.TaskDir(dir, s.Reporter))
+	}
+	return from
 }
 
 func (s *source) open() (*os.File, error) {
