@@ -42,9 +42,9 @@ func regular(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	if err := container.Ordinary(f); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a regular file", f.Name())
+		return nil, fmt.Errorf("%s cannot be read: %w", f.Name(), err)
 	}
 	return f, nil
 }

@@ -1,7 +1,9 @@
 package container
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +27,23 @@ func takeID(call uintptr, id uint32) error {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
 	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); uint32(now) != id {
 		return fmt.Errorf("take on id %d in the file system: it stayed %d", id, now)
+	}
+	return nil
+}
+
+// ErrNotOrdinary says that a path leads to no ordinary file.
+var ErrNotOrdinary = errors.New("it is not a regular file")
+
+// Ordinary refuses what a user has named that is no ordinary file, or one of those in which the kernel tells about the process that opens it: that is
+// root's, whose rights over itself it keeps.
+func Ordinary(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var fs unix.Statfs_t
+	if !info.Mode().IsRegular() || unix.Fstatfs(int(f.Fd()), &fs) != nil || fs.Type == unix.PROC_SUPER_MAGIC {
+		return ErrNotOrdinary
 	}
 	return nil
 }

@@ -252,9 +252,9 @@ func (u user) open(path string, flags int) (f *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	if err := container.Ordinary(f); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a regular file", path)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }

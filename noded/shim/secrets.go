@@ -48,12 +48,10 @@ func readSecret(path string) ([]byte, error) {
 		return nil, reason(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
+	if err := container.Ordinary(f); errors.Is(err, container.ErrNotOrdinary) {
+		return nil, container.Final(err)
+	} else if err != nil {
 		return nil, reason(err)
-	case !info.Mode().IsRegular():
-		return nil, container.Final(errors.New("it is not a regular file"))
 	}
 	value, err := io.ReadAll(io.LimitReader(f, secretMost+1))
 	switch {

@@ -1,0 +1,41 @@
+package noded
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rota-hpc/rota/noded/container"
+)
+
+// TestOpenAs: a user's path leads to what the user may read and to nothing of the daemon's own, which the kernel shows to whoever is the daemon.
+func TestOpenAs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("taking on a user's rights needs root")
+	}
+	user := &container.User{UID: 23456, GID: 23457}
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, roots, link := filepath.Join(dir, "own"), filepath.Join(dir, "roots"), filepath.Join(dir, "link")
+	for path, mode := range map[string]os.FileMode{own: 0o644, roots: 0o600} {
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("/proc/self/maps", link); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{own: true, roots: false, link: false, "/proc/self/status": false, "/dev/null": false} {
+		f, err := openAs(path, user)
+		if (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+		if err == nil {
+			f.Close()
+		}
+	}
+}
