@@ -4,7 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -479,6 +481,16 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnwritableMemory of the GPUs, as on a full disk, keeps no daemon from starting.
+func TestUnwritableMemory(t *testing.T) {
+	a := NewAgent(Parts{
+		GPUs: gpu.Sim{Node: "n1", N: 2}, Memory: gpu.Memory{Path: filepath.Join(t.TempDir(), "none", "gpus.json")}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err := a.Inventory(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
+		t.Errorf("got %v, %d GPUs", err, len(a.gpus.Devices))
+	}
 }
 
 // TestDriverThatIsLoadedLate is that of a machine whose node daemon starts first.

@@ -44,7 +44,15 @@ func (a *Agent) Inventory(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.gpus = known.After(now, err)
-	return a.Memory.Save(a.gpus)
+	a.remember()
+	return nil
+}
+
+// remember leaves the inventory for the next daemon. Where the disk is full this one works all the same. The mutex is held.
+func (a *Agent) remember() {
+	if err := a.Memory.Save(a.gpus); err != nil {
+		a.Log.Error("the next daemon may not know which GPUs there are", "err", err)
+	}
 }
 
 // refreshGPUs reads the GPUs again. Where there were none the driver may have been loaded late.
@@ -63,9 +71,7 @@ func (a *Agent) refreshGPUs(ctx context.Context) {
 	a.gpus = a.gpus.After(now, err)
 	a.noteHealth(before)
 	if len(a.gpus.Devices) > len(before) {
-		if err := a.Memory.Save(a.gpus); err != nil {
-			a.Log.Error("new GPUs may be forgotten", "err", err)
-		}
+		a.remember()
 	}
 }
 
