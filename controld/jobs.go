@@ -18,7 +18,8 @@ import (
 
 // jobFilter is what the parameters of a list of jobs select.
 type jobFilter struct {
-	refs                        []*reference // jobs, with all members of a record
+	refs                        []*reference   // jobs, with all members of a record
+	named                       cluster.Ranges // their ids: as ranges, since a word of a few letters may name 100,000
 	user, account, queue, class string
 	name                        string
 	states                      []cluster.JobState
@@ -32,15 +33,30 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 	if f.all, err = x.flag("all"); err != nil {
 		return f, err
 	}
-	for _, s := range splitAll(q["id"]) {
-		r, err := x.resolve(s)
-		if err != nil {
-			return f, err
-		}
-		f.refs = append(f.refs, r)
+	if err := x.name(&f, splitAll(q["id"])); err != nil {
+		return f, err
 	}
 	f.states, err = parseStates(splitAll(q["state"]))
 	return f, err
+}
+
+// maxSpans bounds the ranges of ids that one request may name: every other element of four of the largest arrays.
+const maxSpans = 200_000
+
+// name has a filter select the jobs that words name.
+func (x *exchange) name(f *jobFilter, words []string) error {
+	for _, s := range words {
+		r, err := x.resolve(s)
+		if err != nil {
+			return err
+		}
+		f.refs, f.named = append(f.refs, r), append(f.named, r.spans()...)
+		if len(f.named) > maxSpans {
+			return invalid("more than %d jobs and ranges of elements are named: ask for fewer at once", maxSpans)
+		}
+	}
+	f.named = f.named.With(nil)
+	return nil
 }
 
 // splitAll allows for a parameter both to be repeated and to be a list with commas.
@@ -79,7 +95,7 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 		f.queue != "" && f.queue != j.Queue,
 		f.class != "" && f.class != string(j.Class),
 		f.name != "" && f.name != j.Spec.Name,
-		len(f.refs) > 0 && !slices.ContainsFunc(f.refs, func(r *reference) bool { return r.names(j) }):
+		len(f.refs) > 0 && !f.named.Has(int(j.ID)):
 		return false
 	case len(f.states) > 0:
 		return slices.Contains(f.states, j.State) || j.Family != nil && j.Waits() && slices.Contains(f.states, cluster.Pending)
@@ -338,12 +354,8 @@ func cancelMany(x *exchange) (any, error) {
 	for _, id := range req.IDs {
 		req.Refs = append(req.Refs, strconv.FormatInt(int64(id), 10))
 	}
-	for _, text := range req.Refs {
-		r, err := x.resolve(text)
-		if err != nil {
-			return nil, err
-		}
-		f.refs = append(f.refs, r)
+	if err := x.name(&f, req.Refs); err != nil {
+		return nil, err
 	}
 	return x.controlJobs(cluster.VerbCancel, x.cancellable(&f), req.Reason)
 }
@@ -379,7 +391,7 @@ func (f *jobFilter) part(j *cluster.Job) (members cluster.Ranges, whole bool) {
 		return nil, f.selects(j)
 	}
 	waiting, rest := j.Family.Waiting, *f
-	rest.states, rest.refs = nil, nil
+	rest.states, rest.refs, rest.named = nil, nil, nil
 	if !rest.selects(j) || len(f.states) > 0 && !slices.Contains(f.states, cluster.Pending) {
 		return nil, false
 	}
@@ -433,10 +445,7 @@ func listHistory(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1}
-	for _, r := range f.refs {
-		q.IDs = append(q.IDs, r.ids()...)
-	}
+	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1, IDs: f.named}
 	if q.Since, err = x.instant("since"); err != nil {
 		return nil, err
 	}
@@ -470,7 +479,7 @@ func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
 	for _, j := range x.view.Finished(stored) {
 		after := q.Since == 0 || j.Ended.Wall >= q.Since
 		until := q.Until == 0 || j.Ended.Wall < q.Until
-		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || slices.Contains(q.IDs, j.ID)) && f.selects(j) {
+		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || q.IDs.Has(int(j.ID))) && f.selects(j) {
 			recent = append(recent, j)
 		}
 	}

@@ -78,7 +78,9 @@ func fieldsOf(names []string) ([]field, error) {
 		if i < 0 {
 			return nil, invalid("parameter fields: a job has no %q; GET /openapi.json lists what it has", name)
 		}
-		fields = append(fields, field{key: strconv.Quote(name) + ":", index: i})
+		if f := (field{key: strconv.Quote(name) + ":", index: i}); !slices.Contains(fields, f) {
+			fields = append(fields, f)
+		}
 	}
 	return fields, nil
 }
@@ -167,12 +169,7 @@ func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
 	f := &l.filter
 	switch {
 	case len(f.refs) > 0:
-		var ids []cluster.JobID
-		for _, r := range f.refs {
-			ids = append(ids, r.ids()...)
-		}
-		slices.Sort(ids)
-		return x.byID(slices.Compact(ids)), false
+		return x.within(f.named), false
 	case f.user == "":
 		return x.view.JobsAfter(l.page), false
 	case l.delta && x.after > 0:
@@ -181,6 +178,22 @@ func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
 		}
 	}
 	return x.byID(x.d.machine.feeds.jobs(f.user)), false
+}
+
+// within yields the jobs there are whose ids are in ranges.
+func (x *exchange) within(ids cluster.Ranges) iter.Seq[*cluster.Job] {
+	return func(yield func(*cluster.Job) bool) {
+		for _, r := range ids {
+			for j := range x.view.JobsAfter(cluster.JobID(r.First - 1)) {
+				if int(j.ID) > r.Last {
+					break
+				}
+				if !yield(j) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (x *exchange) byID(ids []cluster.JobID) iter.Seq[*cluster.Job] {

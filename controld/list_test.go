@@ -43,6 +43,9 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 	if got := idsOf(list.Items); !slices.Equal(got, []cluster.JobID{1, 2, 3}) || list.Next != "3" {
 		t.Errorf("page of %v, next %q", got, list.Next)
 	}
+	if fields, err := fieldsOf([]string{"id", "name", "id"}); err != nil || len(fields) != 2 {
+		t.Errorf("a field that is named twice is there twice: %v, %v", fields, err)
+	}
 	if j := list.Items[1]; j.Name != "j1" || j.Reason.Code == "" || j.User != "" || j.Workdir != "" {
 		t.Errorf("a row with three fields: %+v", j)
 	}

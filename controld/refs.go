@@ -35,28 +35,20 @@ func (r *reference) one() (cluster.JobID, bool) {
 	return 0, false
 }
 
-// names reports whether a job is meant: the one named, or a member of it.
-func (r *reference) names(j *cluster.Job) bool {
-	if len(r.members) == 0 {
-		return j.ID == r.id || j.Parent == r.id
-	}
-	return j.Parent == r.id && r.members.Has(j.Member)
-}
-
-// ids returns the ids of all jobs that are meant, those of members that are not made included.
-func (r *reference) ids() []cluster.JobID {
-	var ids []cluster.JobID
-	members := r.members
-	if len(members) == 0 {
-		ids = append(ids, r.id)
-		if r.job != nil && r.job.Family != nil {
-			members = cluster.Span(1, r.job.Family.Size)
+// spans returns the ids of all jobs that are meant, those of members that are not made included: the ids of members follow their record's.
+func (r *reference) spans() cluster.Ranges {
+	id := int(r.id)
+	if len(r.members) > 0 {
+		spans := make(cluster.Ranges, len(r.members))
+		for i, m := range r.members {
+			spans[i] = cluster.Range{First: id + m.First, Last: id + m.Last}
 		}
+		return spans
 	}
-	for m := range members.All() {
-		ids = append(ids, r.id+cluster.JobID(m))
+	if r.job != nil && r.job.Family != nil {
+		return cluster.Span(id, id+r.job.Family.Size)
 	}
-	return ids
+	return cluster.Span(id, id)
 }
 
 // targets returns the ids that are meant, a record standing for its members.
@@ -64,7 +56,11 @@ func (r *reference) targets() []cluster.JobID {
 	if len(r.members) == 0 {
 		return []cluster.JobID{r.id}
 	}
-	return r.ids()
+	var ids []cluster.JobID
+	for id := range r.spans().All() {
+		ids = append(ids, cluster.JobID(id))
+	}
+	return ids
 }
 
 // resolve reads the name of a job. That there is no such job is an error only when the name goes on behind the id.

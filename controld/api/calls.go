@@ -307,7 +307,7 @@ type HistoryFilter struct {
 	States  []string  // letters or long names
 	Since   time.Time // ended at or after
 	Until   time.Time // ended before
-	Limit   int       // of one page; default and maximum 1,000
+	Limit   int       // of one page; the server's default is 1,000 and its maximum 10,000
 	Page    string
 }
 

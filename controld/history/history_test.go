@@ -146,7 +146,8 @@ func randomFilter(r *rand.Rand) Filter {
 	sometimes(func() { f.Limit = 1 + r.IntN(20) })
 	sometimes(func() {
 		for range 50 {
-			f.IDs = append(f.IDs, cluster.JobID(r.IntN(800)))
+			first := 1 + r.IntN(800)
+			f.IDs = f.IDs.With(cluster.Span(first, first+r.IntN(3)))
 		}
 	})
 	return f
@@ -164,7 +165,7 @@ func plainQuery(newest []*cluster.Job, f Filter) []*cluster.Job {
 }
 
 func plainMatch(j *cluster.Job, f Filter) bool {
-	return (f.IDs == nil || slices.Contains(f.IDs, j.ID)) &&
+	return (f.IDs == nil || f.IDs.Has(int(j.ID))) &&
 		(f.States == nil || slices.Contains(f.States, j.State)) &&
 		(f.User == "" || f.User == j.Owner.User) && (f.Account == "" || f.Account == j.Account) &&
 		(f.Name == "" || f.Name == j.Spec.Name) &&

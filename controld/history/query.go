@@ -16,7 +16,7 @@ const LimitMax = 10_001
 
 // Filter selects finished jobs. Zero fields select everything.
 type Filter struct {
-	IDs     []cluster.JobID
+	IDs     cluster.Ranges
 	User    string
 	Account string
 	States  []cluster.JobState // any of them
@@ -51,10 +51,27 @@ func anyOf[T any](w *where, column string, values []T) {
 	w.add(column+" IN (SELECT value FROM json_each(?))", string(list))
 }
 
+// within adds a term that compares column with ranges.
+func (w *where) within(column string, ranges cluster.Ranges) {
+	if len(ranges) == 0 {
+		return
+	}
+	ends := make([][2]int, len(ranges))
+	for i, r := range ranges {
+		ends[i] = [2]int{r.First, r.Last}
+	}
+	list, err := json.Marshal(ends)
+	if err != nil {
+		panic(fmt.Sprintf("history: ranges: %v", err))
+	}
+	w.add(fmt.Sprintf("%[1]s IN (SELECT named.%[1]s FROM json_each(?) AS span CROSS JOIN job AS named"+
+		" WHERE named.%[1]s BETWEEN span.value ->> 0 AND span.value ->> 1)", column), string(list))
+}
+
 // condition translates f.
 func (f Filter) condition() where {
 	w := where{terms: []string{"TRUE"}}
-	anyOf(&w, "id", f.IDs)
+	w.within("id", f.IDs)
 	anyOf(&w, "state", f.States)
 	equal := func(column, value string) {
 		if value != "" {
