@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"time"
 
@@ -128,16 +129,18 @@ func (d *daemon) schedule(ctx context.Context) error {
 
 // commit proposes a plan. Actions that no longer hold are refused one by one; the next cycle decides anew.
 func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
-	result, _, err := d.propose(ctx, plan.Command(d.machine.view.Load().Config().Version))
-	if err != nil {
-		return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
-	}
-	refusals, _ := result.([]error)
 	refused := 0
-	for i, r := range refusals {
-		if r != nil {
-			refused++
-			d.log.Debug("action refused", "based_on", plan.BasedOn, "action", i, "error", r)
+	for part := range parts(plan, partMost) {
+		result, _, err := d.propose(ctx, part.Command(d.machine.view.Load().Config().Version))
+		if err != nil {
+			return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
+		}
+		refusals, _ := result.([]error)
+		for i, r := range refusals {
+			if r != nil {
+				refused++
+				d.log.Debug("action refused", "based_on", plan.BasedOn, "action", i, "error", r)
+			}
 		}
 	}
 	d.metrics.planned(len(plan.Actions)-refused, refused)
@@ -145,6 +148,38 @@ func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 		return context.Cause(ctx) // what is refused whole must not be decided again and again without a break
 	}
 	return nil
+}
+
+// partMost is how many actions and places go into one entry. A place takes at most some 300 bytes, so that is well below what the log takes, which
+// what fills a large idle cluster is not.
+const partMost = 30_000
+
+// parts divides a plan, in order, into some with at most so many actions and places, or one action.
+func parts(plan cluster.CommitPlan, most int) iter.Seq[cluster.CommitPlan] {
+	return func(yield func(cluster.CommitPlan) bool) {
+		rest, first, size := plan.Actions, 0, 0
+		for i, a := range rest {
+			n := placesOf(a) + 1
+			if size += n; size <= most || i == first {
+				continue
+			}
+			if !yield(cluster.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:i]}) {
+				return
+			}
+			first, size = i, n
+		}
+		yield(cluster.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:], Turns: plan.Turns})
+	}
+}
+
+func placesOf(a cluster.Action) int {
+	switch {
+	case a.Start != nil:
+		return len(a.Start.Places)
+	case a.Resize != nil:
+		return len(a.Resize.Join) + len(a.Resize.Leave)
+	}
+	return 0
 }
 
 // wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say,
