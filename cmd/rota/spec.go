@@ -129,9 +129,12 @@ func setString(field *string, value string) {
 	}
 }
 
-// checkJob tests a job that was changed or made by the command line.
+// checkJob tests a job that was made by the command line, of one group with one task.
 func checkJob(job *jobspec.Job) error {
 	problems := job.Validate()
+	for i := range problems {
+		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].") // nobody has written those
+	}
 	if len(problems) == 0 {
 		return nil
 	}
