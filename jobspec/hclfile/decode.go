@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -232,6 +233,9 @@ func (r *reader) refuse(a *hclsyntax.Attribute, known *Attr, err error) {
 	}
 	if bad.code == CodeType && bad.text == "" {
 		bad.text = fmt.Sprintf("wanted is %s, this is %s", known.Type, bad.found)
+	}
+	if known.Required {
+		bad.hint = strings.TrimSuffix(bad.hint, ", or leave it out")
 	}
 	place := a.Expr.Range()
 	if bad.element >= 0 {

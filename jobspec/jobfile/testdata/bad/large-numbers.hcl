@@ -7,7 +7,7 @@ job "a" {
 
     stop {
       metric  = "loss"
-      at_step = 300000000000 # as many as a program may count
+      at_step = 0
       keep    = "top 1"
     }
   }
@@ -26,7 +26,11 @@ job "a" {
     }
 
     progress {
-      total = 1e16
+      total = 300000000000 # as many as a program may count
+    }
+
+    ulimit {
+      nofile = 1e16
     }
   }
 }
