@@ -8,6 +8,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/jobspec/script"
+
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
@@ -238,10 +240,20 @@ func (l *commandLine) unknownFlag(a, name string) error {
 			names[i] = dashed(names[i])
 		}
 		e.hint = "its options are " + strings.Join(names, " ")
+	case l.command.Name == "run" && ofSbatch(a, name):
+		e.hint = fmt.Sprintf("rota submit has %s: rota submit --follow OPTIONS --wrap COMMAND; \"rota help run\" lists what run has", strings.SplitN(a, "=", 2)[0])
 	default:
 		e.hint = fmt.Sprintf("\"rota help %s\" lists its options", l.command.Name)
 	}
 	return e
+}
+
+// ofSbatch reports whether an argument is an option of sbatch that submit heeds.
+func ofSbatch(a, name string) bool {
+	return slices.ContainsFunc(script.Flags(), func(s script.Spec) bool {
+		short := s.Short != 0 && !strings.HasPrefix(a, "--") && strings.HasPrefix(name, string(s.Short))
+		return s.Honoured() && (s.Name == name || slices.Contains(s.Also, name) || short)
+	})
 }
 
 func dashed(name string) string {

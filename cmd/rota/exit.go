@@ -24,6 +24,7 @@ const (
 	exitWouldWait   = 6
 	exitTimeout     = 124
 	exitInterrupted = 130
+	exitPipe        = 141 // of a process that writes what nobody reads
 )
 
 // Exit codes of Rota's own failures where the job's code is returned otherwise (run, wait, and submit once the job is in).

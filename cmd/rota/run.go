@@ -119,8 +119,10 @@ func (w *world) attended(parent context.Context, client *api.Client, spec *jobsp
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	known := make(chan cluster.JobID, 1)
-	go w.interruptions(ctx, client, signals, known, leave)
+	known, unread := make(chan cluster.JobID, 1), make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE) // so that the job does not go on when this process cannot
+	defer signal.Stop(unread)
+	go w.interruptions(ctx, client, interrupts{signals, unread}, known, leave)
 	id, err := client.Submit(ctx, api.NewKey(), spec)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errInterrupted) {
@@ -135,8 +137,11 @@ func (w *world) attended(parent context.Context, client *api.Client, spec *jobsp
 		w.warnOfInput() // that came later
 	}
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errInterrupted) {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errInterrupted):
 			return fmt.Errorf("left job %d while it was being cancelled: %w", id, errInterrupted)
+		case errors.Is(cause, errPipe):
+			return &codeError{code: exitPipe}
 		}
 		return fmt.Errorf("job %d: %w", id, err)
 	}
@@ -146,8 +151,14 @@ func (w *world) attended(parent context.Context, client *api.Client, spec *jobsp
 // secondSignalAfter is how long after the first signal another one counts: timeout(1) and terminals may send one signal twice.
 const secondSignalAfter = 500 * time.Millisecond
 
-// interruptions cancels the job once a signal has come and its id is known, and leaves when one more signal comes.
-func (w *world) interruptions(ctx context.Context, client *api.Client, signals <-chan os.Signal, known <-chan cluster.JobID, leave context.CancelCauseFunc) {
+// interrupts is what ends a job that belongs to this terminal.
+type interrupts struct {
+	signals <-chan os.Signal
+	unread  <-chan os.Signal // nobody reads the output any more
+}
+
+// interruptions cancels the job once a signal has come and its id is known, and leaves when one more signal comes, or when nobody reads the output.
+func (w *world) interruptions(ctx context.Context, client *api.Client, in interrupts, known <-chan cluster.JobID, leave context.CancelCauseFunc) {
 	var id cluster.JobID
 	var first time.Time
 	for {
@@ -158,7 +169,13 @@ func (w *world) interruptions(ctx context.Context, client *api.Client, signals <
 			if !first.IsZero() {
 				go w.cancelAttended(client, id)
 			}
-		case <-signals:
+		case <-in.unread:
+			if id != 0 && first.IsZero() {
+				w.cancelAttended(client, id)
+			}
+			leave(errPipe)
+			return
+		case <-in.signals:
 			switch {
 			case !first.IsZero() && w.now().Sub(first) >= secondSignalAfter:
 				leave(errInterrupted)

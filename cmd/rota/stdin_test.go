@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -75,6 +76,24 @@ func TestRunSaysThatInputIsNotPassedOn(t *testing.T) {
 		if got.code != 0 || strings.Count(got.stderr, "does not reach the command") != c.warns {
 			t.Errorf("%+v, want %d warnings", got, c.warns)
 		}
+	}
+}
+
+// TestNobodyReadsTheOutput: a job does not go on when what shows its output was cut off, as "rota run yes | head" does.
+func TestNobodyReadsTheOutput(t *testing.T) {
+	a := newAnswers(t)
+	a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+	a.give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: cluster.Running, Attempt: 1})
+	a.on("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {
+			t.Error(err)
+		}
+	})
+	a.give("POST /v1/jobs/7/cancel", api.ControlResponse{})
+	got := session{t: t, addr: a.URL}.run("run", "yes")
+	cancels := func(r request) bool { return r.what == "POST /v1/jobs/7/cancel" }
+	if got.code != exitPipe || !slices.ContainsFunc(a.asked(), cancels) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -141,7 +141,10 @@ func (w *world) submitted(id cluster.JobID, asJSON, parsable bool) (err error) {
 	default:
 		_, err = fmt.Fprintf(w.stdout, "Submitted batch job %d\n", id)
 	}
-	return err
+	if err != nil { // or it would be submitted again
+		return fmt.Errorf("job %d is submitted, but: %w", id, err)
+	}
+	return nil
 }
 
 // plan asks whether a job would start now.
