@@ -33,6 +33,9 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		Name: "rota-noded", Usage: "run the jobs of a Rota cluster on this machine", Version: noded.Version,
 		HideHelpCommand: true, ErrWriter: stderr, Flags: flags(defaults),
 		ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return fmt.Errorf("%w (--help lists the flags)", err)
+		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return fmt.Errorf("argument %q is not understood: everything is said by flags", c.Args().First())
@@ -102,7 +105,7 @@ func flags(d noded.Config) []cli.Flag {
 		list("join", "gossip `ADDR` of anyone in the cluster"),
 		list("controller", "`ADDR` of a controller, besides those that gossip finds"),
 		text("socket", d.Socket, "unix socket `PATH` for local users; empty for none"),
-		&cli.IntFlag{Name: "cores", Usage: "`N` cores for jobs (default: all; more than there are: shared by quota)"},
+		&cli.IntFlag{Name: "cores", Usage: "`N` cores for jobs; more than there are: shared by quota", DefaultText: "all"},
 		text("memory", "", "`SIZE` of memory for jobs, such as 64GiB (default: all but 5 %)"),
 		&cli.IntFlag{Name: "sim-gpus", Usage: "`N` simulated GPUs instead of real ones"},
 		list("label", "`KEY=VALUE` of this node"),
@@ -114,7 +117,7 @@ func flags(d noded.Config) []cli.Flag {
 		text("init", "", "`PATH` of rota-init (default: beside this program)"),
 		&cli.IntFlag{Name: "warm-shims", Value: d.WarmShims, Usage: "`N` shims started ahead of need"},
 		text("max-memlock", "", "the most `SIZE` of memory that a task may lock (default: no bound)"),
-		&cli.Int64Flag{Name: "max-nofile", Usage: "the most files, `N`, that a task may have open (default: no bound)"},
+		&cli.Int64Flag{Name: "max-nofile", Usage: "the most files, `N`, that a task may have open", DefaultText: "no bound"},
 		text("log-format", "text", "`FORMAT` of the daemon's own log: text or json"),
 	}
 }

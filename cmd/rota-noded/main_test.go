@@ -66,3 +66,14 @@ func TestBadFlags(t *testing.T) {
 		}
 	}
 }
+
+// TestMisspeltFlags are told of in a line, without the whole help.
+func TestMisspeltFlags(t *testing.T) {
+	for _, args := range [][]string{{"--max-nofile", "x"}, {"--naem", "n1"}} {
+		var said strings.Builder
+		err := run(t.Context(), append([]string{"rota-noded"}, args...), &said)
+		if err == nil || !strings.HasSuffix(err.Error(), "(--help lists the flags)") || said.Len() > 0 {
+			t.Errorf("%v: %v, and %q", args, err, said.String())
+		}
+	}
+}
