@@ -140,7 +140,7 @@ func (w *world) controlled(resp *api.ControlResponse, noun, done string, asJSON 
 
 // about puts before an error what it is about, unless it says so itself.
 func about(subject string, err error) error {
-	_, rest, found := strings.Cut(err.Error(), subject)
+	_, rest, found := strings.Cut(strings.ReplaceAll(err.Error(), `"`, ""), subject)
 	if found && (rest == "" || strings.ContainsAny(rest[:1], " ,:;")) {
 		return err
 	}

@@ -172,7 +172,7 @@ func TestNodeDrain(t *testing.T) {
 	if asked := a.asked(); asked[0].body != `{"reason":"fan"}` {
 		t.Errorf("%+v", asked)
 	}
-	if got := s.run("node", "resume", "n2"); got.code != exitNotFound || !strings.HasPrefix(got.stderr, "rota: node n2: ") {
+	if got := s.run("node", "resume", "n2"); got.code != exitNotFound || !strings.HasPrefix(got.stderr, "rota: there is no node \"n2\"") {
 		t.Errorf("%+v", got)
 	}
 	for _, args := range []string{"node", "node drain", "node drain n1", "node burn n1"} {

@@ -243,23 +243,34 @@ func (w *world) nodes(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	var missing []string
 	fetch := func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
 		list, answer, err := client.Nodes(c.Context, api.Read{})
 		if err == nil && len(wanted) > 0 {
+			for _, name := range wanted {
+				if !slices.ContainsFunc(list.Items, func(n api.Node) bool { return n.Name == name }) {
+					missing = append(missing, name)
+				}
+			}
 			list.Items = slices.DeleteFunc(list.Items, func(n api.Node) bool { return !slices.Contains(wanted, n.Name) })
 		}
 		return list, answer, err
 	}
 	if !c.Bool("summary") {
-		return simpleList(w, c, nodeCells, fetch)
+		err = simpleList(w, c, nodeCells, fetch)
+	} else {
+		err = simpleList(w, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
+			list, answer, err := fetch(client)
+			if err != nil {
+				return nil, answer, err
+			}
+			return summary(list), answer, nil
+		})
 	}
-	return simpleList(w, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
-		list, answer, err := fetch(client)
-		if err != nil {
-			return nil, answer, err
-		}
-		return summary(list), answer, nil
-	})
+	if err == nil && len(missing) > 0 {
+		return &codeError{code: exitNotFound, text: "there is no node " + hosts(missing)}
+	}
+	return err
 }
 
 // simpleList shows a list that is asked for as a whole.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
@@ -50,6 +51,19 @@ func TestQueueRowOfWhatHasNotBegun(t *testing.T) {
 	for states, want := range map[string]string{"R": "", "R,CG": "", "PD": "7_[3-8%2]\n", "r,pending": "7_[3-8%2]\n"} {
 		if got := s.run("queue", "--no-header", "--columns", "id", "-t", states); got.code != 0 || got.stdout != want {
 			t.Errorf("-t %s: %+v", states, got)
+		}
+	}
+}
+
+// TestNodesThatAreNotThere: a misspelt node is no empty list.
+func TestNodesThatAreNotThere(t *testing.T) {
+	a := newAnswers(t)
+	a.give("GET /v1/nodes", list("NodeList", api.Node{Name: "gpu01", State: "idle"}))
+	s := session{t: t, addr: a.URL}
+	for args, want := range map[string]string{"-w gpu01": "", "-w gpu[01-03]": "rota: there is no node gpu[02-03]\n", "-s -w nosuch": "rota: there is no node nosuch\n"} {
+		got := s.run(append([]string{"nodes"}, strings.Fields(args)...)...)
+		if got.stderr != want || (got.code == exitNotFound) != (want != "") {
+			t.Errorf("nodes %s: %+v", args, got)
 		}
 	}
 }
