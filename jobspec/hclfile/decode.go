@@ -1,6 +1,7 @@
 package hclfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,7 +111,8 @@ func (r *reader) knownBlock(b *hclsyntax.Block, schema *Block) *Nested {
 		r.add(b.DefRange(), CodeForm, "write the block out", "dynamic cannot stand here")
 		return nil
 	}
-	r.add(b.DefRange(), CodeUnknownName, didYouMean(b.Type, append(schema.names(), dynamicBlock), ""), "there is no block %q here", b.Type)
+	hint := cmp.Or(schema.Elsewhere[b.Type], didYouMean(b.Type, append(schema.names(), dynamicBlock), ""))
+	r.add(b.DefRange(), CodeUnknownName, hint, "there is no block %q here", b.Type)
 	return nil
 }
 

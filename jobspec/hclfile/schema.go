@@ -13,6 +13,8 @@ type Block struct {
 	Free   func(target any) *map[string]string // set: any name is an attribute, and goes into this map (env, meta)
 	// Tells says that who writes a name that there is not is told all that there are.
 	Tells bool
+	// Elsewhere are names that other systems have here, with what to write instead.
+	Elsewhere map[string]string
 	// Deferred lets the values of a Free block hold references that only have a value once the job runs, as [Attr.Deferred] does.
 	Deferred bool
 }
@@ -192,6 +194,9 @@ func (b *Block) block(name string) *Nested {
 
 // hint says what may have been meant by a name that there is not.
 func (b *Block) hint(written string) string {
+	if instead := b.Elsewhere[written]; instead != "" {
+		return instead
+	}
 	known := b.names()
 	near := didYouMean(written, known, "")
 	if !b.Tells {

@@ -27,6 +27,11 @@ var fileSchema = &hclfile.Block{
 }
 
 var jobSchema = &hclfile.Block{
+	Elsewhere: map[string]string{
+		"type": "leave it out: every job runs to its end", "datacenters": "leave it out, or name nodes with nodes or constraint",
+		"region": "leave it out", "namespace": "leave it out, or write account = ...", "partition": "write queue = ...", "qos": "write class = ...",
+		"time": "write time_limit = ...", "walltime": "write time_limit = ...",
+	},
 	Attrs: []hclfile.Attr{
 		field("class", func(j *jobspec.Job) *string { return (*string)(&j.Class) }).
 			With("the queue's", "`te` (trial and error: short, goes first) or `be` (best effort)"),

@@ -11,6 +11,10 @@ import (
 )
 
 var taskSchema = &hclfile.Block{
+	Elsewhere: map[string]string{
+		"driver": "leave it out: every task runs in a container", "config": "write command = [...] and image = ... in the task itself",
+		"user": "leave it out: a task runs as who submits it", "args": "write them into command",
+	},
 	Attrs: []hclfile.Attr{
 		field("image", func(t *jobspec.Task) *string { return &t.Image }).
 			MayDefer().With("the host's root, read-only", "absolute path of a directory with a root file system"),
@@ -111,6 +115,10 @@ func readScript(t *jobspec.Task, name string, from hclfile.Source) error {
 }
 
 var resourcesSchema = &hclfile.Block{
+	Elsewhere: map[string]string{
+		"cpu": "write cores = ..., whole ones", "cpus": "write cores = ...", "mem": "write memory = ...", "memory_mb": "write memory = ... with a unit",
+		"device": "write gpus = ...", "gres": "write gpus = ...",
+	},
 	Attrs: []hclfile.Attr{
 		field("cores", func(r *jobspec.Resources) *int { return &r.Cores }).AtLeastOne().With("1", "whole cores"),
 		field("memory", func(r *jobspec.Resources) *jobspec.Bytes { return &r.Memory }).AtLeastOne().With("4GiB for each core", "limit; beyond it the kernel kills"),
