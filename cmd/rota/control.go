@@ -181,6 +181,9 @@ func (w *world) cancel(c *cli.Context) error {
 }
 
 func (w *world) cancelRequest(c *cli.Context) (api.CancelRequest, error) {
+	if err := notEmpty(c, "user", "account", "name", "states"); err != nil {
+		return api.CancelRequest{}, err
+	}
 	refs, err := jobRefs(c.Args().Slice())
 	if err != nil {
 		return api.CancelRequest{}, err

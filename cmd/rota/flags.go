@@ -136,6 +136,16 @@ func idOf(ctx context.Context, client *api.Client, ref string) (cluster.JobID, e
 	return job.ID, nil
 }
 
+// notEmpty refuses options that are given and say nothing: what a script's empty variable leaves would otherwise mean all jobs.
+func notEmpty(c *cli.Context, names ...string) error {
+	for _, name := range names {
+		if c.IsSet(name) && strings.Trim(c.String(name), " ,") == "" {
+			return usagef("--%s has an empty value", name)
+		}
+	}
+	return nil
+}
+
 func noArguments(c *cli.Context) error {
 	if c.Args().Len() == 0 {
 		return nil

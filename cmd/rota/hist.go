@@ -86,6 +86,9 @@ func (w *world) hist(c *cli.Context) error {
 func (w *world) historyFilter(c *cli.Context) (api.HistoryFilter, error) {
 	f := api.HistoryFilter{User: c.String("user"), Account: c.String("account"), Name: c.String("name"),
 		States: splitList(c.String("states")), Limit: min(c.Int("limit"), histLimit)}
+	if err := notEmpty(c, "user", "account", "name", "states", "jobs"); err != nil {
+		return f, err
+	}
 	if c.Int("limit") < 1 {
 		return f, usagef("--limit %d: at least 1", c.Int("limit"))
 	}

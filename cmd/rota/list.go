@@ -71,6 +71,9 @@ func inCategory(name string, commands []*cli.Command) []*cli.Command {
 func (w *world) jobFilter(c *cli.Context) (api.JobFilter, error) {
 	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"), Name: c.String("name"),
 		States: splitList(c.String("states")), All: c.Bool("all")}
+	if err := notEmpty(c, "user", "account", "queue", "name", "states", "jobs"); err != nil {
+		return f, err
+	}
 	if c.Bool("me") {
 		name, err := w.currentUser()
 		if err != nil {

@@ -55,6 +55,21 @@ func TestQueueRowOfWhatHasNotBegun(t *testing.T) {
 	}
 }
 
+// TestEmptyFilters: what an empty variable of a script leaves does not mean all jobs, least of all to cancel.
+func TestEmptyFilters(t *testing.T) {
+	a := newAnswers(t)
+	s := session{t: t, addr: a.URL}
+	for _, args := range [][]string{{"cancel", "-u", "", "-t", "PD"}, {"cancel", "-n", "", "--me"}, {"cancel", "-t", ",", "-u", "ada"}, {"cancel", "-A", " ", "-t", "R"},
+		{"queue", "-j", ""}, {"queue", "-u", ""}, {"hist", "-j", ""}, {"hist", "-s", ","}} {
+		if got := s.run(args...); got.code != exitUsage || !strings.Contains(got.stderr, "has an empty value") {
+			t.Errorf("rota %q: %+v", args, got)
+		}
+	}
+	if asked := a.asked(); len(asked) > 0 {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
 // TestNodesThatAreNotThere: a misspelt node is no empty list.
 func TestNodesThatAreNotThere(t *testing.T) {
 	a := newAnswers(t)
