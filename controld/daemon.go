@@ -132,6 +132,9 @@ func (d *daemon) prepare() error {
 	d.guard = identity.Guard{Key: d.key, Users: &d.users, MaxBody: maxBody}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
 		DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
+	if len(d.key) == 0 {
+		transport.DialContext = d.link.Dial // with a key requests are signed
+	}
 	d.machines = &http.Client{Transport: &identity.Signer{Key: d.key, From: d.cfg.Name, Next: transport}}
 	d.operators = map[string]bool{}
 	for _, name := range d.cfg.Operators {

@@ -67,7 +67,7 @@ func (c *controllers) use(peers []member.Peer) error {
 	if len(addrs) == 0 || len(addrs) == len(c.static) && c.client != nil || slices.Equal(addrs, c.addrs) {
 		return nil
 	}
-	client, err := api.DialWith(strings.Join(addrs, ","), api.Options{Wrap: func(next http.RoundTripper) http.RoundTripper {
+	client, err := api.DialWith(strings.Join(addrs, ","), api.Options{Dial: c.dial(), Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return &identity.Signer{Key: c.key, From: c.node, Next: next}
 	}})
 	if err != nil {
@@ -76,6 +76,15 @@ func (c *controllers) use(peers []member.Peer) error {
 	c.log.Info("controllers", "addresses", addrs)
 	c.addrs, c.client = addrs, client
 	return nil
+}
+
+// dial returns what makes connections to controllers. Without a key anybody on this machine can call itself one by gossip, and what a controller
+// says runs here as root: so the kernel is asked who listens there. With a key what gossip says is of the cluster.
+func (c *controllers) dial() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	if len(c.key) == 0 {
+		return new(identity.Link).Dial
+	}
+	return (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 }
 
 func (c *controllers) now() (*api.Client, []string, error) {
@@ -122,6 +131,7 @@ const proxyBody = 64 << 20 // bytes of a request: what the controllers accept
 // proxy passes requests of local users on to a controller and vouches for who they are.
 func (c *controllers) proxy() http.Handler {
 	var users identity.Users
+	transport := &http.Transport{DialContext: c.dial(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
@@ -132,7 +142,7 @@ func (c *controllers) proxy() http.Handler {
 				identity.Vouch(r.Out.Header, id)
 			}
 		},
-		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node}},
+		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node, Next: transport}},
 		FlushInterval: -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			problem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node reaches no controller: "+err.Error())

@@ -1,17 +1,21 @@
 package noded
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/member"
 )
 
 // A request that reaches a controller without a user in it is the node's own, which may do anything: no client may bring that about.
@@ -53,5 +57,60 @@ func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 		if got.Get("Rota-Uid") != strconv.Itoa(os.Getuid()) || got.Get("Rota-User") == "" || got.Get("Rota-User") == "somebody" {
 			t.Errorf("with %v the controller was told user %q, uid %q", h, got.Get("Rota-User"), got.Get("Rota-Uid"))
 		}
+	}
+}
+
+const falseVariable = "ROTA_TEST_FALSE_CONTROLLER"
+
+// TestMain is what another user runs in the next test, if it was started by that: something that answers as a controller would.
+func TestMain(m *testing.M) {
+	if os.Getenv(falseVariable) == "" {
+		os.Exit(m.Run())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		os.Exit(1)
+	}
+	fmt.Println(l.Addr())
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":666}`) }))
+	io.Copy(io.Discard, os.Stdin) // until the test ends
+}
+
+// TestAControllerOfAnotherUserIsNotObeyed is about machines without a key, where everybody can take part in gossip.
+func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env, cmd.Dir = append(os.Environ(), falseVariable+"=1"), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	var evil string
+	if _, err := fmt.Fscan(out, &evil); err != nil {
+		t.Fatal(err)
+	}
+	honest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":7}`) }))
+	defer honest.Close()
+	c := &controllers{node: "n1", log: slog.New(slog.DiscardHandler)}
+	var peers []member.Peer
+	for _, addr := range []string{evil, honest.Listener.Addr().String()} {
+		peers = append(peers, member.Peer{Name: addr, Meta: member.Meta{Role: member.Controld, HTTP: addr}})
+	}
+	if err := c.use(peers); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0); err != nil || got.Index != 7 {
+		t.Errorf("it does as the false one says: %+v, %v", got, err)
 	}
 }

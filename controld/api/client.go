@@ -48,6 +48,8 @@ func DefaultAddr(getenv func(string) string) string {
 type Options struct {
 	// Wrap, if set, is put around the transport of every address, to sign requests.
 	Wrap func(http.RoundTripper) http.RoundTripper
+	// Dial, if set, makes the connections by TCP.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Header is added to every request.
 	Header http.Header
 	// RetryFor is how long a request that is safe to repeat is repeated while controllers answer but have no leader.
@@ -128,6 +130,9 @@ func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}
 	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
 		DialContext: dialer.DialContext}
+	if opts.Dial != nil {
+		t.DialContext = opts.Dial
+	}
 	e := &endpoint{addr: addr}
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		path = strings.TrimPrefix(path, "//")

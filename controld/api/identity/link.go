@@ -16,23 +16,25 @@ import (
 	"time"
 )
 
-// Link guards connections between controllers that carry no HTTP, as those of the log do. With a cluster key both ends prove in a TLS
+// Link guards connections between daemons that carry no HTTP, as those of the log do. With a cluster key both ends prove in a TLS
 // handshake that they have it, and nobody reads along. Without one only this machine is reached, and the kernel says whether the other end
-// belongs to root or to the account of this process.
+// belongs to root or to the account of this process. The zero value is without a key.
 type Link struct {
 	// Old reports whether the machine with an address still runs a version without links: what goes to it and comes from it is as it was
 	// then. Nil: none does.
 	Old func(netip.Addr) bool
 
-	dial net.Dialer
-	tls  *tls.Config // nil without a key
+	tls *tls.Config // nil without a key
 }
 
 // ErrStranger says that the other end of a connection is not of this cluster.
 var ErrStranger = errors.New("the other end of the connection is not of this cluster")
 
-// handshakeTimeout is how long the other end may take to prove itself.
-const handshakeTimeout = 5 * time.Second
+// How long the other end may take to answer, and to prove itself.
+const (
+	dialTimeout      = 3 * time.Second
+	handshakeTimeout = 5 * time.Second
+)
 
 // NewLink returns the links of who has this key, which may be empty.
 func NewLink(k Key) (*Link, error) {
@@ -62,13 +64,14 @@ func NewLink(k Key) (*Link, error) {
 
 // Dial connects to addr and makes sure who is there. Errors wrap ErrStranger where that is the reason.
 func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := l.dial.DialContext(ctx, network, addr)
+	c, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
 	if l.tls == nil {
 		if err := ownListener(c); err != nil {
-			return nil, errors.Join(err, c.Close())
+			c.Close()
+			return nil, dialError(c, err)
 		}
 		return c, nil
 	}
@@ -79,9 +82,15 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	defer cancel()
 	secure := tls.Client(c, l.tls)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("link with %s: %w", addr, err), c.Close())
+		c.Close()
+		return nil, dialError(c, err)
 	}
 	return secure, nil
+}
+
+// dialError says that no connection was made: nothing has been sent, and somebody else may be asked.
+func dialError(c net.Conn, err error) error {
+	return &net.OpError{Op: "dial", Net: c.RemoteAddr().Network(), Addr: c.RemoteAddr(), Err: err}
 }
 
 // old reports whether the machine at the other end of c knows no links.
@@ -182,7 +191,8 @@ func ownListener(c net.Conn) error {
 
 func own(uid uint32, c net.Conn) error {
 	if uid != 0 && uid != uint32(os.Getuid()) {
-		return fmt.Errorf("%w: %s belongs to uid %d", ErrStranger, c.RemoteAddr(), uid)
+		return fmt.Errorf("%w: %s belongs to uid %d (without a cluster key all daemons run as root or under one account)", ErrStranger,
+			c.RemoteAddr(), uid)
 	}
 	return nil
 }
