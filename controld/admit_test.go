@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/member"
 )
 
 // journal keeps what a daemon logs.
@@ -133,5 +135,16 @@ func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	log.says(t, "controller not added", "evil", "uid 65534")
 	if got := voters(t, s); len(got) != 1 {
 		t.Errorf("voters: %v", got)
+	}
+}
+
+func TestControllersOfEarlierVersionsAreKnownByTheirAddresses(t *testing.T) {
+	got := withoutLinks([]member.Peer{
+		{Name: "new", Addr: "192.0.2.1:7072", Meta: member.Meta{Raft: "192.0.2.1:7071", Links: true}},
+		{Name: "old", Addr: "192.0.2.2:7072", Meta: member.Meta{Raft: "[::ffff:198.51.100.2]:7071"}},
+		{Name: "odd", Addr: "here", Meta: member.Meta{Raft: ""}},
+	})
+	if want := []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("198.51.100.2")}; !slices.Equal(*got, want) {
+		t.Errorf("%v, want %v", *got, want)
 	}
 }

@@ -74,8 +74,10 @@ func (d *daemon) watchPeers(ctx context.Context) error {
 func withoutLinks(peers []member.Peer) *[]netip.Addr {
 	var old []netip.Addr
 	for _, p := range peers {
-		if at, err := netip.ParseAddrPort(p.Addr); err == nil && !p.Links {
-			old = append(old, at.Addr().Unmap())
+		for _, addr := range []string{p.Addr, p.Raft} {
+			if at, err := netip.ParseAddrPort(addr); err == nil && !p.Links {
+				old = append(old, at.Addr().Unmap())
+			}
 		}
 	}
 	return &old
