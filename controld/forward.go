@@ -101,7 +101,7 @@ func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 		return forwardError(ctx, err)
 	}
 	if index, err := strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64); err == nil && x.r.Method != http.MethodGet {
-		x.catchUp(index)
+		_ = x.d.untilApplied(x.ctx(), index, maxCatchUp) // it reads later than it might
 	}
 	x.sent = true
 	h := x.w.Header()
@@ -114,21 +114,4 @@ func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 	x.w.WriteHeader(resp.StatusCode)
 	x.w.Write(b) // the client may be gone
 	return nil
-}
-
-// catchUp waits until this replica has applied index.
-func (x *exchange) catchUp(index uint64) {
-	ctx, cancel := context.WithTimeout(x.ctx(), maxCatchUp)
-	defer cancel()
-	for {
-		changed := x.d.machine.changed.wait()
-		if x.d.machine.view.Load().Index() >= index {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

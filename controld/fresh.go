@@ -18,7 +18,7 @@ import (
 // freshen waits until this replica has caught up once since it started.
 func (d *daemon) freshen(ctx context.Context) error {
 	for !d.leading.Load() {
-		if index, err := d.confirmedIndex(ctx); err == nil && d.untilApplied(ctx, index) == nil {
+		if index, err := d.confirmedIndex(ctx); err == nil && d.untilApplied(ctx, index, maxFreshen) == nil {
 			break
 		}
 		if d.pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
@@ -54,9 +54,12 @@ func (d *daemon) confirmedIndex(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64)
 }
 
-// untilApplied waits until this replica has applied index, for some seconds at most: the leader may have changed.
-func (d *daemon) untilApplied(ctx context.Context, index uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+// maxFreshen is how long a confirmed index is waited for: the leader may have changed.
+const maxFreshen = 10 * time.Second
+
+// untilApplied waits until this replica has applied index, but not for longer than most.
+func (d *daemon) untilApplied(ctx context.Context, index uint64, most time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
 		changed := d.machine.changed.wait()

@@ -5,103 +5,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
-
-// jobFilter is what the parameters of a list of jobs select.
-type jobFilter struct {
-	refs                        []*reference   // jobs, with all members of a record
-	named                       cluster.Ranges // their ids: as ranges, since a word of a few letters may name 100,000
-	user, account, queue, class string
-	name                        string
-	states                      []cluster.JobState
-	all                         bool
-}
-
-func (x *exchange) jobFilter() (jobFilter, error) {
-	q := x.query
-	f := jobFilter{user: q.Get("user"), account: q.Get("account"), queue: q.Get("queue"), class: q.Get("class"), name: q.Get("name")}
-	var err error
-	if f.all, err = x.flag("all"); err != nil {
-		return f, err
-	}
-	if err := x.name(&f, splitAll(q["id"])); err != nil {
-		return f, err
-	}
-	f.states, err = parseStates(splitAll(q["state"]))
-	return f, err
-}
-
-// maxSpans bounds the ranges of ids that one request may name: every other element of four of the largest arrays.
-const maxSpans = 200_000
-
-// name has a filter select the jobs that words name.
-func (x *exchange) name(f *jobFilter, words []string) error {
-	for _, s := range words {
-		r, err := x.resolve(s)
-		if err != nil {
-			return err
-		}
-		f.refs, f.named = append(f.refs, r), append(f.named, r.spans()...)
-		if len(f.named) > maxSpans {
-			return invalid("more than %d jobs and ranges of elements are named: ask for fewer at once", maxSpans)
-		}
-	}
-	f.named = f.named.With(nil)
-	return nil
-}
-
-// splitAll allows for a parameter both to be repeated and to be a list with commas.
-func splitAll(values []string) []string {
-	var all []string
-	for _, v := range values {
-		for s := range strings.SplitSeq(v, ",") {
-			if s = strings.TrimSpace(s); s != "" {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
-}
-
-// parseStates reads letters or long names of states.
-func parseStates(words []string) ([]cluster.JobState, error) {
-	var states []cluster.JobState
-next:
-	for _, w := range words {
-		for code, name := range stateNames {
-			if strings.EqualFold(w, string(code)) || strings.EqualFold(w, name) {
-				states = append(states, code)
-				continue next
-			}
-		}
-		return nil, invalid("%q is not a state of a job: write letters such as PD or R, or a name such as PENDING", w)
-	}
-	return states, nil
-}
-
-func (f *jobFilter) selects(j *cluster.Job) bool {
-	switch {
-	case f.user != "" && f.user != j.Owner.User,
-		f.account != "" && f.account != j.Account,
-		f.queue != "" && f.queue != j.Queue,
-		f.class != "" && f.class != string(j.Class),
-		f.name != "" && f.name != j.Spec.Name,
-		len(f.refs) > 0 && !f.named.Has(int(j.ID)):
-		return false
-	case len(f.states) > 0:
-		return slices.Contains(f.states, j.State) || j.Family != nil && j.Waits() && slices.Contains(f.states, cluster.Pending)
-	}
-	return f.all || len(f.refs) > 0 || !j.State.Final()
-}
 
 func newList[T any](kind string, v *cluster.View) *api.List[T] {
 	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
@@ -380,36 +291,6 @@ func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
 	return targets
 }
 
-// part says what of a job a filter selects: the whole of it or, of a record, some members that have not been made. Those that have been made are
-// jobs of their own, which a record that is selected as a whole takes along.
-func (f *jobFilter) part(j *cluster.Job) (members cluster.Ranges, whole bool) {
-	single := len(f.states) > 0 || len(f.refs) > 0
-	switch {
-	case j.Family == nil:
-		return nil, f.selects(j) && (single || j.Parent == 0)
-	case !single:
-		return nil, f.selects(j)
-	}
-	waiting, rest := j.Family.Waiting, *f
-	rest.states, rest.refs, rest.named = nil, nil, nil
-	if !rest.selects(j) || len(f.states) > 0 && !slices.Contains(f.states, cluster.Pending) {
-		return nil, false
-	}
-	if len(f.refs) == 0 {
-		return waiting, false
-	}
-	for _, r := range f.refs {
-		switch {
-		case r.id != j.ID:
-		case len(r.members) == 0:
-			return waiting, false
-		default:
-			members = members.With(r.members.Both(waiting))
-		}
-	}
-	return members, false
-}
-
 // why answers GET /v1/jobs/{id}/why.
 func why(x *exchange) (any, error) {
 	j, err := x.findJob()
@@ -429,79 +310,4 @@ func presentFunnel(steps []sched.Step) []api.FunnelStep {
 		out = append(out, api.FunnelStep{What: s.What, Nodes: s.Nodes})
 	}
 	return out
-}
-
-// listHistory answers GET /v1/history, the last to end first.
-func listHistory(x *exchange) (any, error) {
-	f, err := x.jobFilter()
-	if err != nil {
-		return nil, err
-	}
-	limit, err := x.limit()
-	if err != nil {
-		return nil, err
-	}
-	before, err := x.number("page", 0)
-	if err != nil {
-		return nil, err
-	}
-	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1, IDs: f.named}
-	if q.Since, err = x.instant("since"); err != nil {
-		return nil, err
-	}
-	if q.Until, err = x.instant("until"); err != nil {
-		return nil, err
-	}
-	jobs, err := x.finished(q)
-	if err != nil {
-		return nil, err
-	}
-	list := newList[api.Job]("JobList", x.view)
-	if len(jobs) > limit {
-		jobs = jobs[:limit]
-		list.Next = strconv.FormatInt(jobs[limit-1].Seq, 10)
-	}
-	for _, j := range jobs {
-		list.Items = append(list.Items, presentJob(nil, j, j.Reason, x.d.samples.of(j.ID), j.Ended.Wall))
-	}
-	return list, nil
-}
-
-// finished returns what the history has, and before it what has ended since the last write.
-func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
-	stored := x.d.records.Last()
-	old, err := x.d.records.Query(x.ctx(), q)
-	if err != nil {
-		return nil, err
-	}
-	f := jobFilter{user: q.User, account: q.Account, name: q.Name, states: q.States, all: true}
-	var recent []*cluster.Job
-	for _, j := range x.view.Finished(stored) {
-		after := q.Since == 0 || j.Ended.Wall >= q.Since
-		until := q.Until == 0 || j.Ended.Wall < q.Until
-		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || q.IDs.Has(int(j.ID))) && f.selects(j) {
-			recent = append(recent, j)
-		}
-	}
-	return mergeBySeq(recent, old, q.Limit), nil
-}
-
-// mergeBySeq joins two lists, drops doubles, and orders them from the newest.
-func mergeBySeq(a, b []*cluster.Job, limit int) []*cluster.Job {
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, func(a, b *cluster.Job) int { return int(b.Seq - a.Seq) })
-	all = slices.CompactFunc(all, func(a, b *cluster.Job) bool { return a.Seq == b.Seq })
-	return all[:min(len(all), limit)]
-}
-
-func (x *exchange) instant(name string) (cluster.UnixMS, error) {
-	s := x.query.Get(name)
-	if s == "" {
-		return 0, nil
-	}
-	var t api.Time
-	if err := t.UnmarshalText([]byte(s)); err != nil {
-		return 0, invalid("parameter %s=%q: write a time such as 2026-01-31T08:00:00Z", name, s)
-	}
-	return cluster.UnixMS(t.UnixMilli()), nil
 }
