@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/jobspec/script"
-
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 

@@ -119,10 +119,10 @@ func (w *world) attended(parent context.Context, client *api.Client, spec *jobsp
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	known, unread := make(chan cluster.JobID, 1), make(chan os.Signal, 1)
-	signal.Notify(unread, syscall.SIGPIPE) // so that the job does not go on when this process cannot
-	defer signal.Stop(unread)
-	go w.interruptions(ctx, client, interrupts{signals, unread}, known, leave)
+	known, broken := make(chan cluster.JobID, 1), make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE) // so that the job does not go on when this process cannot
+	defer signal.Stop(broken)
+	go w.interruptions(ctx, client, interrupts{signals, broken}, known, leave)
 	id, err := client.Submit(ctx, api.NewKey(), spec)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), errInterrupted) {
@@ -154,7 +154,7 @@ const secondSignalAfter = 500 * time.Millisecond
 // interrupts is what ends a job that belongs to this terminal.
 type interrupts struct {
 	signals <-chan os.Signal
-	unread  <-chan os.Signal // nobody reads the output any more
+	broken  <-chan os.Signal // nobody reads what was written, be it the output or a connection
 }
 
 // interruptions cancels the job once a signal has come and its id is known, and leaves when one more signal comes, or when nobody reads the output.
@@ -169,7 +169,10 @@ func (w *world) interruptions(ctx context.Context, client *api.Client, in interr
 			if !first.IsZero() {
 				go w.cancelAttended(client, id)
 			}
-		case <-in.unread:
+		case <-in.broken:
+			if !w.unread() {
+				continue // it was a connection, and the client goes on with another
+			}
 			if id != 0 && first.IsZero() {
 				w.cancelAttended(client, id)
 			}

@@ -99,6 +99,7 @@ type session struct {
 	env   []string
 	stdin string
 	file  *os.File // standard input, where it is one
+	out   *os.File // standard output, where it is one
 	calls api.Options
 }
 
@@ -111,6 +112,9 @@ func (s session) run(args ...string) result {
 		client: s.calls}
 	if s.file != nil {
 		w.stdin = s.file
+	}
+	if s.out != nil {
+		w.stdout = s.out
 	}
 	w.getenv = func(name string) string { value, _ := w.lookup(name); return value }
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,4 +34,17 @@ func (w *world) warnOfInput() bool {
 	}
 	fmt.Fprintln(w.stderr, "rota: warning: what is piped in here does not reach the command, whose standard input is empty: write it to a file that the nodes share")
 	return true
+}
+
+// unread reports whether nobody can read any more what is written to standard output or standard error.
+func (w *world) unread() bool {
+	return slices.ContainsFunc([]io.Writer{w.stdout, w.stderr}, func(out io.Writer) bool {
+		f, ok := out.(*os.File)
+		if !ok {
+			return false
+		}
+		state := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLOUT}}
+		_, err := unix.Poll(state, 0)
+		return err == nil && state[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
 }

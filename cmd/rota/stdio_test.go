@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -84,15 +86,46 @@ func TestNobodyReadsTheOutput(t *testing.T) {
 	a := newAnswers(t)
 	a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
 	a.give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: cluster.Running, Attempt: 1})
-	a.on("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {
-			t.Error(err)
-		}
-	})
+	a.on("GET /v1/jobs/7/logs", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "y\n") })
 	a.give("POST /v1/jobs/7/cancel", api.ControlResponse{})
-	got := session{t: t, addr: a.URL}.run("run", "yes")
+	reader, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeQuietly(out)
+	closeQuietly(reader)
+	got := session{t: t, addr: a.URL, out: out}.run("run", "yes")
 	cancels := func(r request) bool { return r.what == "POST /v1/jobs/7/cancel" }
 	if got.code != exitPipe || !slices.ContainsFunc(a.asked(), cancels) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAConnectionThatBreaksIsNoReaderThatHasGone: the system tells of both by the same signal, and a controller may go away at any time.
+func TestAConnectionThatBreaksIsNoReaderThatHasGone(t *testing.T) {
+	a := newAnswers(t)
+	a.give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+	runningJob(a, 1, 3)
+	a.on("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {
+		ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err == nil {
+			err = syscall.Close(ends[0])
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := syscall.Write(ends[1], []byte("GET")); !errors.Is(err, syscall.EPIPE) {
+			t.Error(err)
+		}
+		closeQuietly(os.NewFile(uintptr(ends[1]), "connection"))
+	})
+	reader, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeQuietly(reader)
+	defer closeQuietly(out)
+	if got := (session{t: t, addr: a.URL, out: out}).run("run", "true"); got.code != 3 || got.stderr != "" {
 		t.Errorf("%+v", got)
 	}
 }
