@@ -3,8 +3,8 @@
 SHELL     := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 GO        ?= go
-VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS   := -s -w -X main.version=$(VERSION)
+COMMIT    ?= $(shell git describe --always --dirty --exclude "*" 2>/dev/null)
+LDFLAGS   := -s -w -X github.com/rota-hpc/rota/controld/api.commit=$(COMMIT)
 LINT      := bin/golangci-lint
 LINT_VERSION := v2.6.2
 # What tests and the demo need beside Go: a C compiler for cgo, ip and iptables for test networks, runc and busybox for conformance.

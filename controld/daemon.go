@@ -17,14 +17,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rota-hpc/rota/consensus"
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/member"
 )
-
-// Version is that of this daemon. The linker sets it.
-var Version = "0.1.0"
 
 // daemon is one controller with everything it holds open.
 type daemon struct {
@@ -76,7 +74,7 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Ready(d.addrs)
 	}
 	d.log.Info("controller is up", "name", cfg.Name, "http", d.addrs.HTTP, "raft", d.addrs.Raft, "gossip", d.addrs.Gossip,
-		"version", Version)
+		"version", api.Build())
 	err = d.run(ctx, listeners)
 	return errors.Join(err, d.close())
 }
@@ -178,7 +176,7 @@ func (d *daemon) openGossip() error {
 	}
 	d.gossip, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: addr, Join: d.seeds(), Key: d.key.Sum("gossip"), Logger: d.log, Fast: loopback(addr),
-		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: Version, Links: true},
+		Meta: member.Meta{Role: member.Controld, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Version: api.Build(), Links: true},
 	})
 	if err != nil {
 		return fmt.Errorf("--gossip: %w", err)

@@ -30,7 +30,7 @@ func describe(routes []route) (*huma.OpenAPI, error) {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
-		Info: &huma.Info{Title: "Rota", Version: Version,
+		Info: &huma.Info{Title: "Rota", Version: api.Release,
 			Description: "The API of a Rota cluster. Every answer has the header " + api.HeaderIndex + "; errors are problem+json with a stable code."},
 		Components: &huma.Components{Schemas: registry},
 	}

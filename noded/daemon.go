@@ -110,7 +110,7 @@ func (d *daemon) listen(context.Context) (err error) {
 	}
 	d.list, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger, Fast: loopback(d.cfg.Gossip),
-		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.node.Addr, Version: Version},
+		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.node.Addr, Version: api.Build()},
 	})
 	return err
 }
@@ -218,7 +218,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
 	}
-	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.node.Addr, "gossip", d.list.Addr(), "version", Version)
+	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.node.Addr, "gossip", d.list.Addr(), "version", api.Build())
 	if d.cfg.Ready != nil {
 		d.cfg.Ready(d.machine.node.Addr)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -57,7 +58,7 @@ func inspect(c Config) (machine, error) {
 	}
 	low, high, err := parsePorts(c.Ports)
 	m.node = cluster.Node{
-		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: Version, Cores: int64(cores), Memory: memory,
+		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores), Memory: memory,
 		Labels: labels(c, m.hostname), SharedPath: sharedPaths(c), PortMin: low, PortMax: high,
 	}
 	return m, err

@@ -15,9 +15,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Version is that of this daemon. The linker sets it.
-var Version = "0.1.0"
-
 // Config is everything the daemon is told.
 type Config struct {
 	Name        string            // of this node, unique in the cluster

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/controld"
+	"github.com/rota-hpc/rota/controld/api"
 )
 
 func main() {
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 func app(stderr io.Writer) *cli.App {
 	def := controld.DefaultConfig()
 	return &cli.App{
-		Name: "rota-controld", Usage: "control daemon of a Rota cluster", Version: controld.Version, HideHelpCommand: true,
+		Name: "rota-controld", Usage: "control daemon of a Rota cluster", Version: api.Build(), HideHelpCommand: true,
 		ErrWriter: stderr, ExitErrHandler: func(*cli.Context, error) {}, // main says it once
 		DisableSliceFlagSeparator: true,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {

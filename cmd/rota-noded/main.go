@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded"
 	"github.com/rota-hpc/rota/noded/gpu"
@@ -30,7 +31,7 @@ func main() {
 func run(ctx context.Context, args []string, stderr io.Writer) error {
 	defaults := noded.DefaultConfig()
 	app := &cli.App{
-		Name: "rota-noded", Usage: "run the jobs of a Rota cluster on this machine", Version: noded.Version,
+		Name: "rota-noded", Usage: "run the jobs of a Rota cluster on this machine", Version: api.Build(),
 		HideHelpCommand: true, ErrWriter: stderr, Flags: flags(defaults),
 		ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {

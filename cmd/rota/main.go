@@ -15,9 +15,6 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// version is set by the linker.
-var version = "unknown"
-
 func main() {
 	os.Exit(run(context.Background(), os.Args, system()))
 }
@@ -64,7 +61,7 @@ func newApp(w *world) *cli.App {
 		Name:                      "rota",
 		Usage:                     "submit and watch jobs on a deep-learning GPU cluster",
 		UsageText:                 "rota COMMAND [OPTIONS] [ARGUMENTS]",
-		Version:                   version,
+		Version:                   api.Build(),
 		HideVersion:               true,
 		HideHelp:                  true,
 		Writer:                    w.stdout,

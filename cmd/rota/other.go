@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/controld/api"
 )
 
 // fileCommands are those that look at job files.
@@ -40,9 +42,9 @@ func (w *world) version(c *cli.Context) error {
 		return err
 	}
 	if asJSON {
-		return printJSON(w.stdout, map[string]string{"version": version, "go": runtime.Version()})
+		return printJSON(w.stdout, map[string]string{"version": api.Build(), "go": runtime.Version()})
 	}
-	_, err = fmt.Fprintf(w.stdout, "rota %s\n", version)
+	_, err = fmt.Fprintf(w.stdout, "rota %s\n", api.Build())
 	return err
 }
 
