@@ -166,7 +166,7 @@ func (s sections) request(j *api.Job) {
 	if e := j.Elastic; e != nil {
 		s.line("elastic", e.Text)
 	}
-	s.line("in all", fmt.Sprintf("%d GPUs, %d cores, %s memory", j.GPUs, j.Cores, sizeText(j.Memory)))
+	s.line("in all", fmt.Sprintf("%s, %s, %s memory", count(j.GPUs, "GPU", "GPUs"), count(int(j.Cores), "core", "cores"), sizeText(j.Memory)))
 	s.line("workdir", clean(j.Workdir))
 }
 
@@ -216,13 +216,14 @@ func (s sections) program(spec *jobspec.Job) {
 			s.line("image", clean(t.Image))
 			s.line("command", clean(strings.Join(t.Command, " ")))
 			if t.Script != "" {
-				s.line("script", fmt.Sprintf("%d lines", strings.Count(strings.TrimRight(t.Script, "\n"), "\n")+1))
+				s.line("script", count(strings.Count(strings.TrimRight(t.Script, "\n"), "\n")+1, "line", "lines"))
 			}
 			if t.Launch != nil {
 				s.line("launch", t.Launch.Type)
 			}
 			r := t.Resources
-			s.line("each worker", fmt.Sprintf("%d cores, %s memory, %d GPUs, %s shm, %s tmp", r.Cores, sizeText(r.Memory), r.GPUs, sizeText(r.Shm), sizeText(r.Tmp)))
+			s.line("each worker", fmt.Sprintf("%s, %s memory, %s, %s shm, %s tmp", count(r.Cores, "core", "cores"), sizeText(r.Memory), count(r.GPUs, "GPU", "GPUs"),
+				sizeText(r.Shm), sizeText(r.Tmp)))
 		}
 	}
 }
