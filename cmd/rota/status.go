@@ -166,7 +166,7 @@ func (s sections) request(j *api.Job) {
 	if e := j.Elastic; e != nil {
 		s.line("elastic", e.Text)
 	}
-	s.line("in all", fmt.Sprintf("%s, %s, %s memory", count(j.GPUs, "GPU", "GPUs"), count(int(j.Cores), "core", "cores"), sizeText(j.Memory)))
+	s.line("in all", fmt.Sprintf("%s, %s, %s memory", count(j.GPUs, "GPU", "GPUs"), count(j.Cores, "core", "cores"), sizeText(j.Memory)))
 	s.line("workdir", clean(j.Workdir))
 }
 
