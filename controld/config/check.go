@@ -71,8 +71,8 @@ const leastSpan = time.Second
 func (l *Lease) check(bad func(path, text, hint string)) {
 	def := cluster.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
-	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease < down {
-		bad("lease.duration", fmt.Sprintf("a lease of %v ends before a node counts as down, after %v: it would stop jobs while all is well", lease, down),
+	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease <= down {
+		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it would stop jobs while all is well", lease, down),
 			"a longer duration, or a shorter node_down")
 	}
 	for _, span := range []struct {
