@@ -85,26 +85,36 @@ const devLockWait = 2 * time.Second
 func (l *devLayout) enter() error {
 	for deadline := time.Now().Add(devLockWait); ; time.Sleep(devPoll) {
 		err := l.tryEnter()
-		if err == nil || !errors.Is(err, errDevRuns) && !errors.Is(err, fs.ErrNotExist) || time.Now().After(deadline) {
+		if err == nil || !errors.Is(err, errDevRuns) && !errors.Is(err, errDevGone) || time.Now().After(deadline) {
 			return err
 		}
 	}
 }
 
-// errDevRuns says that another process has the directory.
-var errDevRuns = errors.New("a dev cluster already runs")
+// What is over soon.
+var (
+	errDevRuns = errors.New("a dev cluster already runs")                         // in the directory
+	errDevGone = errors.New("another dev cluster has just removed the directory") // between making and locking it
+)
 
-// tryEnter is enter without waiting. A directory that is removed meanwhile is fs.ErrNotExist.
+// tryEnter is enter without waiting. Errors that wrap errDevRuns or errDevGone are worth another try.
 func (l *devLayout) tryEnter() error {
 	if err := os.Mkdir(l.dir, 0o755); err == nil {
 		l.made = true
-		if err := os.Chmod(l.dir, 0o755); err != nil { // whatever the umask: users of the socket pass through
+		err := os.Chmod(l.dir, 0o755) // whatever the umask: users of the socket pass through
+		if errors.Is(err, fs.ErrNotExist) {
+			return errDevGone
+		}
+		if err != nil {
 			return fmt.Errorf("set the mode of the dev directory: %w", err)
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make the dev directory: %w", err)
 	}
 	f, err := os.OpenFile(l.path("lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errDevGone
+	}
 	if err != nil {
 		return fmt.Errorf("lock the dev directory: %w", err)
 	}
@@ -113,9 +123,9 @@ func (l *devLayout) tryEnter() error {
 		closeQuietly(f)
 		return fmt.Errorf("%w in %s (process %s): stop it, or choose another --dir", errDevRuns, l.dir, strings.TrimSpace(string(pid)))
 	}
-	if !isAt(f, l.path("lock")) { // removed before it was locked
+	if !isAt(f, l.path("lock")) {
 		closeQuietly(f)
-		return fmt.Errorf("lock the dev directory: %w", fs.ErrNotExist)
+		return errDevGone
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -80,6 +82,14 @@ func TestDevDirectoryOfOneThatEndsIsWaitedFor(t *testing.T) {
 	}
 	if err := got.layout.leave(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDevDirectoryThatCannotBeMade is said at once: nobody else will make the directory that it is to be in.
+func TestDevDirectoryThatCannotBeMade(t *testing.T) {
+	l := devLayout{dir: filepath.Join(t.TempDir(), "none", "dev")}
+	if err := l.tryEnter(); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDevGone) {
+		t.Errorf("got %v", err)
 	}
 }
 
