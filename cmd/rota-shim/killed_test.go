@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,12 +31,15 @@ func doomed(dir string) error {
 	if err != nil {
 		return err
 	}
+	runtime.LockOSThread() // with which cp would end
 	fmt.Println("ready")
 	ctx := context.Background()
 	for n := int64(1); ; n = n%3 + 1 {
 		id := container.ID{Job: n, Attempt: 1}
 		saved := filepath.Join(filepath.Dir(dir), "bundles", id.String())
-		if err := exec.Command("cp", "-a", saved, dir).Run(); err != nil {
+		cp := exec.Command("cp", "-a", saved, dir)
+		cp.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // or it would go on when this daemon has been killed
+		if err := cp.Run(); err != nil {
 			return err
 		}
 		if err := shims.Create(ctx, id, shims.Path(id), time.Now().Add(time.Hour)); err != nil {
