@@ -111,7 +111,7 @@ func TestMistakesAreShownWithTheirPlace(t *testing.T) {
 		`lease { duration = "soon" }`:                                  `duration`,
 		`lease { duration = "10ms" }`:                                  `not longer than the 15s`,
 		`lease { node_down = "1h" }`:                                   `not longer than`,
-		"lease {\n duration = \"2s\"\n node_down = \"2s\"\n}":            `not longer than`,
+		"lease {\n duration = \"2s\"\n node_down = \"2s\"\n}":          `not longer than`,
 		`lease { margin = "1ms" }`:                                     `shorter than 1s`,
 		`queue "q" { default_class = "x" }`:                            `"be" or "te"`,
 		`queue "q" { te_max_gpus = -3 }`:                               `-3`,
