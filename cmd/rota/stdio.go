@@ -38,13 +38,19 @@ func (w *world) warnOfInput() bool {
 
 // unread reports whether nobody can read any more what is written to standard output or standard error.
 func (w *world) unread() bool {
-	return slices.ContainsFunc([]io.Writer{w.stdout, w.stderr}, func(out io.Writer) bool {
+	return slices.ContainsFunc([]io.Writer{w.stdout, w.stderr}, func(out io.Writer) (gone bool) {
 		f, ok := out.(*os.File)
 		if !ok {
 			return false
 		}
-		state := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLOUT}}
-		_, err := unix.Poll(state, 0)
-		return err == nil && state[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+		c, err := f.SyscallConn()
+		if err == nil {
+			err = c.Control(func(fd uintptr) {
+				state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+				_, failed := unix.Poll(state, 0)
+				gone = failed == nil && state[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+			})
+		}
+		return err == nil && gone
 	})
 }
