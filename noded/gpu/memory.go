@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,10 +42,12 @@ func (d Device) after(now Inventory, at int, err error) Device {
 		return d
 	}
 	next := now.Devices[at]
-	if next.Event == "" {
-		next.Event = d.Event // a driver that has been asked anew does not say it again
-	}
-	if next.Event != "" && next.Healthy {
+	next.Event = cmp.Or(next.Event, d.Event) // a driver that has been asked anew does not say it again
+	switch {
+	case !next.Healthy: // and may not say any more what it is
+		d.Healthy, d.Problem, d.Event = false, next.Problem, next.Event
+		return d
+	case next.Event != "":
 		next.Healthy, next.Problem = false, next.Event
 	}
 	return next

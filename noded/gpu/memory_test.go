@@ -42,6 +42,21 @@ func TestAfter(t *testing.T) {
 	}
 }
 
+// TestAfterAGPUIsLost: it may still say which it is and nothing else. What it was does not change by that.
+func TestAfterAGPUIsLost(t *testing.T) {
+	whole := gpu.Device{GPU: cluster.GPU{UUID: "a", Model: "H100", Memory: 80 << 30, Minor: 3, Healthy: true}, PCI: "00000000:10:00.0", NUMA: 1}
+	lost := gpu.Device{GPU: cluster.GPU{UUID: "a", Problem: "name: GPU is lost"}, NUMA: -1}
+	want := whole
+	want.Healthy, want.Problem = false, lost.Problem
+	known := gpu.Inventory{Devices: []gpu.Device{whole}}.After(gpu.Inventory{Devices: []gpu.Device{lost}}, nil)
+	if known.Devices[0] != want {
+		t.Errorf("got %+v, want %+v", known.Devices[0], want)
+	}
+	if well := known.After(gpu.Inventory{Devices: []gpu.Device{whole}}, nil); well.Devices[0] != whole {
+		t.Errorf("once it is back: got %+v", well.Devices[0])
+	}
+}
+
 // TestAfterAnEvent: a critical error is told once, and stays whatever becomes of who was told.
 func TestAfterAnEvent(t *testing.T) {
 	const xid = "the driver reported XID 79"
