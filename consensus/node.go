@@ -456,8 +456,8 @@ func (n *Node) release() error {
 	n.die()
 	future := n.raft.Shutdown()
 	_ = n.stream.Close() // there is nobody left to tell
-	if fatal := n.fatalError(); errors.Is(fatal, errStalled) {
-		return fmt.Errorf("%s stays locked: %w", n.cfg.Dir, fatal)
+	if errors.Is(n.fatalError(), errStalled) {
+		return fmt.Errorf("%s stays locked: %w", n.cfg.Dir, errStalled)
 	}
 	err := future.Error()
 	n.guard.killAndWait()
