@@ -370,7 +370,7 @@ func killAfter(t *testing.T, dir string, count int, acked map[string]bool) {
 
 // TestALeaderWhoseDiskHangsGivesWay is about a disk that neither writes nor fails.
 func TestALeaderWhoseDiskHangsGivesWay(t *testing.T) {
-	c := consensustest.Start(t, 3, newRecord, func(cfg *consensus.Config) { cfg.Stall = 2 * time.Second })
+	c := consensustest.Start(t, 3, newRecord, func(cfg *consensus.Config) { cfg.Stall = 5 * time.Second })
 	old := c.WaitLeader()
 	n := c.Node(old)
 	release := sync.OnceFunc(n.HangDisk())
