@@ -277,6 +277,9 @@ func knownSignal(name string) bool {
 }
 
 func (c *checker) meta(path string, meta map[string]string) {
+	if len(meta) == 0 {
+		return
+	}
 	c.atMost(path, len(meta), MaxMetaKeys, "entries")
 	total, variables := 0, map[string]string{}
 	for _, key := range sortedKeys(meta) {
@@ -319,10 +322,10 @@ func (c *checker) env(path string, env map[string]string) {
 	c.atMost(path, total, MaxEnvBytes, "bytes")
 }
 
+var toVariable = strings.NewReplacer("-", "_", ".", "_")
+
 // Variable is a name as a part of a variable's: RUN_ID for run-id.
-func Variable(name string) string {
-	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
-}
+func Variable(name string) string { return strings.ToUpper(toVariable.Replace(name)) }
 
 func validVariable(name string) bool {
 	for i := range len(name) {
