@@ -303,7 +303,11 @@ func (x *exchange) body(buffer []byte) ([]byte, error) {
 	}
 	for int64(len(b)) != want {
 		if len(b) == cap(b) {
-			b = slices.Grow(b, max(minBody, len(b)))
+			more := max(minBody, len(b))
+			if want >= 0 {
+				more = min(more, int(want)-len(b))
+			}
+			b = slices.Grow(b, more)
 		}
 		most := cap(b)
 		if want >= 0 {
