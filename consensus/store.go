@@ -279,11 +279,13 @@ func (g *guard) DeleteRange(first, last uint64) error {
 
 // Term and vote.
 
+// Set implements raft.StableStore: the vote.
 func (g *guard) Set(key, value []byte) error {
 	g.write("write the vote", func() error { return g.store.Set(key, value) })
 	return nil
 }
 
+// SetUint64 implements raft.StableStore: the term.
 func (g *guard) SetUint64(key []byte, value uint64) error {
 	g.write("write the term", func() error { return g.store.SetUint64(key, value) })
 	return nil
@@ -295,6 +297,7 @@ func (g *guard) Get(key []byte) ([]byte, error) {
 	return v, g.read("read the vote", err)
 }
 
+// GetUint64 implements raft.StableStore: the term.
 func (g *guard) GetUint64(key []byte) (uint64, error) {
 	v, err := g.store.GetUint64(key)
 	return v, g.read("read the term", err)

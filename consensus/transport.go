@@ -48,8 +48,11 @@ type stream struct {
 // address is what peers are told to dial. It may hold a host name.
 type address string
 
+// Network implements net.Addr.
 func (a address) Network() string { return "tcp" }
-func (a address) String() string  { return string(a) }
+
+// String implements net.Addr.
+func (a address) String() string { return string(a) }
 
 // listen opens the stream that cfg asks for.
 func listen(cfg Config) (*stream, error) {
