@@ -12,7 +12,7 @@ PACKAGES  := gcc libc6-dev iproute2 iptables runc busybox-static
 TOOLS     := gcc ip iptables runc busybox
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-long check lint demo bench papers pgo fuzz golden clean
+.PHONY: help setup build test test-long check same lint demo bench papers pgo fuzz golden clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ check: lint ## gofmt, vet, lint, import rules, tidy
 	$(GO) test -count=1 -run 'TestImports' .
 	$(GO) mod verify
 	$(GO) mod tidy -diff
+
+REF ?= HEAD
+same: ## compare what this tree decides with what commit REF decides, on twenty workloads under all policies
+	@.ci/same $(REF)
 
 lint: $(LINT)
 	$(LINT) run

@@ -58,6 +58,7 @@ func simFlags() []cli.Flag {
 		&cli.StringFlag{Name: "rate", Usage: "jobs arrive at `PERCENT` of the rate that the trace or the closed loop has, such as 95%"},
 		&cli.StringFlag{Name: "until", Usage: "end at this `DURATION` after the trace's beginning"},
 		&cli.StringFlag{Name: "plot", Usage: "draw utilisation, queue, slowdowns, shares and jobs into `FILE.svg`"},
+		&cli.StringFlag{Name: "decisions", Usage: "write every start, end, resize and displacement into `FILE`, a line each"},
 		&cli.BoolFlag{Name: "check", Usage: "verify the invariants of the state while simulating"},
 		&cli.BoolFlag{Name: "progress", Usage: "say on stderr how far it is"},
 		&cli.BoolFlag{Name: "list", Usage: "list policies, generated workloads and their parameters instead"},
@@ -88,6 +89,7 @@ type simulation struct {
 	redraw    bool
 	rate      int64 // thousandths; 0: as it is
 	plot      string
+	decisions *decisionFile // --decisions; nil: none
 	several   bool // means over seeds are asked for
 
 	files map[string]*trace.Trace // those of traces that are files, as they were read
@@ -117,6 +119,9 @@ func (w *world) sim(c *cli.Context) error {
 	defer cancel()
 	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // much garbage, few survivors
 	results, err := s.run(ctx)
+	if err == nil {
+		err = s.decisions.write()
+	}
 	if errors.Is(err, sim.ErrSetup) {
 		return &usageError{text: err.Error()}
 	}
@@ -172,6 +177,9 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		return nil, err
 	}
 	results := make([]*sim.Result, len(workloads)*len(s.policies))
+	if s.decisions != nil {
+		s.decisions.sections = make([][]byte, len(results))
+	}
 	err = atOnce(len(results), func(i int) (err error) {
 		t, p := workloads[i/len(s.policies)], s.policies[i%len(s.policies)]
 		seed := s.seeds[i/len(s.policies)%len(s.seeds)]
@@ -179,6 +187,7 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 		if s.inflate > 0 {
 			setup.Until = t.Jobs[len(t.Jobs)-1].Submit
 		}
+		s.decisions.record(i, &setup, t.Name)
 		results[i], err = sim.Run(t, setup)
 		return err
 	})

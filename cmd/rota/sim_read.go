@@ -38,7 +38,7 @@ func (w *world) readSimulation(c *cli.Context) (*simulation, error) {
 		s.setup.Progress = func(sim.Progress) {}
 	}
 	for _, read := range []func(*cli.Context) error{
-		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping, s.readInflate, s.readArrivals, s.readPlot,
+		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping, s.readInflate, s.readArrivals, s.readPlot, s.readDecisions,
 	} {
 		if err := read(c); err != nil {
 			return nil, err

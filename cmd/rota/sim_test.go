@@ -492,3 +492,36 @@ func TestSplitPolicies(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestSimDecisions pins the format of --decisions: builds of any age are compared by it.
+func TestSimDecisions(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "decisions")
+	code, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--policy", "fitgpp", "--compare", "fifo", "--decisions", name)
+	got, err := os.ReadFile(name)
+	if code != 0 || err != nil {
+		t.Fatalf("exit %d, %v: %s", code, err, complaint)
+	}
+	lines := []string{
+		"# tiny.csv, seed 1, policy fitgpp",
+		"0 S 1 1 0 n1:0:1:2:3:4:5:6:7",
+		"60000 D 1 1 6 n1:0:1:2:3:4:5:6:7",
+		"60000 E 1 1 6 n1:0:1:2:3:4:5:6:7",
+		"60000 S 2 1 0 n1:0:1:2:3:4:5:6:7",
+		"360000 E 2 1 1 n1:0:1:2:3:4:5:6:7",
+		"360000 S 1 2 0 n1:0:1:2:3:4:5:6:7",
+		"900000 E 1 2 1 n1:0:1:2:3:4:5:6:7",
+		"# tiny.csv, seed 1, policy fifo",
+		"0 S 1 1 0 n1:0:1:2:3:4:5:6:7",
+		"600000 E 1 1 1 n1:0:1:2:3:4:5:6:7",
+		"600000 S 2 1 0 n1:0:1:2:3:4:5:6:7",
+		"900000 E 2 1 1 n1:0:1:2:3:4:5:6:7",
+	}
+	if want := strings.Join(lines, "\n") + "\n"; string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	for _, bad := range []string{filepath.Join(name, "below-a-file"), t.TempDir()} {
+		if code, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--decisions", bad); code != exitUsage || !strings.Contains(complaint, bad) {
+			t.Errorf("--decisions %s: exit %d: %s", bad, code, complaint)
+		}
+	}
+}

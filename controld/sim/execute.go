@@ -32,6 +32,7 @@ func (e *engine) begin(i int32, places []cluster.Place) {
 		r.workers = append(r.workers, place{node, int32(w)})
 		e.tell(node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: w, State: cluster.WorkerRunning})
 	}
+	e.decide(StepStart, i, "")
 	r.held = r.job.Demand(len(places) - r.job.Servers)
 	r.rate = r.job.Rate(e.layout(r))
 	if r.attempt > 1 {
@@ -102,6 +103,11 @@ var one = []int{1}
 func (e *engine) notify(i int32, cause cluster.Cause) {
 	r := &e.runs[i]
 	r.cause = cause
+	step := StepDisplace
+	if cause == cluster.CauseGrow || cause == cluster.CauseShrink {
+		step = StepResize
+	}
+	e.decide(step, i, cause)
 	if r.stopped != 0 {
 		e.unbend(r)
 		return
@@ -155,6 +161,11 @@ func (e *engine) yield(i int32) {
 // exit ends all workers of an attempt.
 func (e *engine) exit(i int32, code, signal int) {
 	r := &e.runs[i]
+	cause := cluster.CauseCompleted
+	if r.stopped != 0 {
+		cause = r.cause
+	}
+	e.decide(StepEnd, i, cause)
 	e.unbend(r)
 	for _, w := range r.workers {
 		e.tell(w.node, cluster.WorkerReport{

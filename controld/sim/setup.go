@@ -34,6 +34,7 @@ type Setup struct {
 	Clock    func() int64   // ns of some monotonic clock, to time decisions with; nil: they are not timed
 	Stopped  func() bool    // asked now and then; true ends the run, whose result is of what was simulated so far
 	Progress func(Progress) // told now and then
+	Decided  func(Decision) // told every start, end, resize and displacement, in order; its places must not be changed
 
 	decided   func(at cluster.Instant, p *cluster.CommitPlan) // told every plan that is not empty; for tests
 	displaced int                                             // displacements of one job after which a run ends; 0: as it is for users
