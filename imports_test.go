@@ -39,8 +39,11 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2"},
 		why: "it turns HCL into a job and needs nothing else",
 	},
-	"jobspec/explain":      {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
-	"jobspec/script":       {ours: []string{"jobspec", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else"},
+	"jobspec/explain": {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
+	"jobspec/script": {
+		ours: []string{"jobspec", "jobspec/script/shell", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else",
+	},
+	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
@@ -137,6 +140,7 @@ var technologies = []struct {
 	{"github.com/urfave/cli", []string{"cmd/..."}, "only commands parse command lines"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "only commands parse command lines"},
 	{"modernc.org/sqlite", []string{"controld/history"}, "the database is behind history"},
+	{"mvdan.cc/sh/v3", []string{"jobspec/script/shell"}, "shell scripts are parsed in one place"},
 	{"gonum.org/v1/plot", []string{"controld/sim/plot"}, "plots are drawn in one place"},
 	{"github.com/danielgtaylor/huma", []string{"controld", "controld/..."}, "the OpenAPI library is too slow to load in the command"},
 }

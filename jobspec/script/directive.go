@@ -6,16 +6,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
 // text is a script, taken apart.
 type text struct {
 	src     string // with the line ends of Unix
 	lines   []string
-	body    int         // index of the first line behind the directives: the first command, or the number of lines
-	shebang string      // the first line without #!
-	flags   []directive // in their order
-	shell   *shell      // its commands; nil when it is in no language of shells
+	body    int           // index of the first line behind the directives: the first command, or the number of lines
+	shebang string        // the first line without #!
+	flags   []directive   // in their order
+	shell   *shell.Script // its commands; nil when no shell runs it
 }
 
 // directive is one line of flags.
@@ -58,8 +59,8 @@ func readText(src []byte, n *notes) *text {
 	for _, line := range t.lines[:t.body] {
 		from += len(line) + 1
 	}
-	if from = min(from, len(t.src)); likeShell(t.shebang) {
-		t.shell = parse(t.src, from)
+	if from = min(from, len(t.src)); shell.HasDocuments(t.shebang) {
+		t.shell = shell.Parse(t.src, t.shebang, from)
 	}
 	r.late(from)
 	return t
@@ -207,15 +208,15 @@ func split(line string) ([]string, error) {
 // late refuses directives behind the first command, which begins at a place. They would say nothing, and whoever wrote them believes that they do. In
 // here-documents they are text.
 func (r *reader) late(at int) {
-	var texts []span
+	var texts []shell.Span
 	if r.text.shell != nil {
-		texts = r.text.shell.texts
+		texts = r.text.shell.Documents
 	}
 	for i, line := range r.text.lines[r.text.body:] {
-		for len(texts) > 0 && texts[0].end <= at {
+		for len(texts) > 0 && texts[0].End <= at {
 			texts = texts[1:]
 		}
-		if len(texts) == 0 || at < texts[0].begin {
+		if len(texts) == 0 || at < texts[0].Begin {
 			r.lateLine(r.text.body+i+1, line)
 		}
 		at += len(line) + 1

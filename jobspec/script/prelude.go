@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
 // The lines that may be put in front of a script's first command. They are plain sh.
@@ -76,7 +78,7 @@ func edited(src string, edits []edit) string {
 // front are the lines in front of the script's first command.
 func (a *asked) front(t *text, p plan) []string {
 	var lines []string
-	isShell := shellScript(t.shebang)
+	isShell := shell.IsShell(t.shebang)
 	if len(a.opts.Args) > 0 {
 		if isShell {
 			words := make([]string, len(a.opts.Args))

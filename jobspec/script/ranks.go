@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
 // each makes a script that every rank can run.
@@ -15,12 +17,12 @@ func (f *follower) each(main *step) {
 		f.inPlace(f.launches[i])
 	}
 	for _, st := range f.singles {
-		if st.inside && st.args[0].plain() == "hostname" {
-			f.plan.edits = append(f.plan.edits, edit{st.words[0].begin, st.end, `echo "$ROTA_MASTER_ADDR"`})
-			f.at(Warning, CodeChanged, st.line, "", "the address of the first node is taken, instead of a step that asks for it")
+		if st.Inside && st.args[0].Plain() == "hostname" {
+			f.plan.edits = append(f.plan.edits, edit{st.Words[0].Begin, st.End, `echo "$ROTA_MASTER_ADDR"`})
+			f.at(Warning, CodeChanged, st.Line, "", "the address of the first node is taken, instead of a step that asks for it")
 			continue
 		}
-		f.at(Refused, CodeStep, st.line, "leave it out, or submit it as a job of its own", "a step of one task in a job of %d cannot be started", f.shape.all())
+		f.at(Refused, CodeStep, st.Line, "leave it out, or submit it as a job of its own", "a step of one task in a job of %d cannot be started", f.shape.all())
 	}
 	f.ownGPUs(main)
 	if f.shape.all() > 1 {
@@ -52,36 +54,31 @@ func (f *follower) ownGPUs(main *step) {
 func (f *follower) around(main *step) {
 	f.oneFile(main)
 	last := 0
-	for _, c := range f.shell.out {
+	for _, c := range f.shell.Commands {
 		switch {
-		case c.begin >= main.begin && c.end <= main.end || f.lines[c.line] || setup(c) || c.line == last:
-		case c.begin < main.begin:
-			last = c.line
-			f.at(Warning, CodeEachRank, c.line, "", "every rank runs this line for itself; in Slurm it runs once, before the step")
+		case c.Begin >= main.Begin && c.End <= main.End || f.lines[c.Line] || setup(c) || c.Line == last:
+		case c.Begin < main.Begin:
+			last = c.Line
+			f.at(Warning, CodeEachRank, c.Line, "", "every rank runs this line for itself; in Slurm it runs once, before the step")
 		default:
-			last = c.line
-			f.at(Refused, CodeStep, c.line, "do it in a job of its own that waits for this one", "this is to run once, when the step has ended, and every rank would run it")
+			last = c.Line
+			f.at(Refused, CodeStep, c.Line, "do it in a job of its own that waits for this one", "this is to run once, when the step has ended, and every rank would run it")
 		}
 	}
 }
 
 // oneFile warns of a file that every rank makes anew: in Slurm the step has one output, which goes there.
 func (f *follower) oneFile(main *step) {
-	var files []string
-	for _, o := range f.shell.outputs {
-		if o.of == main.begin {
-			files = append(files, o.file)
-		}
-	}
-	end := f.shell.lineEnd(main.end)
-	for _, c := range f.shell.out {
-		if c.begin > main.end && c.begin < end && c.name() == "tee" && len(c.words) > 1 && !strings.HasPrefix(c.words[1].raw, "-") {
-			files = append(files, c.words[1].raw)
+	files := slices.Clone(main.Outputs)
+	end := lineEnd(f.text.src, main.End)
+	for _, c := range f.shell.Commands {
+		if c.Begin > main.End && c.Begin < end && c.Name() == "tee" && len(c.Words) > 1 && !strings.HasPrefix(c.Words[1].Raw, "-") {
+			files = append(files, c.Words[1].Raw)
 		}
 	}
 	for _, file := range files {
 		if !strings.HasPrefix(file, "/dev/") && !ofRank.MatchString(file) {
-			f.at(Warning, CodeEachRank, main.line, "write it to a file of each rank, such as out-$SLURM_PROCID.txt, or leave it to --output",
+			f.at(Warning, CodeEachRank, main.Line, "write it to a file of each rank, such as out-$SLURM_PROCID.txt, or leave it to --output",
 				"every rank makes %s anew for itself; in Slurm the output of all goes there", cutShort(file))
 		}
 	}
@@ -96,31 +93,39 @@ var setupCommands = strings.Fields(`echo printf date export source . module ml c
 	command pyenv activate deactivate micromamba basename dirname realpath readlink nproc free lscpu uname whoami id getent ip ping sleep scontrol function pushd popd
 	mkdir nvcc python3-config ibstat ibv_devinfo numactl jobs shopt let read seq expr paste xargs tee scontrol squeue kill`)
 
-func setup(c command) bool {
-	name := c.name()
-	return slices.Contains(setupCommands, name) || strings.HasPrefix(name, "$") && len(c.words) == 1 || name == "python" && len(c.words) == 2 && strings.HasPrefix(c.words[1].raw, "-V")
+func setup(c shell.Command) bool {
+	name := c.Name()
+	return slices.Contains(setupCommands, name) || strings.HasPrefix(name, "$") && len(c.Words) == 1 || name == "python" && len(c.Words) == 2 && strings.HasPrefix(c.Words[1].Raw, "-V")
 }
 
 // harmless reports whether a step only shows something.
-func harmless(args []word) bool {
-	return slices.Contains([]string{"hostname", "echo", "date", "nvidia-smi", "env", "printenv", "true", "uname", "ibstat", "lscpu", "pwd", "id", "which", "cat", "nvcc"}, args[0].plain())
+func harmless(args []shell.Word) bool {
+	return slices.Contains([]string{"hostname", "echo", "date", "nvidia-smi", "env", "printenv", "true", "uname", "ibstat", "lscpu", "pwd", "id", "which", "cat", "nvcc"}, args[0].Plain())
 }
 
 // inPlace puts the command of a step into the place of the step.
 func (f *follower) inPlace(st step) {
 	kept := ""
-	for i := 0; st.words[i].begin < st.begins; i++ {
-		w, next := st.words[i], st.words[i+1]
-		kept += strings.Repeat("\\\n", strings.Count(w.raw, "\\\n")) // the lines keep their numbers
-		between := strings.Trim(f.text.src[w.end:next.begin], " \t")
+	for i := 0; st.Words[i].Begin < st.args[0].Begin; i++ {
+		w, next := st.Words[i], st.Words[i+1]
+		kept += strings.Repeat("\\\n", strings.Count(w.Raw, "\\\n")) // the lines keep their numbers
+		between := strings.Trim(f.text.src[w.End:next.Begin], " \t")
 		if kept += between; between != "" && !strings.HasSuffix(between, "\n") {
 			kept += " " // behind a redirection
 		}
 	}
-	f.plan.edits = append(f.plan.edits, edit{st.words[0].begin, st.begins, kept})
+	f.plan.edits = append(f.plan.edits, edit{st.Words[0].Begin, st.args[0].Begin, kept})
 	f.container(st)
 	f.fewerGPUs(st)
 	if v, ok := st.options["export"]; ok && (v != "ALL" && !strings.HasPrefix(v, "ALL,") || strings.Contains(v, "=")) {
-		f.at(Warning, CodeIgnored, st.line, "export them in front of it", "srun --export=%s is left out: the step gets the variables of the script", v)
+		f.at(Warning, CodeIgnored, st.Line, "export them in front of it", "srun --export=%s is left out: the step gets the variables of the script", v)
 	}
+}
+
+// lineEnd returns the end of the line that holds a place, with the lines that continue it.
+func lineEnd(src string, at int) int {
+	for at < len(src) && (src[at] != '\n' || at > 0 && src[at-1] == '\\') {
+		at++
+	}
+	return at
 }

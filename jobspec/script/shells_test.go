@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec/hostlist"
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
 // shells that are installed here, of those that the lines in front of a script are for.
@@ -90,7 +91,7 @@ func TestScriptsStayScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Read(src, Options{Name: filepath.Base(file), Dir: "/home/ada", Clock: clock(), Args: []string{"a'b"}})
-		if r.Job == nil || !shellScript(strings.TrimPrefix(strings.SplitN(string(src), "\n", 2)[0], "#!")) {
+		if r.Job == nil || !shell.IsShell(strings.TrimPrefix(strings.SplitN(string(src), "\n", 2)[0], "#!")) {
 			continue
 		}
 		cmd := exec.Command(bash, "-n")

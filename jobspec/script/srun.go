@@ -5,22 +5,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
 // maxSteps bounds how many steps of a script are looked at.
 const maxSteps = 1000
 
 // srun reads one step.
-func (f *follower) srun(c command) {
+func (f *follower) srun(c shell.Command) {
 	if len(f.launches)+len(f.singles) == maxSteps {
-		f.at(Refused, CodeStep, c.line, "split the script", "more than %d steps cannot be followed", maxSteps)
+		f.at(Refused, CodeStep, c.Line, "split the script", "more than %d steps cannot be followed", maxSteps)
 		return
 	}
-	f.lines[c.line] = true
-	st := step{command: c, options: map[string]string{}}
-	raw := make([]string, len(c.words)-1)
-	for i, w := range c.words[1:] {
-		raw[i] = strings.Trim(w.raw, `"'`)
+	f.lines[c.Line] = true
+	st := step{Command: c, options: map[string]string{}}
+	raw := make([]string, len(c.Words)-1)
+	for i, w := range c.Words[1:] {
+		raw[i] = strings.Trim(w.Raw, `"'`)
 	}
 	good := true
 	g := &getopt{specs: srunTable, each: func(_ string, spec *Spec, value string, _ bool) {
@@ -28,37 +30,36 @@ func (f *follower) srun(c command) {
 		switch spec.kind {
 		case Refused:
 			good = false
-			f.at(Refused, CodeStep, c.line, spec.instead, "srun --%s cannot be followed", spec.Name)
+			f.at(Refused, CodeStep, c.Line, spec.instead, "srun --%s cannot be followed", spec.Name)
 		case Warning:
-			f.at(Warning, CodeIgnored, c.line, "", "srun --%s is left out: %s", spec.Name, spec.instead)
+			f.at(Warning, CodeIgnored, c.Line, "", "srun --%s is left out: %s", spec.Name, spec.instead)
 		}
 	}, bad: func(_, given, hint, text string) {
 		good = false
-		f.at(Refused, CodeStep, c.line, hint, "srun: %s %s", given, text)
+		f.at(Refused, CodeStep, c.Line, hint, "srun: %s %s", given, text)
 	}}
 	rest := g.read(raw)
-	if st.args = c.words[len(c.words)-len(rest):]; len(rest) == 0 && good {
-		f.at(Refused, CodeStep, c.line, "write what it is to start in the same line", "srun starts nothing that could be followed")
+	if st.args = c.Words[len(c.Words)-len(rest):]; len(rest) == 0 && good {
+		f.at(Refused, CodeStep, c.Line, "write what it is to start in the same line", "srun starts nothing that could be followed")
 		good = false
 	}
 	if good && f.hidden(st) {
 		return
 	}
 	if good {
-		st.begins = st.args[0].begin
 		f.sort(st)
 	}
 }
 
 // hidden finds flags in a variable in front of the command.
 func (f *follower) hidden(st step) bool {
-	name := strings.Trim(st.args[0].raw, `"${}[@]`)
-	if !strings.HasPrefix(strings.Trim(st.args[0].raw, `"`), "$") {
+	name := strings.Trim(st.args[0].Raw, `"${}[@]`)
+	if !strings.HasPrefix(strings.Trim(st.args[0].Raw, `"`), "$") {
 		return false
 	}
-	for _, v := range f.shell.assignments {
-		if v.name == name && strings.HasPrefix(strings.TrimLeft(v.value, `"'( `), "-") {
-			f.at(Refused, CodeStep, st.line, fmt.Sprintf("write the flags of line %d behind srun", v.line), "the flags of srun in $%s cannot be followed", name)
+	for _, v := range f.shell.Assignments {
+		if v.Name == name && strings.HasPrefix(strings.TrimLeft(v.Value, `"'( `), "-") {
+			f.at(Refused, CodeStep, st.Line, fmt.Sprintf("write the flags of line %d behind srun", v.Line), "the flags of srun in $%s cannot be followed", name)
 			return true
 		}
 	}
@@ -88,11 +89,11 @@ func (f *follower) tasksOf(st step) (int, bool) {
 	}
 	switch {
 	case total > s.all() || nodes > s.nodes:
-		f.at(Refused, CodeStep, st.line, "ask for as many in the script's flags", "the step has %d tasks on %d nodes, and the job %d on %d", total, nodes, s.all(), s.nodes)
+		f.at(Refused, CodeStep, st.Line, "ask for as many in the script's flags", "the step has %d tasks on %d nodes, and the job %d on %d", total, nodes, s.all(), s.nodes)
 	case total == 1:
 		return 1, true
 	case total%s.nodes != 0 || nodes != s.nodes:
-		f.at(Refused, CodeStep, st.line, "start it on all nodes, with the same number of tasks on each", "a step of %d tasks on %d of %d nodes cannot be started", total, nodes, s.nodes)
+		f.at(Refused, CodeStep, st.Line, "start it on all nodes, with the same number of tasks on each", "a step of %d tasks on %d of %d nodes cannot be started", total, nodes, s.nodes)
 	default:
 		return total, true
 	}
@@ -109,7 +110,7 @@ func (f *follower) value(st step, name string, usual int, variables ...string) i
 		return n
 	}
 	if !slices.Contains(variables, strings.Trim(text, "${}")) {
-		f.at(Warning, CodeUnclear, st.line, "", "srun --%s=%s is taken to be %d, as the job has", name, text, usual)
+		f.at(Warning, CodeUnclear, st.Line, "", "srun --%s=%s is taken to be %d, as the job has", name, text, usual)
 	}
 	return usual
 }
@@ -127,7 +128,7 @@ func (f *follower) fewerGPUs(st step) {
 			value = number
 		}
 		if said && value != itoa(same) && s.gpus > 0 {
-			f.at(Warning, CodeChanged, st.line, "set CUDA_VISIBLE_DEVICES in front of the command", "srun --%s is left out: the command sees all %d GPUs of its worker", name, s.gpus)
+			f.at(Warning, CodeChanged, st.Line, "set CUDA_VISIBLE_DEVICES in front of the command", "srun --%s is left out: the command sees all %d GPUs of its worker", name, s.gpus)
 		}
 	}
 }
@@ -144,7 +145,7 @@ func (f *follower) container(st step) {
 		if !ok || spec == nil {
 			continue
 		}
-		s := setting{spec: spec, given: "--" + name, value: value, has: true, line: st.line}
+		s := setting{spec: spec, given: "--" + name, value: value, has: true, line: st.Line}
 		if strings.Contains(value, "$") {
 			f.refuse(s, "write the path itself", "%q: a variable is not known before the job runs", value)
 			continue
@@ -155,7 +156,7 @@ func (f *follower) container(st step) {
 		}
 		spec.read(f.asked, s)
 	}
-	f.at(Warning, CodeChanged, st.line, "", "the whole script runs in the image, not only the step")
+	f.at(Warning, CodeChanged, st.Line, "", "the whole script runs in the image, not only the step")
 }
 
 // srunTable are the flags of srun: those whose value is looked at, those that change nothing here, and those that cannot be followed.

@@ -3,6 +3,8 @@ package script
 import (
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
 // mode is who runs the script.
@@ -33,10 +35,9 @@ type edit struct {
 
 // step is one srun of a script.
 type step struct {
-	command
+	shell.Command
 	options map[string]string // by name
-	begins  int               // where the command begins that it starts
-	args    []word            // that command
+	args    []shell.Word      // the command that it starts
 }
 
 // follow finds out what a script starts, and how that can be done without a batch script that starts steps from the first node. Rota starts
@@ -44,7 +45,7 @@ type step struct {
 // with the command of that step in the place of srun.
 func (a *asked) follow(t *text, s shape) plan {
 	p := plan{tasks: s.tasks}
-	if !shellScript(t.shebang) {
+	if !shell.IsShell(t.shebang) {
 		a.alone(t, s, &p)
 		return p
 	}
@@ -68,12 +69,12 @@ type follower struct {
 	text  *text
 	shape shape
 	plan  *plan
-	shell *shell
+	shell *shell.Script
 
-	launches []step       // steps on all tasks
-	singles  []step       // steps of one task
-	mpi      []command    // mpirun and its like
-	lines    map[int]bool // of steps
+	launches []step          // steps on all tasks
+	singles  []step          // steps of one task
+	mpi      []shell.Command // mpirun and its like
+	lines    map[int]bool    // of steps
 }
 
 // Programs of Slurm that a node need not have.
@@ -82,9 +83,9 @@ var slurmPrograms = []string{"sbatch", "salloc", "squeue", "scancel", "sacct", "
 var mpiPrograms = []string{"mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prun", "ibrun", "aprun", "jsrun"}
 
 func (f *follower) find() {
-	for _, c := range f.shell.out {
+	for _, c := range f.shell.Commands {
 		c = unwrapped(c)
-		switch name := c.name(); {
+		switch name := c.Name(); {
 		case name == "srun":
 			f.srun(c)
 		case slices.Contains(mpiPrograms, name):
@@ -92,23 +93,23 @@ func (f *follower) find() {
 		case name == "scontrol":
 			f.scontrol(c)
 		case slices.Contains(slurmPrograms, name):
-			f.at(Warning, CodeUnclear, c.line, "use rota there if the nodes have it", "%s is a program of Slurm, which the nodes need not have", name)
+			f.at(Warning, CodeUnclear, c.Line, "use rota there if the nodes have it", "%s is a program of Slurm, which the nodes need not have", name)
 		}
 	}
-	for _, v := range f.shell.assignments {
-		value := strings.TrimLeft(v.value, `"'`)
+	for _, v := range f.shell.Assignments {
+		value := strings.TrimLeft(v.Value, `"'`)
 		if value == "srun" || strings.HasPrefix(value, "srun ") {
-			f.at(Refused, CodeStep, v.line, "write srun in front of the command itself", "srun in the variable %s cannot be followed", v.name)
+			f.at(Refused, CodeStep, v.Line, "write srun in front of the command itself", "srun in the variable %s cannot be followed", v.Name)
 		}
 	}
 }
 
 // unwrapped takes timeout and its like off the front.
-func unwrapped(c command) command {
-	if c.name() == "timeout" {
-		for i := 1; i < len(c.words); i++ {
-			if w := c.words[i].raw; w[0] != '-' && i+1 < len(c.words) && (w[0] >= '0' && w[0] <= '9' || w[0] == '$') {
-				c.words = c.words[i+1:]
+func unwrapped(c shell.Command) shell.Command {
+	if c.Name() == "timeout" {
+		for i := 1; i < len(c.Words); i++ {
+			if w := c.Words[i].Raw; w[0] != '-' && i+1 < len(c.Words) && (w[0] >= '0' && w[0] <= '9' || w[0] == '$') {
+				c.Words = c.Words[i+1:]
 				return c
 			}
 		}
@@ -116,22 +117,22 @@ func unwrapped(c command) command {
 	return c
 }
 
-func (f *follower) scontrol(c command) {
+func (f *follower) scontrol(c shell.Command) {
 	verb, what := "", ""
-	if len(c.words) > 1 {
-		verb = c.words[1].plain()
+	if len(c.Words) > 1 {
+		verb = c.Words[1].Plain()
 	}
-	if len(c.words) > 2 {
-		what = c.words[2].plain()
+	if len(c.Words) > 2 {
+		what = c.Words[2].Plain()
 	}
 	switch {
 	case verb == "show" && (what == "hostnames" || what == "hostname"):
 		f.plan.hosts = true
 	case verb == "requeue":
 		f.plan.repeat = true
-		f.at(Warning, CodeChanged, c.line, "", "the script ends there with exit code 85, which asks for the job to be started again; a job that is at its time limit is not")
+		f.at(Warning, CodeChanged, c.Line, "", "the script ends there with exit code 85, which asks for the job to be started again; a job that is at its time limit is not")
 	default:
-		f.at(Warning, CodeUnclear, c.line, "", "scontrol %s is not there when the job runs: only show hostnames and requeue are", verb)
+		f.at(Warning, CodeUnclear, c.Line, "", "scontrol %s is not there when the job runs: only show hostnames and requeue are", verb)
 	}
 }
 
@@ -147,12 +148,12 @@ func (f *follower) decide() {
 	main := f.main()
 	switch {
 	case len(f.mpi) > 0 && s.nodes == 1:
-		f.at(Refused, CodeStep, f.mpi[0].line, "start everything with one of them", "a script that uses srun for all tasks and %s cannot be run", f.mpi[0].name())
+		f.at(Refused, CodeStep, f.mpi[0].Line, "start everything with one of them", "a script that uses srun for all tasks and %s cannot be run", f.mpi[0].Name())
 	case len(f.mpi) > 0:
-		f.at(Refused, CodeStep, f.mpi[0].line, "start the program with srun, if its MPI finds its ranks by itself; programs of one node may use mpirun",
-			"%s starts processes on several nodes, which is not supported yet", f.mpi[0].name())
+		f.at(Refused, CodeStep, f.mpi[0].Line, "start the program with srun, if its MPI finds its ranks by itself; programs of one node may use mpirun",
+			"%s starts processes on several nodes, which is not supported yet", f.mpi[0].Name())
 	case main == nil && len(f.launches) == 0 && len(f.singles) > 0:
-		f.at(Refused, CodeStep, f.singles[0].line, "write a job file with a group for each program, and gang_scope = \"job\"",
+		f.at(Refused, CodeStep, f.singles[0].Line, "write a job file with a group for each program, and gang_scope = \"job\"",
 			"a script that starts programs on its nodes one by one cannot be run")
 	case main == nil && len(f.launches) == 0 && !f.list.Has(Refused):
 		f.at(Refused, CodeStep, f.text.body+1, "write srun in front of the command that every node is to run",
@@ -176,8 +177,8 @@ func (f *follower) main() *step {
 			continue
 		}
 		if main != nil {
-			f.at(Refused, CodeStep, st.line, "submit a script for each step, with --dependency=afterok:ID",
-				"the script starts several steps on all tasks (line %d is one), which would not wait for each other", main.line)
+			f.at(Refused, CodeStep, st.Line, "submit a script for each step, with --dependency=afterok:ID",
+				"the script starts several steps on all tasks (line %d is one), which would not wait for each other", main.Line)
 			return nil
 		}
 		main = st
@@ -185,8 +186,8 @@ func (f *follower) main() *step {
 	if main == nil && len(f.launches) > 0 {
 		main = &f.launches[len(f.launches)-1]
 	}
-	if main != nil && (main.block || main.inside) {
-		f.at(Refused, CodeStep, main.line, "start it on a line of its own, as the last thing that the script does",
+	if main != nil && (main.Block || main.Inside) {
+		f.at(Refused, CodeStep, main.Line, "start it on a line of its own, as the last thing that the script does",
 			"a step on all tasks that is within a loop, a condition or another command cannot be started")
 		return nil
 	}
