@@ -41,8 +41,10 @@ var rules = map[string]rule{
 	},
 	"jobspec/explain": {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
 	"jobspec/script": {
-		ours: []string{"jobspec", "jobspec/script/shell", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else",
+		ours: []string{"jobspec", "jobspec/script/shell", "jobspec/script/slurm", "jobspec/typo"}, pure: true,
+		why: "it turns a script into a job and needs nothing else",
 	},
+	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},

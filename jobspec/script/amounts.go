@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
 // mostNumber bounds what is counted before the job's own rules are asked: products of three cannot overflow.
@@ -31,7 +32,7 @@ func count(field func(a *asked) *counted) func(*asked, setting) {
 
 func size(field func(a *asked) *sized) func(*asked, setting) {
 	return func(a *asked, s setting) {
-		n, err := memory(s.value)
+		n, err := slurm.Memory(s.value)
 		switch {
 		case err != nil:
 			a.bad(s, "write a number with K, M, G or T behind it, such as 64G; without one it is MiB", "%q is not a size", s.value)
@@ -43,24 +44,6 @@ func size(field func(a *asked) *sized) func(*asked, setting) {
 			*field(a) = sized{n, s}
 		}
 	}
-}
-
-// memory reads a size of Slurm's: a number of MiB, or with K, M, G, T behind it.
-func memory(text string) (jobspec.Bytes, error) {
-	if text != "" && strings.Trim(text, "0123456789") == "" {
-		if strings.Trim(text, "0") == "" {
-			return 0, nil
-		}
-		text += "M"
-	}
-	upper := strings.ToUpper(text)
-	for _, long := range []string{"IB", "B"} {
-		if short, found := strings.CutSuffix(upper, long); found && strings.IndexAny(short, "KMGT") == len(short)-1 && short != "" {
-			upper = short
-			break
-		}
-	}
-	return jobspec.ParseSize(upper)
 }
 
 // gpus reads [MODEL:]N.

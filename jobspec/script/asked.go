@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
 // asked is what the flags ask for.
@@ -17,16 +18,16 @@ type asked struct {
 	job    *jobspec.Job
 	said   map[string]setting // the flags that were carried out, by name
 
-	name, stdout, stderr, mode            string
-	exports                               []string
-	env                                   map[string]string
-	imageDir                              string
-	mounted                               []jobspec.Mount
-	noRequeue, wholeNodes, killed, listed setting
-	killSignal                            string
-	killSeconds                           jobspec.Seconds
-	goOn                                  bool // tasks go on when others fail
-	seeAll                                bool // every task sees all GPUs of its worker
+	name, stdout, stderr, mode    string
+	exports                       []string
+	env                           map[string]string
+	imageDir                      string
+	mounted                       []jobspec.Mount
+	noRequeue, wholeNodes, listed setting
+	killSignal                    string
+	killSeconds                   jobspec.Seconds
+	goOn                          bool // tasks go on when others fail
+	seeAll                        bool // every task sees all GPUs of its worker
 
 	nodeCount, ntasks, perNode, perGPU      counted
 	cpus, cpusPerGPU, minCPUs               counted
@@ -99,7 +100,7 @@ func (a *asked) priority(s setting) {
 }
 
 func (a *asked) time(s setting) {
-	limit, unlimited, ok := timeLimit(s.value)
+	limit, unlimited, ok := slurm.TimeLimit(s.value)
 	switch {
 	case !ok:
 		a.bad(s, "write minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS; 30m and 2d12h are understood too", "%q is not a time", s.value)
@@ -260,4 +261,62 @@ func (a *asked) wrap(s setting) {
 	if s.line > 0 {
 		a.about(Mistake, CodeConflict, s, "write the command into the script", "is for the command line, where it stands for a script")
 	}
+}
+
+// take reports a value that is not taken, and whether it was.
+func (a *asked) taken(s setting, err *slurm.Error) bool {
+	switch {
+	case err == nil:
+		return true
+	case err.Unsupported:
+		a.refuse(s, err.Hint, "%s", err.Text)
+	default:
+		a.bad(s, err.Hint, "%s", err.Text)
+	}
+	return false
+}
+
+func (a *asked) signal(s setting) {
+	signal, ahead, err := slurm.Signal(s.value)
+	if !a.taken(s, err) {
+		return
+	}
+	a.killSignal, a.killSeconds = signal, ahead
+	a.warn(s, "%s is sent at the time limit and when the job must give way, and its processes have %v from then; Slurm sends it that long before the limit", signal, ahead)
+}
+
+func (a *asked) dependency(s setting) {
+	list, err := slurm.Dependencies(s.value)
+	if a.job.Dependencies = nil; a.taken(s, err) {
+		a.job.Dependencies = list
+	}
+}
+
+func (a *asked) invalidDependency(s setting) {
+	switch strings.ToLower(s.value) {
+	case "yes", "true", "1":
+		a.job.OnDependencyFailure = "cancel"
+	case "no", "false", "0":
+		a.job.OnDependencyFailure = "hold"
+	default:
+		a.bad(s, "write yes or no", "%q is neither yes nor no", s.value)
+	}
+}
+
+// image reads the directory of a root file system.
+func (a *asked) image(s setting) {
+	switch ext := path.Ext(s.value); {
+	case !path.IsAbs(s.value):
+		a.refuse(s, "unpack the image and give the absolute path of its root file system", "%q: images are not pulled from registries", s.value)
+	case slices.Contains([]string{".sqsh", ".squashfs", ".sif", ".simg", ".tar"}, ext):
+		a.refuse(s, "unpack the image and give the directory: unsquashfs -d DIR FILE", "%q: image files are not mounted", s.value)
+	default:
+		a.imageDir = s.value
+	}
+}
+
+func (a *asked) mounts(s setting) {
+	list, err := slurm.Mounts(s.value)
+	a.taken(s, err)
+	a.mounted = list
 }

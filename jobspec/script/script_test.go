@@ -65,23 +65,6 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
-	for text, want := range map[string]jobspec.Bytes{
-		"1000": 1000 * jobspec.MiB, "64G": 64 * jobspec.GiB, "64g": 64 * jobspec.GiB, "64GB": 64 * jobspec.GiB, "64GiB": 64 * jobspec.GiB, "2T": 2 * jobspec.TiB,
-		"512M": 512 * jobspec.MiB, "8192K": 8 * jobspec.MiB, "1.5G": 1536 * jobspec.MiB, "64gb": 64 * jobspec.GiB,
-	} {
-		got, err := memory(text)
-		if err != nil || got != want {
-			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "G", "-1", "1X", "1GG", "B", "IB", "1 G"} {
-		if got, err := memory(text); err == nil {
-			t.Errorf("%q: got %v", text, got)
-		}
-	}
-}
-
 func TestMoments(t *testing.T) { // it is 2026-11-21T10:00:00+02:00
 	for text, want := range map[string]string{
 		"now": "2026-11-21T08:00:00Z", "now+90": "2026-11-21T08:01:30Z", "now+1hour": "2026-11-21T09:00:00Z", "now+30minutes": "2026-11-21T08:30:00Z", "now+2days": "2026-11-23T08:00:00Z",
