@@ -47,7 +47,8 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// shown is all that came out of a script: what there is to say, the job, and the script that it runs when that is another.
+// shown is all that came out of a script: what there is to say, the job, and the script that it
+// runs when that is another.
 func shown(t *testing.T, name string, src []byte, r Result) string {
 	t.Helper()
 	out := r.Problems.Format(name)

@@ -18,19 +18,19 @@ type Clock struct {
 // Civil is what calendar and clock show.
 type Civil struct{ Year, Month, Day, Hour, Minute, Second int }
 
-func (a *asked) begin(s setting) {
+func (a *request) begin(s setting) {
 	a.job.Begin, a.result.BeginsAhead = a.moment(s)
 }
 
-func (a *asked) deadline(s setting) {
+func (a *request) deadline(s setting) {
 	a.job.Deadline, a.result.DeadlineAhead = a.moment(s)
 }
 
 // moment reads a time to come. It also returns how far ahead it is, if that is what was written.
-func (a *asked) moment(s setting) (text string, ahead jobspec.Seconds) {
+func (a *request) moment(s setting) (text string, ahead jobspec.Seconds) {
 	clock := a.opts.Clock
 	if clock.Civil == nil || clock.At == nil {
-		a.bad(s, "", "%q: the time of submission is unknown", s.value)
+		a.badValue(s, "", "%q: the time of submission is unknown", s.value)
 		return "", 0
 	}
 	if at, err := jobspec.ParseTime(s.value); err == nil {
@@ -42,7 +42,7 @@ func (a *asked) moment(s setting) (text string, ahead jobspec.Seconds) {
 	}
 	at, isDay := clock.next(m)
 	if !ok || !isDay {
-		a.bad(s, "write now+1hour, 16:00, tomorrow, 2026-03-01 or 2026-03-01T08:00:00", "%q is not a time", s.value)
+		a.badValue(s, "write now+1hour, 16:00, tomorrow, 2026-03-01 or 2026-03-01T08:00:00", "%q is not a time", s.value)
 		return "", 0
 	}
 	return jobspec.FormatTime(at), 0

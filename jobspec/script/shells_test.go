@@ -31,7 +31,8 @@ func TestScontrol(t *testing.T) {
 	if _, err := exec.LookPath("awk"); err != nil {
 		t.Skip("needs awk, which is not installed")
 	}
-	script := task(read(t, "#!/bin/sh\nfirst=$(scontrol show hostnames | head -n 1)\nscontrol show hostnames \"$LIST\"\n", Options{})).Script
+	script := task(read(t, "#!/bin/sh\nfirst=$(scontrol show hostnames | head -n 1)\nscontrol show hostnames \"$LIST\"\n",
+		Options{})).Script
 	for _, shell := range shells(t) {
 		for _, list := range []string{"n1", "gpu[01-03,07]", "a[098-101],b", "n[1-2]-ib,x,y[7]", "a,b,c"} {
 			cmd := exec.Command(shell, "-c", script)
@@ -62,8 +63,10 @@ func TestFrontLinesInShells(t *testing.T) {
 			{"#!/bin/sh\necho \"$#:$1:$2:$3\"\n", "", "3:it's:a b:$HOME\n", []string{"it's", "a b", "$HOME"}, 0},
 			{"#!/bin/sh\n#SBATCH --no-requeue\necho once\n", "SLURM_RESTART_COUNT=0", "once\n", nil, 0},
 			{"#!/bin/sh\n#SBATCH --no-requeue\necho once\n", "SLURM_RESTART_COUNT=2", "", nil, 1},
-			{"#!/bin/sh\n#SBATCH -n2 --gpus-per-task=3\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=1", "3,4,5\n", nil, 0},
-			{"#!/bin/sh\n#SBATCH -G2 --ntasks-per-gpu=2\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=3", "1\n", nil, 0},
+			{"#!/bin/sh\n#SBATCH -n2 --gpus-per-task=3\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=1", "3,4,5\n",
+				nil, 0},
+			{"#!/bin/sh\n#SBATCH -G2 --ntasks-per-gpu=2\nsrun printenv CUDA_VISIBLE_DEVICES\n", "SLURM_LOCALID=3", "1\n", nil,
+				0},
 			{"#!/bin/sh\nscontrol requeue $SLURM_JOB_ID\necho no\n", "SLURM_JOB_ID=4", "", nil, 85},
 			{"#!/bin/sh\nscontrol requeue $SLURM_JOB_ID\n", "SLURM_JOB_ID=", "", nil, 85},
 		} {
@@ -78,7 +81,8 @@ func TestFrontLinesInShells(t *testing.T) {
 	}
 }
 
-// TestScriptsStayScripts lets bash check that each script which was good is good after it was changed.
+// TestScriptsStayScripts lets bash check that each script which was good is good after it was
+// changed.
 func TestScriptsStayScripts(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

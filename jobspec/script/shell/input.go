@@ -13,8 +13,8 @@ const maxFrames = 1000
 // checkEvery is how many bytes the parser gets between two looks at its calls.
 const checkEvery = 512
 
-// input gives a script to the parser line by line, so that a mistake costs no more than the lines up
-// to it. It ends early when the parser is nested too deeply.
+// input gives a script to the parser line by line, so that a mistake costs no more than the lines
+// up to it. It ends early when the parser is nested too deeply.
 type input struct {
 	text         string
 	given, check int // bytes: that were given, and when to look at the calls

@@ -247,7 +247,8 @@ func (r *reader) call(call *syntax.CallExpr, redirects []*syntax.Redirect, from 
 	if len(words) == 0 {
 		return
 	}
-	c := Command{Span: Span{words[0].Begin, words[len(words)-1].End}, Line: r.line(words[0].Begin), Words: words, Inside: inside, Block: block}
+	c := Command{Words: words, Line: r.line(words[0].Begin), Inside: inside, Block: block}
+	c.Span = Span{words[0].Begin, words[len(words)-1].End}
 	for _, redirect := range redirects {
 		file := r.word(redirect.Word, from).Raw
 		switch redirect.Op {

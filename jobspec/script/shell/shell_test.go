@@ -34,13 +34,16 @@ func TestParse(t *testing.T) {
 		{"plain", "/bin/sh", "a b >c 2>d 2>&1 >>e\n", "1: a b >c >d\n"},
 		{"prefixes", "/bin/bash", "A=1 exec env B=2 srun x &>f\nC=(1 2)\n", "1: srun x >f\n"},
 		{"pipe over lines", "/bin/bash", "a |\n  b && c\n", "1: a\n2: b (inside)\n2: c\n"},
-		{"substitutions", "/bin/bash", "a \"$(b `c`)\" ${X:-$(d)}\n", "1: a \"$(b `c`)\" ${X:-$(d)}\n1: b `c` (inside)\n1: c (inside)\n1: d (inside)\n"},
-		{"blocks", "/bin/bash", "if a; then b; fi\nf() { c; }\ncase $1 in d) e;; esac\n", "1: a (block)\n1: b (block)\n2: c (block)\n3: e (block)\n"},
+		{"substitutions", "/bin/bash", "a \"$(b `c`)\" ${X:-$(d)}\n",
+			"1: a \"$(b `c`)\" ${X:-$(d)}\n1: b `c` (inside)\n1: c (inside)\n1: d (inside)\n"},
+		{"blocks", "/bin/bash", "if a; then b; fi\nf() { c; }\ncase $1 in d) e;; esac\n",
+			"1: a (block)\n1: b (block)\n2: c (block)\n3: e (block)\n"},
 		{"no keywords", "/bin/bash", "[[ -n $x ]] && export A=1\n((i++))\nlet i=1\n", ""},
 		{"zsh", "/bin/zsh", "for x in a; do c; done\nd ${(f)x}\n", "1: c (block)\n2: d ${(f)x}\n"},
 		{"a mistake alone", "/bin/bash", "a\n)\nb\nfi\nc; )\nd\n", "1: a\n3: b\n5: c\n6: d\n"},
 		{"an open condition", "/bin/bash", "a\nif b; then\n  c\nd\n", "1: a\n3: c\n4: d\n"},
-		{"a mistake behind a here-document", "/bin/bash", "cat <<A | b\nx y\nA\n)\nc <<A\nA\n)\nd\n", "1: cat\n1: b (inside)\n5: c\n8: d\n"},
+		{"a mistake behind a here-document", "/bin/bash", "cat <<A | b\nx y\nA\n)\nc <<A\nA\n)\nd\n",
+			"1: cat\n1: b (inside)\n5: c\n8: d\n"},
 		{"an open here-document", "/bin/bash", "a\ncat <<'A' | b\nx y\n", "1: a\n2: cat\n2: b (inside)\n"},
 		{"csh", "/bin/tcsh", "foreach x (a b)\n  echo $x\nend\n", "2: echo $x\n3: end\n"},
 	} {
@@ -81,7 +84,8 @@ func TestDocuments(t *testing.T) {
 
 // TestDeepNesting reads scripts that would overflow the stack if they were read to their ends.
 func TestDeepNesting(t *testing.T) {
-	for _, unit := range []string{"( ", "$(", "((", "((-", "{ ", "if ", "${a:-", "a && ", "a | ", "[[ ! ", "(\n", "! ", "time ", "\"$("} {
+	for _, unit := range []string{"( ", "$(", "((", "((-", "{ ", "if ", "${a:-", "a && ", "a | ", "[[ ! ", "(\n", "! ",
+		"time ", "\"$("} {
 		s := Parse("first\n"+strings.Repeat(unit, 1<<20/len(unit))+"\n", "/bin/bash", 0)
 		if len(s.Commands) == 0 || s.Commands[0].Words[0].Raw != "first" {
 			t.Errorf("%q: the command in front of it is not found", unit)
@@ -91,7 +95,8 @@ func TestDeepNesting(t *testing.T) {
 
 // FuzzParse looks for places that are not in the script, or not those of the words.
 func FuzzParse(f *testing.F) {
-	for _, src := range []string{"a b | c\n", "x=$(srun `y`)", "cat <<-A\n\tb\n\tA\n", "if a; then (b); fi >f", "a 'b\n' \"c $(d)\"; )\ne", "f() { g; }; <h i"} {
+	for _, src := range []string{"a b | c\n", "x=$(srun `y`)", "cat <<-A\n\tb\n\tA\n", "if a; then (b); fi >f",
+		"a 'b\n' \"c $(d)\"; )\ne", "f() { g; }; <h i"} {
 		f.Add(src, "/bin/bash")
 		f.Add(src, "/bin/zsh")
 	}

@@ -11,8 +11,8 @@ import (
 // maxMinutes bounds the delay behind the start of another job.
 const maxMinutes = 1_000_000
 
-// Dependencies reads TYPE:JOB[+MINUTES][:JOB...]. With commas between conditions all of them must be
-// met, with ? one of them. Jobs under conditions of the same type and delay are put together.
+// Dependencies reads TYPE:JOB[+MINUTES][:JOB...]. With commas between conditions all of them must
+// be met, with ? one of them. Jobs under conditions of the same type and delay are put together.
 func Dependencies(text string) ([]jobspec.Dependency, *Error) {
 	separator, either := ",", strings.Contains(text, "?")
 	if either && strings.Contains(text, ",") {

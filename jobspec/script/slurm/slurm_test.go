@@ -10,7 +10,8 @@ import (
 
 func TestMemory(t *testing.T) {
 	for text, want := range map[string]jobspec.Bytes{
-		"1000": 1000 * jobspec.MiB, "64G": 64 * jobspec.GiB, "64g": 64 * jobspec.GiB, "64GB": 64 * jobspec.GiB, "64GiB": 64 * jobspec.GiB, "2T": 2 * jobspec.TiB,
+		"1000": 1000 * jobspec.MiB, "64G": 64 * jobspec.GiB, "64g": 64 * jobspec.GiB, "64GB": 64 * jobspec.GiB,
+		"64GiB": 64 * jobspec.GiB, "2T": 2 * jobspec.TiB,
 		"512M": 512 * jobspec.MiB, "8192K": 8 * jobspec.MiB, "1.5G": 1536 * jobspec.MiB, "64gb": 64 * jobspec.GiB,
 	} {
 		got, err := Memory(text)
@@ -27,7 +28,8 @@ func TestMemory(t *testing.T) {
 
 func TestTimeLimit(t *testing.T) {
 	for text, want := range map[string]jobspec.Seconds{
-		"30": 1800, "10:30": 630, "1:00:00": 3600, "2-12": 216000, "2-12:30": 217800, "2-12:30:15": 217815, "30m": 1800, "99999-0": 99999 * 86400,
+		"30": 1800, "10:30": 630, "1:00:00": 3600, "2-12": 216000, "2-12:30": 217800, "2-12:30:15": 217815, "30m": 1800,
+		"99999-0": 99999 * 86400,
 	} {
 		if got, unlimited, ok := TimeLimit(text); got != want || unlimited || !ok {
 			t.Errorf("%s: got %v, %v, %v, want %v", text, got, unlimited, ok, want)
@@ -67,7 +69,8 @@ func TestParseMoment(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "someday", "now1hour", "now+1year", "now+econd", "now+99999999999weeks", "24:00", "1:2:3:4", "13:00pm", "0:30am", "1:60", "1:00:60", "T08:00",
+		"", "someday", "now1hour", "now+1year", "now+econd", "now+99999999999weeks", "24:00", "1:2:3:4", "13:00pm", "0:30am",
+		"1:60", "1:00:60", "T08:00",
 		"0000-01-01", "2027-13-01", "2027-01-32", "27-01-15", "1/2/3/4", "00/15", "2027-01-15T", "12345", "2027-01-15T:",
 	} {
 		if got, ok := ParseMoment(text); ok {
@@ -79,7 +82,8 @@ func TestParseMoment(t *testing.T) {
 func TestDependencies(t *testing.T) {
 	for text, want := range map[string][]jobspec.Dependency{
 		"afterok:1:2,afterany:3": {{Type: "afterok", Jobs: []string{"1", "2"}}, {Type: "afterany", Jobs: []string{"3"}}},
-		"after:1+5:2,after:3+5":  {{Type: "after", Jobs: []string{"1", "3"}, Delay: 300}, {Type: "after", Jobs: []string{"2"}}},
+		"after:1+5:2,after:3+5": {{Type: "after", Jobs: []string{"1", "3"}, Delay: 300},
+			{Type: "after", Jobs: []string{"2"}}},
 		"afterany:1?afterany:2":  {{Type: "afterany", Jobs: []string{"1", "2"}, Match: "any"}},
 		"singleton, afterok:1_*": {{Type: "singleton"}, {Type: "afterok", Jobs: []string{"1"}}},
 	} {
@@ -88,7 +92,8 @@ func TestDependencies(t *testing.T) {
 		}
 	}
 	for text, unsupported := range map[string]bool{
-		"": false, "123": false, "aftrok:1": false, "afterok": false, "afterok:x": false, "afterok:1+5": false, "singleton:1": false,
+		"": false, "123": false, "aftrok:1": false, "afterok": false, "afterok:x": false, "afterok:1+5": false,
+		"singleton:1":                   false,
 		"afterok:1,afterok:2?afterok:3": false, "expand:4": true, "afterok:1?afterany:2": true, "afterok:1:2?afterok:3": true,
 		"afterok" + strings.Repeat(":1", jobspec.MaxDependencyJobs+1): false,
 	} {
@@ -116,10 +121,12 @@ func TestSignal(t *testing.T) {
 
 func TestMounts(t *testing.T) {
 	got, err := Mounts("/a,/b:/c,/d:/e:ro+rbind")
-	if want := []jobspec.Mount{{Source: "/a", Target: "/a"}, {Source: "/b", Target: "/c"}, {Source: "/d", Target: "/e", ReadOnly: true}}; err != nil || !reflect.DeepEqual(got, want) {
+	if want := []jobspec.Mount{{Source: "/a", Target: "/a"}, {Source: "/b", Target: "/c"},
+		{Source: "/d", Target: "/e", ReadOnly: true}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for text, unsupported := range map[string]bool{"": false, ":/a": false, "/a:": false, "/a:/b:ro:z": false, "/a:/b:umask=0": true} {
+	for text, unsupported := range map[string]bool{"": false, ":/a": false, "/a:": false, "/a:/b:ro:z": false,
+		"/a:/b:umask=0": true} {
 		if got, err := Mounts(text); err == nil || err.Unsupported != unsupported {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}

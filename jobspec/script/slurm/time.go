@@ -7,8 +7,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TimeLimit reads minutes, M:S, H:M:S, D-H, D-H:M and D-H:M:S, and also units as in job files. As in
-// Slurm, a limit of zero is unlimited. The limit may be longer than any job may run.
+// TimeLimit reads minutes, M:S, H:M:S, D-H, D-H:M and D-H:M:S, and also units as in job files. As
+// in Slurm, a limit of zero is unlimited. The limit may be longer than any job may run.
 func TimeLimit(text string) (limit jobspec.Seconds, unlimited, ok bool) {
 	switch strings.ToUpper(text) {
 	case "UNLIMITED", "INFINITE", "-1":
@@ -53,8 +53,8 @@ func digits(text string, weight jobspec.Seconds) (jobspec.Seconds, bool) {
 	return jobspec.Seconds(n) * weight, err == nil
 }
 
-// Moment is a point in time as a user writes it. What was not written is zero. A moment is from now,
-// or it is a day with a time of day.
+// Moment is a point in time as a user writes it. What was not written is zero. A moment is from
+// now, or it is a day with a time of day.
 type Moment struct {
 	FromNow              bool
 	Ahead                jobspec.Seconds // from now

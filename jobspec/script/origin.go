@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// Rules of all jobs speak of places in a job. blamed are the flags that say what stands there, those first that say it most directly.
-var blamed = []struct {
-	place string // with all that lies in it
+// origins are the flags that set a place in a job, the most direct one first. The rules of all jobs
+// name such places.
+var origins = []struct {
+	place string // with all places below it
 	flags []string
 }{
 	{"count", []string{"nodes", "ntasks-per-node", "ntasks"}},
 	{"launch.nproc", []string{"ntasks-per-node", "ntasks", "ntasks-per-gpu"}},
-	{"resources.cores", []string{"cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks", "ntasks-per-gpu"}},
+	{"resources.cores", []string{"cpus-per-task", "cpus-per-gpu", "mincpus", "ntasks-per-node", "ntasks",
+		"ntasks-per-gpu"}},
 	{"resources.memory", []string{"mem", "mem-per-cpu", "mem-per-gpu", "cpus-per-task"}},
 	{"resources.shm", []string{"mem", "mem-per-cpu", "mem-per-gpu"}},
 	{"resources.tmp", []string{"mem", "mem-per-cpu", "mem-per-gpu"}},
@@ -40,19 +42,20 @@ var blamed = []struct {
 	{"workdir", []string{"chdir", "container-workdir"}},
 }
 
-// around is what stands in front of the places of the one task that flags are about.
-var around = regexp.MustCompile(`^groups\[\d+\]\.(tasks\[\d+\]\.)?`)
+// taskPrefix is the path of the only task, in front of the places in it.
+var taskPrefix = regexp.MustCompile(`^groups\[\d+\]\.(tasks\[\d+\]\.)?`)
 
-// blame finds the flag that said what stands at a place of the job, and returns the place without what stands around it.
-func (a *asked) blame(path string) (short string, s setting, found bool) {
-	short = around.ReplaceAllString(path, "")
-	for _, b := range blamed {
+// originOf returns the flag that set a place in the job, and the place without the path of its
+// task.
+func (a *request) originOf(path string) (short string, s setting, found bool) {
+	short = taskPrefix.ReplaceAllString(path, "")
+	for _, b := range origins {
 		rest, in := strings.CutPrefix(short, b.place)
 		if !in || rest != "" && rest[0] != '.' && rest[0] != '[' {
 			continue
 		}
 		for _, name := range b.flags {
-			if s, found = a.said[name]; found {
+			if s, found = a.applied[name]; found {
 				return short, s, true
 			}
 		}
