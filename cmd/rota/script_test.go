@@ -137,7 +137,7 @@ func TestConvert(t *testing.T) {
 	if diags.HasErrors() || job.Name != "train" || job.Groups[0].Tasks[0].Resources.GPUs != 2 || !strings.Contains(got.stdout, `begin      = "now+2h"`) {
 		t.Errorf("%v of %s", diags, got.stdout)
 	}
-	refused, warned := strings.Index(got.stderr, "--mem 0, all memory of a node, cannot be asked for"), strings.Index(got.stderr, "--mail-type is left out")
+	refused, warned := strings.Index(got.stderr, "--mem 0, all memory of a node, is not supported"), strings.Index(got.stderr, "--mail-type is left out")
 	if refused < 0 || warned < refused {
 		t.Errorf("what could not be taken over is not listed: %s", got.stderr)
 	}
