@@ -215,7 +215,7 @@ func splitWords(line string) ([]string, error) {
 }
 
 // refuseLate refuses directives behind the first command, which begins at a place: sbatch does not
-// read them, which users do not expect. In here-documents they are text.
+// read them, and users believe that it does. In here-documents they are text.
 func (r *reader) refuseLate(at int) {
 	var texts []shell.Span
 	if r.text.shell != nil {

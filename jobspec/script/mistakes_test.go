@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// mistakes are scripts and flags with what is wrong in them; testdata/mistakes.txt has every
-// message.
+// mistakes are scripts and flags with mistakes; testdata/mistakes.txt has every message.
 var mistakes = []struct {
 	name, src string
 	flags     []Flag
@@ -164,7 +163,7 @@ func TestMistakes(t *testing.T) {
 	golden(t, "testdata/mistakes.txt", all.String())
 }
 
-// TestEveryCodeIsShown fails when there is a code that no golden file shows.
+// TestEveryCodeIsShown fails when no golden file shows a code.
 func TestEveryCodeIsShown(t *testing.T) {
 	src, err := os.ReadFile("problem.go")
 	if err != nil {
@@ -185,9 +184,8 @@ func TestEveryCodeIsShown(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsToldOf gives each flag alone: it changes the job, or there is something to say
-// about it.
-func TestEveryFlagIsToldOf(t *testing.T) {
+// TestNoFlagIsIgnored gives each flag alone: it changes the job, or leads to a problem.
+func TestNoFlagIsIgnored(t *testing.T) {
 	values := map[string]string{
 		"job-name": "x", "partition": "q", "account": "a", "qos": "te", "priority": "7", "time": "10", "begin": "now+1hour",
 		"deadline": "tomorrow", "dependency": "afterok:1",
@@ -215,7 +213,7 @@ func TestEveryFlagIsToldOf(t *testing.T) {
 	bare, _ := job()
 	for _, spec := range Flags() {
 		if spec.Name == "requeue" || spec.Name == "wrap" {
-			continue // what is so anyway; what stands for the script itself
+			continue // the default, and a flag that replaces the script
 		}
 		got, r := job(Flag{spec.Name, values[spec.Name], spec.Takes != Nothing})
 		if got == bare && len(r.Problems) == 0 {

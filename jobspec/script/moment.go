@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/slurm"
 )
 
-// Clock is the time and the time zone of the user who submits. Flags such as --begin=16:00 mean a
+// Clock is the time and the time zone of the submitting user. Flags such as --begin=16:00 mean a
 // time of day there.
 type Clock struct {
 	Now   int64                // seconds since 1970

@@ -107,7 +107,7 @@ func (ps Problems) Format(name string) string {
 	return b.String()
 }
 
-// maxProblems bounds how many problems are kept. More of them help no user.
+// maxProblems bounds how many problems are kept. Users do not read more.
 const maxProblems = 100
 
 // report collects problems.

@@ -31,7 +31,7 @@ func (f *stepReader) runOnRanks(main *step) {
 	}
 }
 
-// assignGPUs lets each rank see only its own GPUs, if the flags ask for GPUs by the task.
+// assignGPUs lets each rank see only its own GPUs, if the flags ask for GPUs for each task.
 func (f *stepReader) assignGPUs(main *step) {
 	s := f.shape
 	if n, err := strconv.Atoi(main.options["gpus-per-task"]); err == nil && n > 0 && n <= s.gpus/f.plan.tasks {

@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// read reads a script of which nothing may be wrong but warnings.
+// read reads a script that may have warnings but no other problems.
 func read(t *testing.T, src string, opts Options) *jobspec.Job {
 	t.Helper()
 	opts.Name, opts.Dir, opts.Clock = "x.sh", "/home/ada", clock()
@@ -203,8 +203,7 @@ func TestOwnGPUs(t *testing.T) {
 	}
 }
 
-// TestStepsInPlace shows what becomes of steps in a job of one task, where a step is just a
-// command.
+// TestStepsInPlace shows what becomes of steps in a job of one task: they are commands.
 func TestStepsInPlace(t *testing.T) {
 	for in, want := range map[string]string{
 		"srun ./x":                            "./x",
@@ -298,7 +297,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestOverrideGPUs changes how many GPUs a job file asks for. What they must be stays as it says.
+// TestOverrideGPUs changes how many GPUs a job file asks for. Other requirements stay.
 func TestOverrideGPUs(t *testing.T) {
 	for _, c := range []struct {
 		flag Flag
@@ -333,7 +332,7 @@ func TestOverrideGPUs(t *testing.T) {
 	}
 }
 
-// TestSpellings reads what sbatch takes in more than one way.
+// TestSpellings reads values that sbatch accepts in more than one spelling.
 func TestSpellings(t *testing.T) {
 	for flags, right := range map[string]func(j *jobspec.Job) bool{
 		"--export=all": func(j *jobspec.Job) bool { return slices.Equal(j.Export, []string{"*"}) },

@@ -100,7 +100,7 @@ func (a *request) setGPUs(s *shape) {
 	case w.n > 0:
 		s.gpus, s.model, s.perTask = w.n, w.model, a.gpusPerTask.n
 		if a.gpus.n > 0 && a.gpus.by.layer == w.by.layer && a.gpus.n != w.n*s.nodes {
-			a.addFlag(Mistake, CodeConflict, a.gpus.by, "leave one of them out", "%d: %s gives %d nodes %d", a.gpus.n,
+			a.addFlag(Mistake, CodeConflict, a.gpus.by, "leave one of them out", "%d: with %s, %d nodes have %d", a.gpus.n,
 				w.by.shown(), s.nodes, w.n*s.nodes)
 		}
 		if a.gpusPerTask.n > 0 && a.gpusPerTask.n*s.tasks > w.n {

@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script/shell"
 )
 
-// shells that are installed here, of those that the lines in front of a script are for.
+// shells returns the installed shells of those that run scripts.
 func shells(t *testing.T) []string {
 	t.Helper()
 	var found []string
@@ -26,7 +26,7 @@ func shells(t *testing.T) []string {
 	return found
 }
 
-// TestScontrol asks shells for the names of nodes, and compares with our own list.
+// TestScontrol asks shells for the names of nodes, and compares with package hostlist.
 func TestScontrol(t *testing.T) {
 	if _, err := exec.LookPath("awk"); err != nil {
 		t.Skip("needs awk, which is not installed")
@@ -52,7 +52,7 @@ func TestScontrol(t *testing.T) {
 	}
 }
 
-// TestFrontLinesInShells runs what is put in front of scripts.
+// TestFrontLinesInShells runs the lines that are put in front of scripts.
 func TestFrontLinesInShells(t *testing.T) {
 	for _, shell := range shells(t) {
 		for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestFrontLinesInShells(t *testing.T) {
 			opts := Options{Name: "x.sh", Args: c.args, Clock: clock()}
 			cmd := exec.Command(shell, "-c", task(Read([]byte(c.src), opts).Job).Script)
 			cmd.Env = append(os.Environ(), c.env)
-			out, _ := cmd.Output() // its code is looked at
+			out, _ := cmd.Output() // the code is checked below
 			if got := cmd.ProcessState.ExitCode(); string(out) != c.want || got != c.code {
 				t.Errorf("%s, %q with %s: got %q and code %d, want %q and %d", shell, c.src, c.env, out, got, c.want, c.code)
 			}
@@ -81,8 +81,7 @@ func TestFrontLinesInShells(t *testing.T) {
 	}
 }
 
-// TestScriptsStayScripts lets bash check that each script which was good is good after it was
-// changed.
+// TestScriptsStayScripts lets bash check the syntax of every script that was changed.
 func TestScriptsStayScripts(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -50,7 +50,7 @@ type Assignment struct {
 // Name returns the program of a command without its directory, "." when that is not known.
 func (c Command) Name() string { return path.Base(c.Words[0].Plain()) }
 
-// Plain returns a word without the quotes around it, "" when only the shell can tell its value.
+// Plain returns a word without the quotes around it, "" when only the shell can compute its value.
 func (w Word) Plain() string {
 	text := w.Raw
 	if n := len(text); n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] {
@@ -94,7 +94,7 @@ const (
 	// maxMistakes bounds how often the parser starts again behind a mistake, and maxReads how much
 	// it reads in all, in multiples of the script's length.
 	maxMistakes, maxReads = 1000, 4
-	// maxDepth bounds how deeply a statement is searched. No script that a person wrote is
+	// maxDepth bounds how deeply a statement is searched. Scripts written by hand are not
 	// nested as deeply.
 	maxDepth = 10_000
 )
