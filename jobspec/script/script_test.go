@@ -233,12 +233,25 @@ func TestStepsInPlace(t *testing.T) {
 		"cat <<-E\n\tsrun a\n\tE\nsrun b":     "cat <<-E\n\tsrun a\n\tE\nb",
 		"cat <<E\nsrun a\n\tE\nsrun b\nE\n":   "cat <<E\nsrun a\n\tE\nsrun b\nE\n",
 		"srun <in.txt >out.txt ./x":           "<in.txt >out.txt ./x",
+		"export A=$(srun hostname)":           "export A=$(hostname)",
+		"cat <<A\n$(srun date) srun\nA\n":     "cat <<A\n$(date) srun\nA\n",
+		"a |\n  srun ./x":                     "a |\n  ./x",
 		"srun -u <<< a \\\n 2> b ./x":         "<<< a \\\n 2> b ./x",
 	} {
 		j := read(t, "#!/bin/bash\n"+in+"\n", Options{})
 		if got := strings.TrimSuffix(strings.TrimPrefix(task(j).Script, "#!/bin/bash\n"), "\n"); got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
+	}
+}
+
+// TestOnlyCommandsAreChecked reads a script of several tasks in which words look like commands.
+func TestOnlyCommandsAreChecked(t *testing.T) {
+	src := "#!/bin/bash\n#SBATCH -N 2\ncase $1 in\n  train|test) A=1;;\n  *) exit 1;;\nesac\n" +
+		"for ((i = 0; i < 3; i++)); do echo $i; done\nsrun ./x\n"
+	r := Read([]byte(src), Options{Name: "x.sh", Clock: clock()})
+	if i := slices.IndexFunc(r.Problems, func(p Problem) bool { return p.Line > 0 }); i >= 0 {
+		t.Error(r.Problems[i])
 	}
 }
 
