@@ -121,3 +121,28 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestIsShell(t *testing.T) {
+	for shebang, want := range map[string][2]bool{
+		"/bin/sh": {true, true}, "/usr/bin/env bash": {true, true}, "/usr/bin/env -S zsh -e": {true,
+			true}, "/bin/bash -l": {true, true},
+		"/bin/tcsh": {false, true}, "/usr/bin/python3": {false, false}, "/usr/bin/env": {false, false}, "": {false, false},
+	} {
+		if got := [2]bool{IsShell(shebang), HasDocuments(shebang)}; got != want {
+			t.Errorf("%q: got %v, want %v", shebang, got, want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for raw, want := range map[string]string{
+		"a": "a", `"a b"`: "a b", "'a'": "a", `a"b"`: "", "$(a)": "", "`a`": "", "$A": "$A", `"`: "", `\a`: "",
+	} {
+		if got := (Word{Raw: raw}).Plain(); got != want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
+	}
+	if got := (Command{Words: []Word{{Raw: "'/usr/bin/srun'"}}}).Name(); got != "srun" {
+		t.Errorf("got %q", got)
+	}
+}
