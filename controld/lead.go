@@ -25,7 +25,6 @@ func (d *daemon) lead(ctx context.Context) error {
 	d.contacts.restart(time.Now())
 	d.samples.clear()
 	d.contests.clear()
-	d.young = v.LastJob() == 0
 	if err := d.raiseOnce(ctx); err != nil {
 		d.log.Debug("cluster version not raised yet", "error", err)
 	}
@@ -131,7 +130,7 @@ func (d *daemon) schedule(ctx context.Context) error {
 func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 	refused := 0
 	for part := range parts(plan, partMost) {
-		result, _, err := d.propose(ctx, part.Command(d.machine.view.Load().Config().Version))
+		result, _, err := d.propose(ctx, part)
 		if err != nil {
 			return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
 		}
@@ -185,8 +184,8 @@ func placesOf(a cluster.Action) int {
 // wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say,
 // and one that names no policy leaves the one there is.
 func wantedOver(want, have *cluster.Config) *cluster.Config {
-	if want == nil || want == have || want.NeedsVersion() > have.Version {
-		return nil // once the cluster is of that version it is asked again
+	if want == nil || want == have {
+		return nil
 	}
 	next := *want
 	next.Version = have.Version

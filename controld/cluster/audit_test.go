@@ -123,7 +123,6 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{world: newWorld(t)}
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	s.must(SetConfig{Config: cfg})
 	for _, n := range []string{"n1", "n2", "n3"} {
 		s.node(n, 8)
@@ -178,7 +177,7 @@ func (s *scene) submitTo2(edit func(*jobspec.Job)) JobID {
 	s.t.Helper()
 	spec := testSpec(1, 1)
 	edit(spec)
-	return s.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Key: fmt.Sprint("k", s.index), Digest: "d", Jobs: []*jobspec.Job{spec}}}).([]JobID)[0]
+	return s.must(SubmitJobs{Owner: alice, Key: fmt.Sprint("k", s.index), Digest: "d", Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
 }
 
 func (s *scene) holding(node string) *holding {

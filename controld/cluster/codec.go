@@ -36,36 +36,19 @@ func AppendEntry(b []byte, e Entry) ([]byte, error) {
 
 // appendBody writes a command as json.Marshal does. Submissions come by the ten thousand each second, so they go the quick way.
 func appendBody(b []byte, c Command) ([]byte, error) {
-	switch c := c.(type) {
-	case SubmitJobs:
+	if c, ok := c.(SubmitJobs); ok {
 		return submissions.Append(b, &c)
-	case SubmitJobs2:
-		return submissions2.Append(b, &c)
-	case CommitPlan:
-		if c.newIn2() || c.newIn3() { // nobody could decode it
-			return nil, errPlanField
-		}
-	case CommitPlan2:
-		if c.newIn3() {
-			return nil, errPlanField2
-		}
 	}
 	body, err := json.Marshal(c)
 	return append(b, body...), err
 }
 
-var (
-	submissions  = wire.For[SubmitJobs]()
-	submissions2 = wire.For[SubmitJobs2]()
-)
+var submissions = wire.For[SubmitJobs]()
 
 // sizeOf guesses how long the text of a command will be.
 func sizeOf(c Command) int {
 	const job, others = 640, 384
-	switch c := c.(type) {
-	case SubmitJobs:
-		return others + job*len(c.Jobs)
-	case SubmitJobs2:
+	if c, ok := c.(SubmitJobs); ok {
 		return others + job*len(c.Jobs)
 	}
 	return others
@@ -131,18 +114,11 @@ var decoders = map[Kind]func([]byte) (Command, error){
 	KindControlJobs:  decodeAs[ControlJobs],
 	KindRegisterNode: decodeAs[RegisterNode],
 	KindSetNodeState: decodeAs[SetNodeState],
-	KindCommitPlan:   decodePlan1,
-	KindNodeReport:   decodeReport1,
-	KindNodeReport2:  decodeReport2,
+	KindCommitPlan:   decodeAs[CommitPlan],
+	KindNodeReport:   decodeAs[NodeReport],
 	KindTrimHistory:  decodeAs[TrimHistory],
 	KindSetConfig:    decodeAs[SetConfig],
 	KindUpdateJobs:   decodeAs[UpdateJobs],
-	KindSubmitJobs2:  decodeQuickly(submissions2),
-	KindControlJobs2: decodeAs[ControlJobs2],
-	KindCommitPlan2:  decodePlan2,
-	KindSubmitJobs3:  decodeAs[SubmitJobs3],
-	KindCommitPlan3:  decodeAs[CommitPlan3],
-	KindNodeReport3:  decodeAs[NodeReport3],
 }
 
 func decodeAs[C Command](body []byte) (Command, error) {

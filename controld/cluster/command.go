@@ -15,12 +15,6 @@ const (
 	KindNodeReport   Kind = "node-report/1"
 	KindTrimHistory  Kind = "trim-history/1"
 	KindSetConfig    Kind = "set-config/1"
-
-	// Kinds of cluster version 2. Those they succeed keep their meaning.
-	KindSubmitJobs2  Kind = "submit-jobs/2"
-	KindControlJobs2 Kind = "control-jobs/2"
-	KindCommitPlan2  Kind = "commit-plan/2"
-	KindNodeReport2  Kind = "node-report/2"
 )
 
 // Command is one of the closed set of commands in this file.
@@ -33,12 +27,24 @@ type Entry struct {
 }
 
 // SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the same Digest again returns the
-// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID.
+// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID: the id of an
+// array job or pipeline is followed by those of its tasks.
 type SubmitJobs struct {
 	Owner  Identity       `json:"owner"`
 	Key    string         `json:"key,omitempty"`
 	Digest string         `json:"digest,omitempty"` // of the request body
 	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
+	Facts  []Fact         `json:"facts,omitempty"`
+	Admin  bool           `json:"admin,omitempty"` // an operator: may depend on any account's jobs
+}
+
+// Fact is what the history says of a job that another depends on and the state may no longer have.
+type Fact struct {
+	ID      JobID    `json:"id"`
+	Code    int      `json:"code,omitempty"` // exit code
+	Ended   JobState `json:"ended,omitempty"`
+	UID     uint32   `json:"uid,omitempty"`     // of its owner
+	Missing bool     `json:"missing,omitempty"` // the history has no such job either
 }
 
 // Verb is what ControlJobs does.
@@ -52,13 +58,21 @@ const (
 	VerbRequeue Verb = "requeue"
 )
 
-// ControlJobs applies a verb to jobs by id. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
+// ControlJobs applies a verb to jobs, and to single members of records. Its result is []ControlResult, one for each target; one refusal
+// does not stop the rest.
 type ControlJobs struct {
-	Verb   Verb    `json:"verb"`
-	IDs    []JobID `json:"ids"`
-	By     uint32  `json:"by"`    // uid of who asked
-	Admin  bool    `json:"admin"` // an operator or root: may act on anyone's jobs
-	Reason string  `json:"reason,omitempty"`
+	Verb    Verb     `json:"verb"`
+	Targets []Target `json:"targets"`
+	By      uint32   `json:"by"`    // uid of who asked
+	Admin   bool     `json:"admin"` // an operator or root: may act on anyone's jobs
+	Reason  string   `json:"reason,omitempty"`
+	Signal  string   `json:"signal,omitempty"` // of cancel: in place of the one that the job says
+}
+
+// Target is a job, or some members of a record.
+type Target struct {
+	ID      JobID  `json:"id"`
+	Members Ranges `json:"members,omitempty"` // by number, from 1; none: the job itself and with a record all its members
 }
 
 // ControlResult is what became of one id of a ControlJobs.
@@ -86,7 +100,7 @@ type SetNodeState struct {
 type CommitPlan struct {
 	BasedOn uint64   `json:"based_on"` // index of the view
 	Actions []Action `json:"actions"`
-	Turns   bool     `json:"turns,omitempty"` // of commit-plan/2: the cycle has looked whose turn it is among best-effort jobs
+	Turns   bool     `json:"turns,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
 }
 
 // Action is one decision: exactly one field is set.
@@ -100,14 +114,14 @@ type Action struct {
 	GiveUp *JobID `json:"give_up,omitempty"`
 	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
 	Settle bool `json:"settle,omitempty"`
-	// Resize gives an elastic job another number of workers; of commit-plan/3.
+	// Resize gives an elastic job another number of workers.
 	Resize *ResizeJob `json:"resize,omitempty"`
 }
 
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
 type StartJob struct {
 	Job    JobID   `json:"job"`
-	Member int     `json:"member,omitempty"` // of commit-plan/2: the member to make, Job being its record
+	Member int     `json:"member,omitempty"` // the member to make, Job being its record
 	Places []Place `json:"places"`
 	Port   int     `json:"port"` // MASTER_PORT on the first place's node, free there
 	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
@@ -123,10 +137,10 @@ type StopJob struct {
 	Attempt int   `json:"attempt"`
 	Cause   Cause `json:"cause"`
 
-	// For is the waiting job that gets the room, of commit-plan/2; 0: none. When it does not wait any more the stop is refused.
+	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is refused.
 	For JobID `json:"for,omitempty"`
 
-	// Inexact, of commit-plan/3, says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	// Inexact says that it is not proven that nobody else could have left at less cost. It changes nothing.
 	Inexact bool `json:"inexact,omitempty"`
 }
 
@@ -157,12 +171,12 @@ type WorkerReport struct {
 	Began    bool        `json:"began,omitempty"` // of a failed one: its command may have begun, so that this is no failure to launch
 	Message  string      `json:"message,omitempty"`
 
-	// Of node-report/2. A report with a Policy says that its log policy has found Message in the output, and nothing else.
+	// A report with a Policy says that its log policy has found Message in the output, and nothing else.
 	Policy string `json:"policy,omitempty"`
 	Final  bool   `json:"final,omitempty"` // of a failure to launch: trying again cannot help
 	Why    string `json:"why,omitempty"`   // which task ended the worker, if it was no main one
 
-	// Rate, of node-report/3, is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it. See [RateAfterMS].
+	// Rate is how fast the attempt makes progress, in steps in 1,000 s; 0: nothing is said about it. See [RateAfterMS].
 	Rate int64 `json:"rate,omitempty"`
 }
 
@@ -176,13 +190,10 @@ type SetConfig struct {
 	Config Config `json:"config"`
 }
 
-// NodeReport2 is NodeReport with findings of log policies and failures that are final.
-type NodeReport2 struct {
-	NodeReport
-}
+// Empty reports whether there is nothing in a plan to be carried out or noted.
+func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Turns }
 
 // Kind implements Command.
-func (NodeReport2) Kind() Kind { return KindNodeReport2 }
 
 // Kind implements Command.
 func (SubmitJobs) Kind() Kind   { return KindSubmitJobs }

@@ -29,15 +29,12 @@ func (s *State) displaced(j *Job, cause Cause) {
 	switch cause {
 	case CauseTE, CauseReclaim, CauseOrder:
 	case CauseMigrate: // there is room elsewhere, which is his before others look for it
-		j.First = s.v.config.Version >= 3 && a.Stop.Resize == nil
+		j.First = a.Stop.Resize == nil
 		return
 	default:
 		return
 	}
 	s.learnGrace(j.Queue, a.Ended.At-a.Stop.At)
-	if s.v.config.Version < 2 {
-		return
-	}
 	over := s.v.at - displacedFor
 	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t Instant) bool { return t <= over })
 	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], s.v.at)

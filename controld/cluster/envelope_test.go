@@ -9,7 +9,7 @@ import (
 
 // Envelopes are written and read by hand, for speed; json is the judge of both.
 func TestEnvelopeIsWhatJSONWouldWrite(t *testing.T) {
-	log, err := os.ReadFile("testdata/v0.1/log.jsonl")
+	log, err := os.ReadFile("testdata/log.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

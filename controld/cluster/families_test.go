@@ -31,7 +31,7 @@ func families(w *world) {
 	w.ok(w.control(VerbRequeue, alice.UID, false, pipe+1))
 	held := w.record(1, 1, array("1-5"), func(j *jobspec.Job) { j.Hold = true })
 	w.ok(w.control2(VerbRelease, held, "2"))
-	w.must(ControlJobs2{Verb: VerbHold, Targets: []Target{{held, Span(3, 3)}}, Admin: true})
+	w.must(ControlJobs{Verb: VerbHold, Targets: []Target{{held, Span(3, 3)}}, Admin: true})
 	w.must(TrimHistory{UpTo: w.s.v.LastSeq() - 1})
 	w.ok(w.s.Check())
 }

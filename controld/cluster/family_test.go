@@ -17,7 +17,7 @@ func (w *world) record(workers, gpus int, edit ...func(*jobspec.Job)) JobID {
 	for _, e := range edit {
 		e(spec)
 	}
-	return w.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}).([]JobID)[0]
+	return w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
 }
 
 func array(indices string, edit ...func(*jobspec.Array)) func(*jobspec.Job) {
@@ -51,7 +51,7 @@ func (w *world) make(record JobID, member int, nodes ...string) error {
 		c.Places = append(c.Places, w.place(n, int(w.job(record).Request.Active.GPUs/1000)))
 	}
 	c.Port, _ = w.s.v.FreePort(nodes[0])
-	return w.must(CommitPlan2{CommitPlan{Actions: []Action{{Start: c}}}}).([]error)[0]
+	return w.must(CommitPlan{Actions: []Action{{Start: c}}}).([]error)[0]
 }
 
 func (w *world) control2(verb Verb, id JobID, members string) error {
@@ -61,7 +61,7 @@ func (w *world) control2(verb Verb, id JobID, members string) error {
 	if err := t.Members.UnmarshalText([]byte(members)); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.must(ControlJobs2{Verb: verb, Targets: []Target{t}, By: alice.UID}).([]ControlResult)[0].Err
+	return w.must(ControlJobs{Verb: verb, Targets: []Target{t}, By: alice.UID}).([]ControlResult)[0].Err
 }
 
 // exit ends a job's attempt, all of whose workers run or will be said to.
@@ -191,7 +191,7 @@ func TestMaxParallel(t *testing.T) {
 	start := func(n int) Action {
 		return Action{Start: &StartJob{Job: id, Member: n, Places: []Place{{Node: "n1", GPUs: []int{n}}}}}
 	}
-	errs := w.must(CommitPlan2{CommitPlan{Actions: []Action{start(1), start(2), start(3), start(1)}}}).([]error)
+	errs := w.must(CommitPlan{Actions: []Action{start(1), start(2), start(3), start(1)}}).([]error)
 	w.ok(errs[0])
 	w.ok(errs[1])
 	w.refused(errs[2], ErrMaxParallel)
@@ -215,7 +215,7 @@ func TestHoldMembers(t *testing.T) {
 	w.refused(w.make(id, 3, "n1"), ErrNotEligible)
 	w.ok(w.make(id, 1, "n1"))
 	admin := func(verb Verb, members Ranges) error {
-		return w.must(ControlJobs2{Verb: verb, Targets: []Target{{id, members}}, By: 0, Admin: true}).([]ControlResult)[0].Err
+		return w.must(ControlJobs{Verb: verb, Targets: []Target{{id, members}}, By: 0, Admin: true}).([]ControlResult)[0].Err
 	}
 	w.ok(admin(VerbHold, Span(4, 6)))
 	w.ok(w.control2(VerbRelease, id, "2,4"))
@@ -259,12 +259,12 @@ func TestCancelWithSignal(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.running(1, []string{"n1"})
-	got := w.must(ControlJobs2{Verb: VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID, Signal: "SIGUSR1"}).([]ControlResult)[0]
+	got := w.must(ControlJobs{Verb: VerbCancel, Targets: []Target{{ID: id}}, By: alice.UID, Signal: "SIGUSR1"}).([]ControlResult)[0]
 	w.ok(got.Err)
 	if stop := w.job(id).Live().Stop; stop.Signal != "SIGUSR1" || stop.Cause != CauseCancelled {
 		t.Errorf("stopped with %+v", stop)
 	}
-	for _, c := range []ControlJobs2{
+	for _, c := range []ControlJobs{
 		{Verb: VerbCancel, Signal: "SIGWHAT"}, {Verb: VerbHold, Signal: "SIGTERM"},
 	} {
 		if _, err := w.apply(c); err == nil {
@@ -392,14 +392,14 @@ func TestKeyOfRecords(t *testing.T) {
 	jobs := []*jobspec.Job{testSpec(1, 1), testSpec(1, 1), testSpec(1, 1)}
 	array("0-9")(jobs[0])
 	groups("a", "b")(jobs[1])
-	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Key: "k", Digest: "d", Jobs: jobs}}
+	c := SubmitJobs{Owner: alice, Key: "k", Digest: "d", Jobs: jobs}
 	first := w.must(c).([]JobID)
 	if again := w.must(c).([]JobID); !slices.Equal(first, again) || !slices.Equal(first, []JobID{1, 12, 15}) {
 		t.Fatalf("submitted as %v, again as %v", first, again)
 	}
 	back, err := ReadSnapshot(bytes.NewReader(w.snapshot()))
 	w.ok(err)
-	if again, err := back.recall(c.SubmitJobs); err != nil || !slices.Equal(first, again) {
+	if again, err := back.recall(c); err != nil || !slices.Equal(first, again) {
 		t.Fatalf("restored, the key stands for %v, %v", again, err)
 	}
 }
@@ -429,18 +429,9 @@ func TestRefusedSpecs(t *testing.T) {
 		w := newWorld(t)
 		spec := testSpec(1, 1)
 		c.edit(spec)
-		_, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}})
+		_, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want something about %q", err, c.want)
-		}
-		if spec.Groups[0].Gang != nil {
-			continue // has been a field of version 1
-		}
-		if version, because := NeedsVersion(spec); version != 2 || because == "" {
-			t.Errorf("%q: version %d because of %q", c.want, version, because)
-		}
-		if _, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}); err == nil {
-			t.Errorf("%q: accepted by submit-jobs/1", c.want)
 		}
 	}
 }
@@ -537,7 +528,7 @@ func TestPlanCopiesRecordOnce(t *testing.T) {
 	if len(p.Actions) != 200 {
 		t.Fatalf("%d turns", len(p.Actions))
 	}
-	for _, err := range w.must(CommitPlan2{p}).([]error) {
+	for _, err := range w.must(p).([]error) {
 		w.ok(err)
 	}
 	w.family(id, "waiting  dropped : 200 live 0 completed 0 failed 0 cancelled")

@@ -51,7 +51,7 @@ type Arrivals struct {
 	From   Instant `json:"from"`   // the minute that Sum is about begins
 	Sum    int64   `json:"sum"`    // thousandths of a GPU that came in it
 	Mean   int64   `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
-	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit; nobody reads it, but snapshots of version 2 have it
+	Dev    int64   `json:"dev"`    // mean distance from the mean, in the same unit
 	Worker Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
 
 	Recent []Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
@@ -69,11 +69,8 @@ const idleMinutes = 24 * 60
 // Learned returns what the cluster has learnt, nil if that is nothing yet. The caller must not change it.
 func (v *View) Learned() *Learned { return v.learned }
 
-// ownLearned returns a copy to be changed and stored. Clusters of version 1 learn nothing: their snapshots have no place for it.
+// ownLearned returns a copy to be changed and stored.
 func (s *State) ownLearned() *Learned {
-	if s.v.config.Version < 2 {
-		return nil
-	}
 	if s.v.learned != nil && s.learnedEpoch == s.epoch {
 		return s.v.learned
 	}
@@ -87,24 +84,17 @@ func (s *State) ownLearned() *Learned {
 
 // learnTurns notes when it was last looked whose turn it is.
 func (s *State) learnTurns() {
-	if l := s.ownLearned(); l != nil {
-		l.Turns = s.v.at
-	}
+	s.ownLearned().Turns = s.v.at
 }
 
 // learnCame notes that somebody has submitted a job.
 func (s *State) learnCame() {
-	if l := s.ownLearned(); l != nil {
-		l.Came = s.v.at
-	}
+	s.ownLearned().Came = s.v.at
 }
 
 // learnGrace takes in how long a displaced attempt took to leave.
 func (s *State) learnGrace(queue string, took Instant) {
 	l := s.ownLearned()
-	if l == nil {
-		return
-	}
 	if l.Grace = maps.Clone(l.Grace); l.Grace == nil {
 		l.Grace = map[string]Graces{}
 	}
@@ -148,7 +138,7 @@ func (g *Graces) P95() (int64, bool) {
 
 // learnArrival takes in a trial-and-error job that was just submitted.
 func (s *State) learnArrival(j *Job) {
-	if j.Class != jobspec.TE || s.v.config.Version < 2 {
+	if j.Class != jobspec.TE {
 		return
 	}
 	l := s.ownLearned()
@@ -161,17 +151,15 @@ func (s *State) learnArrival(j *Job) {
 		want.Cores *= 1000
 		a.Worker = a.Worker.toward(want)
 	}
-	if s.v.config.Version >= 3 { // snapshots of earlier versions have no place for it
-		if s.recentEpoch != s.epoch {
-			a.Recent, s.recentEpoch = append(make([]Vector, 0, recentKept+recentPerJob), a.Recent...), s.epoch
-		}
-		a.recall(j)
+	if s.recentEpoch != s.epoch {
+		a.Recent, s.recentEpoch = append(make([]Vector, 0, recentKept+recentPerJob), a.Recent...), s.epoch
 	}
+	a.recall(j)
 }
 
 // learnWait takes in whether a job that begins its first attempt has had to wait for it.
 func (s *State) learnWait(j *Job) {
-	if j.Attempt != 0 || s.v.config.Version < 3 { // snapshots of earlier versions have no place for it
+	if j.Attempt != 0 {
 		return
 	}
 	seen := int64(0)

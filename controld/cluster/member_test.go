@@ -71,7 +71,7 @@ func TestTheCodeOfAnArray(t *testing.T) {
 		w.node("n9", 8)
 		w.ok(w.plan(Action{Start: &StartJob{Job: id, Member: 2, Places: []Place{w.place("n9", 1)}}}))
 		w.run(id + 2)
-		_, err = w.apply(ControlJobs2{Verb: VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Members: Span(2, 2)}}})
+		_, err = w.apply(ControlJobs{Verb: VerbCancel, By: alice.UID, Targets: []Target{{ID: id, Members: Span(2, 2)}}})
 		w.ok(err)
 		w.report(id+2, 0, WorkerExited, func(r *WorkerReport) { r.Signal = 15 })
 		if j := w.job(id); j.State != want || j.ExitCode != exit || j.Signal != 0 {

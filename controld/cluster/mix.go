@@ -27,11 +27,8 @@ const (
 	mixShare  = 10   // thousandths of a GPU that shares are rounded up to
 )
 
-// learnMix takes in a job that was just submitted. Snapshots of clusters below version 3 have no place for it.
+// learnMix takes in a job that was just submitted.
 func (s *State) learnMix(j *Job) {
-	if s.v.config.Version < 3 {
-		return
-	}
 	parts := j.Parts
 	if len(parts) == 0 {
 		parts = []Part{{Workers: j.Workers, Request: j.Request}}

@@ -460,11 +460,18 @@ type Policy struct {
 	Rigid       bool  `json:"rigid,omitempty"`         // rota: elastic jobs have their least workers and no more
 }
 
-// NewPolicy is the policy that a new cluster gets once all of its controllers can be told of policies. It is not in [DefaultConfig]: logs
-// of the first release begin there, and mean the policy without a name.
+// NewPolicy is the scheduling policy of a new cluster.
 const NewPolicy = "rota"
 
-// DefaultConfig is what the log of every cluster starts from.
+// InitialConfig returns the configuration that the log of every cluster starts from: the defaults with [NewPolicy].
+func InitialConfig() Config {
+	c := DefaultConfig()
+	c.Policy.Name = NewPolicy
+	return c
+}
+
+// DefaultConfig returns what holds where a configuration file says nothing. It names no policy: such a file leaves the
+// cluster's policy as it is.
 func DefaultConfig() Config {
 	return Config{
 		ClusterName: "rota",

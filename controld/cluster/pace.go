@@ -139,7 +139,7 @@ func (p Paces) with(n Pace, at Instant) Paces {
 
 // learnFreed notes that an attempt has ended: how long room has been idle is counted from then.
 func (s *State) learnFreed() {
-	if s.v.config.Version < 3 || s.v.learned != nil && s.v.learned.Freed == s.v.at {
+	if s.v.learned != nil && s.v.learned.Freed == s.v.at {
 		return
 	}
 	s.ownLearned().Freed = s.v.at
@@ -148,8 +148,6 @@ func (s *State) learnFreed() {
 // learnElastic notes that an elastic job begins an attempt: as long as none has, nobody has to look for any.
 func (s *State) learnElastic(j *Job) {
 	if _, elastic := j.Elastic(); elastic {
-		if l := s.ownLearned(); l != nil {
-			l.Elastic = s.v.at
-		}
+		s.ownLearned().Elastic = s.v.at
 	}
 }

@@ -207,10 +207,10 @@ func pastKinds(j *Job) (kinds [6]PastKind, first int) {
 	}, first
 }
 
-// learnPast takes in for how long a best-effort job has run that is over. Snapshots of clusters below version 3 have no place for it. What a node
+// learnPast takes in for how long a best-effort job has run that is over. What a node
 // has ended says nothing about the job.
 func (s *State) learnPast(j *Job) {
-	if s.v.config.Version < 3 || j.Class == jobspec.TE || j.Attempt == 0 || j.Family != nil || j.State == NodeFailed || j.State == BootFailed {
+	if j.Class == jobspec.TE || j.Attempt == 0 || j.Family != nil || j.State == NodeFailed || j.State == BootFailed {
 		return
 	}
 	pasts := s.ownPasts()

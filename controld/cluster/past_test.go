@@ -16,7 +16,6 @@ const pastMinute = 60_000
 func pastWorld(t *testing.T) *world {
 	w := newWorld(t)
 	cfg := DefaultConfig()
-	cfg.Version = LatestVersion
 	w.must(SetConfig{Config: cfg})
 	w.node("n1", 4)
 	return w
@@ -165,21 +164,6 @@ func TestCheckFindsBadPasts(t *testing.T) {
 	for _, text := range []string{`[null]`, `[{"kind":{"account":"b"},"used":1,"counts":[]},{"kind":{},"used":2,"counts":[]}]`} {
 		if err := json.Unmarshal([]byte(text), &Pasts{}); !errors.Is(err, ErrSnapshot) {
 			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
-// TestOlderClustersCountNoPasts: their snapshots have no place for it, and a replica of theirs must come to the same state.
-func TestOlderClustersCountNoPasts(t *testing.T) {
-	for version := 1; version <= LatestVersion; version++ {
-		w := newWorld(t)
-		cfg := DefaultConfig()
-		cfg.Version = version
-		w.must(SetConfig{Config: cfg})
-		w.node("n1", 4)
-		w.ended(600, called("short"))
-		if learnt := w.s.v.learned != nil && w.s.v.learned.Pasts != nil; learnt != (version >= 3) {
-			t.Errorf("version %d: %v", version, learnt)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -31,64 +30,6 @@ type Finding struct {
 	Line   string `json:"line"`
 	At     Stamp  `json:"at"`
 	Acts   bool   `json:"acts,omitempty"` // it decided what becomes of the attempt
-}
-
-// Refusals of reports by their form.
-var (
-	errReportField  = errors.New("policy, final, why or rate: node-report/1 has no such field")
-	errReportField2 = errors.New("node-report/2 has no rate")
-)
-
-// decodeReport1 decodes a report of version 1, which is as strict about fields that came later as programs of that version are.
-func decodeReport1(body []byte) (Command, error) {
-	var c NodeReport
-	if err := decodeStrict(body, &c); err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(c.Workers, func(r WorkerReport) bool { return r.Policy != "" || r.Final || r.Why != "" }) || c.rates() {
-		return nil, errReportField
-	}
-	return c, nil
-}
-
-// decodeReport2 is decodeReport1 for reports of version 2.
-func decodeReport2(body []byte) (Command, error) {
-	var c NodeReport2
-	if err := decodeStrict(body, &c); err != nil {
-		return nil, err
-	}
-	if c.rates() {
-		return nil, errReportField2
-	}
-	return c, nil
-}
-
-// rates reports whether a report says how fast an attempt is.
-func (c NodeReport) rates() bool {
-	return slices.ContainsFunc(c.Workers, func(r WorkerReport) bool { return r.Rate != 0 })
-}
-
-// Command returns the report as the kind that a cluster of a version knows. An older one leaves out what it has no words for.
-func (c NodeReport) Command(version int) Command {
-	if version >= 3 && c.rates() {
-		return NodeReport3{c}
-	}
-	workers := make([]WorkerReport, 0, len(c.Workers))
-	for _, r := range c.Workers {
-		r.Rate = 0
-		if version < 2 {
-			if r.Policy != "" {
-				continue
-			}
-			r.Final, r.Why = false, ""
-		}
-		workers = append(workers, r)
-	}
-	c.Workers = workers
-	if version >= 2 {
-		return NodeReport2{c}
-	}
-	return c
 }
 
 // found takes in what a log policy has found, once for each attempt.

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSubmissionsGoTheQuickWay reads the log of an old version, and writes it again, quickly and as encoding/json does.
+// TestSubmissionsGoTheQuickWay reads the log, and writes it again, quickly and as encoding/json does.
 func TestSubmissionsGoTheQuickWay(t *testing.T) {
-	log, err := os.ReadFile("testdata/v0.1/log.jsonl")
+	log, err := os.ReadFile("testdata/log.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,20 +29,10 @@ func TestSubmissionsGoTheQuickWay(t *testing.T) {
 		if !submissions.Read(env.Body, &quick) || !reflect.DeepEqual(quick, slow) {
 			t.Fatalf("%s: read as\n%+v, want\n%+v", env.Body, quick, slow)
 		}
-		quicker := SubmitJobs2{SubmitJobs: quick, Facts: []Fact{{ID: 1, Missing: true}}}
-		for _, c := range []Command{quick, quicker} {
-			text, err := appendBody(nil, c)
-			want, err2 := json.Marshal(c)
-			if err != nil || err2 != nil || !bytes.Equal(text, want) {
-				t.Fatalf("wrote\n%s (%v), want\n%s (%v)", text, err, want, err2)
-			}
-			if c.Kind() != KindSubmitJobs2 {
-				continue
-			}
-			var back SubmitJobs2
-			if !submissions2.Read(text, &back) || !reflect.DeepEqual(back, quicker) {
-				t.Fatalf("%s: read as\n%+v", text, back)
-			}
+		text, err := appendBody(nil, quick)
+		want, err2 := json.Marshal(quick)
+		if err != nil || err2 != nil || !bytes.Equal(text, want) {
+			t.Fatalf("wrote\n%s (%v), want\n%s (%v)", text, err, want, err2)
 		}
 	}
 	if n == 0 {

@@ -9,7 +9,8 @@ import (
 
 // depend makes some of a submission's jobs depend on others, begin later, have a deadline, or be arrays that follow arrays.
 func (c *chaos) depend(cmd SubmitJobs) Command {
-	next := SubmitJobs2{SubmitJobs: cmd, Admin: c.one(2)}
+	next := cmd
+	next.Admin = c.one(2)
 	for _, spec := range cmd.Jobs {
 		spec.Name = fmt.Sprint("j", c.IntN(4))
 		if c.one(4) {

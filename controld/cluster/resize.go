@@ -8,43 +8,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Kinds of cluster version 3. Those they succeed keep their meaning.
-const (
-	KindSubmitJobs3 Kind = "submit-jobs/3"
-	KindCommitPlan3 Kind = "commit-plan/3"
-	KindNodeReport3 Kind = "node-report/3"
-)
-
-// SubmitJobs3 is SubmitJobs2 for jobs with elastic groups.
-type SubmitJobs3 struct {
-	SubmitJobs2
-}
-
-// CommitPlan3 is CommitPlan2 with elastic jobs that are resized.
-type CommitPlan3 struct {
-	CommitPlan
-}
-
-// NodeReport3 is NodeReport2 with how fast attempts are.
-type NodeReport3 struct {
-	NodeReport
-}
-
-// Kind implements Command.
-func (SubmitJobs3) Kind() Kind { return KindSubmitJobs3 }
-func (CommitPlan3) Kind() Kind { return KindCommitPlan3 }
-func (NodeReport3) Kind() Kind { return KindNodeReport3 }
-
-// Command returns the submission in the kind that its jobs need.
-func (c SubmitJobs2) Command() Command {
-	for _, spec := range c.Jobs {
-		if spec != nil && newIn3(spec) != "" {
-			return SubmitJobs3{c}
-		}
-	}
-	return c
-}
-
 // RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how fast it is, at most: see [RateAfter].
 const RateAfterMS = 60_000
 
@@ -55,7 +18,7 @@ func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(
 // RateAfter is [RateAfter] of the group.
 func (e Elastic) RateAfter() Instant { return min(RateAfterMS, e.Cooldown) }
 
-// ResizeJob, of commit-plan/3, gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
+// ResizeJob gives an elastic job another number of workers. All of its workers are stopped once, with the grace that the
 // job has asked for; when the last one has exited, the same entry of the log begins the next attempt with those that are not to leave, at
 // their places, and those that join. Until then their room is taken, whether they run, have exited or have not begun. Nobody's retries are
 // used up, and policies are not asked again.

@@ -24,8 +24,8 @@ func part(workers, share int) *jobspec.Job {
 // submitPart submits such a job and returns its id.
 func (w *world) submitPart(workers, share int) JobID {
 	w.t.Helper()
-	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(workers, share)}}}
-	return w.must(c.Command()).([]JobID)[0]
+	c := SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(workers, share)}}
+	return w.must(c).([]JobID)[0]
 }
 
 // put starts a job of one worker on a GPU of a node.
@@ -162,19 +162,16 @@ func TestSharesThatMakeNoSense(t *testing.T) {
 	} {
 		spec := part(1, 500)
 		edit(&spec.Groups[0].Tasks[0].Resources)
-		c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}
-		if _, err := w.apply(c.Command()); err == nil {
+		c := SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}
+		if _, err := w.apply(c); err == nil {
 			t.Errorf("%+v was taken", spec.Groups[0].Tasks[0].Resources)
 		}
 	}
 	two := part(1, 600)
 	two.Groups[0].Tasks = append(two.Groups[0].Tasks, two.Groups[0].Tasks[0])
-	c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{two}}}
-	if _, err := w.apply(c.Command()); err == nil {
+	c := SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{two}}
+	if _, err := w.apply(c); err == nil {
 		t.Error("tasks that need 1.2 GPUs together were taken")
-	}
-	if _, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{part(1, 500)}}}); err == nil {
-		t.Error("a submission of version 2 has a share")
 	}
 }
 

@@ -10,20 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/wire"
 )
 
-// The forms of a snapshot. Like kinds of commands they are never re-interpreted. In a cluster of version 2 and above every script is written
-// once, before the first job that has it, and jobs name it by its digest.
-const (
-	snapshotFormat  = "rota-snapshot/1"
-	snapshotFormat2 = "rota-snapshot/2"
-)
-
-// snapshotFormat returns the form that a view's snapshot has.
-func (v *View) snapshotFormat() string {
-	if v.config.Version >= 2 {
-		return snapshotFormat2
-	}
-	return snapshotFormat
-}
+// snapshotFormat names the form of a snapshot. Every script is written once, before the first job that has it; jobs name it by its digest.
+const snapshotFormat = "rota-snapshot/1"
 
 // ErrSnapshot is what every error about the contents of a snapshot wraps.
 var ErrSnapshot = errors.New("the snapshot cannot be used")
@@ -31,6 +19,7 @@ var ErrSnapshot = errors.New("the snapshot cannot be used")
 // snapshotHead is the first line of a snapshot.
 type snapshotHead struct {
 	Format  string  `json:"format"`
+	Data    string  `json:"data_format"` // see [DataFormat]
 	Index   uint64  `json:"index"`
 	At      Instant `json:"at"`
 	Wall    UnixMS  `json:"wall"`
@@ -60,7 +49,7 @@ type record struct {
 // idempotency keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{v.snapshotFormat(), v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
+	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
 	if err := json.NewEncoder(buf).Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
@@ -104,9 +93,8 @@ func (v *View) records(yield func(record) bool) {
 		}
 	}
 	written := map[*text]bool{}
-	apart := v.snapshotFormat() != snapshotFormat
 	for j := range v.jobs.values() {
-		if !j.records(apart, written, yield) {
+		if !j.records(written, yield) {
 			return
 		}
 	}
@@ -130,14 +118,15 @@ func (v *View) records(yield func(record) bool) {
 // ReadSnapshot returns the state that was written. Everything derived is made anew.
 func ReadSnapshot(r io.Reader) (*State, error) {
 	d := json.NewDecoder(bufio.NewReaderSize(r, 1<<16))
-	d.DisallowUnknownFields()
 	var head snapshotHead
 	if err := d.Decode(&head); err != nil {
 		return nil, fmt.Errorf("read snapshot: head: %w: %w", ErrSnapshot, err)
 	}
-	if head.Format != snapshotFormat && head.Format != snapshotFormat2 {
-		return nil, fmt.Errorf("read snapshot: format %q, this version reads %q and %q: %w", head.Format, snapshotFormat, snapshotFormat2, ErrSnapshot)
+	if head.Format != snapshotFormat || head.Data != DataFormat {
+		return nil, fmt.Errorf("read snapshot: it has the form %q of data format %q, and this program reads %q of %q: %w",
+			head.Format, head.Data, snapshotFormat, DataFormat, ErrSnapshot)
 	}
+	d.DisallowUnknownFields()
 	s := New(Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased

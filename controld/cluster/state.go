@@ -132,20 +132,6 @@ func (s *State) carryOut(command Command) (any, error) {
 		return s.commitPlan(c), nil
 	case NodeReport:
 		return nil, s.nodeReport(c)
-	case NodeReport2:
-		return nil, s.nodeReport(c.NodeReport)
-	case SubmitJobs2:
-		return s.submitJobs2(c, 2)
-	case ControlJobs2:
-		return s.controlJobs2(c)
-	case CommitPlan2:
-		return s.commitPlan(c.CommitPlan), nil
-	case SubmitJobs3:
-		return s.submitJobs2(c.SubmitJobs2, 3)
-	case CommitPlan3:
-		return s.commitPlan(c.CommitPlan), nil
-	case NodeReport3:
-		return nil, s.nodeReport(c.NodeReport)
 	case TrimHistory:
 		s.trimHistory(c)
 	case SetConfig:
@@ -158,8 +144,7 @@ func (s *State) carryOut(command Command) (any, error) {
 
 func known(c Command) bool {
 	switch c.(type) {
-	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig,
-		SubmitJobs2, ControlJobs2, CommitPlan2, NodeReport2, UpdateJobs, SubmitJobs3, CommitPlan3, NodeReport3:
+	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig, UpdateJobs:
 		return true
 	}
 	return false

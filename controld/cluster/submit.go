@@ -38,21 +38,30 @@ func (s *State) submitJobs(c SubmitJobs) (any, error) {
 	if err := s.admit(len(c.Jobs)); err != nil {
 		return nil, err
 	}
-	jobs := make([]*Job, len(c.Jobs))
+	r := s.newResolver(c.Owner, c.Admin, c.Facts)
+	jobs, members := make([]*Job, len(c.Jobs)), 0
 	for i, spec := range c.Jobs {
-		j, err := s.draft(c.Owner, spec)
+		j, err := s.draft(c.Owner, spec, s.v.lastJob+JobID(i+members+1), r)
 		if err != nil {
 			return nil, &JobError{Index: i, Name: nameOf(spec), Err: err}
 		}
 		jobs[i] = j
+		members += j.weight() - 1
+	}
+	if err := limit("the number of jobs and elements in the cluster", int64(s.v.njobs+len(jobs)+members), MaxJobs, ""); err != nil {
+		return nil, err
 	}
 	ids := make([]JobID, len(jobs))
 	for i, j := range jobs {
-		ids[i] = s.add(j)
+		ids[i] = s.addJob(j, r)
 	}
 	s.learnCame()
 	if c.Key != "" {
-		s.remember(&key{keyName{c.Owner.UID, c.Key}, c.Digest, s.v.at, ids[0], len(ids), nil})
+		k := &key{keyName: keyName{c.Owner.UID, c.Key}, Digest: c.Digest, At: s.v.at, First: ids[0], Count: len(ids)}
+		if members > 0 {
+			k.IDs = slices.Clone(ids)
+		}
+		s.remember(k)
 	}
 	return ids, nil
 }
@@ -90,12 +99,37 @@ func (s *State) add(j *Job) JobID {
 	return j.ID
 }
 
-// draft makes a pending job without an id from what its owner asked for with submit-jobs/1.
-func (s *State) draft(owner Identity, spec *jobspec.Job) (*Job, error) {
+// draft makes a pending job, or a record, from what its owner asked for.
+func (s *State) draft(owner Identity, spec *jobspec.Job, id JobID, r *resolver) (*Job, error) {
 	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
-	return s.compose(owner, spec)
+	j, err := s.compose(owner, spec)
+	if err != nil {
+		return nil, err
+	}
+	j.ID = id
+	if err := s.setTimes(j); err != nil {
+		return nil, err
+	}
+	switch n := len(spec.Groups); {
+	case spec.Array != nil:
+		size := spec.Array.Len()
+		j.Family = &Family{Size: size, Waiting: Span(1, size)}
+	case n > 1 && !oneGang(spec):
+		j.Family = &Family{Size: n, Live: n}
+	}
+	if err := s.admitSites(spec); err != nil {
+		return nil, err
+	}
+	if err := s.checkMembers(j); err != nil {
+		return nil, err
+	}
+	if err := r.resolve(j); err != nil {
+		return nil, err
+	}
+	r.note(j)
+	return j, nil
 }
 
 // compose makes a pending job without an id. The job has been checked.
@@ -110,7 +144,7 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: defaultPriority,
 		Spec: spec, State: Pending, Submitted: s.now(), Eligible: s.v.at,
 	}
-	if j.Class == jobspec.TE && newIn3(spec) == "elastic" {
+	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
 		return nil, &SpecError{errElasticTE}
 	}
 	j.layOut()
@@ -166,122 +200,75 @@ func checkQueue(j *Job, name string, q *Queue) error {
 	return nil
 }
 
-// checkSpec refuses what a job of submit-jobs/1 cannot ask for. It does not call jobspec's own validation: what this refuses must be
-// the same in every version that replays the log.
-func checkSpec(spec *jobspec.Job) error {
-	switch {
-	case spec == nil:
-		return &SpecError{"a job is missing"}
-	case len(spec.Groups) != 1:
-		return &SpecError{"a job has exactly one group: several need cluster version 2"}
-	case len(spec.Groups[0].Tasks) != 1:
-		return &SpecError{"a group has exactly one task: several need cluster version 2"}
+// checkMembers holds every group of a job whose groups run one by one to the queue's limits.
+func (s *State) checkMembers(j *Job) error {
+	if j.Family == nil || j.Spec.Array != nil {
+		return nil
 	}
-	if field := newIn3(spec); field != "" {
-		return &SpecError{field + " needs cluster version 3"}
-	}
-	if field := newIn2(spec); field != "" {
-		return &SpecError{field + " needs cluster version 2"}
-	}
-	return checkForm(spec)
-}
-
-func checkSize(g *jobspec.Group, r *jobspec.Resources) error {
-	if g.Count < 0 || r.Cores < 0 || r.Memory < 0 || r.GPUs < 0 {
-		return &SpecError{"count, cores, memory and gpus are not negative"}
-	}
-	for _, l := range []error{
-		limit("the number of workers", int64(g.Count), maxWorkers, ""),
-		limit("cores of a worker", int64(r.Cores), maxCores, ""),
-		limit("memory of a worker", int64(r.Memory), int64(maxMemory), "bytes"),
-		limit("gpus of a worker", int64(r.GPUs), MaxGPUsPerNode, ""),
-	} {
-		if l != nil {
-			return l
+	q := s.v.config.Queues[j.Queue]
+	for n := range j.Spec.Groups {
+		m := j.materialise(n + 1)
+		m.Limit = timeLimit(j.Spec, m.group(), j.Class, &q)
+		m.layOut()
+		if err := checkQueue(m, j.Queue, &q); err != nil {
+			return fmt.Errorf("group %q: %w", m.group().Name, err)
 		}
 	}
 	return nil
 }
 
-func checkRestart(r *jobspec.Restart) error {
-	if r == nil {
-		return nil
+// addJob stores a drafted job, which has its id, and the members of one whose groups run one by one.
+func (s *State) addJob(j *Job, r *resolver) JobID {
+	s.pack(j)
+	if j.Family == nil || j.Spec.Array != nil {
+		id := s.add(j)
+		s.v.lastJob += JobID(j.weight() - 1)
+		r.settleNew(j)
+		return id
 	}
-	if r.Attempts < 0 || r.Delay < 0 || r.MaxDelay < 0 || r.Window < 0 {
-		return &SpecError{"the numbers of restart are not negative"}
+	record := *j
+	record.Hold, record.Needs = NotHeld, nil
+	if j.Hold != NotHeld {
+		record.Reason = Reason{}
 	}
-	return limit("restart attempts", int64(r.Attempts), maxAttempts, "")
-}
-
-// textSize adds up the texts of a job that have no small bound of their own.
-func textSize(spec *jobspec.Job) int {
-	n := len(spec.Name) + len(spec.Description) + len(spec.Workdir)
-	n += sizeOfLists(spec.Tags, spec.Export, spec.Nodes, spec.ExcludeNodes, spec.Features)
-	n += sizeOfMaps(spec.Meta, spec.ExportEnv)
-	n += conditionsSize(spec.Constraints, spec.Affinities)
-	for i := range spec.Dependencies {
-		n += sizeOfLists(spec.Dependencies[i].Jobs)
+	id := s.add(&record)
+	s.v.lastJob += JobID(j.Family.Size)
+	q := s.v.config.Queues[j.Queue]
+	members := make([]*Job, j.Family.Size)
+	for n := range members {
+		m := j.materialise(n + 1)
+		m.Hold, m.Reason = j.Hold, j.Reason
+		m.Limit = timeLimit(j.Spec, m.group(), j.Class, &q)
+		m.layOut()
+		s.measure(m)
+		if m.Needs = groupNeeds(j, n); len(m.Needs) == 0 {
+			m.Needs = slices.Clone(j.Needs)
+		}
+		members[n] = m
+		s.put(m)
+		s.emitJob(EventSubmitted, m, "")
 	}
-	for i := range spec.LogPolicies {
-		n += len(spec.LogPolicies[i].Pattern)
-	}
-	if a := spec.Array; a != nil {
-		n += len(a.Indices) + sizeOfLists(a.Columns) + sizeOfLists(a.Rows...)
-		for i := range a.Matrix {
-			n += len(a.Matrix[i].Name) + sizeOfLists(a.Matrix[i].Values)
+	for n, m := range members {
+		if len(j.Spec.Groups[n].DependsOn) == 0 {
+			r.settleNew(m)
 		}
 	}
-	for i := range spec.Groups {
-		g := &spec.Groups[i]
-		if len(spec.Groups) > 1 { // version 1, whose bound this is too, did not count the name of the only one
-			n += len(g.Name)
-		}
-		n += sizeOfMaps(g.Meta) + sizeOfLists(g.DependsOn) + conditionsSize(g.Constraints, g.Affinities)
-		for k := range g.Tasks {
-			n += taskSize(&g.Tasks[k])
-		}
-	}
-	return n
+	return id
 }
 
-func taskSize(t *jobspec.Task) int {
-	n := len(t.Script) + len(t.Image) + sizeOfLists(t.Command) + sizeOfMaps(t.Env)
-	for _, m := range t.Mounts {
-		n += len(m.Source) + len(m.Target)
-	}
-	for _, s := range t.Secrets {
-		n += len(s.Source) + len(s.File)
-	}
-	return n
-}
-
-func conditionsSize(constraints []jobspec.Constraint, affinities []jobspec.Affinity) int {
-	n := 0
-	for i := range constraints {
-		n += len(constraints[i].Value) + sizeOfLists(constraints[i].Values)
-	}
-	for i := range affinities {
-		n += len(affinities[i].Value) + sizeOfLists(affinities[i].Values)
-	}
-	return n
-}
-
-func sizeOfLists(lists ...[]string) int {
-	n := 0
-	for _, list := range lists {
-		for _, s := range list {
-			n += len(s)
+// groupNeeds are the dependencies of one group of a job on others.
+func groupNeeds(j *Job, group int) []Need {
+	byType := map[string]string{"ok": needAfterOK, "any": needAfterAny, "failed": needAfterNotOK, "started": needAfter}
+	var needs []Need
+	for _, g := range j.Spec.Groups[group].Needs() {
+		kind := byType[g.Condition]
+		at := slices.IndexFunc(j.Spec.Groups, func(o jobspec.Group) bool { return o.Name == g.Group })
+		i := slices.IndexFunc(needs, func(n Need) bool { return n.Type == kind })
+		if i < 0 {
+			i, needs = len(needs), append(needs, Need{Type: kind})
 		}
+		needs[i].Jobs = append(needs[i].Jobs, j.ID+JobID(at+1))
+		slices.Sort(needs[i].Jobs)
 	}
-	return n
-}
-
-func sizeOfMaps(maps ...map[string]string) int {
-	n := 0
-	for _, m := range maps {
-		for k, v := range m {
-			n += len(k) + len(v)
-		}
-	}
-	return n
+	return needs
 }

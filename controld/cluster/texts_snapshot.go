@@ -12,17 +12,17 @@ type storedText struct {
 	Text   string `json:"text"`
 }
 
-// records yields a job as a snapshot has it and, if they are kept apart, before it those of its scripts that have not been written yet. A
+// records yields a job as a snapshot has it, and before it those of its scripts that have not been written yet. A
 // member comes without the specification that it shares with its record.
-func (j *Job) records(apart bool, written map[*text]bool, yield func(record) bool) bool {
+func (j *Job) records(written map[*text]bool, yield func(record) bool) bool {
 	stored := storedJob(*j)
 	r := record{Job: &stored}
 	if j.Parent != 0 {
 		stored.Spec = nil
 		return yield(r)
 	}
-	stored.Spec = j.specWith(!apart)
-	if apart && j.texts != nil {
+	stored.Spec = j.specWith(false)
+	if j.texts != nil {
 		for _, t := range j.texts.scripts {
 			if t == nil {
 				r.Scripts = append(r.Scripts, "")

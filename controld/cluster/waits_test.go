@@ -8,7 +8,7 @@ import (
 
 // TestLearnWait: what is learnt is the share of first attempts of each class that did not begin at once.
 func TestLearnWait(t *testing.T) {
-	s := New(Config{Version: LatestVersion})
+	s := New(Config{})
 	s.v.at = 1_000_000
 	for i := range 4 * waitsMemory {
 		waited := Instant(0)
@@ -25,15 +25,5 @@ func TestLearnWait(t *testing.T) {
 	}
 	if w.BE < waitsUnit/5 || w.BE > waitsUnit*3/10 {
 		t.Errorf("one best-effort job of four has waited, learnt are %d of %d", w.BE, waitsUnit)
-	}
-}
-
-// TestLearnWaitBefore: snapshots of earlier versions have no place for it.
-func TestLearnWaitBefore(t *testing.T) {
-	s := New(Config{Version: 2})
-	s.v.at = 1_000_000
-	s.learnWait(&Job{Class: jobspec.TE})
-	if s.v.learned != nil {
-		t.Errorf("version 2 learnt %+v", *s.v.learned)
 	}
 }

@@ -93,7 +93,7 @@ func TestWhereFollowsNodes(t *testing.T) {
 				node.Labels = map[string]string{"rack": fmt.Sprint(r.IntN(3))}
 				_, _ = w.apply(RegisterNode{Node: node})
 			case n < 5:
-				_, _ = w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{whereJob(r)}}})
+				_, _ = w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{whereJob(r)}})
 			case n < 8:
 				if err, tried := w.startAnywhere(r); err != nil {
 					refused++
@@ -143,7 +143,7 @@ func (w *world) startAnywhere(r *rand.Rand) (error, bool) {
 		c.Places = append(c.Places, place)
 	}
 	c.Port, _ = w.s.View().FreePort(c.Places[0].Node, taken[c.Places[0].Node]...)
-	result, _ := w.apply(CommitPlan2{CommitPlan{Actions: []Action{{Start: c}}}})
+	result, _ := w.apply(CommitPlan{Actions: []Action{{Start: c}}})
 	if err := result.([]error)[0]; err != nil {
 		return err, true
 	}
@@ -181,7 +181,7 @@ func TestWholeNodeIsCharged(t *testing.T) {
 	w.node("n1", 4)
 	spec := testSpec(2, 1)
 	spec.Groups[0].Exclusive, spec.Groups[0].MaxWorkersPerNode = true, 2
-	id := w.must(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}}).([]JobID)[0]
+	id := w.must(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}).([]JobID)[0]
 	other := w.submit(1, 1)
 	w.ok(w.plan(Action{Start: &StartJob{Job: id, Port: 20000, Places: []Place{{Node: "n1", GPUs: []int{0}}, {Node: "n1", GPUs: []int{1}}}}}))
 	if err := w.start(other, "n1"); err == nil {
@@ -289,7 +289,7 @@ func TestTooManyConditions(t *testing.T) {
 		return s.Apply(index, Entry{Stamp: Stamp{At: 1, Wall: 1}, Command: c})
 	}
 	submit := func(first, n int) ([]JobID, error) {
-		c := SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice}}
+		c := SubmitJobs{Owner: alice}
 		for i := range n {
 			spec := testSpec(1, 0)
 			spec.Nodes = []string{fmt.Sprint("n", first+i)}
@@ -315,7 +315,7 @@ func TestTooManyConditions(t *testing.T) {
 	if _, err := submit(5, 1); err != nil {
 		t.Fatalf("one that is known: %v", err)
 	}
-	if _, err := apply(ControlJobs{Verb: VerbCancel, IDs: first[:1], By: alice.UID}); err != nil {
+	if _, err := apply(ControlJobs{Verb: VerbCancel, Targets: targets(first[0]), By: alice.UID}); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
@@ -347,7 +347,7 @@ func TestTrialOfParts(t *testing.T) {
 	b.Name = "b"
 	spec.Groups = append(spec.Groups, b)
 	submit := func() error {
-		_, err := w.apply(SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}}})
+		_, err := w.apply(SubmitJobs{Owner: alice, Jobs: []*jobspec.Job{spec}})
 		return err
 	}
 	w.ok(submit())

@@ -195,9 +195,18 @@ func (w *world) refused(err, want error) {
 	}
 }
 
+// targets are whole jobs by id.
+func targets(ids ...JobID) []Target {
+	list := make([]Target, len(ids))
+	for i, id := range ids {
+		list[i].ID = id
+	}
+	return list
+}
+
 func (w *world) control(verb Verb, by uint32, admin bool, ids ...JobID) error {
 	w.t.Helper()
-	res := w.must(ControlJobs{Verb: verb, IDs: ids, By: by, Admin: admin, Reason: "told so"}).([]ControlResult)
+	res := w.must(ControlJobs{Verb: verb, Targets: targets(ids...), By: by, Admin: admin, Reason: "told so"}).([]ControlResult)
 	return res[0].Err
 }
 

@@ -33,36 +33,31 @@ func TestWorth(t *testing.T) {
 		bares = append(bares, plainNode(fmt.Sprint("bare", i), 32, 0))
 	}
 	for name, c := range map[string]struct {
-		nodes   []Node
-		version int
-		cores   int
-		gib     jobspec.Bytes
-		gpus    int
-		want    int64
+		nodes []Node
+		cores int
+		gib   jobspec.Bytes
+		gpus  int
+		want  int64
 	}{
-		"four cores come with a GPU":             {[]Node{eight}, 3, 4, 8, 0, 1000},
-		"one of them":                            {[]Node{eight}, 3, 1, 8, 0, 250},
-		"its memory is more":                     {[]Node{eight}, 3, 1, 64, 0, 2000},
-		"halves of cores":                        {[]Node{wide}, 3, 8, 8, 0, 1000},
-		"of nodes with GPUs all count":           {[]Node{eight, plainNode("two", 48, 2)}, 3, 8, 8, 0, 1000},
-		"other nodes do not matter":              {[]Node{eight, large}, 3, 4, 8, 0, 1000},
-		"no GPU anywhere":                        {bares, 3, 4, 8, 0, 1000},
-		"no GPU anywhere, nodes that differ":     {append(slices.Clone(bares), large), 3, 8, 8, 0, 1863},
-		"no GPU and one node, of 256 parts":      {[]Node{large}, 3, 1, 8, 0, 2000},
-		"no GPU, as many cores in a few nodes":   {bares[:4], 3, 1, 8, 0, 2000},
-		"whoever has a GPU is counted by that":   {[]Node{eight}, 3, 32, 256, 1, 1000},
-		"no node yet":                            {nil, 3, 4, 8, 0, 4000},
-		"snapshots of version 2 have no place":   {[]Node{eight}, 2, 4, 8, 0, 4000},
-		"more than could ever be":                {[]Node{eight}, 3, 1 << 20, 8, 0, 1 << 20 * 250},
-		"a thousandth at least":                  {[]Node{plainNode("huge", 1<<16, 1)}, 3, 1, 1, 0, 1},
-		"a core that is no round part of a GPU":  {[]Node{plainNode("odd", 30, 7)}, 3, 30, 8, 0, 7000},
-		"three of those":                         {[]Node{plainNode("odd", 30, 7)}, 3, 3, 8, 0, 700},
-		"and counted in thirds, nine with eight": {[]Node{plainNode("odd", 90, 7)}, 3, 9, 8, 0, 700},
+		"four cores come with a GPU":             {[]Node{eight}, 4, 8, 0, 1000},
+		"one of them":                            {[]Node{eight}, 1, 8, 0, 250},
+		"its memory is more":                     {[]Node{eight}, 1, 64, 0, 2000},
+		"halves of cores":                        {[]Node{wide}, 8, 8, 0, 1000},
+		"of nodes with GPUs all count":           {[]Node{eight, plainNode("two", 48, 2)}, 8, 8, 0, 1000},
+		"other nodes do not matter":              {[]Node{eight, large}, 4, 8, 0, 1000},
+		"no GPU anywhere":                        {bares, 4, 8, 0, 1000},
+		"no GPU anywhere, nodes that differ":     {append(slices.Clone(bares), large), 8, 8, 0, 1863},
+		"no GPU and one node, of 256 parts":      {[]Node{large}, 1, 8, 0, 2000},
+		"no GPU, as many cores in a few nodes":   {bares[:4], 1, 8, 0, 2000},
+		"whoever has a GPU is counted by that":   {[]Node{eight}, 32, 256, 1, 1000},
+		"no node yet":                            {nil, 4, 8, 0, 4000},
+		"more than could ever be":                {[]Node{eight}, 1 << 20, 8, 0, 1 << 20 * 250},
+		"a thousandth at least":                  {[]Node{plainNode("huge", 1<<16, 1)}, 1, 1, 0, 1},
+		"a core that is no round part of a GPU":  {[]Node{plainNode("odd", 30, 7)}, 30, 8, 0, 7000},
+		"three of those":                         {[]Node{plainNode("odd", 30, 7)}, 3, 8, 0, 700},
+		"and counted in thirds, nine with eight": {[]Node{plainNode("odd", 90, 7)}, 9, 8, 0, 700},
 	} {
 		w := newWorld(t)
-		cfg := DefaultConfig()
-		cfg.Version = c.version
-		w.must(SetConfig{Config: cfg})
 		for _, n := range c.nodes {
 			w.must(RegisterNode{Node: n})
 		}

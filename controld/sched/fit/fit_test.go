@@ -79,7 +79,7 @@ func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *cluste
 		groups[i].Name = fmt.Sprint("g", i)
 	}
 	c := cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}}
-	ids := s.apply(cluster.SubmitJobs2{SubmitJobs: c}).([]cluster.JobID)
+	ids := s.apply(c).([]cluster.JobID)
 	return s.state.View().Job(ids[0])
 }
 

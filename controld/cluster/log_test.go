@@ -12,93 +12,70 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-var golden = flag.Bool("golden", false, "write the log and the snapshot of the present release anew; never for one that is out")
+var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// present is the release whose files -golden writes.
-const present = "v0.1"
+// TestLog replays the log of testdata to the state in its snapshot, byte for byte, and reads that snapshot.
+func TestLog(t *testing.T) {
+	if *update {
+		writeLog(t, "testdata")
+	}
+	want, err := os.ReadFile("testdata/snapshot.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := snapshotOf(t, replay(t, "testdata/log.jsonl").View()); !bytes.Equal(got, want) {
+		t.Errorf("the log leads to another state:\n%s\nwant\n%s", got, want)
+	}
+	s, err := ReadSnapshot(bytes.NewReader(want))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	if got := snapshotOf(t, s.View()); !bytes.Equal(got, want) {
+		t.Errorf("the snapshot is written differently:\n%s\nwant\n%s", got, want)
+	}
+}
 
-// TestReleases replays the log of every release to the state in its snapshot, byte for byte, and reads that snapshot.
-func TestReleases(t *testing.T) {
-	if *golden {
-		writeRelease(t, filepath.Join("testdata", present))
+// TestLogGoesOn applies further commands to the state that replayed the log and to the one that read its snapshot. They stay
+// the same, and so does one that is restored after each command.
+func TestLogGoesOn(t *testing.T) {
+	data, err := os.ReadFile("testdata/snapshot.jsonl")
+	if err != nil {
+		t.Fatal(err)
 	}
-	dirs, err := filepath.Glob("testdata/v*")
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("no release in testdata: %v", err)
+	restore := func(data []byte) *State {
+		s, err := ReadSnapshot(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	for _, dir := range dirs {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			want, err := os.ReadFile(filepath.Join(dir, "snapshot.jsonl"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := snapshotOf(t, replay(t, filepath.Join(dir, "log.jsonl")).View()); !bytes.Equal(got, want) {
-				t.Errorf("the log leads to another state:\n%s\nwant\n%s", got, want)
-			}
-			s, err := ReadSnapshot(bytes.NewReader(want))
-			if err != nil {
-				t.Fatal(err)
+	states := []*State{replay(t, "testdata/log.jsonl"), restore(data)}
+	for i, c := range further(states[0]) {
+		e := Entry{Stamp: Stamp{At: states[0].At() + 1000, Wall: 1_700_000_000_000}, Command: c}
+		for k, s := range states {
+			if _, err := s.Apply(s.Index()+1, e); err != nil {
+				t.Fatalf("command %d, %s: %v", i, c.Kind(), err)
 			}
 			if err := s.Check(); err != nil {
-				t.Error(err)
+				t.Fatalf("replica %d after command %d, %s: %v", k, i, c.Kind(), err)
 			}
-			if got := snapshotOf(t, s.View()); !bytes.Equal(got, want) {
-				t.Errorf("the snapshot is written differently:\n%s\nwant\n%s", got, want)
+		}
+		written := snapshotOf(t, states[0].View())
+		states = append(states[:2], restore(written))
+		for k, s := range states {
+			if got := snapshotOf(t, s.View()); !bytes.Equal(got, written) {
+				t.Fatalf("replica %d after command %d, %s:\n%s\nwant\n%s", k, i, c.Kind(), got, written)
 			}
-		})
+		}
 	}
 }
 
-// TestReleasesAreRaised goes on from every release with the present version, as replicas do that replay its log and ones that read its
-// snapshot. They stay the same, and so does one that is restored on the way.
-func TestReleasesAreRaised(t *testing.T) {
-	dirs, err := filepath.Glob("testdata/v*")
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("no release in testdata: %v", err)
-	}
-	for _, dir := range dirs {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			data, err := os.ReadFile(filepath.Join(dir, "snapshot.jsonl"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			restore := func(data []byte) *State {
-				s, err := ReadSnapshot(bytes.NewReader(data))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return s
-			}
-			states := []*State{replay(t, filepath.Join(dir, "log.jsonl")), restore(data)}
-			for i, c := range raised(states[0]) {
-				e := Entry{Stamp: Stamp{At: states[0].At() + 1000, Wall: 1_700_000_000_000}, Command: c}
-				for k, s := range states {
-					if _, err := s.Apply(s.Index()+1, e); err != nil {
-						t.Fatalf("command %d, %s: %v", i, c.Kind(), err)
-					}
-					if err := s.Check(); err != nil {
-						t.Fatalf("replica %d after command %d, %s: %v", k, i, c.Kind(), err)
-					}
-				}
-				written := snapshotOf(t, states[0].View())
-				if i > 0 && !bytes.Contains(written[:bytes.IndexByte(written, '\n')], []byte(snapshotFormat2)) {
-					t.Fatalf("after command %d the form of the snapshot is that of version 1", i)
-				}
-				states = append(states[:2], restore(written))
-				for k, s := range states {
-					if got := snapshotOf(t, s.View()); !bytes.Equal(got, written) {
-						t.Fatalf("replica %d after command %d, %s:\n%s\nwant\n%s", k, i, c.Kind(), got, written)
-					}
-				}
-			}
-		})
-	}
-}
-
-// raised is what happens after a release: the version goes up, and jobs of before and after it live side by side.
-func raised(s *State) []Command {
+// further is what happens after the log.
+func further(s *State) []Command {
 	cfg := *s.v.config
-	cfg.Version = LatestVersion
 	var pending JobID
 	for j := range s.v.jobs.values() {
 		if j.State == Pending {
@@ -110,14 +87,14 @@ func raised(s *State) []Command {
 	after.Dependencies = []jobspec.Dependency{{Type: needAfterAny, Jobs: []string{fmt.Sprint(pending), fmt.Sprint(s.v.lastJob + 1)}}}
 	return []Command{
 		SetConfig{Config: cfg},
-		SubmitJobs2{SubmitJobs: SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}}},
-		ControlJobs2{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.lastJob + 1, Members: Span(2, 2)}}},
-		ControlJobs2{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: s.v.lastJob + 1}}},
+		SubmitJobs{Owner: alice, Key: "later", Digest: "d", Jobs: []*jobspec.Job{sweep, after}},
+		ControlJobs{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: pending}, {ID: s.v.lastJob + 1, Members: Span(2, 2)}}},
+		ControlJobs{Verb: VerbCancel, Admin: true, Targets: []Target{{ID: s.v.lastJob + 1}}},
 		TrimHistory{UpTo: s.v.lastSeq + 1},
 	}
 }
 
-// replay applies a log, one entry a line, and makes sure that it has every kind of its time.
+// replay applies a log, one entry a line, and makes sure that it has every kind of command.
 func replay(t *testing.T, path string) *State {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -138,16 +115,19 @@ func replay(t *testing.T, path string) *State {
 			t.Fatalf("%s:%d: %v", path, i, err)
 		}
 	}
-	if len(kinds) < 8 {
-		t.Errorf("%s has only the kinds %v", path, kinds)
+	for kind := range decoders {
+		if !kinds[kind] {
+			t.Errorf("%s has no %s", path, kind)
+		}
 	}
 	return s
 }
 
-func writeRelease(t *testing.T, dir string) {
+func writeLog(t *testing.T, dir string) {
 	t.Helper()
 	w := newWorld(t)
 	everything(w)
+	families(w)
 	var log bytes.Buffer
 	for _, e := range w.log {
 		line, err := Encode(e)
@@ -169,7 +149,7 @@ func writeRelease(t *testing.T, dir string) {
 // everything is a history with every kind of command and every way that matters for an attempt to end.
 func everything(w *world) {
 	cfg := DefaultConfig()
-	cfg.ClusterName = "release"
+	cfg.ClusterName = "golden"
 	w.must(SetConfig{Config: cfg})
 	for _, n := range []string{"n2", "n1", "n3"} {
 		w.node(n, 4)
@@ -198,6 +178,8 @@ func everything(w *world) {
 	w.ok(w.plan(Action{Stop: &StopJob{Job: stopped, Attempt: 1, Cause: CauseTimeout}}))
 	w.report(stopped, 0, WorkerExited, signal(15))
 	held := w.submit(1, 1)
+	priority := 70
+	w.must(UpdateJobs{IDs: []JobID{held}, Admin: true, Priority: &priority})
 	w.ok(w.control(VerbHold, 0, true, held))
 	gone := w.submit(1, 1)
 	w.ok(w.control(VerbCancel, 1000, false, gone))

@@ -7,7 +7,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// checkForm refuses what the state could not hold: it is what a job of any version keeps to.
+// Bounds of one job of several groups, and of one group of several tasks.
+const (
+	maxGroups = 64
+	maxTasks  = 64
+)
+
+// checkForm refuses what the state could not hold.
 func checkForm(spec *jobspec.Job) error {
 	switch {
 	case spec == nil:
@@ -56,8 +62,8 @@ func checkGroupForm(g *jobspec.Group) error {
 	return checkRestart(g.Restart)
 }
 
-// checkSpec2 refuses what a job of submit-jobs/2 cannot ask for. What it refuses must be the same in every version that replays the log.
-func checkSpec2(spec *jobspec.Job) error {
+// checkSpec refuses what a job cannot ask for.
+func checkSpec(spec *jobspec.Job) error {
 	if err := checkForm(spec); err != nil {
 		return err
 	}
@@ -182,76 +188,99 @@ func checkArray(spec *jobspec.Job) error {
 	return nil
 }
 
-// newIn2 names what in a job is of version 2, "" if nothing is. A job of submit-jobs/1 has none of it: controllers of that version cannot
-// read it.
-func newIn2(spec *jobspec.Job) string {
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"begin", spec.Begin != ""}, {"deadline", spec.Deadline != ""}, {"gang_scope", spec.GangScope != ""},
-		{"on_dependency_failure", spec.OnDependencyFailure != ""}, {"dependency", len(spec.Dependencies) > 0}, {"array", spec.Array != nil},
-		{"log_policy", len(spec.LogPolicies) > 0}, {"constraint", len(spec.Constraints) > 0}, {"affinity", len(spec.Affinities) > 0},
-		{"nodes", len(spec.Nodes) > 0}, {"exclude_nodes", len(spec.ExcludeNodes) > 0}, {"features", len(spec.Features) > 0},
+func checkSize(g *jobspec.Group, r *jobspec.Resources) error {
+	if g.Count < 0 || r.Cores < 0 || r.Memory < 0 || r.GPUs < 0 {
+		return &SpecError{"count, cores, memory and gpus are not negative"}
+	}
+	for _, l := range []error{
+		limit("the number of workers", int64(g.Count), maxWorkers, ""),
+		limit("cores of a worker", int64(r.Cores), maxCores, ""),
+		limit("memory of a worker", int64(r.Memory), int64(maxMemory), "bytes"),
+		limit("gpus of a worker", int64(r.GPUs), MaxGPUsPerNode, ""),
 	} {
-		if field.set {
-			return field.name
+		if l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+func checkRestart(r *jobspec.Restart) error {
+	if r == nil {
+		return nil
+	}
+	if r.Attempts < 0 || r.Delay < 0 || r.MaxDelay < 0 || r.Window < 0 {
+		return &SpecError{"the numbers of restart are not negative"}
+	}
+	return limit("restart attempts", int64(r.Attempts), maxAttempts, "")
+}
+
+// textSize adds up the texts of a job that have no small bound of their own.
+func textSize(spec *jobspec.Job) int {
+	n := len(spec.Name) + len(spec.Description) + len(spec.Workdir)
+	n += sizeOfLists(spec.Tags, spec.Export, spec.Nodes, spec.ExcludeNodes, spec.Features)
+	n += sizeOfMaps(spec.Meta, spec.ExportEnv)
+	n += conditionsSize(spec.Constraints, spec.Affinities)
+	for i := range spec.Dependencies {
+		n += sizeOfLists(spec.Dependencies[i].Jobs)
+	}
+	for i := range spec.LogPolicies {
+		n += len(spec.LogPolicies[i].Pattern)
+	}
+	if a := spec.Array; a != nil {
+		n += len(a.Indices) + sizeOfLists(a.Columns) + sizeOfLists(a.Rows...)
+		for i := range a.Matrix {
+			n += len(a.Matrix[i].Name) + sizeOfLists(a.Matrix[i].Values)
 		}
 	}
 	for i := range spec.Groups {
-		if name := groupNewIn2(&spec.Groups[i]); name != "" {
-			return name
+		g := &spec.Groups[i]
+		n += len(g.Name) + sizeOfMaps(g.Meta) + sizeOfLists(g.DependsOn) + conditionsSize(g.Constraints, g.Affinities)
+		for k := range g.Tasks {
+			n += taskSize(&g.Tasks[k])
 		}
 	}
-	return ""
+	return n
 }
 
-func groupNewIn2(g *jobspec.Group) string {
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"depends_on", len(g.DependsOn) > 0}, {"time_limit of a group", g.TimeLimit != 0}, {"exclusive", g.Exclusive}, {"success", g.Success != ""},
-		{"on_worker_failure", g.OnWorkerFailure != ""}, {"restart of a group", g.Restart != nil},
-		{"constraint", len(g.Constraints) > 0}, {"affinity", len(g.Affinities) > 0},
-	} {
-		if field.set {
-			return field.name
-		}
+func taskSize(t *jobspec.Task) int {
+	n := len(t.Script) + len(t.Image) + sizeOfLists(t.Command) + sizeOfMaps(t.Env)
+	for _, m := range t.Mounts {
+		n += len(m.Source) + len(m.Target)
 	}
-	for i := range g.Tasks {
-		t := &g.Tasks[i]
-		switch {
-		case t.Template:
-			return "a reference such as ${array.index}"
-		case t.Lifecycle != nil:
-			return "lifecycle"
-		case len(t.Secrets) > 0:
-			return "secret"
-		case t.Ulimits != nil:
-			return "ulimits"
-		case t.Resources.GPU != nil:
-			return "gpu"
-		case t.Resources.RDMA != "":
-			return "rdma"
-		}
+	for _, s := range t.Secrets {
+		n += len(s.Source) + len(s.File)
 	}
-	return ""
+	return n
 }
 
-// NeedsVersion returns the cluster version that a job needs, and what of it is the reason where that is not the first.
-func NeedsVersion(spec *jobspec.Job) (version int, because string) {
-	if because = newIn3(spec); because != "" {
-		return 3, because
+func conditionsSize(constraints []jobspec.Constraint, affinities []jobspec.Affinity) int {
+	n := 0
+	for i := range constraints {
+		n += len(constraints[i].Value) + sizeOfLists(constraints[i].Values)
 	}
-	switch {
-	case len(spec.Groups) > 1:
-		return 2, "several groups"
-	case len(spec.Groups) == 1 && len(spec.Groups[0].Tasks) > 1:
-		return 2, "several tasks"
+	for i := range affinities {
+		n += len(affinities[i].Value) + sizeOfLists(affinities[i].Values)
 	}
-	if because = newIn2(spec); because != "" {
-		return 2, because
+	return n
+}
+
+func sizeOfLists(lists ...[]string) int {
+	n := 0
+	for _, list := range lists {
+		for _, s := range list {
+			n += len(s)
+		}
 	}
-	return 1, ""
+	return n
+}
+
+func sizeOfMaps(maps ...map[string]string) int {
+	n := 0
+	for _, m := range maps {
+		for k, v := range m {
+			n += len(k) + len(v)
+		}
+	}
+	return n
 }
