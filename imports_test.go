@@ -47,7 +47,7 @@ var rules = map[string]rule{
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
-	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
+	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
 	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched": {

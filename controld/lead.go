@@ -71,8 +71,7 @@ func lostLead(err error) bool {
 func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, error) {
 	stamp := cluster.Stamp{At: d.clock.now(d.machine.view.Load()), Wall: wallNow()}
 	entry := cluster.Entry{Stamp: stamp, Command: c}
-	buffer := takeBuffer()
-	data, err := cluster.AppendEntry((*buffer)[:0], entry)
+	data, err := cluster.Encode(entry)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode %s: %w", c.Kind(), err)
 	}
@@ -81,10 +80,8 @@ func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, e
 	result, index, err := d.replica.Propose(ctx, data)
 	forget()
 	if err != nil {
-		return nil, 0, err // the log may have the bytes still
+		return nil, 0, err
 	}
-	*buffer = data
-	giveBuffer(buffer)
 	d.metrics.proposed(c.Kind(), time.Since(begin))
 	r, ok := result.(applied)
 	if !ok {

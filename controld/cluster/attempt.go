@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 )
 
@@ -38,68 +36,6 @@ func another(j *Job, workers int) (*Job, *Attempt) {
 	kept := j.Attempts[max(0, len(j.Attempts)+1-MaxAttemptsKept):]
 	next.Attempts = append(slices.Clip(slices.Clone(kept)), Attempt{Workers: make([]Worker, workers)})
 	return &next, &next.Attempts[len(kept)]
-}
-
-// rank orders worker states; both final ones are last.
-func rank(w WorkerState) int {
-	switch w {
-	case WorkerAssigned:
-		return 0
-	case WorkerCreated:
-		return 1
-	case WorkerRunning:
-		return 2
-	case WorkerExited, WorkerFailed:
-		return 3
-	}
-	return -1
-}
-
-// nodeReport notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
-func (s *State) nodeReport(c NodeReport) error {
-	n, _ := s.v.Node(c.Node)
-	switch {
-	case n == nil:
-		return fmt.Errorf("node %s: %w", c.Node, ErrNoNode)
-	case n.BootID != c.BootID:
-		return fmt.Errorf("node %s: %w", c.Node, ErrOtherBoot)
-	}
-	for _, r := range c.Workers {
-		if rank(r.State) < 0 {
-			return fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, ErrBadReport)
-		}
-	}
-	for i := range c.Workers {
-		if c.Workers[i].Policy != "" {
-			s.found(c.Node, &c.Workers[i])
-			continue
-		}
-		s.rated(c.Node, &c.Workers[i])
-		s.workerReport(c.Node, &c.Workers[i])
-	}
-	return nil
-}
-
-func (s *State) workerReport(node string, r *WorkerReport) {
-	a, err := s.attempt(r.Job, r.Attempt)
-	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
-		return
-	}
-	if w := &a.Workers[r.Worker]; w.Node != node || rank(r.State) <= rank(w.State) {
-		return
-	}
-	next, a := redraft(s.v.Job(r.Job))
-	w := &a.Workers[r.Worker]
-	w.State = r.State
-	if r.State == WorkerRunning || r.State == WorkerExited || r.Began {
-		w.Started = cmp.Or(w.Started, s.v.at)
-	}
-	if r.State.Final() {
-		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
-		w.LaunchFinal, w.Why = r.Final, r.Why
-		s.vacate(next, a, w)
-	}
-	s.advance(next, a)
 }
 
 // lose ends, without word from them, the workers for which gone says so.

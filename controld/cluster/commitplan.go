@@ -5,8 +5,73 @@ import (
 	"slices"
 )
 
-// commitPlan carries out the actions of a plan in order. Each is checked against the state that the ones before it have left.
-func (s *State) commitPlan(c CommitPlan) []error {
+// KindCommitPlan is the kind of [CommitPlan].
+var KindCommitPlan = newKind("commit-plan/1")
+
+// CommitPlan carries out what a scheduling cycle decided. Each action is checked against the present state with the same Fits that
+// decided; one that no longer holds is refused alone, a gang whole. Its result is []error, one for each action.
+type CommitPlan struct {
+	BasedOn uint64   `json:"based_on"` // index of the view
+	Actions []Action `json:"actions"`
+	Turns   bool     `json:"turns,omitempty"` // the cycle has looked whose turn it is among best-effort jobs
+}
+
+// Action is one decision: exactly one field is set.
+type Action struct {
+	Start     *StartJob    `json:"start,omitempty"`
+	Stop      *StopJob     `json:"stop,omitempty"`
+	End       *EndAttempt  `json:"end,omitempty"`
+	Reserve   *Reservation `json:"reserve,omitempty"`
+	Unreserve *JobID       `json:"unreserve,omitempty"`
+	// GiveUp ends a waiting job that can no longer end by its deadline.
+	GiveUp *JobID `json:"give_up,omitempty"`
+	// Settle goes on with what follows from jobs that have ended, see View.Unsettled. Every entry does; this is for when there is no other.
+	Settle bool `json:"settle,omitempty"`
+	// Resize gives an elastic job another number of workers.
+	Resize *ResizeJob `json:"resize,omitempty"`
+}
+
+// StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
+type StartJob struct {
+	Job    JobID   `json:"job"`
+	Member int     `json:"member,omitempty"` // the member to make, Job being its record
+	Places []Place `json:"places"`
+	Port   int     `json:"port"` // MASTER_PORT on the first place's node, free there
+	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for
+	// all starts of a plan together, so that a long queue is copied once a plan and not once a start.
+	Past JobID `json:"past,omitempty"`
+
+	cause Cause // why the attempt before was stopped to begin this one
+}
+
+// StopJob asks a live attempt to stop for a cause; the grace follows from the cause and the job (contracts: one table).
+type StopJob struct {
+	Job     JobID `json:"job"`
+	Attempt int   `json:"attempt"`
+	Cause   Cause `json:"cause"`
+
+	// For is the waiting job that gets the room; 0: none. When it does not wait any more the stop is refused.
+	For JobID `json:"for,omitempty"`
+
+	// Inexact says that it is not proven that nobody else could have left at less cost. It changes nothing.
+	Inexact bool `json:"inexact,omitempty"`
+}
+
+// EndAttempt ends an attempt without word from its nodes: they are lost and the lease has run out.
+type EndAttempt struct {
+	Job     JobID `json:"job"`
+	Attempt int   `json:"attempt"`
+	Cause   Cause `json:"cause"`
+}
+
+// Kind implements Command.
+func (CommitPlan) Kind() Kind { return KindCommitPlan }
+
+// Empty reports whether there is nothing in a plan to be carried out or noted.
+func (c *CommitPlan) Empty() bool { return len(c.Actions) == 0 && !c.Turns }
+
+// apply carries out the actions of the plan in order. Each is checked against the state that the ones before it have left.
+func (c CommitPlan) apply(s *State) (any, error) {
 	errs := make([]error, len(c.Actions))
 	passed := map[JobID]int{}
 	var heads []JobID
@@ -25,7 +90,7 @@ func (s *State) commitPlan(c CommitPlan) []error {
 	if c.Turns {
 		s.learnTurns()
 	}
-	return errs
+	return errs, nil
 }
 
 func startedPast(a Action) JobID {

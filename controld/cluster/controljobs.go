@@ -4,12 +4,50 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"github.com/rota-hpc/rota/jobspec"
 )
 
-// controlJobs applies a verb to each target; one refusal does not stop the rest.
-func (s *State) controlJobs(c ControlJobs) (any, error) {
+// KindControlJobs is the kind of [ControlJobs].
+var KindControlJobs = newKind("control-jobs/1")
+
+// Verb is what ControlJobs does.
+type Verb string
+
+// Verbs.
+const (
+	VerbCancel  Verb = "cancel"
+	VerbHold    Verb = "hold"
+	VerbRelease Verb = "release"
+	VerbRequeue Verb = "requeue"
+)
+
+// ControlJobs applies a verb to jobs, and to single members of records. Its result is []ControlResult, one for each target; one refusal
+// does not stop the rest.
+type ControlJobs struct {
+	Verb    Verb     `json:"verb"`
+	Targets []Target `json:"targets"`
+	By      uint32   `json:"by"`    // uid of who asked
+	Admin   bool     `json:"admin"` // an operator or root: may act on anyone's jobs
+	Reason  string   `json:"reason,omitempty"`
+	Signal  string   `json:"signal,omitempty"` // of cancel: in place of the one that the job says
+}
+
+// Target is a job, or some members of a record.
+type Target struct {
+	ID      JobID  `json:"id"`
+	Members Ranges `json:"members,omitempty"` // by number, from 1; none: the job itself and with a record all its members
+}
+
+// ControlResult is what became of one id of a ControlJobs.
+type ControlResult struct {
+	ID  JobID
+	Err error // nil, ErrNoJob, ErrNotOwner or ErrWrongState
+}
+
+// Kind implements Command.
+func (ControlJobs) Kind() Kind { return KindControlJobs }
+
+// apply applies the verb to each target; one refusal does not stop the rest.
+func (c ControlJobs) apply(s *State) (any, error) {
 	do, ok := s.verbs()[c.Verb]
 	if !ok {
 		return nil, fmt.Errorf("%q: %w", c.Verb, ErrBadVerb)
@@ -239,48 +277,4 @@ func (s *State) release(j *Job, c *ControlJobs) error {
 	next.Hold, next.Reason = NotHeld, Reason{}
 	s.letGo(&next)
 	return nil
-}
-
-// strength orders causes of a stop: one in progress is replaced only by a stronger one. Being lost outranks having failed, because
-// the rest of a gang fails when one of its nodes is lost, and that must not count against its user.
-var strength = map[Cause]int{
-	CauseGrow: 1, CauseShrink: 1, CauseMigrate: 1,
-	CauseDrain: 2, CauseOrder: 2, CauseReclaim: 2, CauseTE: 2, CauseRequeue: 2,
-	CauseCompleted: 3, CauseFailed: 3, CauseOOM: 3, CauseLaunch: 3,
-	CauseLease: 4, CauseNodeLost: 4, CauseTimeout: 4,
-	CauseCancelled: 5,
-}
-
-// stop asks an attempt to stop. A stop that replaces a weaker one keeps its clock: the kill never comes later than announced.
-func (s *State) stop(j *Job, a *Attempt, ask Stop) {
-	signal, grace := manner(j.Spec, j.group(), ask.Cause)
-	ask.Signal = cmp.Or(ask.Signal, signal)
-	ask.At, ask.KillAt = s.v.at, s.v.at.after(grace)
-	if a.Stop != nil {
-		s.forgo(j, a, false)
-		ask.At, ask.KillAt = a.Stop.At, min(a.Stop.KillAt, ask.KillAt)
-	}
-	a.Stop = &ask
-	j.State = Completing
-	s.touch(a)
-	s.emitFor(EventStopping, j, ask.Cause)
-}
-
-// manner returns the signal and the grace with which a job is stopped for a cause.
-func manner(spec *jobspec.Job, g *jobspec.Group, cause Cause) (signal string, grace jobspec.Seconds) {
-	t := mainTask(g)
-	signal, grace = cmp.Or(t.KillSignal, "SIGTERM"), cmp.Or(t.KillTimeout, defaultGrace)
-	switch cause {
-	case CauseLease:
-		return signal, leaseGrace
-	case CauseTE, CauseReclaim, CauseOrder, CauseShrink, CauseGrow, CauseMigrate, CauseDrain, CauseRequeue:
-		signal, grace = "SIGTERM", defaultGrace
-		if t.Launch != nil && t.Launch.Type == "slurm" {
-			signal = "SIGUSR1"
-		}
-		if p := spec.Preemption; p != nil {
-			signal, grace = cmp.Or(p.Signal, signal), cmp.Or(p.GracePeriod, grace)
-		}
-	}
-	return signal, max(0, grace)
 }

@@ -1,38 +1,6 @@
 package cluster
 
-import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"testing"
-)
-
-// Envelopes are written and read by hand, for speed; json is the judge of both.
-func TestEnvelopeIsWhatJSONWouldWrite(t *testing.T) {
-	log, err := os.ReadFile("testdata/log.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(log) {
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		var want envelope
-		if err := decodeStrict(line, &want); err != nil {
-			t.Fatal(err)
-		}
-		got, ok := unseal(line)
-		if !ok || got.Kind != want.Kind || got.At != want.At || got.Wall != want.Wall || !bytes.Equal(got.Body, want.Body) {
-			t.Errorf("%s is read as %+v", line, got)
-		}
-		byJSON, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		by := begin(nil, want.Kind, Stamp{At: want.At, Wall: want.Wall})
-		if by = append(append(by, want.Body...), '}'); !bytes.Equal(by, byJSON) {
-			t.Errorf("written as %s, json writes %s", by, byJSON)
-		}
-	}
-}
+import "testing"
 
 func TestEnvelopesInOtherForms(t *testing.T) {
 	const body = `{"up_to":3}`

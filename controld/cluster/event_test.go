@@ -36,7 +36,7 @@ func TestEventsOfViewsStay(t *testing.T) {
 
 // TestRecentOfViewsStay does the same for what trial-and-error jobs asked for last.
 func TestRecentOfViewsStay(t *testing.T) {
-	s := New(Config{Version: 3})
+	s := New(Config{})
 	var views [][]Vector
 	for i := range 3 * recentKept {
 		s.v.index++

@@ -40,15 +40,15 @@ func TestDataFormat(t *testing.T) {
 // schema describes the JSON of every kind of command and of a snapshot's lines.
 func schema() string {
 	var b bytes.Buffer
-	for _, kind := range slices.Sorted(maps.Keys(decoders)) {
-		c, err := decoders[kind]([]byte("{}"))
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		c, err := kinds[kind].decode([]byte("{}"))
 		if err != nil {
 			panic(err)
 		}
 		fmt.Fprintf(&b, "%s ", kind)
 		describe(&b, reflect.TypeOf(c), nil)
 	}
-	for _, v := range []any{envelope{}, snapshotHead{}, record{}} {
+	for _, v := range []any{envelope[json.RawMessage]{}, snapshotHead{}, record{}} {
 		describe(&b, reflect.TypeOf(v), nil)
 	}
 	return b.String()

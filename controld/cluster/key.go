@@ -35,6 +35,12 @@ func (k *key) ids() []JobID {
 	return ids
 }
 
+// Recall returns the ids of the jobs that an idempotency key stands for, nil if it is not known, and ErrKeyReused if it
+// stands for a submission with another digest.
+func (s *State) Recall(uid uint32, key, digest string) ([]JobID, error) {
+	return s.recall(SubmitJobs{Owner: Identity{UID: uid}, Key: key, Digest: digest})
+}
+
 // recall returns the jobs of an earlier submission with the same key, or nil if there was none.
 func (s *State) recall(c SubmitJobs) ([]JobID, error) {
 	at, ok := s.keyAt[keyName{c.Owner.UID, c.Key}]

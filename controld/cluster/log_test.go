@@ -115,7 +115,7 @@ func replay(t *testing.T, path string) *State {
 			t.Fatalf("%s:%d: %v", path, i, err)
 		}
 	}
-	for kind := range decoders {
+	for kind := range kinds {
 		if !kinds[kind] {
 			t.Errorf("%s has no %s", path, kind)
 		}

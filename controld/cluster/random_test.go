@@ -362,8 +362,12 @@ func (c *chaos) follow(t *testing.T, seed uint64, twin *State, i uint64, e Entry
 	if err != nil {
 		t.Fatalf("seed %d, entry %d: %v", seed, i, err)
 	}
-	if _, err := twin.Apply(i, decoded); fmt.Sprint(err) != fmt.Sprint(want) {
+	result, err := twin.Apply(i, decoded)
+	if fmt.Sprint(err) != fmt.Sprint(want) {
 		t.Fatalf("seed %d, entry %d: refused with %v here and %v there", seed, i, want, err)
+	}
+	if bad := unlisted(e.Command.Kind(), result, err); bad != nil {
+		t.Errorf("seed %d, entry %d, %s: the table of commands has no refusal like: %v", seed, i, e.Command.Kind(), bad)
 	}
 	if !c.one(40) {
 		return twin

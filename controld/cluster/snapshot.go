@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/rota-hpc/rota/controld/wire"
 )
 
 // snapshotFormat names the form of a snapshot. Every script is written once, before the first job that has it; jobs name it by its digest.
@@ -50,36 +48,21 @@ type record struct {
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
 	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
-	if err := json.NewEncoder(buf).Encode(head); err != nil {
+	lines := json.NewEncoder(buf)
+	if err := lines.Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	var n int64
-	var line []byte
 	for r := range v.records {
-		var err error
-		if line, err = writeRecord(buf, line, &r); err != nil {
+		if err := lines.Encode(&r); err != nil {
 			return fmt.Errorf("write snapshot: %w", err)
 		}
 		n++
 	}
-	if _, err := writeRecord(buf, line, &record{End: &n}); err != nil {
+	if err := lines.Encode(&record{End: &n}); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return buf.Flush()
-}
-
-// recordLines is how a snapshot's lines are written.
-var recordLines = wire.For[record]()
-
-// writeRecord writes one line and returns its memory for the next.
-func writeRecord(w io.Writer, line []byte, r *record) ([]byte, error) {
-	line, err := recordLines.Append(line[:0], r)
-	if err != nil {
-		return line, err
-	}
-	line = append(line, '\n')
-	_, err = w.Write(line)
-	return line, err
 }
 
 // records yields the snapshot's records but the last.

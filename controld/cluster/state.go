@@ -106,55 +106,16 @@ func (s *State) Apply(index uint64, e Entry) (any, error) {
 	if index <= s.v.index {
 		return nil, fmt.Errorf("entry %d after %d: %w", index, s.v.index, ErrOldIndex)
 	}
-	if !known(e.Command) {
-		return nil, &UnknownKindError{Kind: kindOf(e.Command)}
+	if err := checkKind(e.Command); err != nil {
+		return nil, err
 	}
 	// The clock starts at 1, so that 0 can mean "not yet" everywhere.
 	s.v.index, s.v.at, s.v.wall = index, max(e.At, s.v.at, 1), e.Wall
-	result, err := s.carryOut(e.Command)
+	result, err := e.Command.apply(s)
 	s.settleFamilies()
 	s.settleNeeds()
 	s.regroupAll()
 	return result, err
-}
-
-func (s *State) carryOut(command Command) (any, error) {
-	switch c := command.(type) {
-	case SubmitJobs:
-		return s.submitJobs(c)
-	case ControlJobs:
-		return s.controlJobs(c)
-	case RegisterNode:
-		return nil, s.registerNode(c)
-	case SetNodeState:
-		return nil, s.setNodeState(c)
-	case CommitPlan:
-		return s.commitPlan(c), nil
-	case NodeReport:
-		return nil, s.nodeReport(c)
-	case TrimHistory:
-		s.trimHistory(c)
-	case SetConfig:
-		return nil, s.setConfig(c)
-	case UpdateJobs:
-		return s.updateJobs(c)
-	}
-	return nil, nil
-}
-
-func known(c Command) bool {
-	switch c.(type) {
-	case SubmitJobs, ControlJobs, RegisterNode, SetNodeState, CommitPlan, NodeReport, TrimHistory, SetConfig, UpdateJobs:
-		return true
-	}
-	return false
-}
-
-func kindOf(c Command) Kind {
-	if c == nil {
-		return ""
-	}
-	return c.Kind()
 }
 
 // now is the stamp of the command being applied.
@@ -238,59 +199,4 @@ func (s *State) ownGrid() *Grid {
 		s.v.grid, s.gridEpoch = g, s.epoch
 	}
 	return s.v.grid
-}
-
-// trimHistory drops finished jobs, oldest first.
-func (s *State) trimHistory(c TrimHistory) {
-	if s.v.unsettled {
-		return // jobs are still to learn how those ended that they wait for
-	}
-	for seq := s.v.trimmed + 1; seq <= min(c.UpTo, s.v.lastSeq); seq++ {
-		if j, ok := s.v.finished.get(seq); ok {
-			s.v.finished.drop(seq)
-			s.v.jobs.drop(int64(j.ID))
-			s.forget(j)
-			s.tracked.note(j.ID)
-			s.touched.job(j.ID)
-			s.v.njobs -= j.weight()
-		}
-		s.v.trimmed = seq
-	}
-}
-
-func (s *State) setConfig(c SetConfig) error {
-	if err := checkConfig(&c.Config); err != nil {
-		return err
-	}
-	// A shorter lease is one for what is told of it. What was told before goes by the old one, and its node may never hear of the new.
-	if old := s.v.config.leaseSpan(); old > c.Config.leaseSpan() && s.v.anyLive() {
-		s.v.leasedUntil = max(s.v.leasedUntil, s.v.at+old)
-	}
-	// Kinds of a version are in the log once it was raised: it never goes back, whatever order proposals come in.
-	c.Config.Version = max(c.Config.Version, s.v.config.Version)
-	s.v.config = &c.Config
-	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
-		s.reseat()
-	}
-	s.emit(Event{Type: EventConfig})
-	return nil
-}
-
-// leaseSpan is how long after its node was last heard of a worker may still run.
-func (c *Config) leaseSpan() Instant { return Instant(c.LeaseMS + c.MarginMS) }
-
-// checkConfig refuses what would make the state misbehave. What is merely unwise is for whoever proposes it to tell.
-func checkConfig(c *Config) error {
-	switch {
-	case len(c.Queues) == 0:
-		return fmt.Errorf("no queue: %w", ErrBadConfig)
-	case len(c.Queues) > MaxQueues:
-		return fmt.Errorf("%d queues, at most %d: %w", len(c.Queues), MaxQueues, ErrBadConfig)
-	case c.LeaseMS <= 0 || c.MarginMS < 0 || c.NodeDownMS <= 0:
-		return fmt.Errorf("lease and node_down must be positive: %w", ErrBadConfig)
-	}
-	if err := CheckAccounts(c); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadConfig, err)
-	}
-	return nil
 }

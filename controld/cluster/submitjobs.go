@@ -10,6 +10,33 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+// KindSubmitJobs is the kind of [SubmitJobs].
+var KindSubmitJobs = newKind("submit-jobs/1")
+
+// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the same Digest again returns the
+// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID: the id of an
+// array job or pipeline is followed by those of its tasks.
+type SubmitJobs struct {
+	Owner  Identity       `json:"owner"`
+	Key    string         `json:"key,omitempty"`
+	Digest string         `json:"digest,omitempty"` // of the request body
+	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
+	Facts  []Fact         `json:"facts,omitempty"`
+	Admin  bool           `json:"admin,omitempty"` // an operator: may depend on any account's jobs
+}
+
+// Kind implements Command.
+func (SubmitJobs) Kind() Kind { return KindSubmitJobs }
+
+// Fact is what the history says of a job that another depends on and the state may no longer have.
+type Fact struct {
+	ID      JobID    `json:"id"`
+	Code    int      `json:"code,omitempty"` // exit code
+	Ended   JobState `json:"ended,omitempty"`
+	UID     uint32   `json:"uid,omitempty"`     // of its owner
+	Missing bool     `json:"missing,omitempty"` // the history has no such job either
+}
+
 // What a job gets that does not say.
 const (
 	defaultQueue    = "default"
@@ -29,8 +56,8 @@ const (
 	maxAttempts = 1000 // of restart
 )
 
-// submitJobs adds pending jobs, all or none.
-func (s *State) submitJobs(c SubmitJobs) (any, error) {
+// apply adds the jobs, all or none.
+func (c SubmitJobs) apply(s *State) (any, error) {
 	s.expireKeys()
 	if ids, err := s.recall(c); ids != nil || err != nil {
 		return ids, err

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/wire"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -243,21 +242,14 @@ const (
 	maxInternLen   = 256
 )
 
-// The codecs by which specifications are compared.
-var (
-	skeletonCodec = wire.For[jobspec.Job]()
-	groupsCodec   = wire.For[[]jobspec.Group]()
-)
-
 // skeleton returns a specification that is as spec and shared as far as possible: whole if it has been seen before, else at least its groups.
 // It does not keep spec itself, of which it takes the groups away.
 func (s *State) skeleton(spec *jobspec.Job) *jobspec.Job {
 	groups, number := s.shareGroups(spec.Groups)
 	spec.Groups = nil // they are told by their number
-	key, err := skeletonCodec.Append(s.shared.buf[:0], spec)
+	key, err := json.Marshal(spec)
 	key = binary.AppendUvarint(key, number)
-	s.shared.buf = key
-	whole := err == nil && number > 0 && s.shared.worthIt()
+	whole := err == nil && number > 0 && len(key) <= maxSkeletonLen
 	if known := s.shared.jobs[string(key)]; whole && known != nil {
 		return known
 	}
@@ -291,18 +283,16 @@ type sharedGroups struct {
 
 // shareGroups returns groups that are alike and that other jobs may have too, and their number: 0 if they are not shared.
 func (s *State) shareGroups(groups []jobspec.Group) ([]jobspec.Group, uint64) {
-	var err error
-	s.shared.of = groups
-	s.shared.buf, err = groupsCodec.Append(s.shared.buf[:0], &s.shared.of)
-	if s.shared.of = nil; err != nil || !s.shared.worthIt() {
+	key, err := json.Marshal(groups)
+	if err != nil || len(key) > maxSkeletonLen {
 		return groups, 0
 	}
-	known, ok := s.shared.groups[string(s.shared.buf)]
+	known, ok := s.shared.groups[string(key)]
 	if !ok {
 		s.shared.groups = roomFor(s.shared.groups)
 		s.shared.numbered++
 		known = sharedGroups{groups, s.shared.numbered}
-		s.shared.groups[string(s.shared.buf)] = known
+		s.shared.groups[string(key)] = known
 	}
 	return known.groups, known.number
 }
@@ -336,19 +326,8 @@ type shared struct {
 	jobs    map[string]*jobspec.Job
 	groups  map[string]sharedGroups
 	strings map[string]string
-	buf     []byte
 	spec    jobspec.Job // being packed
 	env     []byte      // of it
-	of      []jobspec.Group
 
 	numbered uint64 // the last number given to groups
-}
-
-// worthIt reports whether what is in buf should be remembered, and keeps buf from staying large.
-func (s *shared) worthIt() bool {
-	if len(s.buf) <= maxSkeletonLen {
-		return true
-	}
-	s.buf = nil
-	return false
 }

@@ -123,9 +123,6 @@ func TestScriptsAreForgotten(t *testing.T) {
 // TestDamagedScripts refuses snapshots whose scripts do not belong together.
 func TestDamagedScripts(t *testing.T) {
 	w := newWorld(t)
-	cfg := DefaultConfig()
-	cfg.Version = 2
-	w.must(SetConfig{Config: cfg})
 	w.submit(1, 1, func(j *jobspec.Job) { j.Groups[0].Tasks[0].Script = "echo" })
 	sound := string(w.snapshot())
 	at := strings.Index(sound, `"scripts":["`) + len(`"scripts":["`)

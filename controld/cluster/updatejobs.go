@@ -8,7 +8,7 @@ import (
 )
 
 // KindUpdateJobs is the kind of [UpdateJobs].
-const KindUpdateJobs Kind = "update-jobs/1"
+var KindUpdateJobs = newKind("update-jobs/1")
 
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
@@ -31,8 +31,8 @@ func (UpdateJobs) Kind() Kind { return KindUpdateJobs }
 // maxName bounds a job's name, in bytes.
 const maxName = 256
 
-// updateJobs changes jobs one by one.
-func (s *State) updateJobs(c UpdateJobs) (any, error) {
+// apply changes jobs one by one.
+func (c UpdateJobs) apply(s *State) (any, error) {
 	if err := checkUpdate(&c); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ func (w *world) apply(c Command) (any, error) {
 	w.log = append(w.log, e)
 	w.audit()
 	got, err := w.s.Apply(w.index, e)
+	if bad := unlisted(c.Kind(), got, err); bad != nil {
+		w.t.Errorf("%s: the table of commands has no refusal like: %v", c.Kind(), bad)
+	}
 	if bad := w.s.Check(); bad != nil {
 		w.t.Fatalf("after entry %d, %s: %v", w.index, c.Kind(), bad)
 	}
