@@ -1,8 +1,6 @@
 package cluster
 
-import (
-	"slices"
-)
+import "slices"
 
 // simple is a job of one worker in its first attempt, as most are, in one piece of memory instead of three.
 type simple struct {
@@ -11,8 +9,8 @@ type simple struct {
 	workers  [1]Worker
 }
 
-// redraft copies a job and its live attempt to be changed and put back.
-func redraft(j *Job) (*Job, *Attempt) {
+// copyToChange copies a job and its live attempt to be changed and put back.
+func copyToChange(j *Job) (*Job, *Attempt) {
 	if len(j.Attempts) == 1 && len(j.Attempts[0].Workers) == 1 {
 		d := &simple{*j, [1]Attempt{j.Attempts[0]}, [1]Worker{j.Attempts[0].Workers[0]}}
 		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
@@ -25,8 +23,8 @@ func redraft(j *Job) (*Job, *Attempt) {
 	return &next, a
 }
 
-// another copies a job to be changed and stored, with one more attempt of so many workers.
-func another(j *Job, workers int) (*Job, *Attempt) {
+// copyWithAttempt copies a job to be changed and stored, with one more attempt of so many workers.
+func copyWithAttempt(j *Job, workers int) (*Job, *Attempt) {
 	if len(j.Attempts) == 0 && workers == 1 {
 		d := &simple{job: *j}
 		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
@@ -40,7 +38,7 @@ func another(j *Job, workers int) (*Job, *Attempt) {
 
 // lose ends, without word from them, the workers for which gone says so.
 func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
-	next, a := redraft(j)
+	next, a := copyToChange(j)
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if !w.State.Final() && gone(w) {
@@ -49,7 +47,7 @@ func (s *State) lose(j *Job, gone func(*Worker) bool, why string) {
 		}
 	}
 	// The stop is noted also when nobody is left to be stopped: it is what says how the attempt ended.
-	if a.Stop == nil || strength[a.Stop.Cause] < strength[CauseNodeLost] {
+	if a.Stop == nil || stopStrength[a.Stop.Cause] < stopStrength[CauseNodeLost] {
 		s.stop(next, a, Stop{Cause: CauseNodeLost})
 	}
 	s.advance(next, a)
@@ -102,7 +100,7 @@ func stopsRest(a *Attempt, trouble Cause) bool {
 	if trouble == "" || a.Stop == nil {
 		return trouble != ""
 	}
-	return trouble == CauseLease && strength[a.Stop.Cause] < strength[CauseLease]
+	return trouble == CauseLease && stopStrength[a.Stop.Cause] < stopStrength[CauseLease]
 }
 
 // proceed lets commands start once every container exists, and notes when every command runs.
@@ -118,7 +116,7 @@ func (s *State) proceed(j *Job, a *Attempt, least int) {
 			j.Started = s.now()
 		}
 		if j.Parent != 0 {
-			s.family(j.Parent).ran = true
+			s.childChangesOf(j.Parent).ran = true
 		}
 		s.emitJob(EventStarted, j, "")
 	}
@@ -141,7 +139,7 @@ func (w *Worker) trouble() Cause {
 }
 
 func worse(a, b Cause) Cause {
-	if strength[b] > strength[a] {
+	if stopStrength[b] > stopStrength[a] {
 		return b
 	}
 	return a

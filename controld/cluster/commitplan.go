@@ -88,7 +88,7 @@ func (c CommitPlan) apply(s *State) (any, error) {
 		s.countBypass(id, passed[id])
 	}
 	if c.Turns {
-		s.learnTurns()
+		s.recordRotation()
 	}
 	return errs, nil
 }
@@ -102,7 +102,7 @@ func startedPast(a Action) JobID {
 
 // countBypass notes that starts went past a blocked head.
 func (s *State) countBypass(id JobID, n int) {
-	s.fold(id)
+	s.applyChildChanges(id)
 	if j := s.v.Job(id); j != nil && j.waits() {
 		next := *j
 		next.Bypassed += n
@@ -152,10 +152,10 @@ func (s *State) start(c *StartJob) error {
 	case j == nil:
 		return ErrNoJob
 	case c.Member != 0 || j.Family != nil:
-		return s.startMember(j, c)
+		return s.startTask(j, c)
 	case j.State != Pending:
 		return ErrWrongState
-	case aside(j) || j.Eligible > s.v.at:
+	case isSetAside(j) || j.Eligible > s.v.at:
 		return ErrNotEligible
 	}
 	return s.launch(j, c)
@@ -179,8 +179,8 @@ func (s *State) launch(j *Job, c *StartJob) error {
 
 // begin stores the new attempt, whose room has been taken.
 func (s *State) begin(j *Job, c *StartJob, at []int) {
-	s.learnWait(j)
-	next, a := another(j, len(c.Places))
+	s.recordQueueWait(j)
+	next, a := copyWithAttempt(j, len(c.Places))
 	next.Attempt++
 	a.N, a.Assigned, a.MasterPort, a.Released = next.Attempt, s.now(), c.Port, j.Workers == 1
 	for i, p := range c.Places {
@@ -191,10 +191,10 @@ func (s *State) begin(j *Job, c *StartJob, at []int) {
 	}
 	next.State, next.Reason, next.Bypassed, next.First = Configuring, Reason{}, 0, false
 	s.unreserve(c.Job)
-	s.learnElastic(next)
+	s.recordElasticStart(next)
 	s.put(next)
 	if next.Parent != 0 {
-		s.family(next.Parent).began = true
+		s.childChangesOf(next.Parent).began = true
 	}
 	s.emitJob(EventAssigned, next, c.cause)
 }
@@ -207,12 +207,12 @@ func (s *State) planStop(c *StopJob) error {
 		return err
 	case !plannable(c.Cause):
 		return fmt.Errorf("%q: %w", c.Cause, ErrBadCause)
-	case a.Stop != nil && (c.Cause == CauseTimeout || strength[a.Stop.Cause] >= strength[c.Cause]):
+	case a.Stop != nil && (c.Cause == CauseTimeout || stopStrength[a.Stop.Cause] >= stopStrength[c.Cause]):
 		return ErrStopping
 	case c.For != 0 && !s.wantsRoom(c.For):
 		return fmt.Errorf("for job %d: %w", c.For, ErrNotWanted)
 	}
-	next, a := redraft(s.v.Job(c.Job))
+	next, a := copyToChange(s.v.Job(c.Job))
 	s.stop(next, a, Stop{Cause: c.Cause, For: c.For})
 	s.put(next)
 	return nil

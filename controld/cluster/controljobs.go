@@ -93,7 +93,7 @@ func (s *State) control(t Target, c *ControlJobs, do verb) error {
 	if j.Family == nil {
 		err = do(j, c)
 	} else {
-		err = s.controlRecord(j, t.Members, c, do)
+		err = s.controlParent(j, t.Members, c, do)
 	}
 	if err != nil {
 		return fmt.Errorf("%s job %d in state %s: %w", c.Verb, t.ID, state, err)
@@ -101,8 +101,8 @@ func (s *State) control(t Target, c *ControlJobs, do verb) error {
 	return nil
 }
 
-// controlRecord does it to members of a record, to all if none are named. It is refused if it comes to nothing with all of them.
-func (s *State) controlRecord(j *Job, members Ranges, c *ControlJobs, do verb) error {
+// controlParent does it to members of a record, to all if none are named. It is refused if it comes to nothing with all of them.
+func (s *State) controlParent(j *Job, members Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return ErrWrongState
 	}
@@ -135,27 +135,27 @@ func (s *State) controlWaiting(j *Job, members Ranges, whole bool, c *ControlJob
 	waiting := members.Both(j.Family.Waiting)
 	switch {
 	case c.Verb == VerbCancel && whole:
-		s.abandon(j, Cancelled, Reason{Text: c.Reason})
+		s.giveUp(j, Cancelled, Reason{Text: c.Reason})
 		return nil
 	case c.Verb == VerbRequeue, len(waiting) == 0:
 		return ErrWrongState
 	case c.Verb == VerbCancel:
-		s.dropMembers(j, waiting, Reason{Text: c.Reason})
+		s.dropTasks(j, waiting, Reason{Text: c.Reason})
 		return nil
 	case whole:
 		return s.verbs()[c.Verb](j, c)
 	case c.Verb == VerbHold:
-		return s.holdMembers(j, waiting, c)
+		return s.holdTasks(j, waiting, c)
 	}
-	return s.releaseMembers(j, waiting, c)
+	return s.releaseTasks(j, waiting, c)
 }
 
-// holdMembers keeps some waiting members from being made.
-func (s *State) holdMembers(j *Job, waiting Ranges, c *ControlJobs) error {
+// holdTasks keeps some waiting members from being made.
+func (s *State) holdTasks(j *Job, waiting Ranges, c *ControlJobs) error {
 	if j.Hold != NotHeld {
 		return nil // all of them are
 	}
-	next, f := redraftRecord(j)
+	next, f := copyParent(j)
 	if c.Admin && c.By != j.Owner.UID {
 		f.HeldAdmin, f.HeldUser = f.HeldAdmin.With(waiting), f.HeldUser.Without(waiting)
 	} else {
@@ -169,9 +169,9 @@ func (s *State) holdMembers(j *Job, waiting Ranges, c *ControlJobs) error {
 	return nil
 }
 
-// releaseMembers lets some waiting members be made again. When the whole record was held, the others stay so one by one.
-func (s *State) releaseMembers(j *Job, waiting Ranges, c *ControlJobs) error {
-	next, f := redraftRecord(j)
+// releaseTasks lets some waiting members be made again. When the whole record was held, the others stay so one by one.
+func (s *State) releaseTasks(j *Job, waiting Ranges, c *ControlJobs) error {
+	next, f := copyParent(j)
 	switch j.Hold {
 	case NotHeld:
 	case HeldByAdmin:
@@ -191,12 +191,12 @@ func (s *State) releaseMembers(j *Job, waiting Ranges, c *ControlJobs) error {
 		return ErrWrongState
 	}
 	f.HeldUser, f.HeldAdmin = f.HeldUser.Without(mine), f.HeldAdmin.Without(mine)
-	s.letGo(next)
+	s.putReleased(next)
 	return nil
 }
 
-// letGo stores a job that is not held any more.
-func (s *State) letGo(next *Job) {
+// putReleased stores a job that is not held any more.
+func (s *State) putReleased(next *Job) {
 	if next.Eligible > s.v.at {
 		next.Reason = next.delayed()
 	} else {
@@ -228,13 +228,13 @@ func (s *State) askRequeue(j *Job, c *ControlJobs) error {
 
 // askStop stops a live job for someone. That it is being stopped for that cause or a stronger one already is no error.
 func (s *State) askStop(j *Job, cause Cause, c *ControlJobs) error {
-	if stop := j.Live().Stop; stop != nil && strength[stop.Cause] >= strength[cause] {
+	if stop := j.Live().Stop; stop != nil && stopStrength[stop.Cause] >= stopStrength[cause] {
 		if stop.Cause == cause || stop.Cause == CauseCancelled {
 			return nil
 		}
 		return ErrStopping
 	}
-	next, a := redraft(j)
+	next, a := copyToChange(j)
 	s.stop(next, a, Stop{Cause: cause, Signal: c.Signal, By: fmt.Sprintf("uid %d", c.By), Reason: c.Reason})
 	s.put(next)
 	return nil
@@ -264,7 +264,7 @@ func (s *State) hold(j *Job, c *ControlJobs) error {
 func (s *State) release(j *Job, c *ControlJobs) error {
 	switch {
 	case j.Family != nil:
-		return s.releaseMembers(j, j.Family.Waiting, c)
+		return s.releaseTasks(j, j.Family.Waiting, c)
 	case !j.waits() || j.Hold == NotHeld:
 		return ErrWrongState
 	case j.Hold == HeldByAdmin && !c.Admin:
@@ -275,6 +275,6 @@ func (s *State) release(j *Job, c *ControlJobs) error {
 		next.Counters.Requeues = 0
 	}
 	next.Hold, next.Reason = NotHeld, Reason{}
-	s.letGo(&next)
+	s.putReleased(&next)
 	return nil
 }

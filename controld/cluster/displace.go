@@ -34,7 +34,7 @@ func (s *State) displaced(j *Job, cause Cause) {
 	default:
 		return
 	}
-	s.learnGrace(j.Queue, a.Ended.At-a.Stop.At)
+	s.recordStopDuration(j.Queue, a.Ended.At-a.Stop.At)
 	over := s.v.at - displacedFor
 	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t Instant) bool { return t <= over })
 	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], s.v.at)
@@ -52,7 +52,7 @@ var causeText = map[Cause]string{
 // wantsRoom reports whether a job still waits for room that is made for it.
 func (s *State) wantsRoom(id JobID) bool {
 	j := s.v.Job(id)
-	return j != nil && j.waits() && !aside(j)
+	return j != nil && j.waits() && !isSetAside(j)
 }
 
 // Before reports whether a reservation goes before another where both claim the same room: what was taken from others for one job goes

@@ -41,7 +41,7 @@ func TestRecentOfViewsStay(t *testing.T) {
 	for i := range 3 * recentKept {
 		s.v.index++
 		s.v.at = 1
-		s.learnArrival(&Job{Class: "te", Workers: 1, Request: Request{Active: Vector{Cores: int64(i)}}})
+		s.recordArrival(&Job{Class: "te", Workers: 1, Request: Request{Active: Vector{Cores: int64(i)}}})
 		if i%5 == 0 || i%5 == 1 {
 			views = append(views, s.View().Learned().TE.Recent)
 		}

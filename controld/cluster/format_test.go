@@ -48,7 +48,7 @@ func schema() string {
 		fmt.Fprintf(&b, "%s ", kind)
 		describe(&b, reflect.TypeOf(c), nil)
 	}
-	for _, v := range []any{envelope[json.RawMessage]{}, snapshotHead{}, record{}} {
+	for _, v := range []any{envelope[json.RawMessage]{}, snapshotHead{}, snapshotLine{}} {
 		describe(&b, reflect.TypeOf(v), nil)
 	}
 	return b.String()

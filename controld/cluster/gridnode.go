@@ -48,7 +48,7 @@ func (g *Grid) makePlace(i int) {
 		to.room[k%pageNodes], to.claims[k%pageNodes] = from.room[(k-1)%pageNodes], from.claims[(k-1)%pageNodes]
 	}
 	p := g.ownPage(i / pageNodes)
-	p.room[i%pageNodes], p.claims[i%pageNodes] = room{}, Vector{}
+	p.room[i%pageNodes], p.claims[i%pageNodes] = freeCapacity{}, Vector{}
 }
 
 // need is what one worker holds.

@@ -71,7 +71,7 @@ func (c NodeReport) apply(s *State) (any, error) {
 	}
 	for i := range c.Workers {
 		if c.Workers[i].Policy != "" {
-			s.found(c.Node, &c.Workers[i])
+			s.recordFinding(c.Node, &c.Workers[i])
 			continue
 		}
 		s.rated(c.Node, &c.Workers[i])
@@ -88,7 +88,7 @@ func (s *State) workerReport(node string, r *WorkerReport) {
 	if w := &a.Workers[r.Worker]; w.Node != node || rank(r.State) <= rank(w.State) {
 		return
 	}
-	next, a := redraft(s.v.Job(r.Job))
+	next, a := copyToChange(s.v.Job(r.Job))
 	w := &a.Workers[r.Worker]
 	w.State = r.State
 	if r.State == WorkerRunning || r.State == WorkerExited || r.Began {

@@ -32,8 +32,8 @@ type Finding struct {
 	Acts   bool   `json:"acts,omitempty"` // it decided what becomes of the attempt
 }
 
-// found takes in what a log policy has found, once for each attempt.
-func (s *State) found(node string, r *WorkerReport) {
+// recordFinding takes in what a log policy has found, once for each attempt.
+func (s *State) recordFinding(node string, r *WorkerReport) {
 	a, err := s.attempt(r.Job, r.Attempt)
 	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) || a.Workers[r.Worker].Node != node || len(a.Findings) >= maxFindings {
 		return
@@ -42,7 +42,7 @@ func (s *State) found(node string, r *WorkerReport) {
 	if policy == nil || slices.ContainsFunc(a.Findings, func(f Finding) bool { return f.Policy == r.Policy }) {
 		return
 	}
-	next, a := redraft(s.v.Job(r.Job))
+	next, a := copyToChange(s.v.Job(r.Job))
 	line := strings.ToValidUTF8(r.Message[:min(len(r.Message), maxFindingText)], "") // half a character would be another one in a state that was restored
 	f := Finding{Policy: r.Policy, Worker: r.Worker, Line: line, At: s.now()}
 	f.Acts = a.Stop == nil && policyCause(policy.Action) != ""
@@ -79,8 +79,8 @@ func policyCause(action string) Cause {
 	return ""
 }
 
-// sentence returns what a log policy has decided about an attempt, and in what words; "" if none has, or something stronger came after it.
-func sentence(j *Job, a *Attempt) (action, text string) {
+// decidedByPolicy returns what a log policy has decided about an attempt, and in what words; "" if none has, or something stronger came after it.
+func decidedByPolicy(j *Job, a *Attempt) (action, text string) {
 	for i := range a.Findings {
 		f := &a.Findings[i]
 		p := policyNamed(j.Spec, f.Policy)
@@ -91,9 +91,9 @@ func sentence(j *Job, a *Attempt) (action, text string) {
 	return "", ""
 }
 
-// condemn makes the outcome of an attempt what a log policy has decided, and reports whether one has.
-func (o *outcome) condemn(j *Job, a *Attempt) bool {
-	action, text := sentence(j, a)
+// applyPolicy makes the outcome of an attempt what a log policy has decided, and reports whether one has.
+func (o *outcome) applyPolicy(j *Job, a *Attempt) bool {
+	action, text := decidedByPolicy(j, a)
 	switch action {
 	case policyExclude:
 		if succeeded(j, a) { // it was done before it was stopped, or is content with what it has

@@ -48,12 +48,12 @@ func followed() []*jobspec.Job {
 		spec.Groups[0].Tasks[0].Resources.Cores = 1
 	}
 	first.Name, second.Name = "first", "second"
-	second.Dependencies = []jobspec.Dependency{{Type: needCorr, Jobs: []string{"first"}}}
+	second.Dependencies = []jobspec.Dependency{{Type: needAfterCorr, Jobs: []string{"first"}}}
 	return []*jobspec.Job{first, second}
 }
 
 func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
-	types := []string{needAfter, needAfterOK, needAfterOK, needAfterAny, needAfterNotOK, needCorr, needSingleton, "x"}
+	types := []string{needAfter, needAfterOK, needAfterOK, needAfterAny, needAfterNotOK, needAfterCorr, needSingleton, "x"}
 	d := jobspec.Dependency{Type: types[c.IntN(len(types)-1+c.IntN(20)/19)]}
 	if d.Type == needSingleton {
 		return d
@@ -61,7 +61,7 @@ func (c *chaos) dependency(spec *jobspec.Job) jobspec.Dependency {
 	if c.one(3) {
 		d.Delay = jobspec.Seconds(c.IntN(20))
 	}
-	if d.Type == needCorr {
+	if d.Type == needAfterCorr {
 		d.Jobs = []string{fmt.Sprint(c.array(spec))}
 		return d
 	}

@@ -35,15 +35,15 @@ func (c RegisterNode) apply(s *State) (any, error) {
 	}
 	n.State, n.Reason, n.Since, n.Drained = old.State, old.Reason, old.Since, old.Drained
 	if n.State == NodeDown {
-		s.rise(&n)
+		s.bringUp(&n)
 	}
 	s.replaceNode(i, &n)
 	s.touchNode(i)
 	return nil, nil
 }
 
-// rise brings a node back from being down.
-func (s *State) rise(n *Node) {
+// bringUp brings a node back from being down.
+func (s *State) bringUp(n *Node) {
 	n.State, n.Reason, n.Since = NodeUp, "", s.now()
 	event := EventNodeUp
 	if n.Drained {
@@ -83,11 +83,11 @@ func (s *State) addNode(n *Node) error {
 	s.v.holdings.set(int64(at), &holding{modified: s.v.index, freed: s.v.at})
 	s.v.nodes = slices.Insert(slices.Clone(s.v.nodes), at, n)
 	s.ownGrid().insert(at, s.v.nodes)
-	s.resite(at, nil)
+	s.updateNodeSets(at, nil)
 	s.restock(nil, n)
 	s.touched.node(n.Name)
 	if at < len(s.v.nodes)-1 && !s.v.runs.empty() {
-		s.reseat()
+		s.rebuildRuns()
 	}
 	s.emit(Event{Type: EventNodeUp, Node: n.Name})
 	return nil
@@ -98,11 +98,11 @@ func (s *State) replaceNode(i int, n *Node) {
 	old := s.v.nodes[i]
 	s.v.nodes = slices.Clone(s.v.nodes)
 	s.v.nodes[i] = n
-	s.resite(i, old)
+	s.updateNodeSets(i, old)
 	s.restock(old, n)
 	s.touched.node(n.Name)
 	if len(s.v.models) > 0 && !sameModels(old, n) {
-		s.reseat()
+		s.rebuildRuns()
 	}
 	s.ownGrid().replace(i, s.v.nodes, s.heldOn(i))
 }

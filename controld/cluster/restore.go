@@ -77,7 +77,7 @@ func (s *State) derive() error {
 	}
 	s.v.grid, s.gridEpoch = s.regrid(), s.epoch
 	s.regroupAll()
-	s.lookAtAll()
+	s.requeueAllDependents()
 	s.skipSettled()
 	s.v.unsettled = len(s.due) > 0
 	return nil

@@ -29,7 +29,7 @@ func (c SetConfig) apply(s *State) (any, error) {
 	c.Config.Version = max(c.Config.Version, s.v.config.Version)
 	s.v.config = &c.Config
 	if s.touched.everything(); !slices.Equal(modelsIn(s.v.config), s.v.models) {
-		s.reseat()
+		s.rebuildRuns()
 	}
 	s.emit(Event{Type: EventConfig})
 	return nil, nil

@@ -76,7 +76,7 @@ func (s *State) loseWorkers(i int, why string) {
 		case slices.ContainsFunc(j.Live().Workers, func(x Worker) bool { return !x.State.Final() && there(&x) }):
 			s.lose(j, there, why)
 		default:
-			s.forgoOn(j)
+			s.cancelResizeOnNode(j)
 		}
 	}
 }

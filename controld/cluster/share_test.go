@@ -346,11 +346,11 @@ func TestUnusable(t *testing.T) {
 func TestMix(t *testing.T) {
 	var m Mix
 	for i := range 20_000 {
-		m.add(coarse(Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
+		m.add(roundedRequest(Vector{Cores: int64(1 + i%7), GPUs: 1000}), 1)
 		if i%100 == 0 {
-			m.add(coarse(Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
+			m.add(roundedRequest(Vector{Cores: int64(i), GPUs: int64(1 + i%999)}), 1)
 		}
-		if len(m.Kinds) > mixKinds {
+		if len(m.Kinds) > maxRequestKinds {
 			t.Fatalf("%d kinds", len(m.Kinds))
 		}
 	}
@@ -361,11 +361,11 @@ func TestMix(t *testing.T) {
 			common += k.Count
 		}
 	}
-	if total > mixKept || common*100 < total*95 {
+	if total > requestsKept || common*100 < total*95 {
 		t.Errorf("%d of %d are of the usual kinds: %+v", common, total, m.Kinds)
 	}
 	for n, want := range map[int64]int64{1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 6, 7: 8, 9: 12, 96_000: 98_304, 0: 0} {
-		if got := coarsely(n); got != want {
+		if got := roundUpCoarse(n); got != want {
 			t.Errorf("%d is about %d, want %d", n, got, want)
 		}
 	}

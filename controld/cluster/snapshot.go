@@ -29,9 +29,9 @@ type snapshotHead struct {
 	Learned *Learned `json:"learned,omitempty"`
 }
 
-// record is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
+// snapshotLine is any other line: one of its fields is set. The last line is End, the number of records before it, so that a snapshot
 // that was cut off is told from a whole one.
-type record struct {
+type snapshotLine struct {
 	Config      *Config      `json:"config,omitempty"`
 	Node        *Node        `json:"node,omitempty"`
 	Text        *storedText  `json:"text,omitempty"`
@@ -47,52 +47,52 @@ type record struct {
 // idempotency keys, each in order. Equal states are written alike, byte for byte. What can be derived is left out.
 func (v *View) WriteSnapshot(w io.Writer) error {
 	buf := bufio.NewWriterSize(w, 1<<16)
-	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.learned}
+	head := snapshotHead{snapshotFormat, DataFormat, v.index, v.at, v.wall, v.lastJob, v.lastSeq, v.trimmed, v.leasedUntil, v.statistics}
 	lines := json.NewEncoder(buf)
 	if err := lines.Encode(head); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	var n int64
-	for r := range v.records {
+	for r := range v.snapshotLines {
 		if err := lines.Encode(&r); err != nil {
 			return fmt.Errorf("write snapshot: %w", err)
 		}
 		n++
 	}
-	if err := lines.Encode(&record{End: &n}); err != nil {
+	if err := lines.Encode(&snapshotLine{End: &n}); err != nil {
 		return fmt.Errorf("write snapshot: %w", err)
 	}
 	return buf.Flush()
 }
 
-// records yields the snapshot's records but the last.
-func (v *View) records(yield func(record) bool) {
-	if !yield(record{Config: v.config}) {
+// snapshotLines yields the snapshot's records but the last.
+func (v *View) snapshotLines(yield func(snapshotLine) bool) {
+	if !yield(snapshotLine{Config: v.config}) {
 		return
 	}
 	for _, n := range v.nodes {
-		if !yield(record{Node: n}) {
+		if !yield(snapshotLine{Node: n}) {
 			return
 		}
 	}
 	written := map[*text]bool{}
 	for j := range v.jobs.values() {
-		if !j.records(written, yield) {
+		if !j.snapshotLines(written, yield) {
 			return
 		}
 	}
 	for _, r := range v.reservations {
-		if !yield(record{Reservation: r}) {
+		if !yield(snapshotLine{Reservation: r}) {
 			return
 		}
 	}
 	for _, u := range v.sortedUsage() {
-		if !yield(record{Usage: u}) {
+		if !yield(snapshotLine{Usage: u}) {
 			return
 		}
 	}
 	for k := range v.keys.values() {
-		if !yield(record{Key: k}) {
+		if !yield(snapshotLine{Key: k}) {
 			return
 		}
 	}
@@ -113,7 +113,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 	s := New(Config{})
 	s.v.index, s.v.at, s.v.wall = head.Index, head.At, head.Wall
 	s.v.lastJob, s.v.lastSeq, s.v.trimmed, s.v.leasedUntil = head.LastJob, head.LastSeq, head.Trimmed, head.Leased
-	s.v.learned = head.Learned
+	s.v.statistics = head.Learned
 	s.loading = true
 	if err := s.readRecords(d); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -127,7 +127,7 @@ func ReadSnapshot(r io.Reader) (*State, error) {
 
 func (s *State) readRecords(d *json.Decoder) error {
 	for n := int64(0); ; n++ {
-		var r record
+		var r snapshotLine
 		if err := d.Decode(&r); err != nil {
 			return fmt.Errorf("record %d: %w: %w", n, ErrSnapshot, err)
 		}
@@ -144,7 +144,7 @@ func (s *State) readRecords(d *json.Decoder) error {
 }
 
 // load stores one record. What it refers to comes before it.
-func (s *State) load(r *record) error {
+func (s *State) load(r *snapshotLine) error {
 	switch {
 	case r.Config != nil:
 		s.v.config, s.v.models = r.Config, modelsIn(r.Config)

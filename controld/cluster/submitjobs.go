@@ -82,7 +82,7 @@ func (c SubmitJobs) apply(s *State) (any, error) {
 	for i, j := range jobs {
 		ids[i] = s.addJob(j, r)
 	}
-	s.learnCame()
+	s.recordSubmission()
 	if c.Key != "" {
 		k := &key{keyName: keyName{c.Owner.UID, c.Key}, Digest: c.Digest, At: s.v.at, First: ids[0], Count: len(ids)}
 		if members > 0 {
@@ -117,8 +117,8 @@ func (s *State) add(j *Job) JobID {
 	s.v.lastJob++
 	j.ID = s.v.lastJob
 	s.put(j)
-	s.learnArrival(j)
-	s.learnMix(j)
+	s.recordArrival(j)
+	s.recordRequest(j)
 	s.emitJob(EventSubmitted, j, "")
 	if j.Hold != NotHeld {
 		s.emitJob(EventHeld, j, "")
@@ -146,10 +146,10 @@ func (s *State) draft(owner Identity, spec *jobspec.Job, id JobID, r *resolver) 
 	case n > 1 && !oneGang(spec):
 		j.Family = &Family{Size: n, Live: n}
 	}
-	if err := s.admitSites(spec); err != nil {
+	if err := s.admitNodeSets(spec); err != nil {
 		return nil, err
 	}
-	if err := s.checkMembers(j); err != nil {
+	if err := s.checkGroupLimits(j); err != nil {
 		return nil, err
 	}
 	if err := r.resolve(j); err != nil {
@@ -175,7 +175,7 @@ func (s *State) compose(owner Identity, spec *jobspec.Job) (*Job, error) {
 		return nil, &SpecError{errElasticTE}
 	}
 	j.layOut()
-	s.measure(j)
+	s.setGPUEquivalents(j)
 	if spec.Priority != nil {
 		j.Priority = *spec.Priority
 	}
@@ -227,14 +227,14 @@ func checkQueue(j *Job, name string, q *Queue) error {
 	return nil
 }
 
-// checkMembers holds every group of a job whose groups run one by one to the queue's limits.
-func (s *State) checkMembers(j *Job) error {
+// checkGroupLimits holds every group of a job whose groups run one by one to the queue's limits.
+func (s *State) checkGroupLimits(j *Job) error {
 	if j.Family == nil || j.Spec.Array != nil {
 		return nil
 	}
 	q := s.v.config.Queues[j.Queue]
 	for n := range j.Spec.Groups {
-		m := j.materialise(n + 1)
+		m := j.makeTask(n + 1)
 		m.Limit = timeLimit(j.Spec, m.group(), j.Class, &q)
 		m.layOut()
 		if err := checkQueue(m, j.Queue, &q); err != nil {
@@ -263,11 +263,11 @@ func (s *State) addJob(j *Job, r *resolver) JobID {
 	q := s.v.config.Queues[j.Queue]
 	members := make([]*Job, j.Family.Size)
 	for n := range members {
-		m := j.materialise(n + 1)
+		m := j.makeTask(n + 1)
 		m.Hold, m.Reason = j.Hold, j.Reason
 		m.Limit = timeLimit(j.Spec, m.group(), j.Class, &q)
 		m.layOut()
-		s.measure(m)
+		s.setGPUEquivalents(m)
 		if m.Needs = groupNeeds(j, n); len(m.Needs) == 0 {
 			m.Needs = slices.Clone(j.Needs)
 		}

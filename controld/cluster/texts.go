@@ -31,8 +31,8 @@ type texts struct {
 	env     string  // the environments of every task and then the exported one, packed; "" if all are empty
 }
 
-// untouched is the texts of jobs that have none.
-var untouched = &texts{}
+// noTexts is the texts of jobs that have none.
+var noTexts = &texts{}
 
 // FullSpec returns a job's specification as it was submitted. [Job.Spec] is the same but for the scripts and the environments of tasks, and
 // what was exported, which it may lack: few need them, and they are most of a job. The caller must not change it.
@@ -43,7 +43,7 @@ func (j *Job) FullSpec() *jobspec.Job {
 // specWith returns a job's specification with its environments and, if asked for, its scripts.
 func (j *Job) specWith(scripts bool) *jobspec.Job {
 	t := j.texts
-	if t == nil || t == untouched {
+	if t == nil || t == noTexts {
 		return j.Spec
 	}
 	spec := *j.Spec
@@ -129,7 +129,7 @@ func (s *State) takeTexts(spec *jobspec.Job) *texts {
 	case filled:
 		t.env = string(env)
 	case t.scripts == nil:
-		return untouched
+		return noTexts
 	}
 	return &texts{t.scripts, t.env}
 }

@@ -12,11 +12,11 @@ type storedText struct {
 	Text   string `json:"text"`
 }
 
-// records yields a job as a snapshot has it, and before it those of its scripts that have not been written yet. A
+// snapshotLines yields a job as a snapshot has it, and before it those of its scripts that have not been written yet. A
 // member comes without the specification that it shares with its record.
-func (j *Job) records(written map[*text]bool, yield func(record) bool) bool {
+func (j *Job) snapshotLines(written map[*text]bool, yield func(snapshotLine) bool) bool {
 	stored := storedJob(*j)
-	r := record{Job: &stored}
+	r := snapshotLine{Job: &stored}
 	if j.Parent != 0 {
 		stored.Spec = nil
 		return yield(r)
@@ -30,7 +30,7 @@ func (j *Job) records(written map[*text]bool, yield func(record) bool) bool {
 			}
 			digest := hex.EncodeToString(t.digest[:])
 			r.Scripts = append(r.Scripts, digest)
-			if !written[t] && !yield(record{Text: &storedText{digest, t.text}}) {
+			if !written[t] && !yield(snapshotLine{Text: &storedText{digest, t.text}}) {
 				return false
 			}
 			written[t] = true
@@ -80,7 +80,7 @@ func (s *State) loadStored(j *Job, scripts []string) error {
 
 // checkTexts compares the index of scripts with the jobs that have them.
 func (s *State) checkTexts(note func(error)) {
-	if s.forked {
+	if s.sharesArrays {
 		return // it knows of its own only
 	}
 	refs := map[*text]int{}

@@ -21,7 +21,7 @@ func (c TrimHistory) apply(s *State) (any, error) {
 			s.v.finished.drop(seq)
 			s.v.jobs.drop(int64(j.ID))
 			s.forget(j)
-			s.tracked.note(j.ID)
+			s.changedJobs.add(j.ID)
 			s.touched.job(j.ID)
 			s.v.njobs -= j.weight()
 		}

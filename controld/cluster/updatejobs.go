@@ -86,17 +86,17 @@ func (s *State) update(id JobID, c *UpdateJobs) error {
 	}
 	s.emitJob(EventUpdated, &next, "")
 	if next.Family != nil {
-		return s.updateMembers(&next, *c)
+		return s.updateTasks(&next, *c)
 	}
 	return nil
 }
 
-// updateMembers changes the members of a record that have been made and wait; it returns the first refusal. What is yet to be made follows
+// updateTasks changes the members of a record that have been made and wait; it returns the first refusal. What is yet to be made follows
 // the record.
-func (s *State) updateMembers(record *Job, c UpdateJobs) error {
+func (s *State) updateTasks(record *Job, c UpdateJobs) error {
 	var refused error
 	c.Name = nil // has been seen to
-	for m := range s.v.madeMembers(record) {
+	for m := range s.v.madeTasks(record) {
 		if m.State != Pending {
 			continue
 		}
@@ -145,7 +145,7 @@ func (s *State) rename(j *Job, name *string) error {
 	if j.State != Pending || j.Family.Made() > j.Family.Live {
 		return fmt.Errorf("some of it has begun: %w", ErrWrongState)
 	}
-	for m := range s.v.madeMembers(j) {
+	for m := range s.v.madeTasks(j) {
 		next := *m
 		next.Spec = &spec
 		s.put(&next)

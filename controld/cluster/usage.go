@@ -95,8 +95,8 @@ func (s *State) ownUsage(at int64, of Leaf) *Usage {
 	return next
 }
 
-// attend keeps the time in step for which a leaf and its account have been active, with a job that has changed from old to next.
-func (s *State) attend(old, next *Job) {
+// updateActive keeps the time in step for which a leaf and its account have been active, with a job that has changed from old to next.
+func (s *State) updateActive(old, next *Job) {
 	was, is := old != nil && old.active(), next.active()
 	if was == is {
 		return
@@ -105,14 +105,14 @@ func (s *State) attend(old, next *Job) {
 	if was {
 		by = -1
 	}
-	s.attendLeaf(next.Leaf(), by)
-	s.attendLeaf(Leaf{Account: next.Account}, by)
+	s.updateActiveLeaf(next.Leaf(), by)
+	s.updateActiveLeaf(Leaf{Account: next.Account}, by)
 }
 
 // active reports whether a job runs, or could if there were room.
-func (j *Job) active() bool { return j.Live() != nil || j.waits() && !aside(j) }
+func (j *Job) active() bool { return j.Live() != nil || j.waits() && !isSetAside(j) }
 
-func (s *State) attendLeaf(of Leaf, by int) {
+func (s *State) updateActiveLeaf(of Leaf, by int) {
 	at, ok := s.usageSlot(of)
 	if !ok {
 		return

@@ -134,7 +134,7 @@ func TestActiveTime(t *testing.T) {
 	}
 	step := func(at Instant, old, next *Job) {
 		s.v.at = at
-		s.attend(old, next)
+		s.updateActive(old, next)
 	}
 	step(1000, nil, job(1, "ann", Pending))
 	step(2000, nil, job(2, "bob", Pending))

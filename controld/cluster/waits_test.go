@@ -15,11 +15,11 @@ func TestLearnWait(t *testing.T) {
 		if i%4 == 0 {
 			waited = 60_000
 		}
-		s.learnWait(&Job{Class: jobspec.TE, Eligible: s.v.at - atOnceWithin})
-		s.learnWait(&Job{Class: jobspec.BE, Eligible: s.v.at - waited})
-		s.learnWait(&Job{Class: jobspec.TE, Attempt: 1, Eligible: 0}) // it was displaced: that is no wait for a first start
+		s.recordQueueWait(&Job{Class: jobspec.TE, Eligible: s.v.at - atOnceWithin})
+		s.recordQueueWait(&Job{Class: jobspec.BE, Eligible: s.v.at - waited})
+		s.recordQueueWait(&Job{Class: jobspec.TE, Attempt: 1, Eligible: 0}) // it was displaced: that is no wait for a first start
 	}
-	w := s.v.learned.Waits
+	w := s.v.statistics.Waits
 	if w.TE != 0 {
 		t.Errorf("trial-and-error jobs that began at once: %d have waited", w.TE)
 	}

@@ -2,41 +2,41 @@ package cluster
 
 import "slices"
 
-// books are what an auditor knows of a state by what has become of its jobs, one change after another.
-type books struct {
-	jobs       map[JobID]*Job
-	nodes      map[string]*Node
-	totals     totals
-	holdings   map[string]*holding
-	groups     map[GroupKey]int // jobs in each
-	shapes     numbered[Shape]  // that groups have
-	leaves     numbered[Leaf]   // likewise
-	active     map[Leaf]int     // jobs, of leaves and of accounts
-	standings  map[Leaf]*Standing
-	families   map[JobID]*kin
-	dependents map[JobID]map[JobID]bool
-	names      map[nameKey]*callers
-	texts      map[*text]int
-	claims     map[string]Vector
+// tallies are what an auditor knows of a state by what has become of its jobs, one change after another.
+type tallies struct {
+	jobs          map[JobID]*Job
+	nodes         map[string]*Node
+	totals        totals
+	holdings      map[string]*holding
+	groups        map[GroupKey]int // jobs in each
+	shapes        numbered[Shape]  // that groups have
+	leaves        numbered[Leaf]   // likewise
+	active        map[Leaf]int     // jobs, of leaves and of accounts
+	usageCounters map[Leaf]*Standing
+	families      map[JobID]*childTally
+	dependents    map[JobID]map[JobID]bool
+	names         map[nameKey]*nameTally
+	texts         map[*text]int
+	claims        map[string]Vector
 }
 
 // totals count jobs.
 type totals struct{ weight, live, final, needing, dated int }
 
-// kin counts the members of a record that have been made; those that had left the state before anybody counted are in gone.
-type kin struct {
+// childTally counts the members of a record that have been made; those that had left the state before anybody counted are in gone.
+type childTally struct {
 	live, completed, failed, cancelled int
 	gone                               Family
 }
 
-// callers are the jobs with one name.
-type callers struct{ all, open int }
+// nameTally are the jobs with one name.
+type nameTally struct{ all, open int }
 
-func newBooks() books {
-	return books{
+func newTallies() tallies {
+	return tallies{
 		jobs: map[JobID]*Job{}, nodes: map[string]*Node{}, holdings: map[string]*holding{}, groups: map[GroupKey]int{},
-		shapes: newNumbered[Shape](), leaves: newNumbered[Leaf](), active: map[Leaf]int{}, standings: map[Leaf]*Standing{}, families: map[JobID]*kin{},
-		dependents: map[JobID]map[JobID]bool{}, names: map[nameKey]*callers{}, texts: map[*text]int{}, claims: map[string]Vector{},
+		shapes: newNumbered[Shape](), leaves: newNumbered[Leaf](), active: map[Leaf]int{}, usageCounters: map[Leaf]*Standing{}, families: map[JobID]*childTally{},
+		dependents: map[JobID]map[JobID]bool{}, names: map[nameKey]*nameTally{}, texts: map[*text]int{}, claims: map[string]Vector{},
 	}
 }
 
@@ -61,7 +61,7 @@ func (a *Auditor) count(j *Job, by int) {
 		a.countTexts(j, by)
 	}
 	if j.Parent != 0 {
-		a.member(j, by)
+		a.countChild(j, by)
 		return
 	}
 	a.countName(j, by)
@@ -154,17 +154,17 @@ func (a *Auditor) countActive(j *Job, by int) {
 			a.active[of] += by
 		}
 	}
-	wants := j.wanting()
+	wants := j.startableAttempts()
 	if j.Live() == nil && wants == 0 {
 		return
 	}
-	st := a.standings[leaf]
+	st := a.usageCounters[leaf]
 	if st == nil {
 		st = &Standing{Leaf: leaf}
-		a.standings[leaf] = st
+		a.usageCounters[leaf] = st
 	}
 	if j.Live() != nil {
-		st.run(a.s.v.newRun(j, nil), by)
+		st.addRun(a.s.v.newRun(j, nil), by)
 	}
 	if wants > 0 {
 		ask := a.s.v.Asked(j)
@@ -172,12 +172,12 @@ func (a *Auditor) countActive(j *Job, by int) {
 		st.jobs += by
 	}
 	if st.jobs == 0 {
-		delete(a.standings, leaf)
+		delete(a.usageCounters, leaf)
 	}
 }
 
-// member enters a member of a record.
-func (a *Auditor) member(j *Job, by int) {
+// countChild enters a member of a record.
+func (a *Auditor) countChild(j *Job, by int) {
 	a.around.records[j.Parent] = true
 	f := a.family(j.Parent)
 	switch {
@@ -192,17 +192,17 @@ func (a *Auditor) member(j *Job, by int) {
 	}
 }
 
-func (a *Auditor) family(record JobID) *kin {
+func (a *Auditor) family(record JobID) *childTally {
 	f := a.families[record]
 	if f == nil {
-		f = &kin{}
+		f = &childTally{}
 		a.families[record] = f
 	}
 	return f
 }
 
 // before notes how many members had left the state when the books were begun.
-func (f *kin) before(record *Job) {
+func (f *childTally) before(record *Job) {
 	if record == nil || record.Family == nil {
 		return
 	}
@@ -215,7 +215,7 @@ func (a *Auditor) countName(j *Job, by int) {
 	a.around.names[k] = true
 	c := a.names[k]
 	if c == nil {
-		c = &callers{}
+		c = &nameTally{}
 		a.names[k] = c
 	}
 	c.all += by

@@ -88,7 +88,7 @@ func (s *State) regroupAll() {
 		}
 	}
 	s.moved = s.moved[:0]
-	s.refront()
+	s.updateQueueHeads()
 }
 
 // regroup carries out the moves of one group, in an array that no view shares.

@@ -42,10 +42,10 @@ func (v *View) Members(record JobID) iter.Seq[*Job] {
 	if j == nil || j.Family == nil {
 		return func(func(*Job) bool) {}
 	}
-	return v.madeMembers(j)
+	return v.madeTasks(j)
 }
 
-func (v *View) madeMembers(record *Job) iter.Seq[*Job] {
+func (v *View) madeTasks(record *Job) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		for n := range record.Family.made().All() {
 			if m := v.Job(record.ID + JobID(n)); m != nil && !yield(m) {
@@ -71,8 +71,8 @@ func (v *View) Element(id JobID) (*Job, int) {
 	return r, int(id - r.ID)
 }
 
-// materialise makes a waiting member, which is as the record is now but has a life of its own.
-func (j *Job) materialise(n int) *Job {
+// makeTask makes a waiting member, which is as the record is now but has a life of its own.
+func (j *Job) makeTask(n int) *Job {
 	m := *j
 	m.ID, m.Parent, m.Member, m.Family = j.ID+JobID(n), j.ID, n, nil
 	m.State, m.Hold, m.Reason, m.Needs = Pending, NotHeld, Reason{}, nil
@@ -80,25 +80,25 @@ func (j *Job) materialise(n int) *Job {
 	return &m
 }
 
-// startMember makes a member of a record and begins its first attempt.
-func (s *State) startMember(j *Job, c *StartJob) error {
-	made := s.family(j.ID).made
+// startTask makes a member of a record and begins its first attempt.
+func (s *State) startTask(j *Job, c *StartJob) error {
+	made := s.childChangesOf(j.ID).made
 	switch f := j.Family; {
 	case f == nil || c.Member < 1 || c.Member > f.Size:
 		return fmt.Errorf("member %d: %w", c.Member, ErrNoMember)
 	case !f.Waiting.Has(c.Member) || made[c.Member]:
 		return fmt.Errorf("member %d: %w", c.Member, ErrWrongState)
-	case aside(j) || j.Eligible > s.v.at || !j.ready().Has(c.Member):
+	case isSetAside(j) || j.Eligible > s.v.at || !j.ready().Has(c.Member):
 		return fmt.Errorf("member %d: %w", c.Member, ErrNotEligible)
-	case s.family(j.ID).live >= j.slots():
+	case s.childChangesOf(j.ID).live >= j.slots():
 		return fmt.Errorf("member %d: %w", c.Member, ErrMaxParallel)
 	}
-	m := j.materialise(c.Member)
+	m := j.makeTask(c.Member)
 	if err := s.launch(m, c); err != nil {
 		return fmt.Errorf("member %d: %w", c.Member, err)
 	}
-	changed := s.family(j.ID)
-	changed.made = withMember(changed.made, c.Member)
+	changed := s.childChangesOf(j.ID)
+	changed.made = withNumber(changed.made, c.Member)
 	changed.live++
 	return nil
 }

@@ -14,7 +14,7 @@ func TestPacesByPlacement(t *testing.T) {
 		for _, n := range nodes {
 			a.Workers = append(a.Workers, Worker{Place: Place{Node: n}})
 		}
-		return paceOf(Elastic{First: 1, Fixed: 1}, &a) // a server comes first
+		return stepRateOf(Elastic{First: 1, Fixed: 1}, &a) // a server comes first
 	}
 	var p Paces
 	for _, n := range []Pace{on(300, "s", "a", "b"), on(100, "s", "a"), on(380, "s", "a", "a"), on(100, "s", "s"), on(340, "a", "b", "a")} {

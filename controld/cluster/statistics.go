@@ -42,8 +42,8 @@ type Graces struct {
 	Counts [16]int `json:"counts"`
 }
 
-// gracesKept bounds the counts of one queue: when there are more, all are halved, so that what is recent weighs more.
-const gracesKept = 1024
+// stopDurationsKept bounds the counts of one queue: when there are more, all are halved, so that what is recent weighs more.
+const stopDurationsKept = 1024
 
 // Arrivals is what trial-and-error jobs have asked for lately.
 type Arrivals struct {
@@ -67,34 +67,34 @@ const (
 const idleMinutes = 24 * 60
 
 // Learned returns what the cluster has learnt, nil if that is nothing yet. The caller must not change it.
-func (v *View) Learned() *Learned { return v.learned }
+func (v *View) Learned() *Learned { return v.statistics }
 
-// ownLearned returns a copy to be changed and stored.
-func (s *State) ownLearned() *Learned {
-	if s.v.learned != nil && s.learnedEpoch == s.epoch {
-		return s.v.learned
+// ownStatistics returns a copy to be changed and stored.
+func (s *State) ownStatistics() *Learned {
+	if s.v.statistics != nil && s.statisticsEpoch == s.epoch {
+		return s.v.statistics
 	}
 	next := &Learned{}
-	if s.v.learned != nil {
-		*next = *s.v.learned
+	if s.v.statistics != nil {
+		*next = *s.v.statistics
 	}
-	s.v.learned, s.learnedEpoch = next, s.epoch
+	s.v.statistics, s.statisticsEpoch = next, s.epoch
 	return next
 }
 
-// learnTurns notes when it was last looked whose turn it is.
-func (s *State) learnTurns() {
-	s.ownLearned().Turns = s.v.at
+// recordRotation notes when it was last looked whose turn it is.
+func (s *State) recordRotation() {
+	s.ownStatistics().Turns = s.v.at
 }
 
-// learnCame notes that somebody has submitted a job.
-func (s *State) learnCame() {
-	s.ownLearned().Came = s.v.at
+// recordSubmission notes that somebody has submitted a job.
+func (s *State) recordSubmission() {
+	s.ownStatistics().Came = s.v.at
 }
 
-// learnGrace takes in how long a displaced attempt took to leave.
-func (s *State) learnGrace(queue string, took Instant) {
-	l := s.ownLearned()
+// recordStopDuration takes in how long a displaced attempt took to leave.
+func (s *State) recordStopDuration(queue string, took Instant) {
+	l := s.ownStatistics()
 	if l.Grace = maps.Clone(l.Grace); l.Grace == nil {
 		l.Grace = map[string]Graces{}
 	}
@@ -109,7 +109,7 @@ func (g *Graces) add(took Instant) {
 	for _, n := range g.Counts {
 		total += n
 	}
-	if total <= gracesKept {
+	if total <= stopDurationsKept {
 		return
 	}
 	for i := range g.Counts {
@@ -136,29 +136,29 @@ func (g *Graces) P95() (int64, bool) {
 	return 1000 << len(g.Counts), true
 }
 
-// learnArrival takes in a trial-and-error job that was just submitted.
-func (s *State) learnArrival(j *Job) {
+// recordArrival takes in a trial-and-error job that was just submitted.
+func (s *State) recordArrival(j *Job) {
 	if j.Class != jobspec.TE {
 		return
 	}
-	l := s.ownLearned()
+	l := s.ownStatistics()
 	a := &l.TE
-	a.turn(s.v.at)
+	a.closeMinutes(s.v.at)
 	a.Last = s.v.at
 	for i := range j.Workers {
 		want := j.RequestOf(i).Active
 		a.Sum += want.GPUs
 		want.Cores *= 1000
-		a.Worker = a.Worker.toward(want)
+		a.Worker = a.Worker.moveTowards(want)
 	}
 	if s.recentEpoch != s.epoch {
 		a.Recent, s.recentEpoch = append(make([]Vector, 0, recentKept+recentPerJob), a.Recent...), s.epoch
 	}
-	a.recall(j)
+	a.addRequests(j)
 }
 
-// learnWait takes in whether a job that begins its first attempt has had to wait for it.
-func (s *State) learnWait(j *Job) {
+// recordQueueWait takes in whether a job that begins its first attempt has had to wait for it.
+func (s *State) recordQueueWait(j *Job) {
 	if j.Attempt != 0 {
 		return
 	}
@@ -166,7 +166,7 @@ func (s *State) learnWait(j *Job) {
 	if s.v.at-j.Eligible > atOnceWithin {
 		seen = waitsUnit
 	}
-	w := &s.ownLearned().Waits
+	w := &s.ownStatistics().Waits
 	if j.Class == jobspec.TE {
 		w.TE += (seen - w.TE) / waitsMemory
 	} else {
@@ -174,8 +174,8 @@ func (s *State) learnWait(j *Job) {
 	}
 }
 
-// recall takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
-func (a *Arrivals) recall(j *Job) {
+// addRequests takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
+func (a *Arrivals) addRequests(j *Job) {
 	more := min(j.Workers, recentPerJob)
 	a.Recent = slices.Delete(a.Recent, 0, max(0, len(a.Recent)+more-recentKept))
 	for i := range more {
@@ -183,8 +183,8 @@ func (a *Arrivals) recall(j *Job) {
 	}
 }
 
-// turn closes the minutes that are over.
-func (a *Arrivals) turn(now Instant) {
+// closeMinutes closes the minutes that are over.
+func (a *Arrivals) closeMinutes(now Instant) {
 	const minute = 60_000
 	if now-a.From > idleMinutes*minute {
 		*a = Arrivals{From: now}
@@ -198,8 +198,8 @@ func (a *Arrivals) turn(now Instant) {
 	}
 }
 
-// toward moves an estimate towards a value that was seen: up nine times as fast as down, which is where it rests when one of ten is above.
-func (v Vector) toward(seen Vector) Vector {
+// moveTowards moves an estimate towards a value that was seen: up nine times as fast as down, which is where it rests when one of ten is above.
+func (v Vector) moveTowards(seen Vector) Vector {
 	step := func(have, want int64) int64 {
 		if want > have {
 			return have + (want-have+7)/8

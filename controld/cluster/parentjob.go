@@ -10,9 +10,9 @@ import (
 // MaxMembers bounds the members of one record. Their ids are given with its own.
 const MaxMembers = jobspec.MaxElements
 
-// changes is what one command has done to a record's members so far. It is folded into the record once, when the command is over, so that
+// childChanges is what one command has done to a record's members so far. It is folded into the record once, when the command is over, so that
 // a record is copied once a command and not once for each of its members.
-type changes struct {
+type childChanges struct {
 	made  map[int]bool
 	ill   map[int]bool // ended otherwise than well
 	began bool         // an attempt of a member was assigned
@@ -23,53 +23,53 @@ type changes struct {
 	fate                               JobState
 }
 
-// family returns the changes to a record that the present command has collected. That there are any makes the record be settled.
-func (s *State) family(id JobID) *changes {
-	c := s.families[id]
+// childChangesOf returns the changes to a record that the present command has collected. That there are any makes the record be settled.
+func (s *State) childChangesOf(id JobID) *childChanges {
+	c := s.childChanges[id]
 	if c == nil {
-		c = &changes{}
-		if s.families == nil {
-			s.families = map[JobID]*changes{}
+		c = &childChanges{}
+		if s.childChanges == nil {
+			s.childChanges = map[JobID]*childChanges{}
 		}
-		s.families[id] = c
+		s.childChanges[id] = c
 	}
 	return c
 }
 
-// settleFamilies carries what the command did to members over to their records. A record that ends may end others, so it goes on until
+// settleParents carries what the command did to members over to their records. A record that ends may end others, so it goes on until
 // nothing is left; the order is that of the ids.
-func (s *State) settleFamilies() {
-	for len(s.families) > 0 {
-		ids := make([]JobID, 0, len(s.families))
-		for id := range s.families {
+func (s *State) settleParents() {
+	for len(s.childChanges) > 0 {
+		ids := make([]JobID, 0, len(s.childChanges))
+		for id := range s.childChanges {
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
 		for _, id := range ids {
-			if s.families[id] != nil {
-				s.fold(id)
-				delete(s.families, id)
-				s.settleRecord(id)
+			if s.childChanges[id] != nil {
+				s.applyChildChanges(id)
+				delete(s.childChanges, id)
+				s.settleParent(id)
 			}
 		}
 	}
 }
 
-// fold writes the changes collected so far into a record, which is then as its members say.
-func (s *State) fold(id JobID) {
-	c, j := s.families[id], s.v.Job(id)
+// applyChildChanges writes the changes collected so far into a record, which is then as its members say.
+func (s *State) applyChildChanges(id JobID) {
+	c, j := s.childChanges[id], s.v.Job(id)
 	if c == nil || j == nil || c.empty() {
 		return
 	}
-	s.families[id] = &changes{}
-	next, f := redraftRecord(j)
+	s.childChanges[id] = &childChanges{}
+	next, f := copyParent(j)
 	if len(c.made) > 0 {
-		f.Waiting = f.Waiting.Without(rangesOf(c.made))
+		f.Waiting = f.Waiting.Without(rangesOfSet(c.made))
 		next.Bypassed = 0
 		f.trim()
 	}
 	if len(c.ill) > 0 {
-		f.Ill = f.Ill.With(rangesOf(c.ill))
+		f.Ill = f.Ill.With(rangesOfSet(c.ill))
 	}
 	f.Live += c.live
 	f.Completed, f.Failed, f.Cancelled = f.Completed+c.completed, f.Failed+c.failed, f.Cancelled+c.cancelled
@@ -88,12 +88,12 @@ func (s *State) fold(id JobID) {
 	s.put(next)
 }
 
-func (c *changes) empty() bool {
+func (c *childChanges) empty() bool {
 	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
 }
 
-// withMember adds a member to a set, which is made if there is none.
-func withMember(set map[int]bool, member int) map[int]bool {
+// withNumber adds a member to a set, which is made if there is none.
+func withNumber(set map[int]bool, member int) map[int]bool {
 	if set == nil {
 		set = map[int]bool{}
 	}
@@ -101,8 +101,8 @@ func withMember(set map[int]bool, member int) map[int]bool {
 	return set
 }
 
-// rangesOf returns the keys of a set of numbers.
-func rangesOf(set map[int]bool) Ranges {
+// rangesOfSet returns the keys of a set of numbers.
+func rangesOfSet(set map[int]bool) Ranges {
 	numbers := make([]int, 0, len(set))
 	for n := range set {
 		numbers = append(numbers, n)
@@ -119,8 +119,8 @@ func rangesOf(set map[int]bool) Ranges {
 	return r
 }
 
-// redraftRecord copies a record and its family to be changed and put back.
-func redraftRecord(j *Job) (*Job, *Family) {
+// copyParent copies a record and its family to be changed and put back.
+func copyParent(j *Job) (*Job, *Family) {
 	next, f := *j, *j.Family
 	next.Family = &f
 	return &next, &f
@@ -138,8 +138,8 @@ func (f *Family) drop(members Ranges) {
 	f.trim()
 }
 
-// dropWaiting gives up waiting members in a draft of a record.
-func (s *State) dropWaiting(j *Job, members Ranges) {
+// dropWaitingTasks gives up waiting members in a draft of a record.
+func (s *State) dropWaitingTasks(j *Job, members Ranges) {
 	j.Family.drop(members)
 	if len(j.Family.Waiting) == 0 {
 		j.Hold = NotHeld
@@ -150,28 +150,28 @@ func (s *State) dropWaiting(j *Job, members Ranges) {
 // Made returns how many members have been made, those that have ended included.
 func (f *Family) Made() int { return f.Live + f.Completed + f.Failed + f.Cancelled }
 
-// settleRecord draws the conclusions from what a record's members have come to.
-func (s *State) settleRecord(id JobID) {
+// settleParent draws the conclusions from what a record's members have come to.
+func (s *State) settleParent(id JobID) {
 	j := s.v.Job(id)
 	if j == nil || j.Family == nil || j.State.Final() {
 		return
 	}
 	if a := j.Spec.Array; a != nil && a.MaxFailures != nil && *a.MaxFailures >= 0 && j.Family.Failed > *a.MaxFailures && len(j.Family.Waiting) > 0 {
-		next, f := redraftRecord(j)
-		s.dropWaiting(next, f.Waiting)
+		next, f := copyParent(j)
+		s.dropWaitingTasks(next, f.Waiting)
 		s.put(next)
 		j = next
 	}
 	if f := j.Family; f.Live == 0 && len(f.Waiting) == 0 {
-		next, _ := redraftRecord(j)
-		state, why := recordEnd(j)
+		next, _ := copyParent(j)
+		state, why := parentOutcome(j)
 		s.finish(next, state, why)
 	}
 }
 
-// recordEnd says how a record ends, all of whose members have: as was decided for the whole, or failed if one did. Elements that were taken
+// parentOutcome says how a record ends, all of whose members have: as was decided for the whole, or failed if one did. Elements that were taken
 // out of an array singly do not count against the rest.
-func recordEnd(j *Job) (JobState, Reason) {
+func parentOutcome(j *Job) (JobState, Reason) {
 	f := j.Family
 	switch {
 	case f.Completed == f.Size:
@@ -186,45 +186,45 @@ func recordEnd(j *Job) (JobState, Reason) {
 	return Completed, Reason{}
 }
 
-// abandon ends a job that waits, for good. Of a record it ends what has not begun: waiting members are dropped and those that wait for
+// giveUp ends a job that waits, for good. Of a record it ends what has not begun: waiting members are dropped and those that wait for
 // another attempt end the same way. The record itself ends in that state once its last member has.
-func (s *State) abandon(j *Job, state JobState, why Reason) {
+func (s *State) giveUp(j *Job, state JobState, why Reason) {
 	if j.Family == nil {
 		next := *j
 		s.finish(&next, state, why)
 		return
 	}
-	s.fold(j.ID)
-	next, f := redraftRecord(s.v.Job(j.ID))
-	s.dropWaiting(next, f.Waiting)
+	s.applyChildChanges(j.ID)
+	next, f := copyParent(s.v.Job(j.ID))
+	s.dropWaitingTasks(next, f.Waiting)
 	f.Fate, next.Reason = state, why
 	s.put(next)
-	s.family(j.ID)
-	for m := range s.v.madeMembers(next) {
+	s.childChangesOf(j.ID)
+	for m := range s.v.madeTasks(next) {
 		if m.State == Pending {
-			s.abandon(m, state, why)
+			s.giveUp(m, state, why)
 		}
 	}
 }
 
-// dropMembers gives up waiting members of a record.
-func (s *State) dropMembers(j *Job, members Ranges, why Reason) {
-	s.fold(j.ID)
-	next, _ := redraftRecord(s.v.Job(j.ID))
-	s.dropWaiting(next, members)
+// dropTasks gives up waiting members of a record.
+func (s *State) dropTasks(j *Job, members Ranges, why Reason) {
+	s.applyChildChanges(j.ID)
+	next, _ := copyParent(s.v.Job(j.ID))
+	s.dropWaitingTasks(next, members)
 	if len(next.Family.Waiting) == 0 && next.Family.Live == 0 {
 		next.Reason = why
 	}
 	s.put(next)
-	s.family(j.ID)
+	s.childChangesOf(j.ID)
 }
 
-// memberEnded counts the end of a member.
-func (s *State) memberEnded(j *Job) {
-	c := s.family(j.Parent)
+// countEndedTask counts the end of a member.
+func (s *State) countEndedTask(j *Job) {
+	c := s.childChangesOf(j.Parent)
 	c.live--
 	if j.State != Completed {
-		c.ill = withMember(c.ill, j.Member)
+		c.ill = withNumber(c.ill, j.Member)
 	}
 	switch j.State {
 	case Completed:

@@ -39,7 +39,7 @@ func called(name string) func(*jobspec.Job) {
 
 func TestForeseeTellsNamesApart(t *testing.T) {
 	w := pastWorld(t)
-	for range pastEnough {
+	for range fewestRuntimes {
 		w.ended(10*60, called("short"))
 		w.ended(10*3600, called("long"))
 	}
@@ -65,7 +65,7 @@ func TestForeseeTellsNamesApart(t *testing.T) {
 
 func TestForeseeKnowsNothingOfStrangers(t *testing.T) {
 	w := pastWorld(t)
-	for range pastEnough - 1 {
+	for range fewestRuntimes - 1 {
 		w.ended(600, called("short"))
 	}
 	probe := w.job(w.submit(1, 1, called("short")))
@@ -86,9 +86,9 @@ func TestPastsForgetTheOldest(t *testing.T) {
 	fill := func(prefix string) *Pasts {
 		s := &Pasts{}
 		always := PastKind{Account: prefix + "a", User: "u", Name: "always"}
-		for i := range 2 * maxPasts {
+		for i := range 2 * maxRuntimeHistories {
 			near := i % (len(s.list) + 1) // where it is looked for first does not matter
-			s.add(near, &PastKind{Account: prefix + "a", User: "u", Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*maxPasts))}, 1000, 1)
+			s.add(near, &PastKind{Account: prefix + "a", User: "u", Name: fmt.Sprintf("%s%d", prefix, (i*7919)%(2*maxRuntimeHistories))}, 1000, 1)
 			if i%100 == 0 {
 				s.add(0, &always, 60*pastMinute, 1)
 			}
@@ -96,8 +96,8 @@ func TestPastsForgetTheOldest(t *testing.T) {
 		if err := s.check(); err != nil {
 			t.Error(err)
 		}
-		if _, known := s.find(&always); !known || len(s.list) != maxPasts {
-			t.Errorf("the kind in use is known: %v; %d kinds, at most %d", known, len(s.list), maxPasts)
+		if _, known := s.find(&always); !known || len(s.list) != maxRuntimeHistories {
+			t.Errorf("the kind in use is known: %v; %d kinds, at most %d", known, len(s.list), maxRuntimeHistories)
 		}
 		return s
 	}
@@ -116,16 +116,16 @@ func TestPastsForgetTheOldest(t *testing.T) {
 func TestPastsSurviveSnapshots(t *testing.T) {
 	w := pastWorld(t)
 	view := w.s.View()
-	for range pastKept + 10 {
+	for range runtimesKept + 10 {
 		w.ended(600, called("short"))
 	}
-	if view.learned != nil && view.learned.Pasts != nil {
+	if view.statistics != nil && view.statistics.Pasts != nil {
 		t.Error("an older view has learnt")
 	}
 	if err := w.s.Check(); err != nil {
 		t.Error(err)
 	}
-	want, err := json.Marshal(w.s.v.learned.Pasts)
+	want, err := json.Marshal(w.s.v.statistics.Pasts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +137,8 @@ func TestPastsSurviveSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := json.Marshal(s.v.learned.Pasts)
-	if err != nil || !bytes.Equal(got, want) || s.v.learned.Pasts.used != w.s.v.learned.Pasts.used {
+	got, err := json.Marshal(s.v.statistics.Pasts)
+	if err != nil || !bytes.Equal(got, want) || s.v.statistics.Pasts.used != w.s.v.statistics.Pasts.used {
 		t.Errorf("after the snapshot %s, before %s, %v", got, want, err)
 	}
 }
@@ -151,11 +151,11 @@ func TestCheckFindsBadPasts(t *testing.T) {
 		{{Kind: a, Used: 1}, {Kind: b, Used: 1}},
 		{{Kind: a, Used: 3}},
 		{{Kind: a}},
-		{{Kind: a, Used: 1, Counts: [pastClasses]int8{-1}}},
-		{{Kind: a, Used: 1, Counts: [pastClasses]int8{60, 60}}},
+		{{Kind: a, Used: 1, Counts: [runtimeClasses]int8{-1}}},
+		{{Kind: a, Used: 1, Counts: [runtimeClasses]int8{60, 60}}},
 	} {
 		w := pastWorld(t)
-		p := w.s.ownPasts()
+		p := w.s.ownRuntimeHistory()
 		p.list, p.used = bad, 2
 		if w.s.Check() == nil {
 			t.Errorf("nothing is wrong with %+v", bad)
@@ -171,17 +171,17 @@ func TestCheckFindsBadPasts(t *testing.T) {
 // TestPastsOfManyNamesStaySmall lets every job have a name of its own.
 func TestPastsOfManyNamesStaySmall(t *testing.T) {
 	w := pastWorld(t)
-	for i := range maxPasts + 100 {
+	for i := range maxRuntimeHistories + 100 {
 		w.ended(60, called(fmt.Sprintf("run-%d", i)))
 	}
 	if err := w.s.Check(); err != nil {
 		t.Error(err)
 	}
-	data, err := json.Marshal(w.s.v.learned.Pasts)
+	data, err := json.Marshal(w.s.v.statistics.Pasts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(w.s.v.learned.Pasts.list); n != maxPasts || len(data) > 200*maxPasts {
+	if n := len(w.s.v.statistics.Pasts.list); n != maxRuntimeHistories || len(data) > 200*maxRuntimeHistories {
 		t.Errorf("%d kinds in %d bytes", n, len(data))
 	}
 	if _, known := w.s.View().Foresee(w.job(w.submit(1, 1, called("never seen"))), 0); !known {

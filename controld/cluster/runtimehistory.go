@@ -19,14 +19,14 @@ import (
 
 // Bounds of what is kept.
 const (
-	maxPasts    = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
-	pastClasses = 24
-	pastKept    = 64     // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
-	pastUnit    = 15_000 // ms: up to where class 0 goes
+	maxRuntimeHistories = 2048 // kinds: when there are more, the one of which none has ended for longest is forgotten
+	runtimeClasses      = 24
+	runtimesKept        = 64     // jobs of a kind: when there are more, all counts are halved, so that what is recent weighs more
+	runtimeUnitMS       = 15_000 // ms: up to where class 0 goes
 )
 
-// pastEnough is how many jobs of a kind must be over that ran for at least as long as one has for a word about what it has left.
-const pastEnough = 5
+// fewestRuntimes is how many jobs of a kind must be over that ran for at least as long as one has for a word about what it has left.
+const fewestRuntimes = 5
 
 // PastKind is what jobs have in common that are taken to be alike: a user's in an account with one name, all of a user, all of an account, or all
 // of the cluster. What is empty or 0 does not matter.
@@ -53,9 +53,9 @@ func (k *PastKind) compare(o *PastKind) int {
 // Past is for how long the jobs of one kind ran: Counts[i] did for less than 2^i quarters of a minute and no less than half of that, at the size that
 // they asked for.
 type Past struct {
-	Kind   PastKind          `json:"kind"`
-	Used   int64             `json:"used"` // greater than that of every kind of which none has ended since
-	Counts [pastClasses]int8 `json:"counts"`
+	Kind   PastKind             `json:"kind"`
+	Used   int64                `json:"used"` // greater than that of every kind of which none has ended since
+	Counts [runtimeClasses]int8 `json:"counts"`
 
 	epoch uint64 // at which it was made: it may be written until then is over
 }
@@ -98,7 +98,7 @@ func (s *Pasts) findNear(place int, kind *PastKind) (int, bool) {
 func (s *Pasts) add(near int, kind *PastKind, ran int64, epoch uint64) int {
 	i, known := s.findNear(near, kind)
 	if !known {
-		i = s.makeRoom(i)
+		i = s.evictOldest(i)
 		s.list = slices.Insert(s.list, i, &Past{Kind: *kind, epoch: epoch})
 	}
 	p := s.list[i]
@@ -109,8 +109,8 @@ func (s *Pasts) add(near int, kind *PastKind, ran int64, epoch uint64) int {
 	}
 	s.used++
 	p.Used = s.used
-	p.Counts[pastClass(ran)]++
-	if p.total() > pastKept {
+	p.Counts[runtimeClass(ran)]++
+	if p.total() > runtimesKept {
 		for i := range p.Counts {
 			p.Counts[i] /= 2
 		}
@@ -118,9 +118,9 @@ func (s *Pasts) add(near int, kind *PastKind, ran int64, epoch uint64) int {
 	return i
 }
 
-// makeRoom forgets the kind of which none has ended for longest if there are as many as may be, and returns where a place has moved by that.
-func (s *Pasts) makeRoom(place int) int {
-	if len(s.list) < maxPasts {
+// evictOldest forgets the kind of which none has ended for longest if there are as many as may be, and returns where a place has moved by that.
+func (s *Pasts) evictOldest(place int) int {
+	if len(s.list) < maxRuntimeHistories {
 		return place
 	}
 	oldest := 0
@@ -136,9 +136,9 @@ func (s *Pasts) makeRoom(place int) int {
 	return place
 }
 
-// pastClass returns the class of so many ms.
-func pastClass(ran int64) int {
-	return min(pastClasses-1, bits.Len64(uint64(max(0, ran))/pastUnit))
+// runtimeClass returns the class of so many ms.
+func runtimeClass(ran int64) int {
+	return min(runtimeClasses-1, bits.Len64(uint64(max(0, ran))/runtimeUnitMS))
 }
 
 func (p *Past) total() int {
@@ -172,7 +172,7 @@ func (s *Pasts) UnmarshalJSON(data []byte) error {
 
 // check says whether the kinds are in order and all counts within their bounds.
 func (s *Pasts) check() error {
-	if len(s.list) > maxPasts {
+	if len(s.list) > maxRuntimeHistories {
 		return fmt.Errorf("how long jobs ran is kept of %d kinds", len(s.list))
 	}
 	used := make(map[int64]bool, len(s.list))
@@ -180,7 +180,7 @@ func (s *Pasts) check() error {
 		switch {
 		case i > 0 && s.list[i-1].Kind.compare(&p.Kind) >= 0:
 			return fmt.Errorf("how long jobs of kind %+v ran is not in its place", p.Kind)
-		case p.total() > pastKept, slices.Min(p.Counts[:]) < 0:
+		case p.total() > runtimesKept, slices.Min(p.Counts[:]) < 0:
 			return fmt.Errorf("how long jobs of kind %+v ran is beyond its bounds", p.Kind)
 		case p.Used <= 0, p.Used > s.used, used[p.Used]:
 			return fmt.Errorf("it cannot be told when the last job of kind %+v ended", p.Kind)
@@ -190,9 +190,9 @@ func (s *Pasts) check() error {
 	return nil
 }
 
-// pastKinds returns the kinds that a job belongs to, the narrowest first: the user's jobs with its name and size, with its name, of its size, all of the
+// kindsOfJob returns the kinds that a job belongs to, the narrowest first: the user's jobs with its name and size, with its name, of its size, all of the
 // user, all of the account, and all.
-func pastKinds(j *Job) (kinds [6]PastKind, first int) {
+func kindsOfJob(j *Job) (kinds [6]PastKind, first int) {
 	total := j.Total()
 	size := total.GPUs
 	if size == 0 {
@@ -207,30 +207,30 @@ func pastKinds(j *Job) (kinds [6]PastKind, first int) {
 	}, first
 }
 
-// learnPast takes in for how long a best-effort job has run that is over. What a node
+// recordRuntime takes in for how long a best-effort job has run that is over. What a node
 // has ended says nothing about the job.
-func (s *State) learnPast(j *Job) {
+func (s *State) recordRuntime(j *Job) {
 	if j.Class == jobspec.TE || j.Attempt == 0 || j.Family != nil || j.State == NodeFailed || j.State == BootFailed {
 		return
 	}
-	pasts := s.ownPasts()
-	kinds, first := pastKinds(j)
+	pasts := s.ownRuntimeHistory()
+	kinds, first := kindsOfJob(j)
 	ran, near := j.RanFor(j.Attained()), 0
 	for i := len(kinds) - 1; i >= first; i-- { // the widest first: the narrowest is the last to be forgotten
 		near = pasts.add(near, &kinds[i], ran, s.epoch)
 	}
 }
 
-// ownPasts returns for how long jobs have run, ready to be written.
-func (s *State) ownPasts() *Pasts {
-	if s.pastEpoch == s.epoch && s.v.learned != nil && s.v.learned.Pasts != nil {
-		return s.v.learned.Pasts
+// ownRuntimeHistory returns for how long jobs have run, ready to be written.
+func (s *State) ownRuntimeHistory() *Pasts {
+	if s.runtimeEpoch == s.epoch && s.v.statistics != nil && s.v.statistics.Pasts != nil {
+		return s.v.statistics.Pasts
 	}
-	l, next := s.ownLearned(), &Pasts{}
+	l, next := s.ownStatistics(), &Pasts{}
 	if l.Pasts != nil {
 		next.list, next.used = slices.Clone(l.Pasts.list), l.Pasts.used
 	}
-	l.Pasts, s.pastEpoch = next, s.epoch
+	l.Pasts, s.runtimeEpoch = next, s.epoch
 	return next
 }
 
@@ -238,13 +238,13 @@ func (s *State) ownPasts() *Pasts {
 // for each of its kind that ends, if each gets up to some bound chosen for that. It is the reciprocal of Gittins' index: little for who will
 // probably be over soon. The narrowest kind speaks of which enough are known that came so far. False: there is none.
 func (v *View) Foresee(j *Job, ran int64) (int64, bool) {
-	if v.learned == nil || v.learned.Pasts == nil {
+	if v.statistics == nil || v.statistics.Pasts == nil {
 		return 0, false
 	}
-	kinds, first := pastKinds(j)
+	kinds, first := kindsOfJob(j)
 	for i := first; i < len(kinds); i++ {
-		if at, known := v.learned.Pasts.find(&kinds[i]); known {
-			if price, known := v.learned.Pasts.list[at].price(ran); known {
+		if at, known := v.statistics.Pasts.find(&kinds[i]); known {
+			if price, known := v.statistics.Pasts.list[at].remainingCost(ran); known {
 				return price, true
 			}
 		}
@@ -252,18 +252,18 @@ func (v *View) Foresee(j *Job, ran int64) (int64, bool) {
 	return 0, false
 }
 
-// price returns the least time for each job that ends, of those that ran for at least so long. A job of a class is taken to end in its middle.
-func (p *Past) price(ran int64) (int64, bool) {
-	from, left := pastClass(ran), int64(0)
+// remainingCost returns the least time for each job that ends, of those that ran for at least so long. A job of a class is taken to end in its middle.
+func (p *Past) remainingCost(ran int64) (int64, bool) {
+	from, left := runtimeClass(ran), int64(0)
 	for _, n := range p.Counts[from:] {
 		left += int64(n)
 	}
-	if left < pastEnough {
+	if left < fewestRuntimes {
 		return 0, false
 	}
 	best, spent, ended := int64(1)<<62, int64(0), int64(0)
-	for i, at := from, ran; i < pastClasses && ended < left; i++ {
-		end, n := max(at, int64(pastUnit)<<i), int64(p.Counts[i])
+	for i, at := from, ran; i < runtimeClasses && ended < left; i++ {
+		end, n := max(at, int64(runtimeUnitMS)<<i), int64(p.Counts[i])
 		spent += n*((end-at)/2) + (left-ended-n)*(end-at)
 		ended += n
 		if at = end; ended > 0 {
@@ -273,10 +273,10 @@ func (p *Past) price(ran int64) (int64, bool) {
 	return best, true
 }
 
-// checkPasts says whether what is known of how long jobs ran is kept as it should be.
-func (s *State) checkPasts() error {
-	if s.v.learned == nil || s.v.learned.Pasts == nil {
+// checkRuntimeHistory says whether what is known of how long jobs ran is kept as it should be.
+func (s *State) checkRuntimeHistory() error {
+	if s.v.statistics == nil || s.v.statistics.Pasts == nil {
 		return nil
 	}
-	return s.v.learned.Pasts.check()
+	return s.v.statistics.Pasts.check()
 }

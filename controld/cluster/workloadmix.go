@@ -21,14 +21,14 @@ type Asked struct {
 
 // Bounds of a Mix.
 const (
-	mixKinds  = 64   // when there are more, the rarest is forgotten
-	mixKept   = 4096 // workers: when there are more, all counts are halved
-	mixPerJob = 64   // workers of one job that count: no gang or array is a majority by itself
-	mixShare  = 10   // thousandths of a GPU that shares are rounded up to
+	maxRequestKinds = 64   // when there are more, the rarest is forgotten
+	requestsKept    = 4096 // workers: when there are more, all counts are halved
+	requestsPerJob  = 64   // workers of one job that count: no gang or array is a majority by itself
+	shareStep       = 10   // thousandths of a GPU that shares are rounded up to
 )
 
-// learnMix takes in a job that was just submitted.
-func (s *State) learnMix(j *Job) {
+// recordRequest takes in a job that was just submitted.
+func (s *State) recordRequest(j *Job) {
 	parts := j.Parts
 	if len(parts) == 0 {
 		parts = []Part{{Workers: j.Workers, Request: j.Request}}
@@ -39,21 +39,21 @@ func (s *State) learnMix(j *Job) {
 			n *= int64(j.Family.Size)
 		}
 		if worker := parts[i].Request.Active; worker.GPUs > 0 {
-			s.ownMix().add(coarse(worker), min(n, mixPerJob))
+			s.ownWorkloadMix().add(roundedRequest(worker), min(n, requestsPerJob))
 		}
 	}
 }
 
-// ownMix returns the mix ready to be written.
-func (s *State) ownMix() *Mix {
-	if s.mixEpoch == s.epoch && s.v.learned != nil && s.v.learned.Mix != nil {
-		return s.v.learned.Mix
+// ownWorkloadMix returns the mix ready to be written.
+func (s *State) ownWorkloadMix() *Mix {
+	if s.workloadMixEpoch == s.epoch && s.v.statistics != nil && s.v.statistics.Mix != nil {
+		return s.v.statistics.Mix
 	}
-	l, next := s.ownLearned(), &Mix{}
+	l, next := s.ownStatistics(), &Mix{}
 	if l.Mix != nil {
 		next.Kinds = append(make([]Asked, 0, len(l.Mix.Kinds)+1), l.Mix.Kinds...)
 	}
-	l.Mix, s.mixEpoch = next, s.epoch
+	l.Mix, s.workloadMixEpoch = next, s.epoch
 	return next
 }
 
@@ -61,8 +61,8 @@ func (s *State) ownMix() *Mix {
 func (m *Mix) add(worker Vector, n int64) {
 	i := slices.IndexFunc(m.Kinds, func(k Asked) bool { return k.Worker == worker })
 	if i < 0 {
-		if len(m.Kinds) == mixKinds {
-			m.forget()
+		if len(m.Kinds) == maxRequestKinds {
+			m.evictRarest()
 		}
 		i, m.Kinds = len(m.Kinds), append(m.Kinds, Asked{Worker: worker})
 	}
@@ -71,7 +71,7 @@ func (m *Mix) add(worker Vector, n int64) {
 	for i := range m.Kinds {
 		total += m.Kinds[i].Count
 	}
-	if total <= mixKept {
+	if total <= requestsKept {
 		return
 	}
 	for i := range m.Kinds {
@@ -80,8 +80,8 @@ func (m *Mix) add(worker Vector, n int64) {
 	m.Kinds = slices.DeleteFunc(m.Kinds, func(k Asked) bool { return k.Count == 0 })
 }
 
-// forget drops the rarest kind, of several the one that was seen first.
-func (m *Mix) forget() {
+// evictRarest drops the rarest kind, of several the one that was seen first.
+func (m *Mix) evictRarest() {
 	rarest := 0
 	for i := range m.Kinds {
 		if m.Kinds[i].Count < m.Kinds[rarest].Count {
@@ -91,17 +91,17 @@ func (m *Mix) forget() {
 	m.Kinds = slices.Delete(m.Kinds, rarest, rarest+1)
 }
 
-// coarse rounds a worker up, so that there are few kinds.
-func coarse(v Vector) Vector {
+// roundedRequest rounds a worker up, so that there are few kinds.
+func roundedRequest(v Vector) Vector {
 	gpus := v.GPUs
 	if isShare(gpus) {
-		gpus = min(WholeGPU, (gpus+mixShare-1)/mixShare*mixShare)
+		gpus = min(WholeGPU, (gpus+shareStep-1)/shareStep*shareStep)
 	}
-	return Vector{Cores: coarsely(v.Cores), Memory: jobspec.Bytes(coarsely(int64(v.Memory))), GPUs: gpus}
+	return Vector{Cores: roundUpCoarse(v.Cores), Memory: jobspec.Bytes(roundUpCoarse(int64(v.Memory))), GPUs: gpus}
 }
 
-// coarsely rounds up to a number of two binary digits: 1, 2, 3, 4, 6, 8, 12 and so on.
-func coarsely(n int64) int64 {
+// roundUpCoarse rounds up to a number of two binary digits: 1, 2, 3, 4, 6, 8, 12 and so on.
+func roundUpCoarse(n int64) int64 {
 	if n <= 2 {
 		return n
 	}

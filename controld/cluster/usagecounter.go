@@ -13,13 +13,13 @@ type Standing struct {
 	Held  Amounts // by attempts in progress
 	Wants Amounts // by all jobs that wait and could start if there were room
 
-	jobs  int         // that hold something or want some
-	since []heldSince // by hour
-	epoch uint64      // at which it was last replaced
+	jobs  int            // that hold something or want some
+	since []hourHoldings // by hour
+	epoch uint64         // at which it was last replaced
 }
 
-// heldSince is what attempts hold that began in one hour.
-type heldSince struct {
+// hourHoldings is what attempts hold that began in one hour.
+type hourHoldings struct {
 	hour int64
 	runs int
 	held Amounts // without models
@@ -27,7 +27,7 @@ type heldSince struct {
 }
 
 // Standings yields what every leaf holds and asks for that does either, in no particular order.
-func (v *View) Standings() iter.Seq[*Standing] { return v.standings.values() }
+func (v *View) Standings() iter.Seq[*Standing] { return v.usageCounters.values() }
 
 // Lasted returns what the attempts in progress of a leaf have used since they began: amounts times weighted seconds, memory in MiB, as
 // [Decay.Of] does for those that have ended.
@@ -54,10 +54,10 @@ func (d *Decay) Lasted(st *Standing) (cores, memory, gpus int64) {
 	return cores, memory, gpus
 }
 
-// wanting returns for how many attempts a job asks now: 1 while it waits and is not set aside, of a record for all members that may start.
-func (j *Job) wanting() int64 {
+// startableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set aside, of a record for all members that may start.
+func (j *Job) startableAttempts() int64 {
 	switch {
-	case j == nil || !j.waits() || aside(j):
+	case j == nil || !j.waits() || isSetAside(j):
 		return 0
 	case j.Family != nil:
 		return int64(j.Startable())
@@ -65,17 +65,17 @@ func (j *Job) wanting() int64 {
 	return 1
 }
 
-// restand keeps the standing of a leaf in step with a job that has changed, and with its run.
-func (s *State) restand(old, next *Job, was, is *Run) {
-	wanted, wants := old.wanting(), next.wanting()
+// updateUsageCounter keeps the standing of a leaf in step with a job that has changed, and with its run.
+func (s *State) updateUsageCounter(old, next *Job, was, is *Run) {
+	wanted, wants := old.startableAttempts(), next.startableAttempts()
 	sameRun := was == is || was != nil && is != nil && was.Since == is.Since && was.held.equal(&is.held)
-	if sameRun && wanted == wants && (wants == 0 || sameAsk(old, next)) {
+	if sameRun && wanted == wants && (wants == 0 || sameDemand(old, next)) {
 		return
 	}
-	st := s.ownStanding(next.Leaf())
+	st := s.ownUsageCounter(next.Leaf())
 	if !sameRun {
-		st.run(was, -1)
-		st.run(is, 1)
+		st.addRun(was, -1)
+		st.addRun(is, 1)
 	}
 	if wanted > 0 {
 		ask := s.v.Asked(old)
@@ -88,63 +88,63 @@ func (s *State) restand(old, next *Job, was, is *Run) {
 		st.jobs++
 	}
 	if st.jobs == 0 {
-		s.v.standings.drop(s.standAt[st.Leaf])
-		s.freeStands = append(s.freeStands, s.standAt[st.Leaf])
-		delete(s.standAt, st.Leaf)
+		s.v.usageCounters.drop(s.usageCounterAt[st.Leaf])
+		s.freeUsageCounters = append(s.freeUsageCounters, s.usageCounterAt[st.Leaf])
+		delete(s.usageCounterAt, st.Leaf)
 	}
 }
 
-// sameAsk reports whether two states of a job ask for the same.
-func sameAsk(a, b *Job) bool { return a.Total() == b.Total() }
+// sameDemand reports whether two states of a job ask for the same.
+func sameDemand(a, b *Job) bool { return a.Total() == b.Total() }
 
-// ownStanding returns the standing of a leaf ready to be written.
-func (s *State) ownStanding(of Leaf) *Standing {
-	at, known := s.standAt[of]
+// ownUsageCounter returns the standing of a leaf ready to be written.
+func (s *State) ownUsageCounter(of Leaf) *Standing {
+	at, known := s.usageCounterAt[of]
 	if !known {
-		at = int64(len(s.standAt))
-		if n := len(s.freeStands); n > 0 {
-			at, s.freeStands = s.freeStands[n-1], s.freeStands[:n-1]
+		at = int64(len(s.usageCounterAt))
+		if n := len(s.freeUsageCounters); n > 0 {
+			at, s.freeUsageCounters = s.freeUsageCounters[n-1], s.freeUsageCounters[:n-1]
 		}
-		if s.standAt == nil {
-			s.standAt = map[Leaf]int64{}
+		if s.usageCounterAt == nil {
+			s.usageCounterAt = map[Leaf]int64{}
 		}
-		s.standAt[of] = at
-		s.v.standings.set(at, &Standing{Leaf: of, epoch: s.epoch})
+		s.usageCounterAt[of] = at
+		s.v.usageCounters.set(at, &Standing{Leaf: of, epoch: s.epoch})
 	}
-	st, _ := s.v.standings.get(at)
+	st, _ := s.v.usageCounters.get(at)
 	if st.epoch == s.epoch {
 		return st
 	}
 	next := *st
 	next.epoch, next.since = s.epoch, slices.Clone(st.since)
 	next.Held.Models, next.Wants.Models = slices.Clone(st.Held.Models), slices.Clone(st.Wants.Models)
-	s.v.standings.set(at, &next)
+	s.v.usageCounters.set(at, &next)
 	return &next
 }
 
-// adoptStandings finds out where the standings are: of the view that a fork is made from.
-func (s *State) adoptStandings() {
-	s.standAt = map[Leaf]int64{}
+// indexUsageCounters finds out where the standings are: of the view that a fork is made from.
+func (s *State) indexUsageCounters() {
+	s.usageCounterAt = map[Leaf]int64{}
 	next := int64(0)
-	for at, st := range s.v.standings.from(0) {
+	for at, st := range s.v.usageCounters.from(0) {
 		for ; next < at; next++ {
-			s.freeStands = append(s.freeStands, next)
+			s.freeUsageCounters = append(s.freeUsageCounters, next)
 		}
-		s.standAt[st.Leaf], next = at, at+1
+		s.usageCounterAt[st.Leaf], next = at, at+1
 	}
 }
 
-// run adds an attempt in progress n times; -1 takes it out, and nil is none.
-func (st *Standing) run(r *Run, n int) {
+// addRun adds an attempt in progress n times; -1 takes it out, and nil is none.
+func (st *Standing) addRun(r *Run, n int) {
 	if r == nil {
 		return
 	}
 	st.jobs += n
 	st.Held.add(&r.held, int64(n))
 	hour := int64(r.Since) / hourMS
-	i, known := slices.BinarySearchFunc(st.since, hour, func(h heldSince, hour int64) int { return cmp.Compare(h.hour, hour) })
+	i, known := slices.BinarySearchFunc(st.since, hour, func(h hourHoldings, hour int64) int { return cmp.Compare(h.hour, hour) })
 	if !known {
-		st.since = slices.Insert(st.since, i, heldSince{hour: hour})
+		st.since = slices.Insert(st.since, i, hourHoldings{hour: hour})
 	}
 	h := &st.since[i]
 	held := Amounts{Cores: r.held.Cores, Memory: r.held.Memory, GPUs: r.held.GPUs}
@@ -157,8 +157,8 @@ func (st *Standing) run(r *Run, n int) {
 	}
 }
 
-// standingsOf returns the standings made anew from the jobs and runs, and where each is.
-func (s *State) standingsOf() (table[*Standing], map[Leaf]int64) {
+// rebuildUsageCounters returns the standings made anew from the jobs and runs, and where each is.
+func (s *State) rebuildUsageCounters() (table[*Standing], map[Leaf]int64) {
 	var t table[*Standing]
 	at := map[Leaf]int64{}
 	of := func(leaf Leaf) *Standing {
@@ -172,10 +172,10 @@ func (s *State) standingsOf() (table[*Standing], map[Leaf]int64) {
 		return st
 	}
 	for r := range s.v.runs.values() {
-		of(r.Job.Leaf()).run(r, 1)
+		of(r.Job.Leaf()).addRun(r, 1)
 	}
 	for j := range s.v.jobs.values() {
-		if n := j.wanting(); n > 0 {
+		if n := j.startableAttempts(); n > 0 {
 			st, ask := of(j.Leaf()), s.v.Asked(j)
 			st.Wants.add(&ask, n)
 			st.jobs++
@@ -184,33 +184,33 @@ func (s *State) standingsOf() (table[*Standing], map[Leaf]int64) {
 	return t, at
 }
 
-// checkStandings compares the standings and the inventory with those made anew.
-func (s *State) checkStandings(note func(error)) {
-	want, at := s.standingsOf()
+// checkUsageCounters compares the standings and the inventory with those made anew.
+func (s *State) checkUsageCounters(note func(error)) {
+	want, at := s.rebuildUsageCounters()
 	for leaf, i := range at {
 		st, _ := want.get(i)
-		note(s.checkStanding(leaf, st))
+		note(s.checkUsageCounter(leaf, st))
 	}
-	if len(at) != len(s.standAt) || s.v.standings.size() != len(at) {
-		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(s.standAt), s.v.standings.size(), len(at)))
+	if len(at) != len(s.usageCounterAt) || s.v.usageCounters.size() != len(at) {
+		note(fmt.Errorf("%d leaves have a standing, and there are %d, for %d", len(s.usageCounterAt), s.v.usageCounters.size(), len(at)))
 	}
 	if got, want := s.v.inventory, s.v.inventoryOf(); !got.All.equal(&want.All) || !got.Up.equal(&want.Up) || !got.WithGPUs.equal(&want.WithGPUs) {
 		note(fmt.Errorf("the inventory is %+v, made anew %+v", *got, *want))
 	}
 }
 
-func (s *State) checkStanding(leaf Leaf, want *Standing) error {
+func (s *State) checkUsageCounter(leaf Leaf, want *Standing) error {
 	var got *Standing
-	if i, known := s.standAt[leaf]; known {
-		got, _ = s.v.standings.get(i)
+	if i, known := s.usageCounterAt[leaf]; known {
+		got, _ = s.v.usageCounters.get(i)
 	}
 	if got == nil || got.Leaf != leaf || got.jobs != want.jobs || !got.Held.equal(&want.Held) || !got.Wants.equal(&want.Wants) ||
-		!slices.EqualFunc(got.since, want.since, heldSince.equal) {
+		!slices.EqualFunc(got.since, want.since, hourHoldings.equal) {
 		return fmt.Errorf("the standing of %s in %s is %+v, made anew %+v", leaf.User, leaf.Account, got, want)
 	}
 	return nil
 }
 
-func (h heldSince) equal(o heldSince) bool {
+func (h hourHoldings) equal(o hourHoldings) bool {
 	return h.hour == o.hour && h.runs == o.runs && h.held.equal(&o.held) && h.late.equal(&o.late)
 }

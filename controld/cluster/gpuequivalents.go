@@ -22,8 +22,8 @@ const fewestParts = 256
 // millionths of a GPU are what a core is counted by, so that cores which have been rounded up add up to the same thousandths.
 const millionths = 1_000_000
 
-// measure notes for what each core of a new job counts that has no GPUs.
-func (s *State) measure(j *Job) {
+// setGPUEquivalents notes for what each core of a new job counts that has no GPUs.
+func (s *State) setGPUEquivalents(j *Job) {
 	total := j.Total()
 	if j.PerCore = 0; len(s.v.nodes) == 0 || total.GPUs > 0 {
 		return

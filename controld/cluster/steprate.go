@@ -8,8 +8,8 @@ import (
 
 // Bounds of what is learnt of speeds.
 const (
-	maxPaced = 512 // names
-	maxPaces = 64  // sizes of one name, those on one node and on several told apart
+	maxRatedNames   = 512 // names
+	maxRatesPerName = 64  // sizes of one name, those on one node and on several told apart
 )
 
 // Pace is how fast a job was with a number of elastic workers, all on one node or on several.
@@ -30,8 +30,8 @@ func (p Pace) compare(o Pace) int {
 	return 1
 }
 
-// paceOf is what the rate of an attempt says.
-func paceOf(e Elastic, a *Attempt) Pace {
+// stepRateOf is what the rate of an attempt says.
+func stepRateOf(e Elastic, a *Attempt) Pace {
 	p := Pace{Size: len(a.Workers) - e.Fixed, Rate: a.Rate}
 	for _, w := range a.Workers[e.First : e.First+p.Size] {
 		p.Apart = p.Apart || w.Node != a.Workers[e.First].Node
@@ -51,70 +51,70 @@ type Paces struct {
 // servicesKept is after how many completed jobs what the earlier ones took counts for about a third.
 const servicesKept = 8
 
-// paceKey names jobs that are taken to be alike.
-func paceKey(j *Job) string { return j.Owner.User + "/" + j.Spec.Name }
+// rateKey names jobs that are taken to be alike.
+func rateKey(j *Job) string { return j.Owner.User + "/" + j.Spec.Name }
 
 // PacesOf returns how fast elastic jobs of the same user with the same name were, by size, nil if none was measured. The caller must not change it.
 func (v *View) PacesOf(j *Job) []Pace {
-	if v.learned == nil {
+	if v.statistics == nil {
 		return nil
 	}
-	return v.learned.Paces[paceKey(j)].Sizes
+	return v.statistics.Paces[rateKey(j)].Sizes
 }
 
 // UsualService returns how much service elastic jobs of the same user with the same name took until they had completed, as [Job.Attained] counts it;
 // 0 if none has.
 func (v *View) UsualService(j *Job) int64 {
-	if v.learned == nil {
+	if v.statistics == nil {
 		return 0
 	}
-	return v.learned.Paces[paceKey(j)].Service
+	return v.statistics.Paces[rateKey(j)].Service
 }
 
-// learnService takes in how much service a job has taken that has completed.
-func (s *State) learnService(j *Job) {
+// recordService takes in how much service a job has taken that has completed.
+func (s *State) recordService(j *Job) {
 	if _, elastic := j.Elastic(); !elastic {
 		return
 	}
-	l, p := s.ownPaces(j)
+	l, p := s.ownStepRates(j)
 	if l == nil {
 		return
 	}
 	p.At = s.v.at
 	p.Ended++
 	p.Service += (j.Attained() - p.Service) / min(p.Ended, servicesKept)
-	l.Paces[paceKey(j)] = p
+	l.Paces[rateKey(j)] = p
 }
 
-// ownPaces returns what is known of jobs like one, with a table to store it in again; nil if there is none.
-func (s *State) ownPaces(j *Job) (*Learned, Paces) {
-	l := s.ownLearned()
+// ownStepRates returns what is known of jobs like one, with a table to store it in again; nil if there is none.
+func (s *State) ownStepRates(j *Job) (*Learned, Paces) {
+	l := s.ownStatistics()
 	if l == nil {
 		return nil, Paces{}
 	}
 	if l.Paces = maps.Clone(l.Paces); l.Paces == nil {
 		l.Paces = map[string]Paces{}
 	}
-	key := paceKey(j)
-	if _, known := l.Paces[key]; !known && len(l.Paces) >= maxPaced {
-		delete(l.Paces, oldestPaced(l.Paces))
+	key := rateKey(j)
+	if _, known := l.Paces[key]; !known && len(l.Paces) >= maxRatedNames {
+		delete(l.Paces, oldestRated(l.Paces))
 	}
 	return l, l.Paces[key]
 }
 
-// learnPace takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; who has not been seen for longest is
+// recordStepRate takes in how fast an attempt is. Of several measurements at one size and as far apart the later count for more; who has not been seen for longest is
 // forgotten.
-func (s *State) learnPace(j *Job, a *Attempt) {
+func (s *State) recordStepRate(j *Job, a *Attempt) {
 	e, elastic := j.Elastic()
 	if !elastic {
 		return
 	}
-	if l, p := s.ownPaces(j); l != nil {
-		l.Paces[paceKey(j)] = p.with(paceOf(e, a), s.v.at)
+	if l, p := s.ownStepRates(j); l != nil {
+		l.Paces[rateKey(j)] = p.with(stepRateOf(e, a), s.v.at)
 	}
 }
 
-func oldestPaced(all map[string]Paces) string {
+func oldestRated(all map[string]Paces) string {
 	oldest := ""
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if oldest == "" || all[key].At < all[oldest].At {
@@ -131,23 +131,23 @@ func (p Paces) with(n Pace, at Instant) Paces {
 	switch {
 	case known:
 		p.Sizes[i].Rate = (p.Sizes[i].Rate + n.Rate) / 2
-	case len(p.Sizes) < maxPaces:
+	case len(p.Sizes) < maxRatesPerName:
 		p.Sizes = slices.Insert(p.Sizes, i, n)
 	}
 	return p
 }
 
-// learnFreed notes that an attempt has ended: how long room has been idle is counted from then.
-func (s *State) learnFreed() {
-	if s.v.learned != nil && s.v.learned.Freed == s.v.at {
+// recordRelease notes that an attempt has ended: how long room has been idle is counted from then.
+func (s *State) recordRelease() {
+	if s.v.statistics != nil && s.v.statistics.Freed == s.v.at {
 		return
 	}
-	s.ownLearned().Freed = s.v.at
+	s.ownStatistics().Freed = s.v.at
 }
 
-// learnElastic notes that an elastic job begins an attempt: as long as none has, nobody has to look for any.
-func (s *State) learnElastic(j *Job) {
+// recordElasticStart notes that an elastic job begins an attempt: as long as none has, nobody has to look for any.
+func (s *State) recordElasticStart(j *Job) {
 	if _, elastic := j.Elastic(); elastic {
-		s.ownLearned().Elastic = s.v.at
+		s.ownStatistics().Elastic = s.v.at
 	}
 }

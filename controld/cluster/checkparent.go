@@ -13,8 +13,8 @@ func (j *Job) weight() int {
 	return 1
 }
 
-// checkRecord says whether what a record knows of its members agrees with itself: each of them waits, was dropped, or was made.
-func checkRecord(j *Job) error {
+// checkParent says whether what a record knows of its members agrees with itself: each of them waits, was dropped, or was made.
+func checkParent(j *Job) error {
 	bad := func(what string) error {
 		return fmt.Errorf("record %d in state %q: %s: %+v", j.ID, j.State, what, *j.Family)
 	}
@@ -52,10 +52,10 @@ func within(r Ranges, size int) bool {
 	return len(r) == 0 || r[0].First >= 1 && r[len(r)-1].Last <= size
 }
 
-// checkKin compares a record with its members in the state, and says whether a member is one of its record's.
-func (s *State) checkKin(j *Job) error {
+// checkTasksOf compares a record with its members in the state, and says whether a member is one of its record's.
+func (s *State) checkTasksOf(j *Job) error {
 	if j.Parent != 0 {
-		return s.checkMember(j)
+		return s.checkTask(j)
 	}
 	if j.Family == nil {
 		if record, n := s.v.Element(j.ID); record != nil {
@@ -94,7 +94,7 @@ func (s *State) checkKin(j *Job) error {
 	return nil
 }
 
-func (s *State) checkMember(j *Job) error {
+func (s *State) checkTask(j *Job) error {
 	r := s.v.Job(j.Parent)
 	switch {
 	case r == nil || r.Family == nil || j.Family != nil || j.Member < 1 || j.Member > r.Family.Size || j.ID != r.ID+JobID(j.Member):

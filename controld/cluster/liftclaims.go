@@ -13,10 +13,10 @@ func Waive(g *Grid, own *Reservation, all []*Reservation, position func(node str
 	if own == nil {
 		return func() {}
 	}
-	var lifted []lift
+	var lifted []liftedClaim
 	away := func(node int, room Vector) {
 		if node >= 0 && room != (Vector{}) {
-			lifted = append(lifted, lift{node, room})
+			lifted = append(lifted, liftedClaim{node, room})
 			g.Unclaim(node, room)
 		}
 	}
@@ -30,7 +30,7 @@ func Waive(g *Grid, own *Reservation, all []*Reservation, position func(node str
 	if own.Firm {
 		for _, c := range own.Claims {
 			if n := position(c.Node); n >= 0 {
-				away(n, inTheWay(g, n, c.Room, promisedLater(own, all, c.Node)))
+				away(n, blockingClaims(g, n, c.Room, claimsOfLater(own, all, c.Node)))
 			}
 		}
 	}
@@ -41,14 +41,14 @@ func Waive(g *Grid, own *Reservation, all []*Reservation, position func(node str
 	}
 }
 
-// lift is a claim that was lifted.
-type lift struct {
+// liftedClaim is a claim that was lifted.
+type liftedClaim struct {
 	node int
 	room Vector
 }
 
-// promisedLater adds up what firm reservations whose room is there later than own's claim of a node.
-func promisedLater(own *Reservation, all []*Reservation, node string) (sum Vector) {
+// claimsOfLater adds up what firm reservations whose room is there later than own's claim of a node.
+func claimsOfLater(own *Reservation, all []*Reservation, node string) (sum Vector) {
 	for _, r := range all {
 		if !r.Firm || cmp.Or(cmp.Compare(r.Until, own.Until), cmp.Compare(r.Job, own.Job)) <= 0 {
 			continue
@@ -62,8 +62,8 @@ func promisedLater(own *Reservation, all []*Reservation, node string) (sum Vecto
 	return sum
 }
 
-// inTheWay is how much of what was promised later keeps somebody from room that he was promised on a node.
-func inTheWay(g *Grid, node int, promised, later Vector) Vector {
+// blockingClaims is how much of what was promised later keeps somebody from room that he was promised on a node.
+func blockingClaims(g *Grid, node int, promised, later Vector) Vector {
 	have := g.Free(node).minus(g.Claimed(node))
 	if g.Shared(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to who needs more of one
 		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*WholeGPU - g.Claimed(node).GPUs

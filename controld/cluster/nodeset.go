@@ -19,8 +19,8 @@ type Level struct {
 	Nodes []uint64
 }
 
-// site is what a Where or a Prefer means on the nodes there are. It never changes: what changes the nodes makes new ones.
-type site struct {
+// nodeSet is what a Where or a Prefer means on the nodes there are. It never changes: what changes the nodes makes new ones.
+type nodeSet struct {
 	where  where
 	prefer prefer
 	levels []Level // best first; of a Where the only one has the nodes on which it holds
@@ -31,7 +31,7 @@ func (v *View) Eligible(where string) []uint64 {
 	if where == "" {
 		return nil
 	}
-	if levels := v.site(where).levels; len(levels) > 0 {
+	if levels := v.nodeSet(where).levels; len(levels) > 0 {
 		return levels[0].Nodes
 	}
 	return make([]uint64, (len(v.nodes)+63)/64)
@@ -42,20 +42,20 @@ func (v *View) Preferred(prefer string) []Level {
 	if prefer == "" {
 		return nil
 	}
-	return v.site(prefer).levels
+	return v.nodeSet(prefer).levels
 }
 
-// site finds what is known, which is all that waiting jobs ask for, or makes it.
-func (v *View) site(text string) *site {
-	if known := v.sites[text]; known != nil {
+// nodeSet finds what is known, which is all that waiting jobs ask for, or makes it.
+func (v *View) nodeSet(text string) *nodeSet {
+	if known := v.nodeSets[text]; known != nil {
 		return known
 	}
-	return newSite(text, v.nodes)
+	return newNodeSet(text, v.nodes)
 }
 
-// newSite parses a text that checkWhere has accepted. The two kinds tell themselves apart: a Prefer begins with a number.
-func newSite(text string, nodes []*Node) *site {
-	s := &site{}
+// newNodeSet parses a text that checkWhere has accepted. The two kinds tell themselves apart: a Prefer begins with a number.
+func newNodeSet(text string, nodes []*Node) *nodeSet {
+	s := &nodeSet{}
 	if strings.ContainsAny(text[:1], "-0123456789") {
 		s.prefer, _ = parsePrefer(text)
 	} else {
@@ -74,7 +74,7 @@ func newSite(text string, nodes []*Node) *site {
 }
 
 // score returns the level of a node, and false if it is in none.
-func (s *site) score(n *jobspec.NodeFacts) (int, bool) {
+func (s *nodeSet) score(n *jobspec.NodeFacts) (int, bool) {
 	if s.prefer != nil {
 		return s.prefer.score(n), true
 	}
@@ -82,7 +82,7 @@ func (s *site) score(n *jobspec.NodeFacts) (int, bool) {
 }
 
 // level returns the level with a score, which is added if there is none. Only for sites that nobody else sees yet.
-func (s *site) level(score, words int) *Level {
+func (s *nodeSet) level(score, words int) *Level {
 	i, found := slices.BinarySearchFunc(s.levels, score, func(l Level, score int) int { return cmp.Compare(score, l.Score) })
 	if !found {
 		s.levels = slices.Insert(s.levels, i, Level{score, make([]uint64, words)})
@@ -91,9 +91,9 @@ func (s *site) level(score, words int) *Level {
 }
 
 // with returns the site with node i anew, or with a node put in at position i.
-func (s *site) with(i int, facts *jobspec.NodeFacts, inserted bool, nodes int) *site {
+func (s *nodeSet) with(i int, facts *jobspec.NodeFacts, inserted bool, nodes int) *nodeSet {
 	words := (nodes + 63) / 64
-	next := &site{where: s.where, prefer: s.prefer, levels: make([]Level, 0, len(s.levels)+1)}
+	next := &nodeSet{where: s.where, prefer: s.prefer, levels: make([]Level, 0, len(s.levels)+1)}
 	for _, l := range s.levels {
 		bits := make([]uint64, words)
 		copy(bits, l.Nodes)
@@ -121,65 +121,65 @@ func openBit(words []uint64, i int) {
 	}
 }
 
-// keepSites makes sure that the state knows what a shape says of nodes.
-func (s *State) keepSites(shape Shape) {
+// keepNodeSets makes sure that the state knows what a shape says of nodes.
+func (s *State) keepNodeSets(shape Shape) {
 	if shape.Where == "" && shape.Prefer == "" && shape.Parts == "" {
 		return
 	}
 	for part := range shape.Each {
 		for _, text := range []string{part.Where, part.Prefer} {
-			if text != "" && s.v.sites[text] == nil {
-				s.ownSites()[text] = newSite(text, s.v.nodes)
+			if text != "" && s.v.nodeSets[text] == nil {
+				s.ownNodeSets()[text] = newNodeSet(text, s.v.nodes)
 			}
 		}
 	}
 }
 
-// admitSites refuses a job with which waiting jobs would say too many different things of nodes. All replicas agree although some remember
+// admitNodeSets refuses a job with which waiting jobs would say too many different things of nodes. All replicas agree although some remember
 // what nobody says any more: what counts is what is left after a sweep.
-func (s *State) admitSites(spec *jobspec.Job) error {
+func (s *State) admitNodeSets(spec *jobspec.Job) error {
 	for i := range spec.Groups {
 		for _, text := range []string{whereOf(spec, &spec.Groups[i]), preferOf(spec, &spec.Groups[i])} {
-			if text == "" || len(s.v.sites) < MaxPlacings {
+			if text == "" || len(s.v.nodeSets) < MaxPlacings {
 				continue
 			}
-			if s.sweepSites(); s.v.sites[text] == nil && len(s.v.sites) >= MaxPlacings {
-				return limit("the number of different conditions on nodes in the cluster", int64(len(s.v.sites)+1), MaxPlacings, "")
+			if s.sweepNodeSets(); s.v.nodeSets[text] == nil && len(s.v.nodeSets) >= MaxPlacings {
+				return limit("the number of different conditions on nodes in the cluster", int64(len(s.v.nodeSets)+1), MaxPlacings, "")
 			}
 		}
 	}
 	return nil
 }
 
-// sweepSites forgets what no waiting job says of nodes any more.
-func (s *State) sweepSites() {
+// sweepNodeSets forgets what no waiting job says of nodes any more.
+func (s *State) sweepNodeSets() {
 	used := map[string]bool{}
 	for g := range s.v.groups.values() {
 		for part := range g.Key.Shape.Each {
 			used[part.Where], used[part.Prefer] = true, true
 		}
 	}
-	maps.DeleteFunc(s.ownSites(), func(text string, _ *site) bool { return !used[text] })
+	maps.DeleteFunc(s.ownNodeSets(), func(text string, _ *nodeSet) bool { return !used[text] })
 }
 
-// ownSites returns the map of sites ready to be written.
-func (s *State) ownSites() map[string]*site {
-	if s.siteEpoch != s.epoch || s.v.sites == nil {
-		next := make(map[string]*site, len(s.v.sites)+1)
-		maps.Copy(next, s.v.sites)
-		s.v.sites, s.siteEpoch = next, s.epoch
+// ownNodeSets returns the map of sites ready to be written.
+func (s *State) ownNodeSets() map[string]*nodeSet {
+	if s.nodeSetEpoch != s.epoch || s.v.nodeSets == nil {
+		next := make(map[string]*nodeSet, len(s.v.nodeSets)+1)
+		maps.Copy(next, s.v.nodeSets)
+		s.v.nodeSets, s.nodeSetEpoch = next, s.epoch
 	}
-	return s.v.sites
+	return s.v.nodeSets
 }
 
-// resite brings all sites up to date with node i, which is new or was old before.
-func (s *State) resite(i int, old *Node) {
-	if len(s.v.sites) == 0 || old != nil && sameFacts(old, s.v.nodes[i]) {
+// updateNodeSets brings all sites up to date with node i, which is new or was old before.
+func (s *State) updateNodeSets(i int, old *Node) {
+	if len(s.v.nodeSets) == 0 || old != nil && sameFacts(old, s.v.nodes[i]) {
 		return
 	}
 	var facts jobspec.NodeFacts
 	setFacts(&facts, s.v.nodes[i])
-	sites := s.ownSites()
+	sites := s.ownNodeSets()
 	for text, known := range sites {
 		sites[text] = known.with(i, &facts, old == nil, len(s.v.nodes))
 	}
@@ -190,19 +190,19 @@ func sameFacts(a, b *Node) bool {
 	return a.BootID == b.BootID && a.Cores == b.Cores && a.Memory == b.Memory && slices.Equal(a.GPUs, b.GPUs) && maps.Equal(a.Labels, b.Labels)
 }
 
-// checkSites says whether the state knows what waiting jobs say of nodes, and has it right.
-func (s *State) checkSites(note func(error)) {
+// checkNodeSets says whether the state knows what waiting jobs say of nodes, and has it right.
+func (s *State) checkNodeSets(note func(error)) {
 	for g := range s.v.groups.values() {
 		for part := range g.Key.Shape.Each {
 			for _, text := range []string{part.Where, part.Prefer} {
-				if text != "" && s.v.sites[text] == nil {
+				if text != "" && s.v.nodeSets[text] == nil {
 					note(fmt.Errorf("the nodes of a group are not known: %q", text))
 				}
 			}
 		}
 	}
-	for text, known := range s.v.sites {
-		want := newSite(text, s.v.nodes)
+	for text, known := range s.v.nodeSets {
+		want := newNodeSet(text, s.v.nodes)
 		if !slices.EqualFunc(known.levels, want.levels, func(a, b Level) bool { return a.Score == b.Score && slices.Equal(a.Nodes, b.Nodes) }) {
 			note(fmt.Errorf("the nodes of %q are %v, made anew %v", text, known.levels, want.levels))
 		}

@@ -24,7 +24,7 @@ func (v *View) Waiting(j *Job) Reason {
 func (v *View) needText(n *Need) string {
 	what := map[string]string{
 		needAfter: "to start", needAfterOK: "to end well", needAfterAny: "to end", needAfterNotOK: "to end otherwise than well",
-		needCorr: "to have elements that ended well", needSingleton: "of its name to end",
+		needAfterCorr: "to have elements that ended well", needSingleton: "of its name to end",
 	}[n.Type]
 	return fmt.Sprintf("%s %s (%s)", v.jobsText(n), what, n.Type)
 }

@@ -76,12 +76,12 @@ func (s *State) planGiveUp(id JobID) error {
 	case !j.pastDue(s.v.at):
 		return ErrNotPastDue
 	}
-	s.abandon(j, PastDue, Reason{Code: ReasonDeadline, Until: j.Deadline})
+	s.giveUp(j, PastDue, Reason{Code: ReasonDeadline, Until: j.Deadline})
 	return nil
 }
 
-// date keeps the index of waiting jobs with a deadline in step with a job that has changed.
-func (s *State) date(old, next *Job) {
+// updateDeadlines keeps the index of waiting jobs with a deadline in step with a job that has changed.
+func (s *State) updateDeadlines(old, next *Job) {
 	switch {
 	case next.Deadline != 0 && next.Waits():
 		s.v.dated.set(int64(next.ID), next)

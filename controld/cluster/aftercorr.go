@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// ended says which members of a record have just ended, and how.
-type ended struct {
+// endedTasks says which members of a record have just ended, and how.
+type endedTasks struct {
 	record  JobID
 	members Ranges
 	well    bool
 }
 
-func (s *State) noteElements(record JobID, members Ranges, well bool) {
+func (s *State) noteEndedTasks(record JobID, members Ranges, well bool) {
 	if len(members) > 0 && len(s.dependentsOf(record)) > 0 {
-		s.ended = append(s.ended, ended{record, members, well})
+		s.ended = append(s.ended, endedTasks{record, members, well})
 	}
 }
 
-// matchElements lets go, or drops, the elements of arrays that follow others element by element.
-func (s *State) matchElements() {
+// matchCounterparts lets go, or drops, the elements of arrays that follow others element by element.
+func (s *State) matchCounterparts() {
 	for len(s.ended) > 0 {
 		e := s.ended[0]
 		s.ended = s.ended[1:]
@@ -27,8 +27,8 @@ func (s *State) matchElements() {
 		for _, id := range slices.Clone(s.dependentsOf(e.record)) {
 			j := s.v.Job(id)
 			for i := range j.Needs {
-				if n := &j.Needs[i]; n.Type == needCorr && slices.Contains(n.Jobs, e.record) {
-					s.follow(j, n, counterparts(target, j, e.members), e.well)
+				if n := &j.Needs[i]; n.Type == needAfterCorr && slices.Contains(n.Jobs, e.record) {
+					s.releaseCounterparts(j, n, counterparts(target, j, e.members), e.well)
 					break
 				}
 			}
@@ -37,22 +37,22 @@ func (s *State) matchElements() {
 	s.ended = nil
 }
 
-// follow makes members of a record ready whose counterparts have all ended well, or drops them.
-func (s *State) follow(j *Job, n *Need, members Ranges, well bool) {
+// releaseCounterparts makes members of a record ready whose counterparts have all ended well, or drops them.
+func (s *State) releaseCounterparts(j *Job, n *Need, members Ranges, well bool) {
 	members = members.Both(j.Family.Waiting)
 	for i := range j.Needs {
-		if all := &j.Needs[i]; well && all.Type == needCorr {
+		if all := &j.Needs[i]; well && all.Type == needAfterCorr {
 			members = s.allWell(j, all, members)
 		}
 	}
 	switch {
 	case len(members) == 0:
 	case well:
-		next, f := redraftRecord(j)
+		next, f := copyParent(j)
 		f.Ready = f.Ready.With(members)
 		s.put(next)
 	default:
-		s.dropMembers(j, members, neverMet(n, n.Jobs[0]))
+		s.dropTasks(j, members, unsatisfiable(n, n.Jobs[0]))
 	}
 }
 
@@ -87,8 +87,8 @@ func counterparts(from, to *Job, members Ranges) Ranges {
 	return out.With(nil)
 }
 
-// checkElements refuses a dependency element by element where there are none, or where an element has no counterpart.
-func (r *resolver) checkElements(j *Job, n *Need) error {
+// checkCounterparts refuses a dependency element by element where there are none, or where an element has no counterpart.
+func (r *resolver) checkCounterparts(j *Job, n *Need) error {
 	if n.Any {
 		return &SpecError{"match is all: elements wait for all their counterparts"}
 	}
@@ -112,8 +112,8 @@ func (r *resolver) checkElements(j *Job, n *Need) error {
 	return nil
 }
 
-// noteEnded notes which elements had ended before an array that follows them was submitted.
-func (r *resolver) noteEnded(n *Need) {
+// noteAlreadyEnded notes which elements had ended before an array that follows them was submitted.
+func (r *resolver) noteAlreadyEnded(n *Need) {
 	for _, id := range n.Jobs {
 		target := r.s.v.Job(id)
 		if target == nil {
@@ -128,7 +128,7 @@ func (r *resolver) noteEnded(n *Need) {
 				ill = append(ill, Range{m, m})
 			}
 		}
-		r.s.noteElements(id, ill.With(nil), false)
-		r.s.noteElements(id, well.With(nil), true)
+		r.s.noteEndedTasks(id, ill.With(nil), false)
+		r.s.noteEndedTasks(id, well.With(nil), true)
 	}
 }

@@ -23,8 +23,8 @@ type Front struct {
 	Plain    bool  // nothing but its class, account, priority, level and shape, and since when it may start, tells the first job from others
 }
 
-// frontOf describes a group that has jobs.
-func frontOf(g *Group) Front {
+// queueHeadOf describes a group that has jobs.
+func queueHeadOf(g *Group) Front {
 	j := g.Jobs[0]
 	_, elastic := j.Elastic()
 	return Front{
@@ -37,13 +37,13 @@ func frontOf(g *Group) Front {
 // ElasticFirst counts the groups whose first job is elastic.
 func (v *View) ElasticFirst() int { return v.elasticFirst }
 
-// refront brings the fronts of the groups up to date that the present command has touched, when it is over.
-func (s *State) refront() {
+// updateQueueHeads brings the fronts of the groups up to date that the present command has touched, when it is over.
+func (s *State) updateQueueHeads() {
 	for _, g := range s.touchedGroups {
 		if len(g.Jobs) == 0 {
 			continue // it was dropped
 		}
-		front := frontOf(g)
+		front := queueHeadOf(g)
 		if front == g.Front {
 			continue
 		}
@@ -65,9 +65,9 @@ func (s *State) countElastic(g *Group, elastic bool) {
 	}
 }
 
-// checkFront says whether a group's front is that of its jobs.
-func checkFront(g *Group) error {
-	if want := frontOf(g); g.Front != want {
+// checkQueueHead says whether a group's front is that of its jobs.
+func checkQueueHead(g *Group) error {
+	if want := queueHeadOf(g); g.Front != want {
 		return fmt.Errorf("the front of group %+v is %+v, not %+v", g.Key, g.Front, want)
 	}
 	return nil
