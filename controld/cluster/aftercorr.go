@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// endedTasks says which members of a record have just ended, and how.
+// endedTasks says which children have just ended, and how.
 type endedTasks struct {
 	record  JobID
 	members Ranges
@@ -37,7 +37,7 @@ func (s *State) matchCounterparts() {
 	s.ended = nil
 }
 
-// releaseCounterparts makes members of a record ready whose counterparts have all ended well, or drops them.
+// releaseCounterparts makes children ready whose counterparts have all ended well, or drops them.
 func (s *State) releaseCounterparts(j *Job, n *Need, members Ranges, well bool) {
 	members = members.Both(j.Family.Waiting)
 	for i := range j.Needs {
@@ -56,7 +56,7 @@ func (s *State) releaseCounterparts(j *Job, n *Need, members Ranges, well bool) 
 	}
 }
 
-// allWell returns the members whose counterparts in every job of a dependency have ended well.
+// allWell returns the children whose counterparts in every job of a dependency have ended well.
 func (s *State) allWell(j *Job, n *Need, members Ranges) Ranges {
 	for _, id := range n.Jobs {
 		target := s.v.Job(id)
@@ -71,7 +71,7 @@ func (s *State) allWell(j *Job, n *Need, members Ranges) Ranges {
 	return members
 }
 
-// counterparts returns the members of to that have the indices of some members of from.
+// counterparts returns the children of to that have the indices of some children of from.
 func counterparts(from, to *Job, members Ranges) Ranges {
 	a, b := from.Spec.Array, to.Spec.Array
 	if a == b || a.Indices == b.Indices && from.Family.Size == to.Family.Size {

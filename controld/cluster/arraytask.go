@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Group returns the index in Spec.Groups of the group that the job runs: 0 but for the members of a job whose groups run one by one. A gang
+// Group returns the index in Spec.Groups of the group that the job runs: 0 but for the children of a job whose groups run one by one. A gang
 // of several groups has the first one here and all in Parts.
 func (j *Job) Group() int {
 	if j.Parent == 0 || j.Spec.Array != nil {
@@ -27,7 +27,7 @@ func (j *Job) restart() *jobspec.Restart {
 	return j.Spec.Restart
 }
 
-// Member returns member n of a record, or nil if it has not been made or has left the state.
+// Member returns child n of a parent job, or nil if it has not been made or has left the state.
 func (v *View) Member(record JobID, n int) *Job {
 	if j := v.Job(record + JobID(n)); j != nil && j.Parent == record {
 		return j
@@ -35,7 +35,7 @@ func (v *View) Member(record JobID, n int) *Job {
 	return nil
 }
 
-// Members yields the members of a record that have been made and are in the state, by number. Those that have ended may have left it: the
+// Members yields the children that have been made and are in the state, by number. Those that have ended may have left it: the
 // history has them.
 func (v *View) Members(record JobID) iter.Seq[*Job] {
 	j := v.Job(record)
@@ -55,11 +55,11 @@ func (v *View) madeTasks(record *Job) iter.Seq[*Job] {
 	}
 }
 
-// made returns the numbers of the members that have been made.
+// made returns the numbers of the children that have been made.
 func (f *Family) made() Ranges { return Span(1, f.Size).Without(f.Waiting).Without(f.Dropped) }
 
-// Element returns the record that an id belongs to and the number of the member, whether it has been made or not. Nil and 0: it is the id of
-// no member of a record in the state.
+// Element returns the parent job that an id belongs to and the number of the child, whether it has been made or not. Nil and 0: it is the id of
+// no child of a parent job in the state.
 func (v *View) Element(id JobID) (*Job, int) {
 	r := v.JobBefore(id)
 	if r != nil && r.Parent != 0 {
@@ -71,7 +71,7 @@ func (v *View) Element(id JobID) (*Job, int) {
 	return r, int(id - r.ID)
 }
 
-// makeTask makes a waiting member, which is as the record is now but has a life of its own.
+// makeTask makes a waiting child, which is as the parent job is now but has a life of its own.
 func (j *Job) makeTask(n int) *Job {
 	m := *j
 	m.ID, m.Parent, m.Member, m.Family = j.ID+JobID(n), j.ID, n, nil
@@ -80,7 +80,7 @@ func (j *Job) makeTask(n int) *Job {
 	return &m
 }
 
-// startTask makes a member of a record and begins its first attempt.
+// startTask makes a child of a parent job and begins its first attempt.
 func (s *State) startTask(j *Job, c *StartJob) error {
 	made := s.childChangesOf(j.ID).made
 	switch f := j.Family; {
@@ -103,8 +103,8 @@ func (s *State) startTask(j *Job, c *StartJob) error {
 	return nil
 }
 
-// Apart returns a member as it is kept without its record: of the array there is only its own element, as one of indices, or as one row of
-// parameters. An array has up to 100,000 members, and each would keep all rows. Any other job is returned as it is.
+// Apart returns a child as it is kept without its parent job: of the array there is only its own element, as one of indices, or as one row of
+// parameters. An array has up to 100,000 children, and each would keep all rows. Any other job is returned as it is.
 func (j *Job) Apart() *Job {
 	if j.Parent == 0 || j.Spec == nil || j.Spec.Array == nil || j.Spec.Array.Len() == 1 {
 		return j
@@ -127,7 +127,7 @@ func (j *Job) Apart() *Job {
 	return &apart
 }
 
-// Element returns the index of an array's member and its parameters, also of one that is kept apart from its record.
+// Element returns the index of an array's child and its parameters, also of one that is kept apart from its parent job.
 func (j *Job) Element() (index int, params []jobspec.Param) {
 	all := j.Spec.Array.Elements()
 	switch {

@@ -120,7 +120,7 @@ func (a *Auditor) follow(id JobID) *Job {
 	}
 	if next == nil {
 		delete(a.jobs, id)
-		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its record counts it all the same
+		if old != nil && old.Parent != 0 && a.s.v.Job(old.Parent) != nil { // its parent job counts it all the same
 			a.countChild(old, 1)
 		}
 		delete(a.families, id)

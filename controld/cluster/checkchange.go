@@ -133,7 +133,7 @@ func (a *Auditor) checkLeaf(leaf Leaf) {
 	}
 }
 
-// checkFamily compares what a record knows of its members with what they have come to.
+// checkFamily compares what a parent job knows of its children with what they have come to.
 func (a *Auditor) checkFamily(id JobID) {
 	j, k := a.s.v.Job(id), a.families[id]
 	if j == nil || j.Family == nil || k == nil {
@@ -153,7 +153,7 @@ func (a *Auditor) checkFamily(id JobID) {
 	}
 }
 
-// touchedMembers returns the members of a record that have just changed.
+// touchedMembers returns the children that have just changed.
 func (a *Auditor) touchedMembers(record *Job) []*Job {
 	var list []*Job
 	for _, j := range a.changed {

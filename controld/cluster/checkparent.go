@@ -2,7 +2,7 @@ package cluster
 
 import "fmt"
 
-// weight is what a job counts for in MaxJobs: a record counts with all its members, made or not, and these count no more for themselves.
+// weight is what a job counts for in MaxJobs: a parent job counts with all its children, made or not, and these count no more for themselves.
 func (j *Job) weight() int {
 	switch {
 	case j.Family != nil:
@@ -13,7 +13,7 @@ func (j *Job) weight() int {
 	return 1
 }
 
-// checkParent says whether what a record knows of its members agrees with itself: each of them waits, was dropped, or was made.
+// checkParent says whether what a parent job knows of its children agrees with itself: each of them waits, was dropped, or was made.
 func checkParent(j *Job) error {
 	bad := func(what string) error {
 		return fmt.Errorf("record %d in state %q: %s: %+v", j.ID, j.State, what, *j.Family)
@@ -47,12 +47,12 @@ func checkParent(j *Job) error {
 	return nil
 }
 
-// within reports whether all numbers are members of a record of some size.
+// within reports whether all numbers are children of some size.
 func within(r Ranges, size int) bool {
 	return len(r) == 0 || r[0].First >= 1 && r[len(r)-1].Last <= size
 }
 
-// checkTasksOf compares a record with its members in the state, and says whether a member is one of its record's.
+// checkTasksOf compares a parent job with its children in the state, and says whether a child is one of its parent's.
 func (s *State) checkTasksOf(j *Job) error {
 	if j.Parent != 0 {
 		return s.checkTask(j)

@@ -34,7 +34,7 @@ type Action struct {
 // StartJob begins a new attempt of a pending job with a worker at each place, in order. An elastic job takes as many as it gets places for.
 type StartJob struct {
 	Job    JobID   `json:"job"`
-	Member int     `json:"member,omitempty"` // the member to make, Job being its record
+	Member int     `json:"member,omitempty"` // the child to make, Job being its parent job
 	Places []Place `json:"places"`
 	Port   int     `json:"port"` // MASTER_PORT on the first place's node, free there
 	// Past is the blocked head that this start goes past, 0 if none. Apply adds one to its Bypassed if it is still pending, once for

@@ -20,7 +20,7 @@ const (
 	VerbRequeue Verb = "requeue"
 )
 
-// ControlJobs applies a verb to jobs, and to single members of records. Its result is []ControlResult, one for each target; one refusal
+// ControlJobs applies a verb to jobs, and to single children of parent jobs. Its result is []ControlResult, one for each target; one refusal
 // does not stop the rest.
 type ControlJobs struct {
 	Verb    Verb     `json:"verb"`
@@ -31,10 +31,10 @@ type ControlJobs struct {
 	Signal  string   `json:"signal,omitempty"` // of cancel: in place of the one that the job says
 }
 
-// Target is a job, or some members of a record.
+// Target is a job, or some children.
 type Target struct {
 	ID      JobID  `json:"id"`
-	Members Ranges `json:"members,omitempty"` // by number, from 1; none: the job itself and with a record all its members
+	Members Ranges `json:"members,omitempty"` // by number, from 1; none: the job itself and with a parent job all its children
 }
 
 // ControlResult is what became of one id of a ControlJobs.
@@ -68,14 +68,14 @@ func (c ControlJobs) apply(s *State) (any, error) {
 // stopSignals are those that a job can be asked to stop with.
 var stopSignals = []string{"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGCONT", "SIGWINCH", "SIGKILL"}
 
-// verb does something to a job that is no record.
+// verb does something to a job that is no parent job.
 type verb func(*Job, *ControlJobs) error
 
 func (s *State) verbs() map[Verb]verb {
 	return map[Verb]verb{VerbCancel: s.cancel, VerbHold: s.hold, VerbRelease: s.release, VerbRequeue: s.askRequeue}
 }
 
-// control does it to one target. The id of a member that has not been made names that member of its record.
+// control does it to one target. The id of a child that has not been made names that child of its parent job.
 func (s *State) control(t Target, c *ControlJobs, do verb) error {
 	j := s.v.Job(t.ID)
 	if record, n := s.v.Element(t.ID); j == nil && record != nil && !record.State.Final() && len(t.Members) == 0 {
@@ -101,7 +101,7 @@ func (s *State) control(t Target, c *ControlJobs, do verb) error {
 	return nil
 }
 
-// controlParent does it to members of a record, to all if none are named. It is refused if it comes to nothing with all of them.
+// controlParent does it to children, to all if none are named. It is refused if it comes to nothing with all of them.
 func (s *State) controlParent(j *Job, members Ranges, c *ControlJobs, do verb) error {
 	if j.State.Final() {
 		return ErrWrongState
@@ -130,7 +130,7 @@ func (s *State) controlParent(j *Job, members Ranges, c *ControlJobs, do verb) e
 	return refusal
 }
 
-// controlWaiting does it to the members that have not been made, by noting it in the record.
+// controlWaiting does it to the children that have not been made, by noting it in the parent job.
 func (s *State) controlWaiting(j *Job, members Ranges, whole bool, c *ControlJobs) error {
 	waiting := members.Both(j.Family.Waiting)
 	switch {
@@ -150,7 +150,7 @@ func (s *State) controlWaiting(j *Job, members Ranges, whole bool, c *ControlJob
 	return s.releaseTasks(j, waiting, c)
 }
 
-// holdTasks keeps some waiting members from being made.
+// holdTasks keeps some waiting children from being made.
 func (s *State) holdTasks(j *Job, waiting Ranges, c *ControlJobs) error {
 	if j.Hold != NotHeld {
 		return nil // all of them are
@@ -169,7 +169,7 @@ func (s *State) holdTasks(j *Job, waiting Ranges, c *ControlJobs) error {
 	return nil
 }
 
-// releaseTasks lets some waiting members be made again. When the whole record was held, the others stay so one by one.
+// releaseTasks lets some waiting children be made again. When the whole parent job was held, the others stay so one by one.
 func (s *State) releaseTasks(j *Job, waiting Ranges, c *ControlJobs) error {
 	next, f := copyParent(j)
 	switch j.Hold {

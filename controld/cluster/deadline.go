@@ -90,7 +90,7 @@ func (s *State) updateDeadlines(old, next *Job) {
 	}
 }
 
-// waits reports whether a job, or some member of a record, is still to start.
+// waits reports whether a job, or some child of a parent job, is still to start.
 func (j *Job) waits() bool {
 	if j.Family != nil {
 		return len(j.Family.Waiting) > 0 && !j.State.Final()

@@ -26,7 +26,7 @@ type resolver struct {
 	admin bool
 	facts map[JobID]Fact
 	made  []*Job           // jobs of this submission that are not in the state yet, by the ids that they will get
-	kin   []*Job           // those of them with members, by id
+	kin   []*Job           // those of them with children, by id
 	named map[string]JobID // the youngest of each name among the first seen of made
 	seen  int
 }
@@ -210,7 +210,7 @@ func (r *resolver) mayDependOn(id JobID, text string) error {
 	return nil
 }
 
-// record returns a job, or for a member the record that knows of it.
+// record returns a job, or for a child the parent job that knows of it.
 func (r *resolver) record(id JobID) *Job {
 	if j := r.job(id); j != nil {
 		return j
@@ -223,7 +223,7 @@ func (r *resolver) record(id JobID) *Job {
 	return record
 }
 
-// gone reports whether a member of a record has been made and has left the state.
+// gone reports whether a child of a parent job has been made and has left the state.
 func (r *resolver) gone(id JobID, record *Job) bool {
 	n := int(id - record.ID)
 	return !record.Family.Waiting.Has(n) && !record.Family.Dropped.Has(n)

@@ -22,7 +22,7 @@ const maxSettled = 10_000
 // fate is how far a job that others depend on has come.
 type fate struct{ started, ended, well bool }
 
-// fate returns that of a job or of a member of a record, which may not have been made yet.
+// fate returns that of a job or of a child of a parent job, which may not have been made yet.
 func (s *State) fate(id JobID) fate {
 	if j := s.v.Job(id); j != nil {
 		ended := j.State.Final()
@@ -49,7 +49,7 @@ func (j *Job) Blocked() bool {
 	return len(j.Needs) > 0 && len(j.MayStart()) == 0
 }
 
-// MayStart returns the members of a record that are not made yet and may be, as far as the jobs that it depends on element by element are
+// MayStart returns the children that are not made yet and may be, as far as the jobs that it depends on element by element are
 // concerned.
 func (j *Job) MayStart() Ranges {
 	for i := range j.Needs {

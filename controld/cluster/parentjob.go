@@ -7,23 +7,23 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// MaxMembers bounds the members of one record. Their ids are given with its own.
+// MaxMembers bounds the children of one parent job. Their ids are given with its own.
 const MaxMembers = jobspec.MaxElements
 
-// childChanges is what one command has done to a record's members so far. It is folded into the record once, when the command is over, so that
-// a record is copied once a command and not once for each of its members.
+// childChanges is what one command has done to a parent's children so far. It is folded into the parent job once, when the command is over, so that
+// a parent job is copied once a command and not once for each of its children.
 type childChanges struct {
 	made  map[int]bool
 	ill   map[int]bool // ended otherwise than well
-	began bool         // an attempt of a member was assigned
+	began bool         // an attempt of a child was assigned
 	ran   bool         // and all its workers have run
 
 	live, completed, failed, cancelled int
-	code, signal                       int // the highest of the members that have ended and were not cancelled
+	code, signal                       int // the highest of the children that have ended and were not cancelled
 	fate                               JobState
 }
 
-// childChangesOf returns the changes to a record that the present command has collected. That there are any makes the record be settled.
+// childChangesOf returns the changes to a parent job that the present command has collected. That there are any makes the parent job be settled.
 func (s *State) childChangesOf(id JobID) *childChanges {
 	c := s.childChanges[id]
 	if c == nil {
@@ -36,7 +36,7 @@ func (s *State) childChangesOf(id JobID) *childChanges {
 	return c
 }
 
-// settleParents carries what the command did to members over to their records. A record that ends may end others, so it goes on until
+// settleParents carries what the command did to children over to their parent jobs. A parent job that ends may end others, so it goes on until
 // nothing is left; the order is that of the ids.
 func (s *State) settleParents() {
 	for len(s.childChanges) > 0 {
@@ -55,7 +55,7 @@ func (s *State) settleParents() {
 	}
 }
 
-// applyChildChanges writes the changes collected so far into a record, which is then as its members say.
+// applyChildChanges writes the changes collected so far into a parent job, which is then as its children say.
 func (s *State) applyChildChanges(id JobID) {
 	c, j := s.childChanges[id], s.v.Job(id)
 	if c == nil || j == nil || c.empty() {
@@ -92,7 +92,7 @@ func (c *childChanges) empty() bool {
 	return len(c.made) == 0 && !c.began && !c.ran && c.live|c.completed|c.failed|c.cancelled|c.code|c.signal == 0
 }
 
-// withNumber adds a member to a set, which is made if there is none.
+// withNumber adds a child to a set, which is made if there is none.
 func withNumber(set map[int]bool, member int) map[int]bool {
 	if set == nil {
 		set = map[int]bool{}
@@ -119,26 +119,26 @@ func rangesOfSet(set map[int]bool) Ranges {
 	return r
 }
 
-// copyParent copies a record and its family to be changed and put back.
+// copyParent copies a parent job and its family to be changed and put back.
 func copyParent(j *Job) (*Job, *Family) {
 	next, f := *j, *j.Family
 	next.Family = &f
 	return &next, &f
 }
 
-// trim keeps the sets that are about waiting members within them.
+// trim keeps the sets that are about waiting children within them.
 func (f *Family) trim() {
 	f.Ready, f.HeldUser, f.HeldAdmin = f.Ready.Both(f.Waiting), f.HeldUser.Both(f.Waiting), f.HeldAdmin.Both(f.Waiting)
 }
 
-// drop gives up waiting members.
+// drop gives up waiting children.
 func (f *Family) drop(members Ranges) {
 	f.Dropped = f.Dropped.With(members.Both(f.Waiting))
 	f.Waiting = f.Waiting.Without(members)
 	f.trim()
 }
 
-// dropWaitingTasks gives up waiting members in a draft of a record.
+// dropWaitingTasks gives up waiting children in a draft of a parent job.
 func (s *State) dropWaitingTasks(j *Job, members Ranges) {
 	j.Family.drop(members)
 	if len(j.Family.Waiting) == 0 {
@@ -147,10 +147,10 @@ func (s *State) dropWaitingTasks(j *Job, members Ranges) {
 	}
 }
 
-// Made returns how many members have been made, those that have ended included.
+// Made returns how many children have been made, those that have ended included.
 func (f *Family) Made() int { return f.Live + f.Completed + f.Failed + f.Cancelled }
 
-// settleParent draws the conclusions from what a record's members have come to.
+// settleParent draws the conclusions from what a parent's children have come to.
 func (s *State) settleParent(id JobID) {
 	j := s.v.Job(id)
 	if j == nil || j.Family == nil || j.State.Final() {
@@ -169,7 +169,7 @@ func (s *State) settleParent(id JobID) {
 	}
 }
 
-// parentOutcome says how a record ends, all of whose members have: as was decided for the whole, or failed if one did. Elements that were taken
+// parentOutcome says how a parent job ends, all of whose children have: as was decided for the whole, or failed if one did. Elements that were taken
 // out of an array singly do not count against the rest.
 func parentOutcome(j *Job) (JobState, Reason) {
 	f := j.Family
@@ -186,8 +186,8 @@ func parentOutcome(j *Job) (JobState, Reason) {
 	return Completed, Reason{}
 }
 
-// giveUp ends a job that waits, for good. Of a record it ends what has not begun: waiting members are dropped and those that wait for
-// another attempt end the same way. The record itself ends in that state once its last member has.
+// giveUp ends a job that waits, for good. Of a parent job it ends what has not begun: waiting children are dropped and those that wait for
+// another attempt end the same way. The parent job itself ends in that state once its last child has.
 func (s *State) giveUp(j *Job, state JobState, why Reason) {
 	if j.Family == nil {
 		next := *j
@@ -207,7 +207,7 @@ func (s *State) giveUp(j *Job, state JobState, why Reason) {
 	}
 }
 
-// dropTasks gives up waiting members of a record.
+// dropTasks gives up waiting children.
 func (s *State) dropTasks(j *Job, members Ranges, why Reason) {
 	s.applyChildChanges(j.ID)
 	next, _ := copyParent(s.v.Job(j.ID))
@@ -219,7 +219,7 @@ func (s *State) dropTasks(j *Job, members Ranges, why Reason) {
 	s.childChangesOf(j.ID)
 }
 
-// countEndedTask counts the end of a member.
+// countEndedTask counts the end of a child.
 func (s *State) countEndedTask(j *Job) {
 	c := s.childChangesOf(j.Parent)
 	c.live--
@@ -242,10 +242,10 @@ func (s *State) countEndedTask(j *Job) {
 	}
 }
 
-// Waits reports whether a job, or a member of a record that is not made yet, waits to be started. It may be held.
+// Waits reports whether a job, or a child of a parent job that is not made yet, waits to be started. It may be held.
 func (j *Job) Waits() bool { return j.waits() }
 
-// ready returns the waiting members that nothing keeps from starting but room and max_parallel.
+// ready returns the waiting children that nothing keeps from starting but room and max_parallel.
 func (j *Job) ready() Ranges {
 	r := j.MayStart()
 	if f := j.Family; len(f.HeldUser)+len(f.HeldAdmin) > 0 {
@@ -254,13 +254,13 @@ func (j *Job) ready() Ranges {
 	return r
 }
 
-// Startable returns how many of a record's members may start now as far as the record is concerned: those that wait and are not held, up to
+// Startable returns how many of a parent's children may start now as far as the parent job is concerned: those that wait and are not held, up to
 // max_parallel.
 func (j *Job) Startable() int {
 	return min(j.ready().Len(), j.slots())
 }
 
-// slots returns how many more members may live at once.
+// slots returns how many more children may live at once.
 func (j *Job) slots() int {
 	most := MaxMembers
 	if a := j.Spec.Array; a != nil && a.MaxParallel > 0 {
@@ -269,7 +269,7 @@ func (j *Job) slots() int {
 	return max(0, most-j.Family.Live)
 }
 
-// Turns yields a record's startable members in the order in which they should start: see [Job.Startable].
+// Turns yields a parent's startable children in the order in which they should start: see [Job.Startable].
 type Turns struct {
 	ready Ranges
 	left  int
@@ -278,7 +278,7 @@ type Turns struct {
 	size  int
 }
 
-// Turns begins with the member that should start next.
+// Turns begins with the child that should start next.
 func (j *Job) Turns() *Turns {
 	t := &Turns{ready: j.ready(), size: j.Family.Size}
 	t.left = min(t.ready.Len(), j.slots())
@@ -288,10 +288,10 @@ func (j *Job) Turns() *Turns {
 	return t
 }
 
-// Left returns how many members it will still yield.
+// Left returns how many children it will still yield.
 func (t *Turns) Left() int { return t.left }
 
-// Next returns the next member, 0 if there is none.
+// Next returns the next child, 0 if there is none.
 func (t *Turns) Next() int {
 	if t.left == 0 {
 		return 0

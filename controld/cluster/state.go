@@ -37,7 +37,7 @@ type State struct {
 	keyAt             map[keyName]int64 // of v.keys
 	firstKey          int64
 	nextKey           int64
-	childChanges      map[JobID]*childChanges // what the present command has done to members; empty between commands
+	childChanges      map[JobID]*childChanges // what the present command has done to children; empty between commands
 	eventArray        []Event                 // that v.events is part of
 	eventsEpoch       uint64                  // of it
 	faults            []error                 // illegal steps that Apply took, for Check
@@ -50,7 +50,7 @@ type State struct {
 	names             map[nameKey]*named // see sameName; nil until somebody asks
 	dependents        map[JobID][]JobID  // jobs by the jobs that they wait for; nil until there is something to tell them
 	due               idHeap             // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
-	ended             []endedTasks       // members that have ended, to be told to those that follow them; empty between commands
+	ended             []endedTasks       // children that have ended, to be told to those that follow them; empty between commands
 	usageAt           map[Leaf]int64     // of v.usage
 	loading           bool               // a snapshot is being read, which says since when leaves are active
 	nextUsage         int64
@@ -165,7 +165,7 @@ var steps = map[JobState][]JobState{
 	Completing:  {Pending, Completed, Failed, TimedOut, OutOfMemory, Cancelled, NodeFailed, BootFailed},
 }
 
-// parentSteps is steps for records. They run nothing themselves, so all that can be said of them is that they have begun.
+// parentSteps is steps for parent jobs. They run nothing themselves, so all that can be said of them is that they have begun.
 var parentSteps = map[JobState][]JobState{
 	"":      {Pending},
 	Pending: {Running, Completed, Failed, Cancelled, PastDue},

@@ -126,7 +126,7 @@ func (s *State) add(j *Job) JobID {
 	return j.ID
 }
 
-// draft makes a pending job, or a record, from what its owner asked for.
+// draft makes a pending job, or a parent job, from what its owner asked for.
 func (s *State) draft(owner Identity, spec *jobspec.Job, id JobID, r *resolver) (*Job, error) {
 	if err := checkSpec(spec); err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (s *State) checkGroupLimits(j *Job) error {
 	return nil
 }
 
-// addJob stores a drafted job, which has its id, and the members of one whose groups run one by one.
+// addJob stores a drafted job, which has its id, and the children of one whose groups run one by one.
 func (s *State) addJob(j *Job, r *resolver) JobID {
 	s.pack(j)
 	if j.Family == nil || j.Spec.Array != nil {

@@ -23,7 +23,7 @@ type tallies struct {
 // totals count jobs.
 type totals struct{ weight, live, final, needing, dated int }
 
-// childTally counts the members of a record that have been made; those that had left the state before anybody counted are in gone.
+// childTally counts the children that have been made; those that had left the state before anybody counted are in gone.
 type childTally struct {
 	live, completed, failed, cancelled int
 	gone                               Family
@@ -176,7 +176,7 @@ func (a *Auditor) countActive(j *Job, by int) {
 	}
 }
 
-// countChild enters a member of a record.
+// countChild enters a child of a parent job.
 func (a *Auditor) countChild(j *Job, by int) {
 	a.around.records[j.Parent] = true
 	f := a.family(j.Parent)
@@ -201,7 +201,7 @@ func (a *Auditor) family(record JobID) *childTally {
 	return f
 }
 
-// before notes how many members had left the state when the books were begun.
+// before notes how many children had left the state when the books were begun.
 func (f *childTally) before(record *Job) {
 	if record == nil || record.Family == nil {
 		return

@@ -13,7 +13,7 @@ type storedText struct {
 }
 
 // snapshotLines yields a job as a snapshot has it, and before it those of its scripts that have not been written yet. A
-// member comes without the specification that it shares with its record.
+// child comes without the specification that it shares with its parent job.
 func (j *Job) snapshotLines(written map[*text]bool, yield func(snapshotLine) bool) bool {
 	stored := storedJob(*j)
 	r := snapshotLine{Job: &stored}

@@ -13,7 +13,7 @@ var KindUpdateJobs = newKind("update-jobs/1")
 // ErrNoLimit says that a job runs without a limit of time, so that nothing can be added to it.
 var ErrNoLimit = errors.New("the job has no time limit that could be raised or lowered")
 
-// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is. With a record it counts for the members
+// UpdateJobs changes what may be changed of jobs that have not ended. What is nil stays as it is. With a parent job it counts for the children
 // that are yet to start. Its result is []ControlResult, one for each id; one refusal does not stop the rest.
 type UpdateJobs struct {
 	IDs       []JobID          `json:"ids"`
@@ -91,8 +91,8 @@ func (s *State) update(id JobID, c *UpdateJobs) error {
 	return nil
 }
 
-// updateTasks changes the members of a record that have been made and wait; it returns the first refusal. What is yet to be made follows
-// the record.
+// updateTasks changes the children that have been made and wait; it returns the first refusal. What is yet to be made follows
+// the parent job.
 func (s *State) updateTasks(record *Job, c UpdateJobs) error {
 	var refused error
 	c.Name = nil // has been seen to

@@ -54,7 +54,7 @@ func (d *Decay) Lasted(st *Standing) (cores, memory, gpus int64) {
 	return cores, memory, gpus
 }
 
-// startableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set aside, of a record for all members that may start.
+// startableAttempts returns for how many attempts a job asks now: 1 while it waits and is not set aside, of a parent job for all children that may start.
 func (j *Job) startableAttempts() int64 {
 	switch {
 	case j == nil || !j.waits() || isSetAside(j):
