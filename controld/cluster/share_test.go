@@ -205,7 +205,7 @@ func TestGridOfParts(t *testing.T) {
 	for _, seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 5))
 		var nodes []*Node
-		var model devicesOf
+		var devices devicesOf
 		for range 20 {
 			n := testNode("n", r.IntN(9))
 			n.State, n.Cores, n.Memory = NodeUp, 1000, jobspec.TiB
@@ -214,7 +214,7 @@ func TestGridOfParts(t *testing.T) {
 			for i := range free {
 				free[i] = 1000
 			}
-			model = append(model, free)
+			devices = append(devices, free)
 		}
 		g := newGrid(nodes)
 		var all []held
@@ -225,7 +225,7 @@ func TestGridOfParts(t *testing.T) {
 				all = append(all[:k], all[k+1:]...)
 				g.Give(h.node, h.r, h.gpus)
 				for _, n := range h.gpus {
-					model[h.node][n] += min(1000, h.r.Active.GPUs)
+					devices[h.node][n] += min(1000, h.r.Active.GPUs)
 				}
 				continue
 			}
@@ -235,28 +235,28 @@ func TestGridOfParts(t *testing.T) {
 			}
 			q := Request{Active: Vector{Cores: 1, GPUs: gpus}, Resident: Vector{GPUs: gpus}}
 			workers := 1 + r.IntN(3)
-			if got := g.ObstacleTo(node, q, workers) == ReasonNone; got != model.holds(node, gpus, workers) {
-				t.Fatalf("seed %d: %d workers of %d on %v: %v", seed, workers, gpus, model[node], got)
+			if got := g.ObstacleTo(node, q, workers) == ReasonNone; got != devices.holds(node, gpus, workers) {
+				t.Fatalf("seed %d: %d workers of %d on %v: %v", seed, workers, gpus, devices[node], got)
 			}
-			if !model.holds(node, gpus, 1) {
+			if !devices.holds(node, gpus, 1) {
 				continue
 			}
 			chosen := pickGPUs(r, g, node, q)
-			if (Fits(g, node, q, chosen) == nil) != fitsModel(model[node], gpus, chosen) {
-				t.Fatalf("seed %d: %d on GPUs %v of %v", seed, gpus, chosen, model[node])
+			if (Fits(g, node, q, chosen) == nil) != fitsModel(devices[node], gpus, chosen) {
+				t.Fatalf("seed %d: %d on GPUs %v of %v", seed, gpus, chosen, devices[node])
 			}
-			if !fitsModel(model[node], gpus, chosen) {
+			if !fitsModel(devices[node], gpus, chosen) {
 				continue
 			}
 			g.Take(node, q, chosen)
 			all = append(all, held{node, q, chosen})
 			for _, n := range chosen {
-				model[node][n] -= min(1000, gpus)
+				devices[node][n] -= min(1000, gpus)
 			}
 			if g.Shared(node) != 0 {
 				shared++
 			}
-			checkModel(t, seed, g, model)
+			checkModel(t, seed, g, devices)
 			checkBuckets(t, seed, g)
 		}
 		for _, h := range all {
