@@ -548,8 +548,6 @@ func (l lifeGPUs) Inventory(context.Context) (gpu.Inventory, error) {
 	return gpu.Inventory{Devices: append([]gpu.Device(nil), l.world.gpus...)}, nil
 }
 
-func (l lifeGPUs) Samples(context.Context) ([]gpu.Sample, error) { return nil, nil }
-
 func (l lifeGPUs) Processes(_ context.Context, uuid string) ([]int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -69,13 +69,12 @@ type User struct {
 type Settings struct {
 	ID         ID       `json:"id"`
 	User       User     `json:"user"`
-	Cgroup     string   `json:"cgroup"`             // path below every hierarchy's root, as in the spec
-	KillSignal int      `json:"kill_signal"`        // sent when the lease ends
-	LeaseGrace int64    `json:"lease_grace_ms"`     // from that signal to the kill; default 10,000
-	NoLease    bool     `json:"no_lease,omitempty"` // on_node_lost = "wait": never stopped by the lease
-	Log        LogFiles `json:"log"`                // where output goes
-	Guards     []Guard  `json:"guards,omitempty"`   // what the job asked to see of the host
-	Secrets    []Secret `json:"secrets,omitempty"`  // read on this machine and put into the container
+	Cgroup     string   `json:"cgroup"`            // path below every hierarchy's root, as in the spec
+	KillSignal int      `json:"kill_signal"`       // sent when the lease ends
+	LeaseGrace int64    `json:"lease_grace_ms"`    // from that signal to the kill; default 10,000
+	Log        LogFiles `json:"log"`               // where output goes
+	Guards     []Guard  `json:"guards,omitempty"`  // what the job asked to see of the host
+	Secrets    []Secret `json:"secrets,omitempty"` // read on this machine and put into the container
 
 	Policies []Policy      `json:"policies,omitempty"` // looked for in the output
 	Steps    *StepPattern  `json:"steps,omitempty"`    // progress in the output

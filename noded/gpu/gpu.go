@@ -21,7 +21,6 @@ type Device struct {
 type Inventory struct {
 	Driver  string   `json:"driver,omitempty"`
 	Devices []Device `json:"devices,omitempty"` // in the driver's order, which is the order of their PCI addresses
-	Links   [][]int  `json:"links,omitempty"`   // NVLink connections from one device to another
 }
 
 // GPUs is the inventory as the cluster keeps it.
@@ -33,19 +32,10 @@ func (i Inventory) GPUs() []cluster.GPU {
 	return out
 }
 
-// Sample is how busy one GPU is.
-type Sample struct {
-	UUID       string `json:"uuid"`
-	BusyPC     int    `json:"busy_percent"`
-	MemoryUsed int64  `json:"memory_used"` // bytes
-}
-
 // Source tells about GPUs. Every call is bounded in time and may be repeated.
 type Source interface {
 	// Inventory returns every GPU with its present health.
 	Inventory(ctx context.Context) (Inventory, error)
-	// Samples returns how busy each GPU is, without those that do not say.
-	Samples(ctx context.Context) ([]Sample, error)
 	// Processes returns the ids of the processes, on this machine, that have something on a GPU.
 	Processes(ctx context.Context, uuid string) ([]int, error)
 	// Close ends what the source runs.
@@ -70,9 +60,6 @@ func (s Sim) Inventory(context.Context) (Inventory, error) {
 	}
 	return i, nil
 }
-
-// Samples implements Source.
-func (Sim) Samples(context.Context) ([]Sample, error) { return nil, nil }
 
 // Processes implements Source.
 func (Sim) Processes(context.Context, string) ([]int, error) { return nil, nil }

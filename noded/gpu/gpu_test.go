@@ -74,9 +74,9 @@ func (b *bench) inventory(t *testing.T) gpu.Inventory {
 }
 
 func TestInventory(t *testing.T) {
-	b := newBench(t, gputest.Build(t, false), two+"link 0 1\nlink 0 1\nlink 1 0\nproc 1 4711\nproc 1 4712\n")
+	b := newBench(t, gputest.Build(t, false), two+"proc 1 4711\nproc 1 4712\n")
 	i := b.inventory(t)
-	if len(i.Devices) != 2 || i.Driver != "570.1" || !reflect.DeepEqual(i.Links, [][]int{{0, 2}, {1, 0}}) {
+	if len(i.Devices) != 2 || i.Driver != "570.1" {
 		t.Fatalf("got %+v", i)
 	}
 	d := i.Devices[1]
@@ -89,10 +89,6 @@ func TestInventory(t *testing.T) {
 	}
 	if pids, err := b.Processes(t.Context(), "GPU-a"); err != nil || len(pids) != 0 {
 		t.Fatalf("got %v, %v", pids, err)
-	}
-	samples, err := b.Samples(t.Context())
-	if err != nil || len(samples) != 2 || samples[0] != (gpu.Sample{UUID: "GPU-a", BusyPC: 42, MemoryUsed: 250 << 20}) {
-		t.Fatalf("got %+v, %v", samples, err)
 	}
 	if _, err := b.Processes(t.Context(), "GPU-c"); err == nil {
 		t.Fatal("an unknown GPU has processes")
@@ -123,9 +119,6 @@ func TestOldDriver(t *testing.T) {
 	}
 	if pids, err := b.Processes(t.Context(), "GPU-a"); err != nil || len(pids) != 1 {
 		t.Fatalf("got %v, %v", pids, err)
-	}
-	if samples, err := b.Samples(t.Context()); err != nil || len(samples) != 0 {
-		t.Fatalf("got %v, %v", samples, err)
 	}
 }
 

@@ -18,7 +18,7 @@ const callTimeout = 10 * time.Second
 
 // request is one line to the child.
 type request struct {
-	Call string `json:"call"` // inventory, samples or processes
+	Call string `json:"call"` // inventory or processes
 	UUID string `json:"uuid,omitempty"`
 }
 
@@ -26,7 +26,6 @@ type request struct {
 type response struct {
 	Error     string     `json:"error,omitempty"`
 	Inventory *Inventory `json:"inventory,omitempty"`
-	Samples   []Sample   `json:"samples,omitempty"`
 	Processes []int      `json:"processes,omitempty"`
 }
 
@@ -88,12 +87,6 @@ func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
 		return Inventory{}, err
 	}
 	return *r.Inventory, nil
-}
-
-// Samples implements Source.
-func (h *Helper) Samples(ctx context.Context) ([]Sample, error) {
-	r, err := h.ask(ctx, request{Call: "samples"})
-	return r.Samples, err
 }
 
 // Processes implements Source.
@@ -254,8 +247,6 @@ func answer(s Source, q request) (r response) {
 		var i Inventory
 		i, err = s.Inventory(context.Background())
 		r.Inventory = &i
-	case "samples":
-		r.Samples, err = s.Samples(context.Background())
 	case "processes":
 		r.Processes, err = s.Processes(context.Background(), q.UUID)
 	default:

@@ -18,17 +18,14 @@ func (i Inventory) After(now Inventory, err error) Inventory {
 		return now
 	}
 	next := Inventory{Driver: now.Driver, Devices: slices.Clone(i.Devices)}
-	from := make([]int, len(i.Devices)) // where each is in now, -1: nowhere
-	for k := range next.Devices {
-		from[k] = now.find(next.Devices[k].UUID)
-		next.Devices[k] = next.Devices[k].after(now, from[k], err)
+	for k, d := range i.Devices {
+		next.Devices[k] = d.after(now, now.find(d.UUID), err)
 	}
-	for k, d := range now.Devices {
+	for _, d := range now.Devices {
 		if i.find(d.UUID) < 0 && d.known() {
-			next.Devices, from = append(next.Devices, d), append(from, k)
+			next.Devices = append(next.Devices, d)
 		}
 	}
-	next.Links = now.linksOf(from)
 	return next
 }
 
@@ -56,23 +53,6 @@ func (d Device) after(now Inventory, at int, err error) Device {
 // find is the index of a device, -1 if it is not there.
 func (i Inventory) find(uuid string) int {
 	return slices.IndexFunc(i.Devices, func(d Device) bool { return d.UUID == uuid })
-}
-
-// linksOf are the links between devices by their places in i; -1 is none of them.
-func (i Inventory) linksOf(at []int) [][]int {
-	if i.Links == nil {
-		return nil
-	}
-	out := make([][]int, len(at))
-	for a, from := range at {
-		out[a] = make([]int, len(at))
-		for b, to := range at {
-			if from >= 0 && to >= 0 {
-				out[a][b] = i.Links[from][to]
-			}
-		}
-	}
-	return out
 }
 
 const unknown = "unknown-"

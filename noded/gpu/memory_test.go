@@ -21,23 +21,22 @@ func devices(problems map[string]string, uuids ...string) []gpu.Device {
 
 // TestAfter: whatever the driver says, a GPU that was known stays at its index.
 func TestAfter(t *testing.T) {
-	known := gpu.Inventory{Devices: devices(nil, "a", "b"), Links: [][]int{{0, 2}, {2, 0}}}
+	known := gpu.Inventory{Devices: devices(nil, "a", "b")}
 	lost, hangs := "it is not there any more", errors.New("it hangs")
 	for name, c := range map[string]struct {
-		now   gpu.Inventory
-		err   error
-		want  []gpu.Device
-		links [][]int
+		now  gpu.Inventory
+		err  error
+		want []gpu.Device
 	}{
-		"as before":        {now: known, want: known.Devices, links: known.Links},
-		"one gone":         {now: gpu.Inventory{Devices: devices(nil, "b"), Links: [][]int{{0}}}, want: devices(map[string]string{"a": lost}, "a", "b"), links: [][]int{{0, 0}, {0, 0}}},
+		"as before":        {now: known, want: known.Devices},
+		"one gone":         {now: gpu.Inventory{Devices: devices(nil, "b")}, want: devices(map[string]string{"a": lost}, "a", "b")},
 		"one mute":         {now: gpu.Inventory{Devices: devices(map[string]string{"unknown-0": "lost"}, "unknown-0", "b")}, want: devices(map[string]string{"a": lost}, "a", "b")},
 		"all silent":       {err: hangs, want: devices(map[string]string{"a": "it hangs", "b": "it hangs"}, "a", "b")},
-		"another in front": {now: gpu.Inventory{Devices: devices(nil, "c", "a", "b"), Links: [][]int{{0, 1, 0}, {1, 0, 2}, {0, 2, 0}}}, want: devices(nil, "a", "b", "c"), links: [][]int{{0, 2, 1}, {2, 0, 0}, {1, 0, 0}}},
+		"another in front": {now: gpu.Inventory{Devices: devices(nil, "c", "a", "b")}, want: devices(nil, "a", "b", "c")},
 	} {
 		got := known.After(c.now, c.err)
-		if !reflect.DeepEqual(got.Devices, c.want) || !reflect.DeepEqual(got.Links, c.links) {
-			t.Errorf("%s: got %+v, links %v", name, got.Devices, got.Links)
+		if !reflect.DeepEqual(got.Devices, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got.Devices, c.want)
 		}
 	}
 }

@@ -70,17 +70,14 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 	if r != nvml.SUCCESS {
 		return i, fmt.Errorf("count GPUs: %v", n.lib.ErrorString(r))
 	}
-	handles := make([]nvml.Device, count)
 	for k := range count {
 		d, r := n.lib.DeviceGetHandleByIndex(k)
-		handles[k] = d
 		if r != nvml.SUCCESS {
 			i.Devices = append(i.Devices, broken(k, n.lib.ErrorString(r)))
 			continue
 		}
 		i.Devices = append(i.Devices, n.describe(k, d))
 	}
-	i.Links = n.links(i.Devices, handles)
 	return i, nil
 }
 
@@ -131,69 +128,6 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 		d.Healthy, d.Problem = false, d.Event
 	}
 	return d
-}
-
-// links counts the NVLink connections between each two GPUs.
-func (n *driver) links(devices []Device, handles []nvml.Device) [][]int {
-	if !n.has("nvmlDeviceGetNvLinkState") || !n.has("nvmlDeviceGetNvLinkRemotePciInfo_v2") {
-		return nil
-	}
-	index := map[string]int{}
-	for k, d := range devices {
-		if d.PCI != "" {
-			index[d.PCI] = k
-		}
-	}
-	out := make([][]int, len(devices))
-	any := false
-	for k, h := range handles {
-		out[k] = make([]int, len(devices))
-		for link := range nvml.NVLINK_MAX_LINKS {
-			if devices[k].PCI == "" {
-				break
-			}
-			state, r := h.GetNvLinkState(link)
-			if r != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
-				continue
-			}
-			if pci, r := h.GetNvLinkRemotePciInfo(link); r == nvml.SUCCESS {
-				if to, ok := index[cString(pci.BusId[:])]; ok {
-					out[k][to]++
-					any = true
-				}
-			}
-		}
-	}
-	if !any {
-		return nil
-	}
-	return out
-}
-
-// Samples implements Source.
-func (n *driver) Samples(context.Context) ([]Sample, error) {
-	none, err := n.open()
-	if none || err != nil || !n.has("nvmlDeviceGetUtilizationRates") {
-		return nil, err
-	}
-	count, r := n.lib.DeviceGetCount()
-	if r != nvml.SUCCESS {
-		return nil, fmt.Errorf("count GPUs: %v", n.lib.ErrorString(r))
-	}
-	var out []Sample
-	for k := range count {
-		h, r1 := n.lib.DeviceGetHandleByIndex(k)
-		if r1 != nvml.SUCCESS {
-			continue
-		}
-		uuid, r2 := h.GetUUID()
-		busy, r3 := h.GetUtilizationRates()
-		memory, r4 := h.GetMemoryInfo()
-		if r2 == nvml.SUCCESS && r3 == nvml.SUCCESS && r4 == nvml.SUCCESS {
-			out = append(out, Sample{UUID: uuid, BusyPC: int(busy.Gpu), MemoryUsed: int64(memory.Used)})
-		}
-	}
-	return out, nil
 }
 
 // Processes implements Source.

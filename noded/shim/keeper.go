@@ -62,11 +62,7 @@ func newKeeper(order container.Order) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := order.Lease
-	if settings.NoLease {
-		end = 0
-	}
-	l, err := newLease(end)
+	l, err := newLease(order.Lease)
 	if err != nil {
 		return nil, err
 	}
@@ -276,9 +272,6 @@ func (k *keeper) carryOut(o container.Order) error {
 	case container.OpSignal:
 		return k.signal(func(t *task) unix.Signal { return k.ask(t, unix.Signal(o.Signal)) })
 	case container.OpRenew:
-		if k.settings.NoLease {
-			return nil
-		}
 		return k.lease.set(o.Lease)
 	}
 	return fmt.Errorf("order %q is not known to this shim", o.Op)
