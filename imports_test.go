@@ -103,7 +103,26 @@ var rules = map[string]rule{
 	},
 	"noded/gpu":         {ours: []string{"controld/cluster"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
-	"noded/journal":     {ours: []string{"controld/cluster"}, why: "it writes intentions down and knows nothing of their meaning"},
+	"noded/machine": {
+		ours: []string{"jobspec", "controld/cluster", "controld/api"}, third: []string{"golang.org/x/sys"},
+		why: "it describes the machine and knows no jobs",
+	},
+	"noded/progress": {
+		ours: []string{"jobspec", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
+		why: "it reads progress files and reports nothing itself",
+	},
+	"noded/logs": {
+		ours: []string{"controld/api", "controld/api/identity", "noded/container"},
+		why:  "it keeps and serves the output of containers and does not run them",
+	},
+	"noded/bundle": {
+		ours: []string{
+			"jobspec", "controld/cluster", "controld/api", "noded/container", "noded/logs", "noded/oci", "noded/progress",
+		},
+		third: []string{"golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
+		why:   "it writes what a container is made from and does not run it",
+	},
+	"noded/journal": {ours: []string{"controld/cluster"}, why: "it writes intentions down and knows nothing of their meaning"},
 	"noded/shim": {
 		ours: []string{"jobspec", "noded/container"},
 		third: []string{
@@ -113,10 +132,10 @@ var rules = map[string]rule{
 	},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/oci", "noded/container",
-			"noded/gpu", "noded/journal",
+			"jobspec", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/bundle", "noded/container",
+			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
 		},
-		third: []string{"golang.org/x/sync", "golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
+		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
 		why:   "the node daemon meets the control daemon in api and cluster, and the shim over its protocol",
 	},
 }

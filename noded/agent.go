@@ -15,6 +15,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
 // Controller is what an agent needs of the control plane. *api.Client is one.
@@ -26,14 +28,15 @@ type Controller interface {
 
 // Bundles makes and disposes of what lies on disk for a container.
 type Bundles interface {
-	// Build writes the bundle of a worker that is to run on cores (nil: anywhere) and returns its directory.
-	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int) (string, error)
+	// Build writes the bundle of a worker that is to run on cores (nil: anywhere) of a node with these
+	// GPUs, and returns its directory.
+	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error)
 	// Notice tells a container why and until when it is being stopped.
 	Notice(id container.ID, n container.Notice) error
 	// Retire keeps the log of an ended container and drops the rest of its bundle.
 	Retire(id container.ID) error
 	// Progress is where the progress of a worker is read, nil when that is not known.
-	Progress(id container.ID) *source
+	Progress(id container.ID) *progress.Source
 	// Findings are what log policies have found in the output of a worker, oldest first.
 	Findings(id container.ID) ([]container.Finding, error)
 }
@@ -53,8 +56,8 @@ type Parts struct {
 	Bundles Bundles
 	Journal Journal
 	GPUs    gpu.Source
-	Memory  gpu.Memory // of the GPUs; zero: none
-	Cores   *Cores     // nil: by quota, not by core number
+	Memory  gpu.Memory     // of the GPUs; zero: none
+	Cores   *machine.Cores // nil: by quota, not by core number
 	Log     *slog.Logger
 }
 
@@ -104,11 +107,11 @@ type worker struct {
 	lease   time.Time // that its shim knows
 	timer   *time.Timer
 	sent    cluster.WorkerState // last report handed to the outbox
-	tail    progressTail
-	reading *progressRead // nil: none is under way
-	source  *source       // of progress, once it has been looked up
-	found   int           // findings handed to the outbox
-	pace    pace
+	tail    progress.Tail
+	reading *progressRead    // nil: none is under way
+	source  *progress.Source // of progress, once it has been looked up
+	found   int              // findings handed to the outbox
+	rate    progress.RateMeter
 }
 
 // NewAgent returns an agent of these parts.

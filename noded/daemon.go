@@ -21,12 +21,13 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
-	"github.com/rota-hpc/rota/noded/oci"
+	"github.com/rota-hpc/rota/noded/logs"
+	"github.com/rota-hpc/rota/noded/machine"
 )
 
 // shutdownTime is how long requests in progress have when the daemon stops.
@@ -36,14 +37,15 @@ const shutdownTime = 3 * time.Second
 type daemon struct {
 	cfg     Config
 	key     identity.Key
-	machine machine
+	machine machine.Machine
 	journal *journal.Journal
 	http    net.Listener
 	socket  net.Listener // nil without
 	list    *member.List
 	shims   *container.Shims
 	gpus    gpu.Source
-	disk    *disk
+	logs    *logs.Store
+	bundles *bundle.Store
 	control *controllers
 	agent   *Agent
 }
@@ -76,7 +78,15 @@ func (d *daemon) openState(context.Context) (err error) {
 			return err
 		}
 	}
-	if d.machine, err = inspect(d.cfg); err != nil {
+	low, high, err := parsePorts(d.cfg.Ports)
+	if err != nil {
+		return err
+	}
+	d.machine, err = machine.Inspect(machine.Config{
+		Name: d.cfg.Name, Cores: d.cfg.Cores, Memory: d.cfg.Memory, Labels: d.cfg.Labels, SharedPaths: d.cfg.SharedPaths,
+		PortMin: low, PortMax: high,
+	})
+	if err != nil {
 		return err
 	}
 	if err = checkVersion(d.cfg.DataDir); err != nil {
@@ -99,9 +109,9 @@ func (d *daemon) listen(context.Context) (err error) {
 		}
 		return fmt.Errorf("--http: %w", err)
 	}
-	d.machine.node.Addr = d.http.Addr().String()
-	if host, port, err := net.SplitHostPort(d.machine.node.Addr); err == nil && net.ParseIP(host).IsUnspecified() {
-		d.machine.node.Addr = net.JoinHostPort(d.machine.hostname, port)
+	d.machine.Node.Addr = d.http.Addr().String()
+	if host, port, err := net.SplitHostPort(d.machine.Node.Addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		d.machine.Node.Addr = net.JoinHostPort(d.machine.Hostname, port)
 	}
 	if d.cfg.Socket != "" {
 		if d.socket, err = listenUnix(d.cfg.Socket); err != nil {
@@ -110,7 +120,7 @@ func (d *daemon) listen(context.Context) (err error) {
 	}
 	d.list, err = member.Open(member.Config{
 		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger, Fast: loopback(d.cfg.Gossip),
-		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.node.Addr, Version: api.Build()},
+		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr, Version: api.Build()},
 	})
 	return err
 }
@@ -140,41 +150,36 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o666)
 }
 
-// openDisk prepares what containers are made from, and takes up those that are there.
+// openDisk prepares the directories of containers and logs, and connects to the shims that run.
 func (d *daemon) openDisk(ctx context.Context) (err error) {
-	disk := &disk{
-		containers: filepath.Join(d.cfg.DataDir, "containers"), logs: filepath.Join(d.cfg.DataDir, "logs"), log: d.cfg.Logger,
-		cgroupRoot: d.cfg.CgroupRoot, shared: d.machine.node.SharedPath, dev: "/dev",
-	}
-	if err := os.MkdirAll(disk.logs, 0o700); err != nil {
+	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"), Dir: filepath.Join(d.cfg.DataDir, "logs")}
+	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
 	}
-	root, err := container.PrepareHostRoot(filepath.Join(d.cfg.DataDir, "root"), disk.shared)
+	d.bundles, err = bundle.Open(bundle.Config{
+		Node: d.cfg.Name, Hostname: d.machine.Hostname, Logs: d.logs, RootDir: filepath.Join(d.cfg.DataDir, "root"),
+		CgroupRoot: d.cfg.CgroupRoot, SharedPaths: d.machine.Node.SharedPath, InitPath: d.cfg.InitPath,
+		MaxMemlock: d.cfg.MaxMemlock, MaxNofile: d.cfg.MaxNofile,
+	})
 	if err != nil {
 		return err
 	}
-	disk.node = oci.Node{
-		Name: d.cfg.Name, Hostname: d.machine.hostname, SharedPaths: disk.shared, Root: rootOf(root), InitPath: d.cfg.InitPath,
-		NoSwapLimit: !container.SwapLimited(),
-	}
-	disk.node.MaxMemlock, disk.node.MaxNofile = d.cfg.MaxMemlock, d.cfg.MaxNofile
-	d.disk = disk
-	d.shims, err = container.NewShims(container.Config{Dir: disk.containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})
+	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})
 	if err != nil {
 		return err
 	}
-	if err := disk.sweep(ctx, d.shims, d.journal); err != nil {
+	if err := sweep(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
-	d.gpus, err = d.gpuSource(ctx)
-	return err
+	d.gpus = d.gpuSource(ctx)
+	return nil
 }
 
-func (d *daemon) gpuSource(ctx context.Context) (gpu.Source, error) {
+func (d *daemon) gpuSource(ctx context.Context) gpu.Source {
 	if d.cfg.SimGPUs > 0 {
-		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}, nil
+		return gpu.Sim{Node: d.cfg.Name, N: d.cfg.SimGPUs}
 	}
-	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger}), nil
+	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 }
 
 // gpuMemory is where it is left which GPUs there are. Simulated ones are as many as the daemon is told.
@@ -182,21 +187,16 @@ func (d *daemon) gpuMemory() gpu.Memory {
 	if d.cfg.SimGPUs > 0 {
 		return gpu.Memory{}
 	}
-	return gpu.Memory{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.node.BootID}
+	return gpu.Memory{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
 }
 
 // assemble makes the agent.
 func (d *daemon) assemble(ctx context.Context) error {
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
-		Node: d.machine.node, Control: d.control, Runtime: d.shims, Bundles: d.disk, Journal: d.journal, GPUs: d.gpus,
-		Memory: d.gpuMemory(), Cores: d.machine.cores, Log: d.cfg.Logger,
+		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal, GPUs: d.gpus,
+		Memory: d.gpuMemory(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
-	d.disk.gpus = func() []cluster.GPU {
-		d.agent.mu.Lock()
-		defer d.agent.mu.Unlock()
-		return d.agent.gpus.GPUs()
-	}
 	return d.agent.Inventory(ctx)
 }
 
@@ -206,21 +206,21 @@ func (d *daemon) run(ctx context.Context) error {
 	group.Go(func() error { return d.list.Run(running) })
 	group.Go(func() error { return d.control.watch(running, d.list) })
 	group.Go(func() error { return d.agent.Run(running) })
-	group.Go(func() error { return d.disk.keepLogs(running) })
+	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })
 	guard := &identity.Guard{Key: d.key}
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/logs/{id}", &logServer{disk: d.disk, live: d.agent.Live})
+	mux.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: d.agent.Live})
 	mux.HandleFunc("GET /v1/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	handler := guard.Handler(mux, func(w http.ResponseWriter, _ *http.Request, err error) {
-		problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+		api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 	})
 	group.Go(func() error { return d.serve(running, d.http, handler) })
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
 	}
-	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.node.Addr, "gossip", d.list.Addr(), "version", api.Build())
+	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(), "version", api.Build())
 	if d.cfg.Ready != nil {
-		d.cfg.Ready(d.machine.node.Addr)
+		d.cfg.Ready(d.machine.Node.Addr)
 	}
 	err := group.Wait()
 	if ctx.Err() != nil {

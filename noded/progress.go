@@ -1,67 +1,16 @@
 package noded
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"os"
-	"path/filepath"
-	"regexp"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/progress"
 )
-
-// progressMost is how much of a progress file is read at a time. A job that writes more loses the older lines, which nobody would see.
-const progressMost = 1 << 20
-
-// progressLine is one line of a progress file.
-type progressLine struct {
-	Step    *int64
-	Saved   int64
-	Metrics map[string]float64
-}
-
-// notNumbers are what Python writes for a loss that has diverged. JSON has no such values.
-var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
-
-// parseProgress reads one line, nil if it is none. A metric that is not a number is left out: the step counts all the same.
-func parseProgress(text []byte) *progressLine {
-	var l struct {
-		Step    *int64              `json:"step"`
-		Saved   int64               `json:"saved_step"`
-		Metrics map[string]*float64 `json:"metrics"`
-	}
-	if json.Unmarshal(text, &l) != nil && json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil || l.Step == nil {
-		return nil
-	}
-	line := &progressLine{Step: l.Step, Saved: l.Saved}
-	for name, value := range l.Metrics {
-		if value == nil {
-			continue
-		}
-		if line.Metrics == nil {
-			line.Metrics = map[string]float64{}
-		}
-		line.Metrics[name] = *value
-	}
-	return line
-}
-
-// progressTail is how far a progress file has been read.
-type progressTail struct {
-	offset  int64
-	inode   uint64
-	written time.Time    // when the file last grew
-	reached *api.Reached // the first line from the step on that matters
-}
 
 // sample reads the progress of everything that runs and hands the newest of each on.
 func (a *Agent) sample(ctx context.Context) error {
@@ -96,41 +45,6 @@ func (a *Agent) readProgress() []api.Sample {
 	return samples
 }
 
-// source is where the progress of a worker is read.
-type source struct {
-	path   string                  // of a file of the daemon's, or one that the job is given
-	file   *container.ProgressFile // a file of the user's; then path is empty
-	user   container.User
-	stop   *jobspec.ArrayStop // the step at which the value of a metric matters
-	policy bool               // something may be found in the output
-}
-
-// Progress implements Bundles. What the shim finds in the output comes before a file of the job's own, and that before the one it is given.
-func (d *disk) Progress(id container.ID) *source {
-	dir := filepath.Join(d.containers, id.String())
-	s, err := container.ReadSettings(dir)
-	if err != nil {
-		return nil // it is gone, or not there yet
-	}
-	from := &source{path: container.ProgressPath(dir), user: s.User, policy: len(s.Policies) > 0}
-	switch {
-	case s.Steps != nil:
-		from.path = container.StepsPath(dir)
-	case s.Progress != nil:
-		from.file = s.Progress
-	case len(s.Tasks) > 0:
-		from.path = container.ProgressPath(container.TaskDir(dir, s.Reporter))
-	}
-	return from
-}
-
-func (s *source) open() (*os.File, error) {
-	if s.file == nil {
-		return os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	}
-	return openBeneath(s.file.Dir, s.file.Path, &s.user)
-}
-
 // progressOf reads what a container has reported since the last time; none is no error.
 func (a *Agent) progressOf(id container.ID) []api.Sample {
 	a.mu.Lock()
@@ -145,7 +59,7 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 	if from == nil {
 		from = a.Bundles.Progress(id)
 		if from != nil && desired != nil && desired.Spec != nil && desired.Spec.Array != nil {
-			from.stop = desired.Spec.Array.Stop
+			from.Stop = desired.Spec.Array.Stop
 		}
 	}
 	line, next, err := a.readTail(w, tail, from)
@@ -166,7 +80,7 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 	}
 	return []api.Sample{{
 		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics,
-		Reached: next.reached,
+		Reached: next.Reached,
 	}}
 }
 
@@ -179,14 +93,14 @@ var errHangs = errors.New("it takes long to be read")
 type progressRead struct {
 	done chan struct{}
 	late bool // it has been waited for
-	line *progressLine
-	next progressTail
+	line *progress.Line
+	next progress.Tail
 	err  error
 }
 
 // readTail reads on from a tail. What takes too long is left to itself, and taken up when it has come to something: neither another worker's
 // progress nor the end of this one waits for it.
-func (a *Agent) readTail(w *worker, tail progressTail, from *source) (*progressLine, progressTail, error) {
+func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (*progress.Line, progress.Tail, error) {
 	if from == nil {
 		return nil, tail, nil
 	}
@@ -197,7 +111,7 @@ func (a *Agent) readTail(w *worker, tail progressTail, from *source) (*progressL
 		w.reading = r
 		go func() {
 			defer close(r.done)
-			r.line, r.next, r.err = tail.read(from)
+			r.line, r.next, r.err = tail.Read(from)
 		}()
 	}
 	patience := progressTime
@@ -223,64 +137,41 @@ func (a *Agent) readTail(w *worker, tail progressTail, from *source) (*progressL
 	return r.line, r.next, r.err
 }
 
-// read returns the newest whole line since the last time, nil if there is none. The file is the user's: it may be anything.
-func (t progressTail) read(from *source) (*progressLine, progressTail, error) {
-	f, err := from.open()
+// paced hands on how fast an attempt is, if that matters for its job. The agent's mutex is held.
+func (a *Agent) paced(id container.ID, w *worker, desired *api.Alloc, step int64) {
+	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) || desired.Spec.Groups[desired.Group].Elastic == nil {
+		return
+	}
+	after := time.Duration(cluster.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
+	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
+		a.out.putFinding(cluster.WorkerReport{
+			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning, Rate: rate,
+		})
+	}
+}
+
+// findingsOf hands on what log policies have found since the last time. After a restart of this daemon everything is told again; the
+// controllers take each policy once.
+func (a *Agent) findingsOf(id container.ID) {
+	a.mu.Lock()
+	w := a.workers[id]
+	look := w != nil && w.source != nil && w.source.Policies
+	a.mu.Unlock()
+	if !look {
+		return
+	}
+	list, err := a.Bundles.Findings(id)
 	if err != nil {
-		return nil, t, err
+		a.Log.Warn("findings of log policies cannot be read", "job", id.Job, "alloc", id.String(), "err", err)
+		return
 	}
-	defer f.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil, t, err
+	a.mu.Lock()
+	defer a.mu.Unlock() // whoever finds nothing new knows by it that all of it is in the outbox: the worker's end comes after
+	from := min(w.found, len(list))
+	w.found = max(w.found, len(list))
+	for _, one := range list[from:] {
+		a.out.putFinding(cluster.WorkerReport{
+			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning, Policy: one.Policy, Message: one.Line,
+		})
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, t, errors.New("it is not a regular file")
-	}
-	if st.Ino != t.inode || st.Size < t.offset {
-		t = progressTail{inode: st.Ino, reached: t.reached}
-	}
-	if st.Size == t.offset {
-		return nil, t, nil
-	}
-	begin := max(t.offset, st.Size-progressMost)
-	data := make([]byte, st.Size-begin)
-	n, err := f.ReadAt(data, begin)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, t, err
-	}
-	line, whole := newestLine(data[:n])
-	if from.stop != nil && t.reached == nil {
-		t.reached = firstReached(data[:whole], from.stop)
-	}
-	t.offset, t.written = begin+int64(whole), time.Unix(st.Mtim.Unix())
-	return line, t, nil
-}
-
-// firstReached returns the first line at or after the step that matters to an array, as far as it has the metric.
-func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
-	for one := range bytes.Lines(data) {
-		line := parseProgress(one)
-		if line == nil || *line.Step < stop.AtStep {
-			continue
-		}
-		if value, ok := line.Metrics[stop.Metric]; ok {
-			return &api.Reached{Step: *line.Step, Value: value}
-		}
-	}
-	return nil
-}
-
-// newestLine returns the last whole line that can be read, and the length of all whole lines.
-func newestLine(data []byte) (*progressLine, int) {
-	whole := bytes.LastIndexByte(data, '\n') + 1
-	rest := data[:whole]
-	for len(rest) > 0 {
-		begin := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
-		if line := parseProgress(rest[begin:]); line != nil {
-			return line, whole
-		}
-		rest = rest[:begin]
-	}
-	return nil, whole
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
 func TestProgressIsSampled(t *testing.T) {
@@ -41,14 +42,6 @@ func TestProgressIsSampled(t *testing.T) {
 			t.Fatalf("got %+v", w.samples)
 		}
 	})
-}
-
-// TestALossThatHasDiverged is no number, and the step that it comes with is progress nevertheless.
-func TestALossThatHasDiverged(t *testing.T) {
-	line, _ := newestLine([]byte(`{"step":1}` + "\n" + `{"step": 7, "saved_step": 5, "metrics": {"loss": NaN, "grad": -Infinity, "lr": 0.5}}` + "\n"))
-	if line == nil || *line.Step != 7 || line.Saved != 5 || len(line.Metrics) != 1 || line.Metrics["lr"] != 0.5 {
-		t.Fatalf("got %+v", line)
-	}
 }
 
 // TestFindingsAreReported once while nothing goes wrong, and ahead of the end of their worker.
@@ -136,15 +129,15 @@ func silent(t *testing.T) (dir string, giveUp func()) {
 // reads are bundles whose progress is in one place.
 type reads struct {
 	Bundles
-	from *source
+	from *progress.Source
 }
 
-func (r reads) Progress(container.ID) *source { return r.from }
+func (r reads) Progress(container.ID) *progress.Source { return r.from }
 
 // TestProgressFileThatHangs: it holds up neither the progress of others nor the end of its worker, and is read on once its server answers.
 func TestProgressFileThatHangs(t *testing.T) {
 	dir, giveUp := silent(t)
-	from := &source{file: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}
+	from := &progress.Source{File: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}
 	a := NewAgent(Parts{Bundles: reads{from: from}, Log: slog.New(slog.DiscardHandler)})
 	a.workers[wid(1)] = &worker{id: wid(1)}
 	done := make(chan struct{})
@@ -165,7 +158,7 @@ func TestProgressFileThatHangs(t *testing.T) {
 	if err := os.WriteFile(good, []byte("{\"step\":7}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	from = &source{path: good}
+	from = &progress.Source{Path: good}
 	a.Bundles = reads{from: from}
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		if got := a.progressOf(wid(1)); len(got) == 1 && got[0].Step == 7 {

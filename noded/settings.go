@@ -50,9 +50,6 @@ func DefaultConfig() Config {
 	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock", WarmShims: 2}
 }
 
-// defaultShared are shared where they are there.
-var defaultShared = []string{"/home", "/shared", "/data"}
-
 // withDefaults fills in what follows from the rest.
 func (c Config) withDefaults() Config {
 	if c.CgroupRoot == "" {

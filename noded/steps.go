@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/noded/container"
@@ -64,7 +62,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		}
 	}
 	known := func(w *worker) { w.Known, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
-	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores)
+	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.allGPUs())
 	if err == nil {
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
 	}
@@ -151,7 +149,7 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
-		if err := a.Runtime.Signal(ctx, id, signalNumber(s.Signal)); err != nil {
+		if err := a.Runtime.Signal(ctx, id, container.SignalNumber(s.Signal)); err != nil {
 			return nil, err
 		}
 	}
@@ -170,15 +168,6 @@ func noticeReason(c cluster.Cause) string {
 		return "cancel"
 	}
 	return string(c)
-}
-
-// signalNumber reads a name such as SIGUSR1. Job files are checked when they are submitted, so that another name means a job from
-// a later version: it is asked to end in the usual way.
-func signalNumber(name string) int {
-	if n := unix.SignalNum(name); n != 0 {
-		return int(n)
-	}
-	return int(unix.SIGTERM)
 }
 
 // finish writes down what became of a container. Its cores are free from then on; its GPUs are looked at first.

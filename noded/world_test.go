@@ -18,6 +18,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/machine"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
 // world is a node and its controllers, in memory: what survives when the agent is killed.
@@ -191,7 +193,7 @@ func (w *world) start() {
 		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		Memory: gpu.Memory{Path: w.path + ".gpus", BootID: "boot"},
-		Cores:  NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Cores:  machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -487,7 +489,7 @@ func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 
 type lifeBundles struct{ *life }
 
-func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int) (string, error) {
+func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int, _ []cluster.GPU) (string, error) {
 	l.mu.Lock()
 	building := l.building
 	l.mu.Unlock()
@@ -514,10 +516,10 @@ func (l lifeBundles) Retire(id container.ID) error {
 	return l.call(context.Background(), func() error { l.retired[id] = true; return nil })
 }
 
-func (l lifeBundles) Progress(container.ID) *source {
-	from := &source{path: l.progress, policy: true}
+func (l lifeBundles) Progress(container.ID) *progress.Source {
+	from := &progress.Source{Path: l.progress, Policies: true}
 	if l.stop10 {
-		from.stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
+		from.Stop = &jobspec.ArrayStop{Metric: "loss", AtStep: 10}
 	}
 	return from
 }

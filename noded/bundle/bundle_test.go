@@ -1,9 +1,10 @@
-package noded
+package bundle
 
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,24 +15,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
+	"github.com/rota-hpc/rota/noded/logs"
 	"github.com/rota-hpc/rota/noded/oci"
 	"github.com/rota-hpc/rota/noded/oci/launch"
+	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// testDisk makes bundles below a directory of the test's.
-func testDisk(t *testing.T) (*disk, string) {
+// testStore makes bundles below a directory of the test's.
+func testStore(t *testing.T) (*Store, string) {
 	t.Helper()
 	base := t.TempDir()
 	shared := filepath.Join(base, "shared")
-	d := &disk{
-		containers: filepath.Join(base, "containers"), logs: filepath.Join(base, "logs"), cgroupRoot: "/rota/n1", shared: []string{shared}, dev: base,
-		gpus: func() []cluster.GPU { return nil }, log: slog.New(slog.DiscardHandler),
+	kept := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
+	d := &Store{
+		containers: kept.Containers, logs: kept, cgroupRoot: "/rota/n1", shared: []string{shared}, dev: base,
 		node: oci.Node{Name: "n1", SharedPaths: []string{shared}, InitPath: "/bin/true", Root: oci.Root{Path: "/"}},
 	}
-	for _, dir := range []string{d.logs, shared} {
+	for _, dir := range []string{kept.Dir, shared} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -79,10 +83,27 @@ func readJSON(t *testing.T, path string, into any) {
 	}
 }
 
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestBundleOfSeveralTasks(t *testing.T) {
-	d, shared := testDisk(t)
+	d, shared := testStore(t)
 	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
-	dir, err := d.Build(t.Context(), id, testAlloc(shared), []int{2, 3, 4})
+	dir, err := d.Build(t.Context(), id, testAlloc(shared), []int{2, 3, 4}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +140,7 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	if spec.Linux.CgroupsPath != "/rota/n1/5.2.3/main" || spec.Linux.Resources.Memory != nil {
 		t.Errorf("cgroup %s", spec.Linux.CgroupsPath)
 	}
-	if from := d.Progress(id); from == nil || from.path != container.StepsPath(dir) || !from.policy {
+	if from := d.Progress(id); from == nil || from.Path != container.StepsPath(dir) || !from.Policies {
 		t.Errorf("progress from %+v", from)
 	}
 	if err := d.Notice(id, container.Notice{Reason: "cancel"}); err != nil {
@@ -136,11 +157,11 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 
 // TestBundleOfOneTask lies where it always did.
 func TestBundleOfOneTask(t *testing.T) {
-	d, shared := testDisk(t)
+	d, shared := testStore(t)
 	a := testAlloc(shared)
 	a.Group, a.GroupWorker, a.Worker, a.Hosts = 0, 0, 1, nil
 	id := container.ID{Job: 5, Attempt: 2, Worker: 1}
-	dir, err := d.Build(t.Context(), id, a, nil)
+	dir, err := d.Build(t.Context(), id, a, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +174,7 @@ func TestBundleOfOneTask(t *testing.T) {
 	if !slices.Contains(plan.Env, "NODE_RANK=1") && !slices.Contains(plan.Ranks[0].Env, "NODE_RANK=1") {
 		t.Error("the second worker of the only group is not its second")
 	}
-	if from := d.Progress(id); from == nil || from.path != container.ProgressPath(dir) {
+	if from := d.Progress(id); from == nil || from.Path != container.ProgressPath(dir) {
 		t.Errorf("progress from %+v", from)
 	}
 }
@@ -169,10 +190,10 @@ func TestWhatCannotBeBuiltIsFinal(t *testing.T) {
 		"a poststop task cannot be a sidecar":      func(_ *api.Alloc, t *jobspec.Task) { t.Lifecycle = &jobspec.Lifecycle{Hook: "poststop", Sidecar: true} },
 		"task main: launch \"per_gpu\" starts one": func(_ *api.Alloc, t *jobspec.Task) { t.Launch = &jobspec.Launch{Type: "per_gpu"} },
 	} {
-		d, shared := testDisk(t)
+		d, shared := testStore(t)
 		a := testAlloc(shared)
 		edit(a, &a.Spec.Groups[1].Tasks[1])
-		_, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil)
+		_, err := d.Build(t.Context(), container.ID{Job: 5, Attempt: 2, Worker: 3}, a, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !container.IsFinal(err) {
 			t.Errorf("%q: got %v, final %v", want, err, container.IsFinal(err))
 		}
@@ -205,8 +226,8 @@ func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making device nodes needs root")
 	}
-	d, shared := testDisk(t)
-	d.gpus = func() []cluster.GPU { return []cluster.GPU{{UUID: "GPU-a", Minor: 0}} }
+	d, shared := testStore(t)
+	gpus := []cluster.GPU{{UUID: "GPU-a", Minor: 0}}
 	a := testAlloc(shared)
 	a.Worker, a.Group, a.Hosts, a.GPUs = 1, 0, nil, []int{0}
 	for name, dev := range map[string]uint64{"nvidia0": unix.Mkdev(195, 0), "nvidiactl": unix.Mkdev(195, 255)} {
@@ -223,11 +244,11 @@ func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 	}
 	id := container.ID{Job: 12, Attempt: 2, Worker: 3}
 	modprobe("echo modprobe: not found; exit 1")
-	if _, err := d.Build(t.Context(), id, a, nil); err == nil || container.IsFinal(err) || !strings.Contains(err.Error(), "nvidia-uvm") || !strings.Contains(err.Error(), "not found") {
+	if _, err := d.Build(t.Context(), id, a, nil, gpus); err == nil || container.IsFinal(err) || !strings.Contains(err.Error(), "nvidia-uvm") || !strings.Contains(err.Error(), "not found") {
 		t.Fatalf("got %v without the device of CUDA", err)
 	}
 	modprobe("test \"$*\" = '-u -c 0' && mknod " + filepath.Join(d.dev, "nvidia-uvm") + " c 510 0")
-	dir, err := d.Build(t.Context(), id, a, nil)
+	dir, err := d.Build(t.Context(), id, a, nil, gpus)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,26 +264,26 @@ func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 }
 
 func TestProgressFileOfTheUser(t *testing.T) {
-	d, shared := testDisk(t)
+	d, shared := testStore(t)
 	a := testAlloc(filepath.Join(shared, "run"))
 	a.Spec.Groups[1].Tasks[1].Progress = &jobspec.Progress{File: "p.jsonl"}
 	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
-	if _, err := d.Build(t.Context(), id, a, nil); err != nil {
+	if _, err := d.Build(t.Context(), id, a, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	from := d.Progress(id)
-	if from == nil || from.file == nil || from.file.Dir != shared || from.file.Path != "run/p.jsonl" {
+	if from == nil || from.File == nil || from.File.Dir != shared || from.File.Path != "run/p.jsonl" {
 		t.Fatalf("from %+v", from)
 	}
-	from.stop = a.Spec.Array.Stop
+	from.Stop = a.Spec.Array.Stop
 	file := filepath.Join(shared, "run", "p.jsonl")
 	write(t, file, "{\"step\":50,\"metrics\":{\"loss\":9}}\n{\"step\":101}\nnot json\n{\"step\":102,\"metrics\":{\"loss\":0.25}}\n{\"step\":150,\"metrics\":{\"loss\":0.1}}\n{\"step\":15")
-	line, tail, err := progressTail{}.read(from)
-	if err != nil || *line.Step != 150 || tail.reached == nil || *tail.reached != (api.Reached{Step: 102, Value: 0.25}) {
+	line, tail, err := progress.Tail{}.Read(from)
+	if err != nil || *line.Step != 150 || tail.Reached == nil || *tail.Reached != (api.Reached{Step: 102, Value: 0.25}) {
 		t.Fatalf("got %+v, %+v, %v", line, tail, err)
 	}
 	write(t, file, "1,\"metrics\":{\"loss\":7}}\n")
-	if line, tail, err = tail.read(from); err != nil || *line.Step != 151 || tail.reached.Step != 102 {
+	if line, tail, err = tail.Read(from); err != nil || *line.Step != 151 || tail.Reached.Step != 102 {
 		t.Errorf("then %+v, %+v, %v", line, tail, err)
 	}
 	outside := filepath.Join(filepath.Dir(shared), "outside")
@@ -274,7 +295,7 @@ func TestProgressFileOfTheUser(t *testing.T) {
 		if err := os.Symlink(link, file); err != nil {
 			t.Fatal(err)
 		}
-		if line, _, err := (progressTail{}).read(from); err == nil {
+		if line, _, err := (progress.Tail{}).Read(from); err == nil {
 			t.Errorf("%s: a link out of the shared path was followed: %+v", name, line)
 		}
 	}
@@ -285,37 +306,39 @@ func TestProgressFileOfTheUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, "{\"step\":1}\n")
-	from.user = container.User{UID: 12345, GID: 12345}
-	if line, _, err := (progressTail{}).read(from); err == nil {
+	from.User = container.User{UID: 12345, GID: 12345}
+	if line, _, err := (progress.Tail{}).Read(from); err == nil {
 		t.Errorf("a file that the user may not read was read: %+v", line)
 	}
 }
 
 // TestLogsOfTasks: each task has logs of its own, also once the worker is gone.
 func TestLogsOfTasks(t *testing.T) {
-	d, shared := testDisk(t)
+	d, shared := testStore(t)
 	id := container.ID{Job: 5, Attempt: 2, Worker: 3}
 	a := testAlloc(shared)
 	a.Spec.Groups[1].Tasks[1].Log = nil
-	dir, err := d.Build(t.Context(), id, a, nil)
+	dir, err := d.Build(t.Context(), id, a, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, task := range []string{"setup", "main"} {
 		write(t, filepath.Join(container.LogDir(dir), task, "stdout"), "of "+task+"\n")
 	}
-	server := &logServer{disk: d, live: func(container.ID) bool { return false }}
+	server := http.NewServeMux()
+	server.Handle("GET /v1/logs/{id}", &logs.Server{Store: d.logs, Live: func(container.ID) bool { return false }})
 	read := func(task string) string {
-		r, err := server.find(id, logQuery{task: task, stream: "stdout", tail: -1})
-		if err != nil {
-			return err.Error()
+		r := httptest.NewRequest("GET", "/v1/logs/5.2.3?task="+task, nil)
+		answer := httptest.NewRecorder()
+		server.ServeHTTP(answer, r.WithContext(identity.WithCaller(r.Context(), identity.Caller{Trusted: true})))
+		if answer.Code == http.StatusOK {
+			return answer.Body.String()
 		}
-		defer r.close()
-		var out strings.Builder
-		if err := r.copy(t.Context(), &out, false, func() bool { return false }); err != nil {
+		var p api.Problem
+		if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
-		return out.String()
+		return p.Detail
 	}
 	for _, retired := range []bool{false, true} {
 		if retired {
@@ -326,7 +349,7 @@ func TestLogsOfTasks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n", "other": `it has no task "other"`} {
+		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n", "other": `there is no stdout of 5.2.3 on this node: it has no task "other"`} {
 			if got := read(task); got != want {
 				t.Errorf("task %q, retired %v: %q", task, retired, got)
 			}

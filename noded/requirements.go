@@ -3,113 +3,12 @@ package noded
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/jobspec"
 )
-
-// machine is what has been found out about this machine.
-type machine struct {
-	node     cluster.Node
-	hostname string
-	cores    *Cores // nil: by quota
-}
-
-// inspect finds out what the node has to offer.
-func inspect(c Config) (machine, error) {
-	var m machine
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return m, fmt.Errorf("read boot id: %w", err)
-	}
-	numa, err := machineCores("/sys")
-	if err != nil {
-		return m, err
-	}
-	count := 0
-	for _, cores := range numa {
-		count += len(cores)
-	}
-	cores := c.Cores
-	if cores == 0 {
-		cores = count
-	}
-	if cores <= count {
-		m.cores = NewCores(atMost(numa, cores))
-	}
-	memory := c.Memory
-	if memory == 0 {
-		if memory, err = machineMemory(); err != nil {
-			return m, err
-		}
-	}
-	if m.hostname, err = os.Hostname(); err != nil {
-		return m, fmt.Errorf("read host name: %w", err)
-	}
-	low, high, err := parsePorts(c.Ports)
-	m.node = cluster.Node{
-		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores), Memory: memory,
-		Labels: labels(c, m.hostname), SharedPath: sharedPaths(c), PortMin: low, PortMax: high,
-	}
-	return m, err
-}
-
-// atMost keeps the first n cores.
-func atMost(numa [][]int, n int) [][]int {
-	out := make([][]int, len(numa))
-	for i, cores := range numa {
-		out[i] = cores[:min(n, len(cores))]
-		n -= len(out[i])
-	}
-	return out
-}
-
-// machineMemory is the machine's memory less what the system and the daemons need: 5 %, at least 256 MiB and at most 8 GiB.
-func machineMemory() (jobspec.Bytes, error) {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, fmt.Errorf("read memory size: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[0] == "MemTotal:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			total := jobspec.Bytes(kib) * jobspec.KiB
-			return total - min(max(total/20, 256*jobspec.MiB), 8*jobspec.GiB), err
-		}
-	}
-	return 0, errors.New("/proc/meminfo does not tell the size of the memory; give it with --memory")
-}
-
-func labels(c Config, hostname string) map[string]string {
-	out := map[string]string{"arch": runtime.GOARCH, "hostname": hostname}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		out["kernel"] = unix.ByteSliceToString(u.Release[:])
-	}
-	maps.Copy(out, c.Labels)
-	return out
-}
-
-func sharedPaths(c Config) []string {
-	var out []string
-	for _, p := range slices.Concat(defaultShared, c.SharedPaths) {
-		if info, err := os.Stat(p); err == nil && info.IsDir() && !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
 
 // refuse tells what this machine lacks to run containers, all at once.
 func refuse(c Config) error {

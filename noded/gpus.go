@@ -75,6 +75,13 @@ func (a *Agent) refreshGPUs(ctx context.Context) {
 	}
 }
 
+// allGPUs returns the GPUs of the node, with the health that the driver told last.
+func (a *Agent) allGPUs() []cluster.GPU {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gpus.GPUs()
+}
+
 // healthNow is the inventory with what this daemon has found out itself. The mutex is held.
 func (a *Agent) healthNow() []cluster.GPU {
 	gpus := a.gpus.GPUs()

@@ -1,4 +1,4 @@
-package noded
+package logs
 
 import (
 	"bytes"
@@ -142,11 +142,11 @@ func TestFollowOverRotations(t *testing.T) {
 
 func TestLogsAreForTheTrusted(t *testing.T) {
 	root := t.TempDir()
-	d := &disk{containers: filepath.Join(root, "containers"), logs: filepath.Join(root, "logs")}
+	store := &Store{Containers: filepath.Join(root, "containers"), Dir: filepath.Join(root, "logs")}
 	id := container.ID{Job: 1, Attempt: 1}
-	write(t, filepath.Join(d.logs, id.String(), "stdout"), "hello\n")
+	write(t, filepath.Join(store.Dir, id.String(), "stdout"), "hello\n")
 	mux := http.NewServeMux()
-	mux.Handle("GET /v1/logs/{id}", &logServer{disk: d, live: func(container.ID) bool { return false }})
+	mux.Handle("GET /v1/logs/{id}", &Server{Store: store, Live: func(container.ID) bool { return false }})
 	tests := []struct {
 		path    string
 		trusted bool

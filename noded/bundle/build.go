@@ -1,4 +1,4 @@
-package noded
+package bundle
 
 import (
 	"cmp"
@@ -21,16 +21,16 @@ import (
 const rootsDir = "root"
 
 // Build implements Bundles.
-func (d *disk) Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int) (string, error) {
-	dir := filepath.Join(d.containers, id.String())
-	in, err := d.input(id, a, cores).Filled()
+func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error) {
+	dir := filepath.Join(s.containers, id.String())
+	in, err := s.input(id, a, cores, gpus).Filled()
 	if err != nil {
 		return "", container.Final(err)
 	}
-	if err := d.devices(ctx, &in); err != nil {
+	if err := s.deviceNodes(ctx, &in); err != nil {
 		return "", err
 	}
-	b, err := d.bundle(dir, id, in)
+	b, err := s.bundle(dir, id, in)
 	if err != nil {
 		return "", err
 	}
@@ -39,11 +39,11 @@ func (d *disk) Build(ctx context.Context, id container.ID, a *api.Alloc, cores [
 }
 
 // input is an allocation as the makers of specs want it.
-func (d *disk) input(id container.ID, a *api.Alloc, cores []int) oci.Input {
+func (s *Store) input(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
 	in := oci.Input{
 		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs, Request: a.Request,
 		Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class, Nodes: a.Nodes, MasterAddr: a.MasterAddr,
-		MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start, Limit: a.Limit, Cluster: a.Cluster, Node: d.node,
+		MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start, Limit: a.Limit, Cluster: a.Cluster, Node: s.node,
 	}
 	if len(a.Hosts) == 0 {
 		in.GroupWorker = a.Worker // the only group of its attempt
@@ -54,8 +54,8 @@ func (d *disk) input(id container.ID, a *api.Alloc, cores []int) oci.Input {
 	if p := a.Array; p != nil && p.Index != nil {
 		in.Array = &oci.Element{Array: cmp.Or(p.Job, a.Record), Index: *p.Index, Count: p.Size, Params: p.Params}
 	}
-	in.Node.GPUs, in.Node.Cores = d.gpus(), cores
-	in.Node.CgroupPath = filepath.Join(d.cgroupRoot, id.String())
+	in.Node.GPUs, in.Node.Cores = gpus, cores
+	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
 	if in.Node.GPUs == nil {
 		in.Node.GPUs = []cluster.GPU{}
 	}
@@ -63,7 +63,7 @@ func (d *disk) input(id container.ID, a *api.Alloc, cores []int) oci.Input {
 }
 
 // bundle is what the worker's containers are made from, one for each task.
-func (d *disk) bundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
+func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
 	tasks, err := oci.Tasks(in)
 	if err != nil {
 		return container.Bundle{}, err
@@ -85,7 +85,7 @@ func (d *disk) bundle(dir string, id container.ID, in oci.Input) (container.Bund
 			at.Node.RunDir, at.Node.ShmDir = container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
 			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
 		}
-		made, settings, err := d.task(dir, at, &tasks[i])
+		made, settings, err := s.task(dir, at, &tasks[i])
 		if err != nil {
 			return b, naming(several, &tasks[i], err)
 		}
@@ -107,9 +107,9 @@ func naming(several bool, task *jobspec.Task, err error) error {
 }
 
 // task is what one task's container is made from, and what its shim must know.
-func (d *disk) task(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
+func (s *Store) task(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
 	var b container.TaskBundle
-	if err := d.imageRoot(&in, dir, task); err != nil {
+	if err := s.imageRoot(&in, dir, task); err != nil {
 		return b, container.Task{}, err
 	}
 	spec, err := oci.Spec(in)
@@ -129,11 +129,11 @@ func (d *disk) task(dir string, in oci.Input, task *jobspec.Task) (container.Tas
 }
 
 // imageRoot gives a task with an image a root of its own.
-func (d *disk) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
+func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 	if task.Image == "" {
 		return nil
 	}
-	targets := append([]string(nil), d.shared...)
+	targets := append([]string(nil), s.shared...)
 	for _, m := range task.Mounts {
 		targets = append(targets, m.Target)
 	}
@@ -180,7 +180,7 @@ func rootOf(r container.Root) oci.Root {
 // settingsOf is what the shim must know of a task.
 func settingsOf(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	s := container.Task{
-		Name: task.Name, Leader: task.Leader != nil && *task.Leader, KillSignal: signalNumber(task.KillSignal),
+		Name: task.Name, Leader: task.Leader != nil && *task.Leader, KillSignal: container.SignalNumber(task.KillSignal),
 		KillTimeout: int64(cmp.Or(task.KillTimeout, jobspec.DefaultKillTimeout)) * 1000, Log: container.LogFiles{Join: true},
 	}
 	if l := task.Lifecycle; l != nil {

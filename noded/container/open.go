@@ -1,4 +1,4 @@
-package noded
+package container
 
 import (
 	"fmt"
@@ -6,12 +6,10 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/rota-hpc/rota/noded/container"
 )
 
-// openAs opens a file with the rights of a user, so that a log path leads nobody to what they may not read.
-func openAs(path string, user *container.User) (*os.File, error) {
+// OpenAs opens a file with the rights of a user, so that a log path leads nobody to what they may not read.
+func OpenAs(path string, user *User) (*os.File, error) {
 	if user == nil {
 		return os.Open(path)
 	}
@@ -20,8 +18,8 @@ func openAs(path string, user *container.User) (*os.File, error) {
 	})
 }
 
-// openBeneath opens a file below a directory with the rights of a user. No link leads out of the directory.
-func openBeneath(dir, path string, user *container.User) (*os.File, error) {
+// OpenBeneath opens a file below a directory with the rights of a user. No link leads out of the directory.
+func OpenBeneath(dir, path string, user *User) (*os.File, error) {
 	return asUser(user, func() (*os.File, error) {
 		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -42,7 +40,7 @@ func regular(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := container.Ordinary(f); err != nil {
+	if err := Ordinary(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s cannot be read: %w", f.Name(), err)
 	}
@@ -50,7 +48,7 @@ func regular(f *os.File, err error) (*os.File, error) {
 }
 
 // asUser calls open on a thread that has the rights of a user in the file system, and is never used again: its goroutine ends with it locked.
-func asUser(user *container.User, open func() (*os.File, error)) (*os.File, error) {
+func asUser(user *User, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		f   *os.File
 		err error

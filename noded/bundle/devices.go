@@ -1,4 +1,4 @@
-package noded
+package bundle
 
 import (
 	"context"
@@ -20,22 +20,22 @@ const uvmNode = "nvidia-uvm"
 
 // devices looks up the device nodes that a worker may be given, as drivers have made them by now: they may be loaded after this daemon has
 // started.
-func (d *disk) devices(ctx context.Context, in *oci.Input) error {
-	in.Node.RDMA = rdmaNodes(filepath.Join(d.dev, "infiniband"))
+func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
+	in.Node.RDMA = rdmaNodes(filepath.Join(s.dev, "infiniband"))
 	real := slices.ContainsFunc(in.GPUs, func(i int) bool { return i >= 0 && i < len(in.Node.GPUs) && in.Node.GPUs[i].Minor >= 0 })
 	if !real {
 		return nil
 	}
 	var loading error
-	if len(characterDevices(d.dev, uvmNode)) == 0 {
+	if len(characterDevices(s.dev, uvmNode)) == 0 {
 		loading = loadUVM(ctx)
 	}
-	if len(characterDevices(d.dev, uvmNode)) == 0 {
+	if len(characterDevices(s.dev, uvmNode)) == 0 {
 		return fmt.Errorf("%s is not there, without which no program can use CUDA: have the module nvidia-uvm loaded when the machine starts: %w",
-			filepath.Join(d.dev, uvmNode), loading)
+			filepath.Join(s.dev, uvmNode), loading)
 	}
-	in.Node.Nvidia = characterDevices(d.dev, "nvidiactl", uvmNode, "nvidia-uvm-tools")
-	if first := characterDevices(d.dev, "nvidia[0-9]*"); len(first) > 0 {
+	in.Node.Nvidia = characterDevices(s.dev, "nvidiactl", uvmNode, "nvidia-uvm-tools")
+	if first := characterDevices(s.dev, "nvidia[0-9]*"); len(first) > 0 {
 		in.Node.NvidiaMajor = first[0].Major
 	}
 	return nil

@@ -1,11 +1,11 @@
-package noded
+package progress
 
 import (
 	"testing"
 	"time"
 )
 
-func TestPace(t *testing.T) {
+func TestRateMeter(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	type line struct {
 		after time.Duration
@@ -20,9 +20,9 @@ func TestPace(t *testing.T) {
 		"from anew when a clock is off": {{time.Hour, 50, 0}, {0, 60, 0}, {60 * time.Second, 120, 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var p pace
+			var m RateMeter
 			for i, l := range lines {
-				if rate, known := p.take(l.step, begin.Add(l.after), time.Minute); rate != l.rate || known != (l.rate > 0) {
+				if rate, known := m.Measure(l.step, begin.Add(l.after), time.Minute); rate != l.rate || known != (l.rate > 0) {
 					t.Errorf("line %d: %d, %v; want %d", i, rate, known, l.rate)
 				}
 			}

@@ -6,14 +6,24 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
+	"github.com/rota-hpc/rota/noded/logs"
 )
 
 // TestWhatAKilledDaemonLeft: nothing of an ended container stays but its log, however far the last daemon came; what is still to be made
 // or reported stays.
 func TestWhatAKilledDaemonLeft(t *testing.T) {
-	d, _ := testDisk(t)
+	base := t.TempDir()
+	store := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
+	if err := os.MkdirAll(store.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bundles, err := bundle.Open(bundle.Config{Node: "n1", Logs: store, RootDir: filepath.Join(base, "root"), CgroupRoot: "/rota/n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	j, err := journal.Open(filepath.Join(t.TempDir(), "journal"))
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +37,7 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 		5: {{Op: journal.Intend}, {Op: journal.Started}},
 	} {
 		id := container.ID{Job: job, Attempt: 1}
-		dir := filepath.Join(d.containers, id.String())
+		dir := filepath.Join(store.Containers, id.String())
 		if err := container.WriteBundle(dir, container.Bundle{Settings: container.Settings{ID: id}, Tasks: []container.TaskBundle{{Script: "x"}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -43,18 +53,18 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 			}
 		}
 	}
-	shims, err := container.NewShims(container.Config{Dir: d.containers})
+	shims, err := container.NewShims(container.Config{Dir: store.Containers})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.sweep(t.Context(), shims, j); err != nil {
+	if err := sweep(t.Context(), store.Containers, bundles, shims, j); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
 		"containers/1.1.0": false, "logs/1.1.0": true, "containers/2.1.0": false, "containers/3.1.0": false, "containers/4.1.0/config.json": true,
 		"containers/5.1.0/config.json": true,
 	} {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(d.containers), path)); (err == nil) != want {
+		if _, err := os.Stat(filepath.Join(base, path)); (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

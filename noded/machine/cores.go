@@ -1,4 +1,4 @@
-package noded
+package machine
 
 import (
 	"fmt"

@@ -1,4 +1,7 @@
-package noded
+// Package logs keeps the output of containers and serves it: it moves the files of an ended
+// container away ([Store.Keep]), removes the oldest ([Store.RunRetention]), and sends them to
+// controllers over HTTP ([Server]). The shim writes the files (noded/shim).
+package logs
 
 import (
 	"context"
@@ -13,68 +16,30 @@ import (
 	"sort"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/noded/container"
-	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// disk makes bundles and keeps logs below the data directory. It is the real Bundles.
-type disk struct {
-	containers string // a directory for each container
-	logs       string // what is kept of ended ones
-	cgroupRoot string
-	node       oci.Node // what is the same for every container
-	shared     []string
-	dev        string // where device nodes are
-	gpus       func() []cluster.GPU
-	log        *slog.Logger
-}
-
-var _ Bundles = (*disk)(nil)
-
-// Notice implements Bundles.
-func (d *disk) Notice(id container.ID, n container.Notice) error {
-	return container.WriteNotice(filepath.Join(d.containers, id.String()), n)
+// Store is where the output of containers lies on this machine.
+type Store struct {
+	Containers string // the directory with a directory for each container
+	Dir        string // the directory with the logs of ended containers
 }
 
 // whereFile says, beside the log of an ended container, where the user had output sent and as whom it is read.
 const whereFile = "where.json"
 
-// Retire implements Bundles: the log moves to where it is kept.
-func (d *disk) Retire(id container.ID) error {
-	dir := filepath.Join(d.containers, id.String())
-	kept := filepath.Join(d.logs, id.String())
-	if s, err := container.ReadSettings(dir); err == nil && (sentElsewhere(s) || len(s.Tasks) > 0) {
-		if err := keepWhere(kept, s); err != nil {
+// Keep moves the log of an ended container to where it is kept. It may be called again.
+func (s *Store) Keep(id container.ID) error {
+	dir, kept := filepath.Join(s.Containers, id.String()), filepath.Join(s.Dir, id.String())
+	if set, err := container.ReadSettings(dir); err == nil && (sentElsewhere(set) || len(set.Tasks) > 0) {
+		if err := keepWhere(kept, set); err != nil {
 			return fmt.Errorf("keep where the log of %s is: %w", id, err)
 		}
 	}
 	if err := moveLogs(container.LogDir(dir), kept); err != nil {
 		return fmt.Errorf("keep log of %s: %w", id, err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, rootsDir)); err != nil {
-		return fmt.Errorf("remove root of %s: %w", id, err)
-	}
 	return nil
-}
-
-// sweep drops what lies below the directory for containers and belongs to none: what a daemon that was killed while it removed one, or while it
-// made one that failed, had no time for. What the journal has not done with is the agent's business.
-func (d *disk) sweep(ctx context.Context, rt container.Runtime, j Journal) error {
-	list, err := rt.List(ctx)
-	if err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(d.containers)
-	for _, e := range entries {
-		id, ok := container.ParseID(e.Name())
-		there := slices.ContainsFunc(list, func(s container.Status) bool { return s.ID == id })
-		if written, known := j.Entry(id.String()); !ok || there || known && written.Final == nil {
-			continue
-		}
-		err = errors.Join(err, d.Retire(id), rt.Remove(ctx, id))
-	}
-	return err
 }
 
 // sentElsewhere reports whether some output goes to a path of the user's.
@@ -113,13 +78,13 @@ const (
 	logsEvery    = 10 * time.Minute
 )
 
-// keepLogs removes logs that are too old or too many, until ctx ends.
-func (d *disk) keepLogs(ctx context.Context) error {
+// RunRetention removes logs that are too old or too many, until ctx ends.
+func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
 	tick := time.NewTicker(logsEvery)
 	defer tick.Stop()
 	for {
-		if err := sweepLogs(d.logs, time.Now(), logsMaxAge, logsMaxBytes); err != nil {
-			d.log.Error("cannot remove old logs", "err", err)
+		if err := sweepLogs(s.Dir, time.Now(), logsMaxAge, logsMaxBytes); err != nil {
+			log.Error("cannot remove old logs", "err", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -145,19 +145,19 @@ func (c *controllers) proxy() http.Handler {
 		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node, Next: transport}},
 		FlushInterval: -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			problem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node reaches no controller: "+err.Error())
+			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node reaches no controller: "+err.Error())
 		},
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := identity.PeerOf(r.Context())
 		if err != nil {
-			problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return
 		}
 		id, err := users.Of(peer)
 		if err != nil {
-			problem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
+			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, proxyBody)

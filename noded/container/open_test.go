@@ -1,11 +1,9 @@
-package noded
+package container
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/rota-hpc/rota/noded/container"
 )
 
 // TestOpenAs: a user's path leads to what the user may read and to nothing of the daemon's own, which the kernel shows to whoever is the daemon.
@@ -13,7 +11,7 @@ func TestOpenAs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("taking on a user's rights needs root")
 	}
-	user := &container.User{UID: 23456, GID: 23457}
+	user := &User{UID: 23456, GID: 23457}
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
@@ -30,7 +28,7 @@ func TestOpenAs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{own: true, roots: false, link: false, "/proc/self/status": false, "/dev/null": false} {
-		f, err := openAs(path, user)
+		f, err := OpenAs(path, user)
 		if (err == nil) != want {
 			t.Errorf("%s: %v", path, err)
 		}
