@@ -56,68 +56,68 @@ type Parts struct {
 	Bundles Bundles
 	Journal Journal
 	GPUs    gpu.Source
-	Memory  gpu.Memory     // of the GPUs; zero: none
-	Cores   *machine.Cores // nil: by quota, not by core number
+	GPUFile gpu.InventoryFile // of the GPUs; zero: none
+	Cores   *machine.Cores    // nil: by quota, not by core number
 	Log     *slog.Logger
 }
 
 const (
 	parallelSteps = 16               // steps of different containers at once: more only queue for the same disk and cores
 	stepTimeout   = 60 * time.Second // of one step; making a container takes some 20 ms
-	listEvery     = 10 * time.Second // full look at what runs, in case a change was missed
+	listInterval  = 10 * time.Second // full look at what runs, in case a change was missed
 	pollWait      = 10 * time.Second // length of a long poll; its answers renew the lease
-	retryFirst    = 100 * time.Millisecond
-	retryMost     = 10 * time.Second
+	retryMin      = 100 * time.Millisecond
+	retryMax      = 10 * time.Second
 	messageMax    = 2000 // bytes of an error that are reported
 )
 
 // Agent makes what runs on this node match what the controllers want, and tells them what became of it.
 type Agent struct {
 	Parts
-	slots       chan struct{}  // one for each step that may run
-	makers      chan struct{}  // the same of those that make containers, which may wait for a file server that the job names
+	stepSlots   chan struct{}  // one for each step that may run
+	createSlots chan struct{}  // the same of those that make containers, which may wait for a file server that the job names
 	steps       sync.WaitGroup // that run
 	registering chan struct{}  // held by a registration
 	out         outbox
 
-	mu      sync.Mutex
-	ctx     context.Context // of Run
-	workers map[container.ID]*worker
-	blocked int    // workers that wait for an earlier attempt or for cores
-	clock   uint64 // grows with every change of a worker, to tell what a listing has not seen
-	index   uint64 // of the last answer acted on
-	heard   bool   // there was one
-	lease   lease  // the last that was confirmed
-	gpus    gpu.Inventory
-	sick    map[string]string // GPUs that something is left on, by UUID
-	stale   bool              // the inventory has changed since it was registered
+	mu           sync.Mutex
+	ctx          context.Context // of Run
+	workers      map[container.ID]*worker
+	waiting      int    // workers that wait for an earlier attempt or for cores
+	changes      uint64 // grows with every change of a worker, to tell what a listing has not seen
+	index        uint64 // of the last answer acted on
+	desiredKnown bool   // there was one
+	lease        lease  // the last that was confirmed
+	gpus         gpu.Inventory
+	occupied     map[string]string // GPUs that something is left on, by UUID
+	unregistered bool              // the inventory has changed since it was registered
 }
 
 // worker is one container, wanted, existing or both. It is guarded by the agent's mutex.
 type worker struct {
 	facts
-	id      container.ID
-	busy    bool   // a step runs
-	touched uint64 // Agent.clock when it last changed
-	last    op     // the step before, to slow down what is repeated
-	delay   time.Duration
-	notYet  time.Time // no step before
-	waiting bool      // counted in Agent.blocked
-	short   bool      // its cores were not free
-	lease   time.Time // that its shim knows
-	timer   *time.Timer
-	sent    cluster.WorkerState // last report handed to the outbox
-	tail    progress.Tail
-	reading *progressRead    // nil: none is under way
-	source  *progress.Source // of progress, once it has been looked up
-	found   int              // findings handed to the outbox
-	rate    progress.RateMeter
+	id             container.ID
+	busy           bool   // a step runs
+	changedAt      uint64 // Agent.clock when it last changed
+	lastOp         op     // the step before, to slow down what is repeated
+	delay          time.Duration
+	notBefore      time.Time // no step before
+	waiting        bool      // counted in Agent.blocked
+	coresShort     bool      // its cores were not free
+	lease          time.Time // that its shim knows
+	timer          *time.Timer
+	lastReported   cluster.WorkerState // last report handed to the outbox
+	tail           progress.Tail
+	read           *progressRead    // nil: none is under way
+	source         *progress.Source // of progress, once it has been looked up
+	findingsQueued int              // findings handed to the outbox
+	rate           progress.RateMeter
 }
 
 // NewAgent returns an agent of these parts.
 func NewAgent(p Parts) *Agent {
 	return &Agent{
-		Parts: p, slots: make(chan struct{}, parallelSteps), makers: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, sick: map[string]string{},
+		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, occupied: map[string]string{},
 		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
@@ -128,21 +128,21 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.mu.Lock()
 	a.ctx = ctx
 	a.mu.Unlock()
-	if err := a.recall(ctx); err != nil {
+	if err := a.recoverState(ctx); err != nil {
 		return err
 	}
-	group.Go(func() error { return a.watch(ctx) })
-	group.Go(func() error { return a.report(ctx) })
-	group.Go(func() error { return a.follow(ctx) })
-	group.Go(func() error { return a.sample(ctx) })
-	group.Go(func() error { return a.care(ctx) })
+	group.Go(func() error { return a.watchContainers(ctx) })
+	group.Go(func() error { return a.sendReports(ctx) })
+	group.Go(func() error { return a.followControllers(ctx) })
+	group.Go(func() error { return a.sampleProgress(ctx) })
+	group.Go(func() error { return a.watchGPUs(ctx) })
 	err := group.Wait()
-	a.rest()
+	a.waitForSteps()
 	return err
 }
 
 // rest stops the timers and waits for the steps that still run.
-func (a *Agent) rest() {
+func (a *Agent) waitForSteps() {
 	a.mu.Lock()
 	for _, w := range a.workers {
 		w.wakeAt(a, time.Time{})
@@ -152,22 +152,22 @@ func (a *Agent) rest() {
 }
 
 // recall finds out, from the journal and the runtime, what the last agent left.
-func (a *Agent) recall(ctx context.Context) error {
-	if err := a.recallEntries(); err != nil {
+func (a *Agent) recoverState(ctx context.Context) error {
+	if err := a.recoverEntries(); err != nil {
 		return err
 	}
 	var wait backoff
 	for {
-		err := a.list(ctx)
+		err := a.inspectAll(ctx)
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		// Nothing may be made or stopped before it is known what runs.
-		a.complain(ctx, "cannot list containers; it will be repeated", err, wait.next(ctx))
+		a.logRetry(ctx, "cannot list containers; it will be repeated", err, wait.sleep(ctx))
 	}
 }
 
-func (a *Agent) recallEntries() error {
+func (a *Agent) recoverEntries() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.Journal.Entries() {
@@ -180,7 +180,7 @@ func (a *Agent) recallEntries() error {
 		}
 		a.worker(id)
 		if a.Cores != nil {
-			a.Cores.Hold(e.Cores)
+			a.Cores.MarkUsed(e.Cores)
 		}
 	}
 	return nil
@@ -191,34 +191,31 @@ func (a *Agent) worker(id container.ID) *worker {
 	w := a.workers[id]
 	if w == nil {
 		w = &worker{id: id}
-		w.Entry, w.Known = a.Journal.Entry(id.String())
+		w.Entry, w.Journaled = a.Journal.Entry(id.String())
 		a.workers[id] = w
-		a.touch(w)
+		a.markChanged(w)
 	}
 	return w
 }
 
-func (a *Agent) touch(w *worker) {
-	a.clock++
-	w.touched = a.clock
+func (a *Agent) markChanged(w *worker) {
+	a.changes++
+	w.changedAt = a.changes
 }
 
 // watch follows the runtime.
-func (a *Agent) watch(ctx context.Context) error {
-	tick := time.NewTicker(listEvery)
+func (a *Agent) watchContainers(ctx context.Context) error {
+	tick := time.NewTicker(listInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case id := <-a.Runtime.Changes():
-			if a.look(ctx, id) {
-				continue
-			}
+		case <-a.Runtime.Changes():
 		case <-tick.C:
 		}
 		a.drainChanges()
-		if err := a.list(ctx); err != nil && ctx.Err() == nil {
+		if err := a.inspectAll(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Error("cannot list containers", "err", err)
 		}
 	}
@@ -235,36 +232,10 @@ func (a *Agent) drainChanges() {
 	}
 }
 
-// inspector is a runtime that can tell of one container without listing all.
-type inspector interface {
-	Status(ctx context.Context, id container.ID) (container.Status, error)
-}
-
-// look updates one container, if the runtime can tell of one.
-func (a *Agent) look(ctx context.Context, id container.ID) bool {
-	one, ok := a.Runtime.(inspector)
-	if !ok {
-		return false
-	}
-	s, err := one.Status(ctx, id)
-	if err != nil {
-		return false
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.workers[id]
-	if w == nil {
-		return false
-	}
-	a.observe(w, s)
-	a.advance(w)
-	return true
-}
-
 // list compares every container with what is known.
-func (a *Agent) list(ctx context.Context) error {
+func (a *Agent) inspectAll(ctx context.Context) error {
 	a.mu.Lock()
-	began := a.clock
+	began := a.changes
 	a.mu.Unlock()
 	all, err := a.Runtime.List(ctx)
 	if err != nil {
@@ -275,19 +246,19 @@ func (a *Agent) list(ctx context.Context) error {
 	seen := make(map[container.ID]bool, len(all))
 	for _, s := range all {
 		seen[s.ID] = true
-		a.observe(a.worker(s.ID), s)
+		a.updateStatus(a.worker(s.ID), s)
 	}
 	for id, w := range a.workers {
-		if !seen[id] && !w.busy && w.touched <= began && w.Actual != "" {
-			a.see(w, container.Status{ID: id})
+		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {
+			a.setStatus(w, container.Status{ID: id})
 		}
-		a.advance(w)
+		a.reconcile(w)
 	}
 	return nil
 }
 
 // rank orders states: a container only ever goes forward.
-func rank(s container.State) int {
+func stateOrder(s container.State) int {
 	switch s {
 	case container.Created:
 		return 1
@@ -300,61 +271,61 @@ func rank(s container.State) int {
 }
 
 // observe takes in what the runtime says of a container, unless it is older than what is known.
-func (a *Agent) observe(w *worker, s container.Status) {
-	if rank(s.State) > rank(w.Actual) {
-		a.see(w, s)
+func (a *Agent) updateStatus(w *worker, s container.Status) {
+	if stateOrder(s.State) > stateOrder(w.Actual) {
+		a.setStatus(w, s)
 	}
 }
 
-func (a *Agent) see(w *worker, s container.Status) {
-	w.Actual, w.Exit, w.Why = s.State, s.Exit, s.Why
-	a.touch(w)
+func (a *Agent) setStatus(w *worker, s container.Status) {
+	w.Actual, w.Exit, w.LostReason = s.State, s.Exit, s.Why
+	a.markChanged(w)
 }
 
 // advance decides about one worker and begins its next step. The mutex is held.
-func (a *Agent) advance(w *worker) {
+func (a *Agent) reconcile(w *worker) {
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
 	}
-	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Known && a.olderAttempt(w.id)
-	a.tell(w)
-	w.Unheard = !a.heard
+	w.Blocked = w.Actual == "" && w.Desired != nil && !w.Journaled && a.olderAttemptRuns(w.id)
+	a.queueReport(w)
+	w.DesiredUnknown = !a.desiredKnown
 	now := time.Now()
-	s, again := plan(w.facts, now)
-	a.setWaiting(w, w.Blocked || w.short)
+	s, again := nextStep(w.facts, now)
+	a.setWaiting(w, w.Blocked || w.coresShort)
 	if s.Op == opNone {
-		w.last, w.delay, w.notYet, w.Tries = "", 0, time.Time{}, 0
+		w.lastOp, w.delay, w.notBefore, w.Tries = "", 0, time.Time{}, 0
 		w.wakeAt(a, again)
 		if w.idle() {
-			a.drop(w)
+			a.dropWorker(w)
 		}
 		return
 	}
-	if s.Op != w.last {
-		w.last, w.delay, w.notYet, w.Tries = s.Op, 0, time.Time{}, 0
+	if s.Op != w.lastOp {
+		w.lastOp, w.delay, w.notBefore, w.Tries = s.Op, 0, time.Time{}, 0
 	}
-	if now.Before(w.notYet) {
-		w.wakeAt(a, w.notYet)
+	if now.Before(w.notBefore) {
+		w.wakeAt(a, w.notBefore)
 		return
 	}
-	a.begin(w, s)
+	a.startStep(w, s)
 }
 
 // idle reports whether nothing more will happen to the worker.
 func (w *worker) idle() bool {
-	return !w.Unheard && w.Desired == nil && w.Actual == "" && (w.Acked || w.Entry.Final == nil)
+	return !w.DesiredUnknown && w.Desired == nil && w.Actual == "" && (w.Confirmed || w.Entry.Final == nil)
 }
 
-func (a *Agent) drop(w *worker) {
+func (a *Agent) dropWorker(w *worker) {
 	w.wakeAt(a, time.Time{})
 	a.setWaiting(w, false)
 	delete(a.workers, w.id)
 }
 
 // olderAttempt reports whether an earlier attempt of the job still has processes here: at most one may.
-func (a *Agent) olderAttempt(id container.ID) bool {
+func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Attempt < id.Attempt && (rank(w.Actual) == 1 || rank(w.Actual) == 2 || w.busy) {
+		if other.Job == id.Job && other.Attempt < id.Attempt && (stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
 			return true
 		}
 	}
@@ -367,21 +338,21 @@ func (a *Agent) setWaiting(w *worker, waiting bool) {
 	}
 	w.waiting = waiting
 	if waiting {
-		a.blocked++
+		a.waiting++
 	} else {
-		a.blocked--
+		a.waiting--
 	}
 }
 
 // unblock looks again at the workers that waited for something which may be there now.
-func (a *Agent) unblock() {
-	if a.blocked == 0 {
+func (a *Agent) retryWaiting() {
+	if a.waiting == 0 {
 		return
 	}
 	for _, w := range a.workers {
 		if w.waiting {
-			w.notYet = time.Time{}
-			a.advance(w)
+			w.notBefore = time.Time{}
+			a.reconcile(w)
 		}
 	}
 }
@@ -399,18 +370,18 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.workers[w.id] == w { // it may have been dropped while this waited
-			a.advance(w)
+			a.reconcile(w)
 		}
 	})
 }
 
 // begin runs a step beside everything else.
-func (a *Agent) begin(w *worker, s step) {
+func (a *Agent) startStep(w *worker, s step) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
-	f, ctx, slots := w.facts, a.ctx, a.slots
+	f, ctx, slots := w.facts, a.ctx, a.stepSlots
 	if s.Op == opCreate {
-		slots = a.makers
+		slots = a.createSlots
 	}
 	a.steps.Go(func() {
 		select {
@@ -421,41 +392,41 @@ func (a *Agent) begin(w *worker, s step) {
 			a.mu.Unlock()
 			return
 		}
-		done, err := a.carry(ctx, w.id, f, s)
+		done, err := a.runStep(ctx, w.id, f, s)
 		<-slots
-		a.end(w, s, done, err)
+		a.finishStep(w, s, done, err)
 	})
 }
 
 // end takes in what a step has come to, and goes on.
-func (a *Agent) end(w *worker, s step, done func(*worker), err error) {
+func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w.busy = false
-	a.touch(w)
+	a.markChanged(w)
 	if done != nil {
 		done(w)
 	}
-	w.pause(s.Op, err)
+	w.delayRepeat(s.Op, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
 		a.Log.Warn("step failed and will be repeated", "job", w.id.Job, "alloc", w.id.String(), "step", string(s.Op), "in", w.delay, "err", err)
 	}
-	w.short = errors.Is(err, errNoCores)
-	a.advance(w)
+	w.coresShort = errors.Is(err, errNoCores)
+	a.reconcile(w)
 	if err == nil {
-		a.unblock()
+		a.retryWaiting()
 	}
 }
 
 // pause makes sure that a step which is wanted again at once, because it failed or has no effect yet, is not repeated in a rush.
-func (w *worker) pause(o op, err error) {
+func (w *worker) delayRepeat(o op, err error) {
 	if err == nil && o != opKill {
-		w.delay, w.notYet, w.Tries = 0, time.Time{}, 0
+		w.delay, w.notBefore, w.Tries = 0, time.Time{}, 0
 		return
 	}
 	w.Tries++
-	w.delay = min(max(2*w.delay, retryFirst), retryMost)
-	w.notYet = time.Now().Add(w.delay)
+	w.delay = min(max(2*w.delay, retryMin), retryMax)
+	w.notBefore = time.Now().Add(w.delay)
 }
 
 // Live reports whether a container may still write output: it runs, or is about to.
@@ -463,5 +434,5 @@ func (a *Agent) Live(id container.ID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.workers[id]
-	return w != nil && w.Entry.Final == nil && rank(w.Actual) < 3
+	return w != nil && w.Entry.Final == nil && stateOrder(w.Actual) < 3
 }

@@ -50,13 +50,13 @@ func (w *world) state(id container.ID) cluster.WorkerState {
 	return w.allocs[id].state
 }
 
-func (w *world) box(id container.ID) box {
+func (w *world) container(id container.ID) fakeContainer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b := w.boxes[id]; b != nil {
+	if b := w.containers[id]; b != nil {
 		return *b
 	}
-	return box{removed: true}
+	return fakeContainer{removed: true}
 }
 
 func (w *world) result(a *assigned) *cluster.WorkerReport {
@@ -102,7 +102,7 @@ func TestSingleWorkerRunsAtOnce(t *testing.T) {
 		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM || !reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
 			t.Fatalf("got %+v, %v", w.result(a), w.history(a))
 		}
-		if !w.box(wid(1)).removed || !w.isRetired(wid(1)) {
+		if !w.container(wid(1)).removed || !w.isRetired(wid(1)) {
 			t.Fatal("the container is still there")
 		}
 	})
@@ -112,7 +112,7 @@ func TestGangWaitsForRelease(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), false)
 		settle(time.Minute)
-		if w.box(wid(1)).starts != 0 || w.state(wid(1)) != cluster.WorkerCreated {
+		if w.container(wid(1)).starts != 0 || w.state(wid(1)) != cluster.WorkerCreated {
 			t.Fatalf("started before its gang was there, or not reported: %s", w.state(wid(1)))
 		}
 		w.change(func() { a.Released = true })
@@ -128,7 +128,7 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.mu.Lock()
-		w.boxes[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
 		w.mu.Unlock()
 		began := time.Now()
 		w.stop(wid(1), cluster.CauseTE, 30*time.Second)
@@ -138,7 +138,7 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 || deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
 		}
-		if b := w.box(wid(1)); b.state != container.Running || !reflect.DeepEqual(b.signals, []int{15}) {
+		if b := w.container(wid(1)); b.state != container.Running || !reflect.DeepEqual(b.signals, []int{15}) {
 			t.Fatalf("got %s, signals %v", b.state, b.signals)
 		}
 		w.kill()
@@ -147,7 +147,7 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		if w.result(a) == nil || w.result(a).Signal != 9 {
 			t.Fatalf("not killed at the end of its grace: %+v", w.result(a))
 		}
-		if b := w.box(wid(1)); len(b.signals) != 1 {
+		if b := w.container(wid(1)); len(b.signals) != 1 {
 			t.Fatalf("signalled %d times", len(b.signals))
 		}
 	})
@@ -160,7 +160,7 @@ func TestStrongerStop(t *testing.T) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.mu.Lock()
-		w.boxes[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
 		w.mu.Unlock()
 		w.stop(wid(1), cluster.CauseShrink, 10*time.Minute)
 		settle(time.Second)
@@ -169,7 +169,7 @@ func TestStrongerStop(t *testing.T) {
 			stop.Cause, a.Stop = cluster.CauseTE, &stop
 		})
 		settle(time.Second)
-		if b, n := w.box(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) || n.Reason != "preempt" {
+		if b, n := w.container(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) || n.Reason != "preempt" {
 			t.Fatalf("the same signal again: got %v, notice %+v", b.signals, n)
 		}
 		began := time.Now()
@@ -185,7 +185,7 @@ func TestStrongerStop(t *testing.T) {
 		if err != nil || n.Reason != "cancel" || n.Signal != "SIGINT" || deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
 		}
-		if b := w.box(wid(1)); !reflect.DeepEqual(b.signals, []int{15, 2}) || b.state != container.Running {
+		if b := w.container(wid(1)); !reflect.DeepEqual(b.signals, []int{15, 2}) || b.state != container.Running {
 			t.Fatalf("got signals %v, %s", b.signals, b.state)
 		}
 		settle(2 * time.Second)
@@ -206,14 +206,14 @@ func TestStopIsNeverSilent(t *testing.T) {
 				a := w.assign(wid(1), true)
 				settle(time.Minute)
 				w.mu.Lock()
-				w.boxes[wid(1)].exits, w.crashIn = func(int) *container.Exit { return nil }, calls
+				w.containers[wid(1)].exits, w.crashIn = func(int) *container.Exit { return nil }, calls
 				w.mu.Unlock()
 				w.stop(wid(1), cluster.CauseTE, time.Minute)
 				<-w.crashed
 				w.kill()
 				w.start()
 				settle(2 * time.Minute)
-				if b := w.box(wid(1)); len(b.signals) == 0 || w.result(a) == nil {
+				if b := w.container(wid(1)); len(b.signals) == 0 || w.result(a) == nil {
 					t.Errorf("killed at call %d, seed %d: signals %v, result %+v", calls, seed, b.signals, w.result(a))
 				}
 			})
@@ -227,7 +227,7 @@ func TestStopBeforeStart(t *testing.T) {
 		synctest.Wait()
 		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 || w.box(wid(1)).starts != 0 {
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 || w.container(wid(1)).starts != 0 {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
@@ -251,7 +251,7 @@ func TestContainerThatIsGone(t *testing.T) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.kill()
-		w.change(func() { delete(w.boxes, wid(1)) })
+		w.change(func() { delete(w.containers, wid(1)) })
 		w.start()
 		settle(time.Second)
 		if r := w.result(a); r == nil || r.State != cluster.WorkerFailed || !r.Began || !w.isRetired(wid(1)) {
@@ -274,7 +274,7 @@ func TestExitWhileAway(t *testing.T) {
 		settle(time.Minute)
 		w.change(func() { w.down = false })
 		settle(time.Minute)
-		if w.result(a) == nil || w.result(a).ExitCode != 7 || !w.box(wid(1)).removed {
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || !w.container(wid(1)).removed {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
@@ -284,13 +284,13 @@ func TestNoWordFromControllers(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.assign(wid(1), true)
 		settle(5 * time.Minute)
-		renewed := w.box(wid(1)).lease
+		renewed := w.container(wid(1)).lease
 		if left := time.Until(renewed); left < 8*time.Minute || left > 10*time.Minute {
 			t.Fatalf("lease has %v left after steady renewal", left)
 		}
 		w.change(func() { w.down = true })
 		settle(9 * time.Minute)
-		if b := w.box(wid(1)); b.state != container.Running || b.lease.After(renewed.Add(time.Minute)) {
+		if b := w.container(wid(1)); b.state != container.Running || b.lease.After(renewed.Add(time.Minute)) {
 			t.Fatalf("got %s, lease moved by %v", b.state, b.lease.Sub(renewed))
 		}
 	})
@@ -304,15 +304,15 @@ func TestFinishedIsNotRunAgain(t *testing.T) {
 		settle(time.Second)
 		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never heard
 		settle(time.Minute)
-		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.box(wid(1)).starts != 1 {
-			t.Fatalf("got %+v after %d starts", w.result(a), w.box(wid(1)).starts)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.container(wid(1)).starts != 1 {
+			t.Fatalf("got %+v after %d starts", w.result(a), w.container(wid(1)).starts)
 		}
 		w.kill()
 		w.change(func() { a.result = nil })
 		w.start()
 		settle(time.Minute)
-		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.box(wid(1)).starts != 1 {
-			t.Fatalf("after a restart: got %+v after %d starts", w.result(a), w.box(wid(1)).starts)
+		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.container(wid(1)).starts != 1 {
+			t.Fatalf("after a restart: got %+v after %d starts", w.result(a), w.container(wid(1)).starts)
 		}
 	})
 }
@@ -325,8 +325,8 @@ func TestNextAttemptWaitsForTheLast(t *testing.T) {
 		w.change(func() { a.gone = true })
 		w.assign(second, true)
 		settle(time.Minute)
-		if w.box(first).state != container.Exited || w.state(second) != cluster.WorkerRunning {
-			t.Fatalf("got %s and %s", w.box(first).state, w.state(second))
+		if w.container(first).state != container.Exited || w.state(second) != cluster.WorkerRunning {
+			t.Fatalf("got %s and %s", w.container(first).state, w.state(second))
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestCoresAreExclusive(t *testing.T) {
 		settle(time.Minute)
 		used, running := map[int]bool{}, []container.ID{}
 		for n := range int64(10) {
-			if b := w.box(wid(n + 1)); b.state == container.Running {
+			if b := w.container(wid(n + 1)); b.state == container.Running {
 				running = append(running, wid(n+1))
 				for _, c := range b.cores {
 					if used[c] {
@@ -415,7 +415,7 @@ func TestNothingBeginsOnAnUnwellGPU(t *testing.T) {
 		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final || !strings.Contains(r.Message, "XID 79") {
 			t.Errorf("got %+v", r)
 		}
-		if w.state(wid(1)) != cluster.WorkerRunning || w.box(wid(2)).starts > 0 {
+		if w.state(wid(1)) != cluster.WorkerRunning || w.container(wid(2)).starts > 0 {
 			t.Errorf("got %q on the other", w.state(wid(1)))
 		}
 	})
@@ -476,7 +476,7 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 			if !strings.Contains(got[0].Problem, now.problem) {
 				t.Fatalf("got %q", got[0].Problem)
 			}
-			if b := w.box(wid(1)); b.state != container.Running || time.Until(b.lease) < 8*time.Minute {
+			if b := w.container(wid(1)); b.state != container.Running || time.Until(b.lease) < 8*time.Minute {
 				t.Fatalf("got %s, a lease of %v", b.state, time.Until(b.lease))
 			}
 		}
@@ -486,9 +486,9 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 // TestUnwritableMemory of the GPUs, as on a full disk, keeps no daemon from starting.
 func TestUnwritableMemory(t *testing.T) {
 	a := NewAgent(Parts{
-		GPUs: gpu.Sim{Node: "n1", N: 2}, Memory: gpu.Memory{Path: filepath.Join(t.TempDir(), "none", "gpus.json")}, Log: slog.New(slog.DiscardHandler),
+		GPUs: gpu.Sim{Node: "n1", N: 2}, GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")}, Log: slog.New(slog.DiscardHandler),
 	})
-	if err := a.Inventory(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
+	if err := a.LoadGPUs(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
 		t.Errorf("got %v, %d GPUs", err, len(a.gpus.Devices))
 	}
 }
@@ -644,13 +644,13 @@ func (w *world) quiesce() {
 	})
 	settle(time.Minute)
 	w.mu.Lock()
-	for id := range w.boxes {
+	for id := range w.containers {
 		w.end(id, &container.Exit{})
 	}
 	w.mu.Unlock()
 	settle(2 * time.Minute)
 	w.mu.Lock()
-	for id := range w.boxes {
+	for id := range w.containers {
 		w.end(id, &container.Exit{}) // those that had waited for cores or for an earlier attempt
 	}
 	w.mu.Unlock()
@@ -665,7 +665,7 @@ func (w *world) check() {
 			w.t.Errorf("%v has no result and is %s", id, a.state)
 		}
 	}
-	for id, b := range w.boxes {
+	for id, b := range w.containers {
 		if b.starts > 1 {
 			w.t.Errorf("%v was started %d times", id, b.starts)
 		}
@@ -677,7 +677,7 @@ func (w *world) check() {
 
 // lag is by how much the lease of a container ends before that of an answer that came just now would.
 func (w *world) lag(id container.ID) time.Duration {
-	return 10*time.Minute - time.Until(w.box(id).lease)
+	return 10*time.Minute - time.Until(w.container(id).lease)
 }
 
 func TestAShimThatHangsCostsNoOtherItsLease(t *testing.T) {
@@ -686,7 +686,7 @@ func TestAShimThatHangsCostsNoOtherItsLease(t *testing.T) {
 			w.assign(wid(job), true)
 		}
 		settle(time.Second)
-		w.change(func() { w.boxes[wid(5)].deaf = true })
+		w.change(func() { w.containers[wid(5)].deaf = true })
 		settle(9 * time.Minute)
 		for job := int64(1); job <= 8; job++ {
 			if lag := w.lag(wid(job)); job != 5 && lag > 3*time.Minute {
@@ -701,10 +701,10 @@ func TestWhatIsNotListedIsNotRenewed(t *testing.T) {
 		a := w.assign(wid(1), true)
 		w.assign(wid(2), true)
 		settle(time.Second)
-		w.change(func() { a.gone = true; w.boxes[wid(1)].undying = true }) // its lease is the last resort
-		before := w.box(wid(1)).lease
+		w.change(func() { a.gone = true; w.containers[wid(1)].undying = true }) // its lease is the last resort
+		before := w.container(wid(1)).lease
 		settle(5 * time.Minute)
-		if got := w.box(wid(1)).lease; got.After(before) {
+		if got := w.container(wid(1)).lease; got.After(before) {
 			t.Errorf("its lease was moved by %v", got.Sub(before))
 		}
 		if lag := w.lag(wid(2)); lag > 3*time.Minute {
@@ -714,13 +714,13 @@ func TestWhatIsNotListedIsNotRenewed(t *testing.T) {
 }
 
 func TestALeaseCountsSleep(t *testing.T) {
-	now := present()
-	l := lease{asked: now, term: time.Minute}
+	now := currentMoment()
+	l := lease{askedAt: now, term: time.Minute}
 	if d := time.Until(l.end()); d > time.Minute || d < 50*time.Second {
 		t.Errorf("awake it ends in %v", d)
 	}
 	now.boot -= int64(40 * time.Second) // since then the machine has slept for so long
-	l.asked = now
+	l.askedAt = now
 	if d := time.Until(l.end()); d > 20*time.Second || d < 10*time.Second {
 		t.Errorf("after 40 s of sleep it ends in %v", d)
 	}

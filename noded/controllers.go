@@ -37,12 +37,12 @@ type controllers struct {
 
 var _ Controller = (*controllers)(nil)
 
-var errNobody = errors.New("no controller has been found yet")
+var errNoController = errors.New("no controller has been found yet")
 
 // watch keeps up with gossip until ctx ends.
-func (c *controllers) watch(ctx context.Context, list *member.List) error {
+func (c *controllers) watchGossip(ctx context.Context, list *member.List) error {
 	for {
-		if err := c.use(list.Peers()); err != nil {
+		if err := c.setPeers(list.Peers()); err != nil {
 			c.log.Error("cannot use the controllers that gossip found", "err", err)
 		}
 		select {
@@ -55,7 +55,7 @@ func (c *controllers) watch(ctx context.Context, list *member.List) error {
 
 // use makes a client for everyone that is known. When gossip knows no controller any more, those of before are kept: they may be
 // reachable although their gossip is not.
-func (c *controllers) use(peers []member.Peer) error {
+func (c *controllers) setPeers(peers []member.Peer) error {
 	addrs := slices.Clone(c.static)
 	for _, p := range peers {
 		if p.Role == member.Controld && p.HTTP != "" && !slices.Contains(addrs, p.HTTP) {
@@ -67,7 +67,7 @@ func (c *controllers) use(peers []member.Peer) error {
 	if len(addrs) == 0 || len(addrs) == len(c.static) && c.client != nil || slices.Equal(addrs, c.addrs) {
 		return nil
 	}
-	client, err := api.DialWith(strings.Join(addrs, ","), api.Options{Dial: c.dial(), Wrap: func(next http.RoundTripper) http.RoundTripper {
+	client, err := api.DialWith(strings.Join(addrs, ","), api.Options{Dial: c.dialer(), Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return &identity.Signer{Key: c.key, From: c.node, Next: next}
 	}})
 	if err != nil {
@@ -80,25 +80,25 @@ func (c *controllers) use(peers []member.Peer) error {
 
 // dial returns what makes connections to controllers. Without a key anybody on this machine can call itself one by gossip, and what a controller
 // says runs here as root: so the kernel is asked who listens there. With a key what gossip says is of the cluster.
-func (c *controllers) dial() func(ctx context.Context, network, addr string) (net.Conn, error) {
+func (c *controllers) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	if len(c.key) == 0 {
 		return new(identity.Link).Dial
 	}
 	return (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}).DialContext
 }
 
-func (c *controllers) now() (*api.Client, []string, error) {
+func (c *controllers) current() (*api.Client, []string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.client == nil {
-		return nil, nil, errNobody
+		return nil, nil, errNoController
 	}
 	return c.client, c.addrs, nil
 }
 
 // Register implements Controller.
 func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error) {
-	client, _, err := c.now()
+	client, _, err := c.current()
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (c *controllers) Register(ctx context.Context, node string, req api.Registe
 
 // Allocs implements Controller.
 func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
-	client, _, err := c.now()
+	client, _, err := c.current()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint6
 
 // Report implements Controller.
 func (c *controllers) Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error) {
-	client, _, err := c.now()
+	client, _, err := c.current()
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +126,12 @@ func (c *controllers) Report(ctx context.Context, node string, req api.ReportReq
 // proxiedUser is the key under which a request that is passed on has its user.
 type proxiedUser struct{}
 
-const proxyBody = 64 << 20 // bytes of a request: what the controllers accept
+const proxyBodyMax = 64 << 20 // bytes of a request: what the controllers accept
 
 // proxy passes requests of local users on to a controller and vouches for who they are.
 func (c *controllers) proxy() http.Handler {
 	var users identity.Users
-	transport := &http.Transport{DialContext: c.dial(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
+	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
@@ -160,7 +160,7 @@ func (c *controllers) proxy() http.Handler {
 			api.WriteProblem(w, http.StatusUnauthorized, api.CodeUnauthorised, err.Error())
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, proxyBody)
+		r.Body = http.MaxBytesReader(w, r.Body, proxyBodyMax)
 		forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxiedUser{}, id)))
 	})
 }
@@ -173,7 +173,7 @@ type anyController struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *anyController) RoundTrip(r *http.Request) (*http.Response, error) {
-	_, addrs, err := t.of.now()
+	_, addrs, err := t.of.current()
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (t *anyController) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	for _, addr := range addrs {
 		var resp *http.Response
-		if resp, err = t.send(r, addr, body); err == nil || !refused(err) {
+		if resp, err = t.send(r, addr, body); err == nil || !notConnected(err) {
 			return resp, err
 		}
 	}
@@ -210,7 +210,7 @@ func (t *anyController) send(r *http.Request, addr string, body []byte) (*http.R
 }
 
 // refused reports whether no connection was made, so that the request can be sent elsewhere without doing it twice.
-func refused(err error) bool {
+func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

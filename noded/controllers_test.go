@@ -24,7 +24,7 @@ func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 	controller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() }))
 	defer controller.Close()
 	c := &controllers{node: "n1", static: []string{controller.URL}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	if err := c.use(nil); err != nil {
+	if err := c.setPeers(nil); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "s")
@@ -107,7 +107,7 @@ func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
 	for _, addr := range []string{evil, honest.Listener.Addr().String()} {
 		peers = append(peers, member.Peer{Name: addr, Meta: member.Meta{Role: member.Controld, HTTP: addr}})
 	}
-	if err := c.use(peers); err != nil {
+	if err := c.setPeers(peers); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0); err != nil || got.Index != 7 {

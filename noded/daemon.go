@@ -57,13 +57,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	if err := refuse(cfg); err != nil {
-		dropCgroups(cfg.CgroupRoot)
+	if err := checkRequirements(cfg); err != nil {
+		removeCgroups(cfg.CgroupRoot)
 		return err
 	}
 	d := &daemon{cfg: cfg}
 	defer func() { err = errors.Join(err, d.close()) }()
-	for _, open := range []func(context.Context) error{d.openState, d.listen, d.openDisk, d.assemble} {
+	for _, open := range []func(context.Context) error{d.openState, d.listen, d.openDisk, d.newAgent} {
 		if err := open(ctx); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (d *daemon) openState(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = checkVersion(d.cfg.DataDir); err != nil {
+	if err = checkFormat(d.cfg.DataDir); err != nil {
 		return err
 	}
 	if d.journal, err = journal.Open(filepath.Join(d.cfg.DataDir, "journal")); err != nil {
@@ -168,7 +168,7 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := sweep(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
+	if err := sweepContainers(ctx, d.logs.Containers, d.bundles, d.shims, d.journal); err != nil {
 		d.cfg.Logger.Warn("cannot remove what is left of ended containers", "err", err)
 	}
 	d.gpus = d.gpuSource(ctx)
@@ -183,28 +183,28 @@ func (d *daemon) gpuSource(ctx context.Context) gpu.Source {
 }
 
 // gpuMemory is where it is left which GPUs there are. Simulated ones are as many as the daemon is told.
-func (d *daemon) gpuMemory() gpu.Memory {
+func (d *daemon) gpuMemory() gpu.InventoryFile {
 	if d.cfg.SimGPUs > 0 {
-		return gpu.Memory{}
+		return gpu.InventoryFile{}
 	}
-	return gpu.Memory{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
+	return gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
 }
 
 // assemble makes the agent.
-func (d *daemon) assemble(ctx context.Context) error {
+func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal, GPUs: d.gpus,
-		Memory: d.gpuMemory(), Cores: d.machine.Cores, Log: d.cfg.Logger,
+		GPUFile: d.gpuMemory(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
-	return d.agent.Inventory(ctx)
+	return d.agent.LoadGPUs(ctx)
 }
 
 // run runs everything until ctx ends or a part of it fails.
 func (d *daemon) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.list.Run(running) })
-	group.Go(func() error { return d.control.watch(running, d.list) })
+	group.Go(func() error { return d.control.watchGossip(running, d.list) })
 	group.Go(func() error { return d.agent.Run(running) })
 	group.Go(func() error { return d.logs.RunRetention(running, d.cfg.Logger) })
 	guard := &identity.Guard{Key: d.key}
@@ -272,6 +272,6 @@ func (d *daemon) close() error {
 	if d.journal != nil {
 		errs = append(errs, d.journal.Close())
 	}
-	dropCgroups(d.cfg.CgroupRoot)
+	removeCgroups(d.cfg.CgroupRoot)
 	return errors.Join(errs...)
 }

@@ -14,17 +14,17 @@ import (
 const dataFormat = 1
 
 // versionFile marks a data directory with its format.
-const versionFile = "version"
+const formatFile = "version"
 
 // ErrNewer says that a later version has written the data directory.
 var ErrNewer = errors.New("written by a newer version of rota")
 
 // checkVersion refuses a data directory of a later version, whose records this one might misread, and marks one without a mark.
-func checkVersion(dir string) error {
-	path := filepath.Join(dir, versionFile)
+func checkFormat(dir string) error {
+	path := filepath.Join(dir, formatFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return markVersion(path)
+		return writeFormat(path)
 	}
 	if err != nil {
 		return fmt.Errorf("--data-dir %s: %w", dir, err)
@@ -34,7 +34,7 @@ func checkVersion(dir string) error {
 	}
 	if err := json.Unmarshal(text, &v); err != nil || v.Format < 1 {
 		return fmt.Errorf("--data-dir %s: %q in the file %s is not a version: look for disk errors, and when no job runs here remove the file",
-			dir, bytes.TrimSpace(text), versionFile)
+			dir, bytes.TrimSpace(text), formatFile)
 	}
 	if v.Format > dataFormat {
 		return fmt.Errorf("--data-dir %s: %w: it has format %d and this daemon knows up to %d (install the newer version again)",
@@ -44,7 +44,7 @@ func checkVersion(dir string) error {
 }
 
 // markVersion writes the mark whole or not at all.
-func markVersion(path string) error {
+func writeFormat(path string) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {

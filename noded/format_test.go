@@ -11,22 +11,22 @@ import (
 func TestDataDirectoryIsMarked(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // new, and marked
-		if err := checkVersion(dir); err != nil {
+		if err := checkFormat(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
-	path := filepath.Join(dir, versionFile)
+	path := filepath.Join(dir, formatFile)
 	if err := os.WriteFile(path, []byte(`{"format":2}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkVersion(dir); !errors.Is(err, ErrNewer) {
+	if err := checkFormat(dir); !errors.Is(err, ErrNewer) {
 		t.Errorf("of a later version: %v", err)
 	}
 	for _, damaged := range []string{"", "{}", "rubbish"} {
 		if err := os.WriteFile(path, []byte(damaged), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkVersion(dir); err == nil || !strings.Contains(err.Error(), "not a version") {
+		if err := checkFormat(dir); err == nil || !strings.Contains(err.Error(), "not a version") {
 			t.Errorf("%q: %v", damaged, err)
 		}
 	}

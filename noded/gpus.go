@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	careEvery    = 10 * time.Second // how often the health of the GPUs is looked at
-	gpuPatience  = 5 * time.Second  // for processes to leave a GPU after their container has ended
-	gpuPollEvery = 100 * time.Millisecond
+	gpuCheckInterval = 10 * time.Second // how often the health of the GPUs is looked at
+	gpuPatience      = 5 * time.Second  // for processes to leave a GPU after their container has ended
+	gpuPollInterval  = 100 * time.Millisecond
 )
 
 // care watches the health of the GPUs, and registers the node anew when it changes.
-func (a *Agent) care(ctx context.Context) error {
-	tick := time.NewTicker(careEvery)
+func (a *Agent) watchGPUs(ctx context.Context) error {
+	tick := time.NewTicker(gpuCheckInterval)
 	defer tick.Stop()
 	for {
 		a.refreshGPUs(ctx)
@@ -32,8 +32,8 @@ func (a *Agent) care(ctx context.Context) error {
 
 // Inventory reads the GPUs for the first time; without them the node is not registered. Those that the last daemon knew on this boot are
 // known by the same index, also where the driver does not answer.
-func (a *Agent) Inventory(ctx context.Context) error {
-	known, err := a.Memory.Load()
+func (a *Agent) LoadGPUs(ctx context.Context) error {
+	known, err := a.GPUFile.Load()
 	if err != nil {
 		a.Log.Warn("it is not known which GPUs the last daemon had", "err", err)
 	}
@@ -43,14 +43,14 @@ func (a *Agent) Inventory(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gpus = known.After(now, err)
-	a.remember()
+	a.gpus = known.Update(now, err)
+	a.saveGPUs()
 	return nil
 }
 
 // remember leaves the inventory for the next daemon. Where the disk is full this one works all the same. The mutex is held.
-func (a *Agent) remember() {
-	if err := a.Memory.Save(a.gpus); err != nil {
+func (a *Agent) saveGPUs() {
+	if err := a.GPUFile.Save(a.gpus); err != nil {
 		a.Log.Error("the next daemon may not know which GPUs there are", "err", err)
 	}
 }
@@ -62,16 +62,16 @@ func (a *Agent) refreshGPUs(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		err = errors.New(brief(err))
+		err = errors.New(shortMessage(err))
 	}
-	a.recheckSick(ctx)
+	a.recheckOccupied(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.healthNow()
-	a.gpus = a.gpus.After(now, err)
-	a.noteHealth(before)
+	before := a.currentGPUs()
+	a.gpus = a.gpus.Update(now, err)
+	a.noteGPUChanges(before)
 	if len(a.gpus.Devices) > len(before) {
-		a.remember()
+		a.saveGPUs()
 	}
 }
 
@@ -83,10 +83,10 @@ func (a *Agent) allGPUs() []cluster.GPU {
 }
 
 // healthNow is the inventory with what this daemon has found out itself. The mutex is held.
-func (a *Agent) healthNow() []cluster.GPU {
+func (a *Agent) currentGPUs() []cluster.GPU {
 	gpus := a.gpus.GPUs()
 	for n := range gpus {
-		if problem := a.sick[gpus[n].UUID]; problem != "" && gpus[n].Healthy {
+		if problem := a.occupied[gpus[n].UUID]; problem != "" && gpus[n].Healthy {
 			gpus[n].Healthy, gpus[n].Problem = false, problem
 		}
 	}
@@ -95,10 +95,10 @@ func (a *Agent) healthNow() []cluster.GPU {
 
 // unwell refuses GPUs that nobody can work on. Controllers do not give these out, but may not have heard yet of what was found out last, such as
 // that a process of the job before is still there.
-func (a *Agent) unwell(indices []int) error {
+func (a *Agent) checkGPUsHealthy(indices []int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.healthNow()
+	now := a.currentGPUs()
 	for _, i := range indices {
 		if i < len(now) && !now[i].Healthy {
 			return fmt.Errorf("GPU %d (%s) cannot be used: %s", i, now[i].UUID, now[i].Problem)
@@ -108,12 +108,12 @@ func (a *Agent) unwell(indices []int) error {
 }
 
 // noteHealth has the node registered anew if health is not what it was. The mutex is held.
-func (a *Agent) noteHealth(before []cluster.GPU) {
-	after := a.healthNow()
+func (a *Agent) noteGPUChanges(before []cluster.GPU) {
+	after := a.currentGPUs()
 	if reflect.DeepEqual(before, after) {
 		return
 	}
-	a.stale = true
+	a.unregistered = true
 	if len(after) > len(before) {
 		a.Log.Info("there are new GPUs", "gpus", len(after), "before", len(before))
 	}
@@ -126,7 +126,7 @@ func (a *Agent) noteHealth(before []cluster.GPU) {
 
 // checkGPUs makes sure, before a worker's end is reported and others may get its GPUs, that nothing is left on them. A GPU on which
 // something stays is taken out of use alone, until it has left.
-func (a *Agent) checkGPUs(ctx context.Context, indices []int) {
+func (a *Agent) awaitVacantGPUs(ctx context.Context, indices []int) {
 	for _, n := range indices {
 		a.mu.Lock()
 		known := n < len(a.gpus.Devices)
@@ -138,15 +138,15 @@ func (a *Agent) checkGPUs(ctx context.Context, indices []int) {
 		if !known {
 			continue
 		}
-		if problem := a.vacated(ctx, uuid); problem != "" {
-			a.setSick(uuid, problem)
-			a.registerSick(ctx)
+		if problem := a.awaitVacant(ctx, uuid); problem != "" {
+			a.setOccupied(uuid, problem)
+			a.registerNow(ctx)
 		}
 	}
 }
 
 // vacated waits until a GPU has no processes, and says what is wrong if it keeps some.
-func (a *Agent) vacated(ctx context.Context, uuid string) string {
+func (a *Agent) awaitVacant(ctx context.Context, uuid string) string {
 	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
 	defer cancel()
 	for {
@@ -159,7 +159,7 @@ func (a *Agent) vacated(ctx context.Context, uuid string) string {
 		case ctx.Err() != nil:
 			return "the driver does not say whether an ended job is still on it"
 		}
-		t := time.NewTimer(gpuPollEvery)
+		t := time.NewTimer(gpuPollInterval)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -171,36 +171,36 @@ func (a *Agent) vacated(ctx context.Context, uuid string) string {
 	}
 }
 
-func (a *Agent) setSick(uuid, problem string) {
+func (a *Agent) setOccupied(uuid, problem string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before := a.healthNow()
+	before := a.currentGPUs()
 	if problem == "" {
-		delete(a.sick, uuid)
+		delete(a.occupied, uuid)
 	} else {
-		a.sick[uuid] = problem
+		a.occupied[uuid] = problem
 	}
-	a.noteHealth(before)
+	a.noteGPUChanges(before)
 }
 
 // registerSick tells the controllers at once: the worker's end, which frees the GPU, is reported next.
-func (a *Agent) registerSick(ctx context.Context) {
+func (a *Agent) registerNow(ctx context.Context) {
 	if err := a.register(ctx); err != nil {
-		a.complain(ctx, "cannot register a GPU as unwell; it will be repeated", err, 0)
+		a.logRetry(ctx, "cannot register a GPU as unwell; it will be repeated", err, 0)
 	}
 }
 
 // recheckSick takes GPUs back that have been vacated since.
-func (a *Agent) recheckSick(ctx context.Context) {
+func (a *Agent) recheckOccupied(ctx context.Context) {
 	a.mu.Lock()
 	var uuids []string
-	for uuid := range a.sick {
+	for uuid := range a.occupied {
 		uuids = append(uuids, uuid)
 	}
 	a.mu.Unlock()
 	for _, uuid := range uuids {
 		if pids, err := a.GPUs.Processes(ctx, uuid); err == nil && len(pids) == 0 {
-			a.setSick(uuid, "")
+			a.setOccupied(uuid, "")
 		}
 	}
 }

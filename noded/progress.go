@@ -13,7 +13,7 @@ import (
 )
 
 // sample reads the progress of everything that runs and hands the newest of each on.
-func (a *Agent) sample(ctx context.Context) error {
+func (a *Agent) sampleProgress(ctx context.Context) error {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for {
@@ -39,14 +39,14 @@ func (a *Agent) readProgress() []api.Sample {
 	a.mu.Unlock()
 	var samples []api.Sample
 	for _, id := range running {
-		samples = append(samples, a.progressOf(id)...)
-		a.findingsOf(id)
+		samples = append(samples, a.newProgress(id)...)
+		a.queueFindings(id)
 	}
 	return samples
 }
 
 // progressOf reads what a container has reported since the last time; none is no error.
-func (a *Agent) progressOf(id container.ID) []api.Sample {
+func (a *Agent) newProgress(id container.ID) []api.Sample {
 	a.mu.Lock()
 	w := a.workers[id]
 	if w == nil {
@@ -72,7 +72,7 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 		w.source = from
 	}
 	if line != nil {
-		a.paced(id, w, desired, *line.Step)
+		a.queueStepRate(id, w, desired, *line.Step)
 	}
 	a.mu.Unlock()
 	if line == nil {
@@ -85,17 +85,17 @@ func (a *Agent) progressOf(id container.ID) []api.Sample {
 }
 
 // progressTime is how long a progress file may take to be read. The user's may be on a server that does not answer.
-const progressTime = 2 * time.Second
+const readPatience = 2 * time.Second
 
-var errHangs = errors.New("it takes long to be read")
+var errSlowRead = errors.New("it takes long to be read")
 
 // progressRead is a read of a progress file, and what it has come to once it is done.
 type progressRead struct {
-	done chan struct{}
-	late bool // it has been waited for
-	line *progress.Line
-	next progress.Tail
-	err  error
+	done    chan struct{}
+	overdue bool // it has been waited for
+	line    *progress.Line
+	next    progress.Tail
+	err     error
 }
 
 // readTail reads on from a tail. What takes too long is left to itself, and taken up when it has come to something: neither another worker's
@@ -105,17 +105,17 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 		return nil, tail, nil
 	}
 	a.mu.Lock()
-	r := w.reading
+	r := w.read
 	if r == nil {
 		r = &progressRead{done: make(chan struct{})}
-		w.reading = r
+		w.read = r
 		go func() {
 			defer close(r.done)
 			r.line, r.next, r.err = tail.Read(from)
 		}()
 	}
-	patience := progressTime
-	if r.late {
+	patience := readPatience
+	if r.overdue {
 		patience = 0
 	}
 	a.mu.Unlock()
@@ -126,19 +126,19 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 	case <-timer.C:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		r.late = true
-		return nil, tail, errHangs
+		r.overdue = true
+		return nil, tail, errSlowRead
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if w.reading == r {
-		w.reading = nil
+	if w.read == r {
+		w.read = nil
 	}
 	return r.line, r.next, r.err
 }
 
 // paced hands on how fast an attempt is, if that matters for its job. The agent's mutex is held.
-func (a *Agent) paced(id container.ID, w *worker, desired *api.Alloc, step int64) {
+func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
 	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) || desired.Spec.Groups[desired.Group].Elastic == nil {
 		return
 	}
@@ -152,7 +152,7 @@ func (a *Agent) paced(id container.ID, w *worker, desired *api.Alloc, step int64
 
 // findingsOf hands on what log policies have found since the last time. After a restart of this daemon everything is told again; the
 // controllers take each policy once.
-func (a *Agent) findingsOf(id container.ID) {
+func (a *Agent) queueFindings(id container.ID) {
 	a.mu.Lock()
 	w := a.workers[id]
 	look := w != nil && w.source != nil && w.source.Policies
@@ -167,8 +167,8 @@ func (a *Agent) findingsOf(id container.ID) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock() // whoever finds nothing new knows by it that all of it is in the outbox: the worker's end comes after
-	from := min(w.found, len(list))
-	w.found = max(w.found, len(list))
+	from := min(w.findingsQueued, len(list))
+	w.findingsQueued = max(w.findingsQueued, len(list))
 	for _, one := range list[from:] {
 		a.out.putFinding(cluster.WorkerReport{
 			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning, Policy: one.Policy, Message: one.Line,

@@ -144,7 +144,7 @@ func TestProgressFileThatHangs(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 100 { // the first waits for a while, the others do not
-			a.progressOf(wid(1))
+			a.newProgress(wid(1))
 		}
 	}()
 	select {
@@ -161,7 +161,7 @@ func TestProgressFileThatHangs(t *testing.T) {
 	from = &progress.Source{Path: good}
 	a.Bundles = reads{from: from}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		if got := a.progressOf(wid(1)); len(got) == 1 && got[0].Step == 7 {
+		if got := a.newProgress(wid(1)); len(got) == 1 && got[0].Step == 7 {
 			return
 		}
 		if time.Now().After(deadline) {

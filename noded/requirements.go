@@ -11,7 +11,7 @@ import (
 )
 
 // refuse tells what this machine lacks to run containers, all at once.
-func refuse(c Config) error {
+func checkRequirements(c Config) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the node daemon makes containers and must run as root: start it with sudo or by its systemd unit")
 	}
@@ -26,13 +26,13 @@ func refuse(c Config) error {
 			errs = append(errs, fmt.Errorf("%s: %s is not a program: build it or name where it is", f.flag, f.path))
 		}
 	}
-	if err := tryDataDir(c.DataDir); err != nil {
+	if err := checkDataDir(c.DataDir); err != nil {
 		errs = append(errs, fmt.Errorf("--data-dir %s cannot be written: %w", c.DataDir, err))
 	}
-	return errors.Join(append(errs, tryCgroups(c.CgroupRoot))...)
+	return errors.Join(append(errs, checkCgroups(c.CgroupRoot))...)
 }
 
-func tryDataDir(dir string) error {
+func checkDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func tryDataDir(dir string) error {
 var neededCgroups = []string{"cpu", "memory", "pids", "freezer", "devices", "cpuset"}
 
 // tryCgroups makes sure that cgroups can be made where the containers' will be.
-func tryCgroups(root string) error {
+func checkCgroups(root string) error {
 	const mount = "/sys/fs/cgroup"
 	var errs []error
 	var fs unix.Statfs_t
@@ -55,15 +55,15 @@ func tryCgroups(root string) error {
 		return fmt.Errorf("cgroups cannot be used: %s: %w (mount them, or give the machine or container this runs in access)", mount, err)
 	}
 	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
-		return tryCgroup(mount, root)
+		return checkCgroup(mount, root)
 	}
 	for _, name := range neededCgroups {
-		errs = append(errs, tryCgroup(filepath.Join(mount, name), root))
+		errs = append(errs, checkCgroup(filepath.Join(mount, name), root))
 	}
 	return errors.Join(errs...)
 }
 
-func tryCgroup(hierarchy, root string) error {
+func checkCgroup(hierarchy, root string) error {
 	advice := "mount it writable, or choose a place that may be written with --cgroup-root"
 	if _, err := os.Stat(hierarchy); err != nil {
 		return fmt.Errorf("cgroups cannot be used: %s is not there: %s", hierarchy, advice)
@@ -80,7 +80,7 @@ func tryCgroup(hierarchy, root string) error {
 }
 
 // dropCgroups removes the daemon's own empty cgroups; those of running containers keep theirs.
-func dropCgroups(root string) {
+func removeCgroups(root string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		found, _ := filepath.Glob(filepath.Join(pattern, root)) // the pattern is well formed
 		for _, dir := range found {

@@ -14,7 +14,7 @@ import (
 
 // carry does one step, without the mutex. The function it returns tells the worker what has changed; an error means that the step
 // is to be repeated.
-func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
+func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	switch s.Op {
@@ -27,9 +27,9 @@ func (a *Agent) carry(ctx context.Context, id container.ID, f facts, s step) (fu
 	case opKill:
 		return nil, a.Runtime.Kill(ctx, id)
 	case opFinish:
-		done, err := a.finish(ctx, id, f, s.Result)
+		done, err := a.recordResult(ctx, id, f, s.Result)
 		if err == nil && f.Actual == "" {
-			a.clearFailed(ctx, id)
+			a.cleanUpFailed(ctx, id)
 		}
 		return done, err
 	case opRemove:
@@ -48,34 +48,34 @@ var errNoCores = errors.New("its cores are not free yet")
 // create writes the intent down and makes the container. What goes wrong is the worker's result: whether to try again, and where,
 // is the controllers' business.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
-	if err := a.unwell(f.Desired.GPUs); err != nil {
-		return a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+	if err := a.checkGPUsHealthy(f.Desired.GPUs); err != nil {
+		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
 	}
-	cores, err := a.coresFor(f)
+	cores, err := a.takeCores(f)
 	if err != nil {
 		return nil, err
 	}
-	if !f.Known {
+	if !f.Journaled {
 		if err := a.Journal.Append(journal.Record{Op: journal.Intend, ID: id.String(), Cores: cores}); err != nil {
-			a.giveCores(cores)
+			a.releaseCores(cores)
 			return nil, err
 		}
 	}
-	known := func(w *worker) { w.Known, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
+	known := func(w *worker) { w.Journaled, w.Entry.ID, w.Entry.Cores = true, id.String(), cores }
 	dir, err := a.Bundles.Build(ctx, id, f.Desired, cores, a.allGPUs())
 	if err == nil {
 		err = a.Runtime.Create(ctx, id, dir, a.leaseEnd())
 	}
 	if err == nil {
-		return func(w *worker) { known(w); w.goTo(container.Created) }, nil
+		return func(w *worker) { known(w); w.advanceState(container.Created) }, nil
 	}
-	if ctx.Err() != nil && a.stopping() {
+	if ctx.Err() != nil && a.isStopping() {
 		return known, err // this daemon is going down, which says nothing about the container
 	}
 	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
-	done, ferr := a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err), Final: container.IsFinal(err)})
+	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
-		a.clearFailed(ctx, id)
+		a.cleanUpFailed(ctx, id)
 	}
 	return func(w *worker) {
 		known(w)
@@ -87,14 +87,14 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 
 // clearFailed drops what a container that is not there, or an attempt to make one, has left on disk. If a container came of it after all, it is
 // found by the next listing, killed and removed.
-func (a *Agent) clearFailed(ctx context.Context, id container.ID) {
+func (a *Agent) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
-	if err != nil && !errors.Is(err, container.ErrLive) && !a.stopping() {
+	if err != nil && !errors.Is(err, container.ErrLive) && !a.isStopping() {
 		a.Log.Warn("cannot remove what is left of a failed launch", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 }
 
-func (a *Agent) stopping() bool {
+func (a *Agent) isStopping() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ctx.Err() != nil
@@ -107,7 +107,7 @@ func (a *Agent) leaseEnd() time.Time {
 }
 
 // brief is an error as it is reported: whole in nearly every case, but bounded.
-func brief(err error) string {
+func shortMessage(err error) string {
 	s := err.Error()
 	if len(s) > messageMax {
 		return s[:messageMax] + "…"
@@ -122,17 +122,17 @@ func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*work
 	}
 	started := func(w *worker) { w.Entry.Started = true }
 	if err := a.Runtime.Start(ctx, id); err != nil {
-		if f.Tries < startTries || a.stopping() {
+		if f.Tries < startTries || a.isStopping() {
 			return started, err
 		}
-		return a.finish(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: brief(err)})
+		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
 	}
-	return func(w *worker) { started(w); w.goTo(container.Running) }, nil
+	return func(w *worker) { started(w); w.advanceState(container.Running) }, nil
 }
 
 // goTo notes the state that a step has reached, unless the runtime has told of a later one meanwhile.
-func (w *worker) goTo(s container.State) {
-	if rank(s) > rank(w.Actual) {
+func (w *worker) advanceState(s container.State) {
+	if stateOrder(s) > stateOrder(w.Actual) {
 		w.Actual = s
 	}
 }
@@ -171,12 +171,12 @@ func noticeReason(c cluster.Cause) string {
 }
 
 // finish writes down what became of a container. Its cores are free from then on; its GPUs are looked at first.
-func (a *Agent) finish(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker), error) {
+func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
-		a.checkGPUs(ctx, f.Desired.GPUs)
-		a.out.putSamples(a.progressOf(id)) // what it wrote last goes along with its end
-		a.findingsOf(id)
+		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
+		a.out.putSamples(a.newProgress(id)) // what it wrote last goes along with its end
+		a.queueFindings(id)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
 		return nil, err
@@ -185,8 +185,8 @@ func (a *Agent) finish(ctx context.Context, id container.ID, f facts, r cluster.
 		r = *e.Final // the first result stands, also when writing it down had seemed to fail
 	}
 	return func(w *worker) {
-		a.giveCores(w.Entry.Cores)
-		w.Known, w.Entry.ID, w.Entry.Cores, w.Entry.Final = true, id.String(), nil, &r
+		a.releaseCores(w.Entry.Cores)
+		w.Journaled, w.Entry.ID, w.Entry.Cores, w.Entry.Final = true, id.String(), nil, &r
 	}, nil
 }
 
@@ -209,33 +209,33 @@ func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*wor
 	if err := a.Journal.Append(journal.Record{Op: journal.Forget, ID: id.String()}); err != nil {
 		return nil, err
 	}
-	a.giveCores(f.Entry.Cores)
-	return func(w *worker) { w.Known, w.Entry = false, journal.Entry{} }, nil
+	a.releaseCores(f.Entry.Cores)
+	return func(w *worker) { w.Journaled, w.Entry = false, journal.Entry{} }, nil
 }
 
 // coresFor takes the cores of a worker, or finds those that the journal says it has.
-func (a *Agent) coresFor(f facts) ([]int, error) {
+func (a *Agent) takeCores(f facts) ([]int, error) {
 	if a.Cores == nil {
 		return nil, nil
 	}
-	if f.Known {
+	if f.Journaled {
 		return f.Entry.Cores, nil
 	}
-	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.nearGPUs(f.Desired))
+	cores := a.Cores.Take(int(f.Desired.Request.Active.Cores), a.numaNodeOf(f.Desired))
 	if cores == nil {
 		return nil, errNoCores
 	}
 	return cores, nil
 }
 
-func (a *Agent) giveCores(cores []int) {
+func (a *Agent) releaseCores(cores []int) {
 	if a.Cores != nil {
-		a.Cores.Give(cores)
+		a.Cores.Release(cores)
 	}
 }
 
 // nearGPUs is the NUMA node of an alloc's first GPU, -1 if it has none or it is not known.
-func (a *Agent) nearGPUs(d *api.Alloc) int {
+func (a *Agent) numaNodeOf(d *api.Alloc) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(d.GPUs) == 0 || d.GPUs[0] >= len(a.gpus.Devices) {

@@ -11,7 +11,7 @@ import (
 
 // sweep drops what lies below the directory for containers and belongs to none: what a daemon that was killed while it removed one, or while it
 // made one that failed, had no time for. What the journal has not done with is the agent's business.
-func sweep(ctx context.Context, containers string, b Bundles, rt container.Runtime, j Journal) error {
+func sweepContainers(ctx context.Context, containers string, b Bundles, rt container.Runtime, j Journal) error {
 	list, err := rt.List(ctx)
 	if err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sweep(t.Context(), store.Containers, bundles, shims, j); err != nil {
+	if err := sweepContainers(t.Context(), store.Containers, bundles, shims, j); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{

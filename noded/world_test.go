@@ -37,7 +37,7 @@ type world struct {
 	index       uint64
 	wake        chan struct{} // closed when index grows
 	allocs      map[container.ID]*assigned
-	boxes       map[container.ID]*box
+	containers  map[container.ID]*fakeContainer
 	changes     chan container.ID
 	notices     map[container.ID]container.Notice
 	retired     map[container.ID]bool
@@ -67,7 +67,7 @@ type assigned struct {
 }
 
 // box is a container.
-type box struct {
+type fakeContainer struct {
 	state   container.State
 	exit    *container.Exit
 	starts  int
@@ -84,7 +84,7 @@ type box struct {
 // listen waits in vain when the shim of a container answers to nothing.
 func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
 	r.mu.Lock()
-	deaf := r.boxes[id] != nil && r.boxes[id].deaf
+	deaf := r.containers[id] != nil && r.containers[id].deaf
 	r.mu.Unlock()
 	if deaf {
 		<-ctx.Done()
@@ -95,7 +95,7 @@ func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
 		t: t, path: filepath.Join(t.TempDir(), "journal"), rng: rand.New(rand.NewPCG(seed, 1)), wake: make(chan struct{}), index: 1,
-		allocs: map[container.ID]*assigned{}, boxes: map[container.ID]*box{}, changes: make(chan container.ID, 1000),
+		allocs: map[container.ID]*assigned{}, containers: map[container.ID]*fakeContainer{}, changes: make(chan container.ID, 1000),
 		notices: map[container.ID]container.Notice{}, retired: map[container.ID]bool{}, onGPU: map[string][]int{},
 	}
 }
@@ -152,7 +152,7 @@ func (w *world) leave(id container.ID, e container.Exit) {
 }
 
 func (w *world) end(id container.ID, e *container.Exit) {
-	if b := w.boxes[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
+	if b := w.containers[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
 		b.state, b.exit = container.Exited, e
 		w.emit(id)
 	}
@@ -162,7 +162,7 @@ func (w *world) end(id container.ID, e *container.Exit) {
 func (w *world) loseShim(id container.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if b := w.boxes[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
+	if b := w.containers[id]; b != nil && (b.state == container.Created || b.state == container.Running) {
 		b.state = container.Lost
 		w.emit(id)
 	}
@@ -192,15 +192,15 @@ func (w *world) start() {
 	l.agent = NewAgent(Parts{
 		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
-		Memory: gpu.Memory{Path: w.path + ".gpus", BootID: "boot"},
-		Cores:  machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
+		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
 	w.life = l
 	w.crashed = make(chan struct{})
 	w.mu.Unlock()
-	if err := l.agent.Inventory(ctx); err != nil {
+	if err := l.agent.LoadGPUs(ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	go func() {
@@ -350,19 +350,19 @@ func stage(s cluster.WorkerState) int {
 func (w *world) take(r cluster.WorkerReport) {
 	if r.Policy != "" {
 		w.found = append(w.found, r)
-		if a := w.allocs[idOf(r)]; a != nil && a.result != nil {
-			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, idOf(r))
+		if a := w.allocs[workerID(r)]; a != nil && a.result != nil {
+			w.t.Errorf("what policy %s found in %v comes after its end", r.Policy, workerID(r))
 		}
 		return
 	}
-	a := w.allocs[idOf(r)]
+	a := w.allocs[workerID(r)]
 	if a == nil {
-		w.t.Errorf("report for %v, which was never assigned", idOf(r))
+		w.t.Errorf("report for %v, which was never assigned", workerID(r))
 		return
 	}
 	if r.State.Final() {
 		if a.result != nil && *a.result != r {
-			w.t.Errorf("%v has two results: %+v and %+v", idOf(r), *a.result, r)
+			w.t.Errorf("%v has two results: %+v and %+v", workerID(r), *a.result, r)
 		}
 		a.result = &r
 	}
@@ -382,13 +382,13 @@ type lifeRuntime struct{ *life }
 
 func (r lifeRuntime) Create(ctx context.Context, id container.ID, _ string, lease time.Time) error {
 	return r.call(ctx, func() error {
-		b := r.boxes[id]
+		b := r.containers[id]
 		if b != nil && !b.removed {
 			return nil
 		}
 		if b == nil {
-			b = &box{}
-			r.boxes[id] = b
+			b = &fakeContainer{}
+			r.containers[id] = b
 		}
 		if b.starts > 0 {
 			r.t.Errorf("%v is made again after it was started", id)
@@ -402,7 +402,7 @@ func (r lifeRuntime) Create(ctx context.Context, id container.ID, _ string, leas
 
 func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
 	return r.call(ctx, func() error {
-		b := r.boxes[id]
+		b := r.containers[id]
 		if b == nil || b.removed {
 			return fmt.Errorf("no container %v", id)
 		}
@@ -417,7 +417,7 @@ func (r lifeRuntime) Start(ctx context.Context, id container.ID) error {
 
 func (r lifeRuntime) Signal(ctx context.Context, id container.ID, signal int) error {
 	return r.call(ctx, func() error {
-		b := r.boxes[id]
+		b := r.containers[id]
 		if b == nil || b.state != container.Running {
 			return nil
 		}
@@ -438,7 +438,7 @@ func (r lifeRuntime) Kill(ctx context.Context, id container.ID) error {
 		return err
 	}
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil && b.undying {
+		if b := r.containers[id]; b != nil && b.undying {
 			return errFault
 		}
 		r.end(id, &container.Exit{Signal: 9})
@@ -451,7 +451,7 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 		return err
 	}
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil {
+		if b := r.containers[id]; b != nil {
 			b.lease = lease
 		}
 		return nil
@@ -460,7 +460,7 @@ func (r lifeRuntime) Renew(ctx context.Context, id container.ID, lease time.Time
 
 func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
 	return r.call(ctx, func() error {
-		if b := r.boxes[id]; b != nil && !b.removed {
+		if b := r.containers[id]; b != nil && !b.removed {
 			if b.state != container.Exited && b.state != container.Lost {
 				return container.ErrLive
 			}
@@ -476,7 +476,7 @@ func (r lifeRuntime) Remove(ctx context.Context, id container.ID) error {
 func (r lifeRuntime) List(ctx context.Context) ([]container.Status, error) {
 	var out []container.Status
 	return out, r.call(ctx, func() error {
-		for id, b := range r.boxes {
+		for id, b := range r.containers {
 			if !b.removed {
 				out = append(out, container.Status{ID: id, State: b.state, Exit: b.exit})
 			}
@@ -497,13 +497,13 @@ func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, c
 		<-building
 	}
 	return "dir", l.call(ctx, func() error {
-		if b := l.boxes[id]; b == nil {
-			l.boxes[id] = &box{removed: true}
+		if b := l.containers[id]; b == nil {
+			l.containers[id] = &fakeContainer{removed: true}
 		}
 		if l.unbuildable != nil {
 			return l.unbuildable
 		}
-		l.boxes[id].cores = cores
+		l.containers[id].cores = cores
 		return nil
 	})
 }

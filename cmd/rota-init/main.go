@@ -20,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) > 1 {
-		os.Exit(explain(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	os.Exit(run(launch.PlanFile))
 }
@@ -30,7 +30,7 @@ signals on to them, and tells the shim how they ended. It takes no arguments, an
 `
 
 // explain answers somebody who has started this program to see what it is.
-func explain(args []string, stdout, stderr io.Writer) int {
+func answerArguments(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		fmt.Fprint(stdout, usage)
 		return 0

@@ -58,10 +58,10 @@ func TestTheFirstFailureDecides(t *testing.T) {
 			if !w.running() {
 				t.Errorf("%s: over before rank %d has ended", name, i)
 			}
-			w.ended(ended(noSuchPID+i, s))
+			w.noteExit(ended(noSuchPID+i, s))
 		}
-		if w.running() || w.verdict != c.want || w.stopping != c.stop || (w.kill != nil) != c.stop {
-			t.Errorf("%s: %+v, stopping %t, running %t", name, w.verdict, w.stopping, w.running())
+		if w.running() || w.result != c.want || w.stopping != c.stop || (w.kill != nil) != c.stop {
+			t.Errorf("%s: %+v, stopping %t, running %t", name, w.result, w.stopping, w.running())
 		}
 	}
 }
@@ -86,10 +86,10 @@ func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
 		"only the first end counts": {living(shell), []exit{ended(shell, exited(2)), ended(shell, exited(3))}, launch.Result{Code: 2}, true},
 	} {
 		for _, e := range c.ends {
-			c.rank.reaped(e)
+			c.rank.noteExit(e)
 		}
-		if c.rank.result != c.want || c.rank.over != c.over {
-			t.Errorf("%s: %+v, over %t", name, c.rank.result, c.rank.over)
+		if c.rank.result != c.want || c.rank.done != c.over {
+			t.Errorf("%s: %+v, over %t", name, c.rank.result, c.rank.done)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestWhichSignalsArePassedOn(t *testing.T) {
 		unix.SIGTERM: true, unix.SIGUSR1: true, unix.SIGINT: true, unix.SIGHUP: true, unix.SIGCONT: true,
 		unix.SIGCHLD: false, unix.SIGURG: false, unix.SIGPIPE: false, unix.SIGTTIN: false, unix.SIGTTOU: false,
 	} {
-		if passedOn(s) != want {
+		if isForwarded(s) != want {
 			t.Errorf("%v: %t", s, !want)
 		}
 	}
@@ -167,7 +167,7 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 	for command, code := range map[string]int{"no-such-command": 127, "/no/such/file": 127, "/etc/passwd": 126, "/": 126} {
 		w := &worker{plan: &launch.Plan{Env: []string{"PATH=/bin"}, Dir: "/", Ranks: make([]launch.Rank, 1)}}
 		r := w.start(&launch.Rank{Name: "rank 0", Args: []string{command}})
-		if !r.over || r.result.Code != code {
+		if !r.done || r.result.Code != code {
 			t.Errorf("%s: %+v, want %d", command, r.result, code)
 		}
 	}
@@ -190,7 +190,7 @@ func TestWhatIsNotThereIsNamed(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%q was started", c.text)
 		}
-		if got := explained("script", script, c.dir, err); got != c.want {
+		if got := startFailure("script", script, c.dir, err); got != c.want {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -260,11 +260,11 @@ func TestSecretsBecomeVariables(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	var out, errs strings.Builder
-	if code := explain([]string{"--help"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "first process of every container") || errs.Len() > 0 {
+	if code := answerArguments([]string{"--help"}, &out, &errs); code != 0 || !strings.Contains(out.String(), "first process of every container") || errs.Len() > 0 {
 		t.Errorf("--help: %d %q %q", code, &out, &errs)
 	}
 	out.Reset()
-	if code := explain([]string{"--frob"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--frob") || out.Len() > 0 {
+	if code := answerArguments([]string{"--frob"}, &out, &errs); code != 2 || !strings.Contains(errs.String(), "--frob") || out.Len() > 0 {
 		t.Errorf("--frob: %d %q %q", code, &out, &errs)
 	}
 }

@@ -18,7 +18,7 @@ import (
 type rank struct {
 	pid       int
 	alive     bool
-	over      bool
+	done      bool
 	sent      unix.Signal  // the last signal passed on
 	signalled map[int]bool // what the rank's shell ran and got the signal too, and still runs
 	result    launch.Result
@@ -26,7 +26,7 @@ type rank struct {
 
 // signal passes s on to the rank's programs. A kill goes to everything in its process group.
 func (r *rank) signal(s unix.Signal, table map[int]process) {
-	if r.over {
+	if r.done {
 		return
 	}
 	if s == unix.SIGKILL {
@@ -65,9 +65,9 @@ func (r *rank) programs(table map[int]process) []int {
 }
 
 // reaped takes note of a process that has ended and reports whether the rank is over by it.
-func (r *rank) reaped(e exit) bool {
+func (r *rank) noteExit(e exit) bool {
 	switch {
-	case r.over:
+	case r.done:
 		return false
 	case r.alive && e.pid == r.pid:
 		r.alive = false
@@ -84,15 +84,15 @@ func (r *rank) reaped(e exit) bool {
 		return false
 	}
 	if !r.alive {
-		r.forget()
+		r.dropReaped()
 	}
-	r.over = !r.alive && len(r.signalled) == 0
-	return r.over
+	r.done = !r.alive && len(r.signalled) == 0
+	return r.done
 }
 
 // forget leaves out what the shell had reaped when it died, between one signal and the next: nobody else will hear of its end. What is there
 // still is a child of this process by now.
-func (r *rank) forget() {
+func (r *rank) dropReaped() {
 	maps.DeleteFunc(r.signalled, func(pid int, _ bool) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) })
 }
 

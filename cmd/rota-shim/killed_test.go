@@ -73,7 +73,7 @@ func TestDaemonKilledAnywhere(t *testing.T) {
 		id := container.ID{Job: job, Attempt: 1}
 		var dir string
 		if job == 3 {
-			dir = n.crew(id, "", mainTask("main", "sleep 0.05"), sidecar("side", "poststart", "exec sleep 1000"))
+			dir = n.tasks(id, "", mainTask("main", "sleep 0.05"), sidecar("side", "poststart", "exec sleep 1000"))
 		} else {
 			dir = n.bundle(id, "sleep 0.05; exit 3")
 		}

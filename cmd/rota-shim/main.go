@@ -19,7 +19,7 @@ descriptor 3 over which it is told what to do. It takes no arguments, and nobody
 
 func main() {
 	if len(os.Args) > 1 {
-		os.Exit(explain(os.Args[1:], os.Stdout, os.Stderr))
+		os.Exit(answerArguments(os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if err := shim.Serve(); err != nil {
 		fmt.Fprintf(os.Stderr, "rota-shim: %v\n", err)
@@ -28,7 +28,7 @@ func main() {
 }
 
 // explain answers somebody who has started this program to see what it is.
-func explain(args []string, stdout, stderr io.Writer) int {
+func answerArguments(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		fmt.Fprint(stdout, usage)
 		return 0

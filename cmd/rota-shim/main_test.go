@@ -271,10 +271,10 @@ var scripts = map[containertest.Kind]string{
 // program is the bundle of one of the contract's programs.
 func (n *node) program(id container.ID, k containertest.Kind) string {
 	switch k {
-	case containertest.CrewFails:
-		return n.crew(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
-	case containertest.CrewSaves:
-		return n.crew(id, "", mainTask("main", scripts[containertest.Saves]), sidecar("side", "poststart", "exec sleep 1000"))
+	case containertest.TasksFail:
+		return n.tasks(id, "", hook("setup", "prestart", "exit 3"), mainTask("main", scripts[containertest.Runs]))
+	case containertest.TasksSave:
+		return n.tasks(id, "", mainTask("main", scripts[containertest.Saves]), sidecar("side", "poststart", "exec sleep 1000"))
 	}
 	return n.bundle(id, scripts[k])
 }

@@ -23,7 +23,7 @@ const rootsDir = "root"
 // Build implements Bundles.
 func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error) {
 	dir := filepath.Join(s.containers, id.String())
-	in, err := s.input(id, a, cores, gpus).Filled()
+	in, err := s.specInput(id, a, cores, gpus).Expanded()
 	if err != nil {
 		return "", container.Final(err)
 	}
@@ -39,7 +39,7 @@ func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores 
 }
 
 // input is an allocation as the makers of specs want it.
-func (s *Store) input(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
+func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
 	in := oci.Input{
 		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs, Request: a.Request,
 		Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class, Nodes: a.Nodes, MasterAddr: a.MasterAddr,
@@ -52,7 +52,7 @@ func (s *Store) input(id container.ID, a *api.Alloc, cores []int, gpus []cluster
 		in.Hosts = append(in.Hosts, oci.Hosts(h))
 	}
 	if p := a.Array; p != nil && p.Index != nil {
-		in.Array = &oci.Element{Array: cmp.Or(p.Job, a.Record), Index: *p.Index, Count: p.Size, Params: p.Params}
+		in.Array = &oci.ArrayTask{ArrayJob: cmp.Or(p.Job, a.Record), Index: *p.Index, Count: p.Size, Params: p.Params}
 	}
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
@@ -71,7 +71,7 @@ func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bun
 	b := container.Bundle{Settings: container.Settings{
 		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs}, Cgroup: in.Node.CgroupPath,
 	}}
-	if err := observe(&b.Settings, in, tasks); err != nil {
+	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
 		return b, err
 	}
 	several := len(tasks) > 1
@@ -87,7 +87,7 @@ func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bun
 		}
 		made, settings, err := s.task(dir, at, &tasks[i])
 		if err != nil {
-			return b, naming(several, &tasks[i], err)
+			return b, nameTask(several, &tasks[i], err)
 		}
 		b.Tasks = append(b.Tasks, made)
 		if several {
@@ -99,7 +99,7 @@ func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bun
 	return b, nil
 }
 
-func naming(several bool, task *jobspec.Task, err error) error {
+func nameTask(several bool, task *jobspec.Task, err error) error {
 	if several {
 		return fmt.Errorf("task %s: %w", task.Name, err)
 	}
@@ -120,11 +120,11 @@ func (s *Store) task(dir string, in oci.Input, task *jobspec.Task) (container.Ta
 	if err != nil {
 		return b, container.Task{}, container.Final(err)
 	}
-	settings, err := settingsOf(in, task)
+	settings, err := taskSettings(in, task)
 	if err != nil {
 		return b, settings, container.Final(err)
 	}
-	settings.Guards = guards(in, task, spec.Mounts)
+	settings.Guards = mountGuards(in, task, spec.Mounts)
 	return container.TaskBundle{Config: spec, Plan: plan, Script: task.Script}, settings, nil
 }
 
@@ -138,12 +138,12 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 		targets = append(targets, m.Target)
 	}
 	root, err := container.PrepareImageRoot(filepath.Join(dir, rootsDir, task.Name), task.Image, targets)
-	in.Node.Root = rootOf(root)
+	in.Node.Root = ociRoot(root)
 	return err
 }
 
 // guards lists what a task asked to see of the host: its image's directories and its mounts. What a later mount covers is not seen.
-func guards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []container.Guard {
+func mountGuards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []container.Guard {
 	var list []container.Guard
 	below := map[string][]string{}
 	if task.Image != "" {
@@ -169,7 +169,7 @@ func guards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []container.
 	return list
 }
 
-func rootOf(r container.Root) oci.Root {
+func ociRoot(r container.Root) oci.Root {
 	out := oci.Root{Path: r.Path}
 	for _, b := range r.Binds {
 		out.Binds = append(out.Binds, oci.Bind{Source: b.Source, Target: b.Target})
@@ -178,7 +178,7 @@ func rootOf(r container.Root) oci.Root {
 }
 
 // settingsOf is what the shim must know of a task.
-func settingsOf(in oci.Input, task *jobspec.Task) (container.Task, error) {
+func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	s := container.Task{
 		Name: task.Name, Leader: task.Leader != nil && *task.Leader, KillSignal: container.SignalNumber(task.KillSignal),
 		KillTimeout: int64(cmp.Or(task.KillTimeout, jobspec.DefaultKillTimeout)) * 1000, Log: container.LogFiles{Join: true},
@@ -224,13 +224,13 @@ func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
 }
 
 // observe adds to the settings what is to be looked for in the output, and where progress is read.
-func observe(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
+func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
 	for _, p := range in.Spec.LogPolicies {
 		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
 	}
-	task := &tasks[reporter(tasks)]
+	task := &tasks[progressTask(tasks)]
 	if len(tasks) > 1 {
-		s.Reporter = reporter(tasks)
+		s.Reporter = progressTask(tasks)
 	}
 	p := task.Progress
 	if p == nil {
@@ -254,7 +254,7 @@ func observe(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
 }
 
 // reporter is the task that the worker's progress is read from: the first that says how, or the leader.
-func reporter(tasks []jobspec.Task) int {
+func progressTask(tasks []jobspec.Task) int {
 	for i := range tasks {
 		if tasks[i].Progress != nil {
 			return i

@@ -51,7 +51,7 @@ func Open(c Config) (*Store, error) {
 	return &Store{
 		containers: c.Logs.Containers, logs: c.Logs, cgroupRoot: c.CgroupRoot, shared: c.SharedPaths, dev: "/dev",
 		node: oci.Node{
-			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: rootOf(root), InitPath: c.InitPath,
+			Name: c.Node, Hostname: c.Hostname, SharedPaths: c.SharedPaths, Root: ociRoot(root), InitPath: c.InitPath,
 			NoSwapLimit: !container.SwapLimited(), MaxMemlock: c.MaxMemlock, MaxNofile: c.MaxNofile,
 		},
 	}, nil
@@ -94,7 +94,7 @@ func (s *Store) Progress(id container.ID) *progress.Source {
 }
 
 // findingsMost bounds how much of the findings is read: a line for each policy of a job.
-const findingsMost = 1 << 20
+const findingsLimit = 1 << 20
 
 // Findings implements Bundles.
 func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
@@ -107,7 +107,7 @@ func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
 	}
 	defer f.Close()
 	var list []container.Finding
-	lines := bufio.NewScanner(io.LimitReader(f, findingsMost))
+	lines := bufio.NewScanner(io.LimitReader(f, findingsLimit))
 	for lines.Scan() {
 		var one container.Finding
 		if json.Unmarshal(lines.Bytes(), &one) == nil { // a torn line is read the next time

@@ -14,7 +14,7 @@ func OpenAs(path string, user *User) (*os.File, error) {
 		return os.Open(path)
 	}
 	return asUser(user, func() (*os.File, error) {
-		return regular(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0))
+		return onlyRegular(os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0))
 	})
 }
 
@@ -31,16 +31,16 @@ func OpenBeneath(dir, path string, user *User) (*os.File, error) {
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}
 		}
-		return regular(os.NewFile(uintptr(fd), path), nil)
+		return onlyRegular(os.NewFile(uintptr(fd), path), nil)
 	})
 }
 
 // regular lets ordinary files through only.
-func regular(f *os.File, err error) (*os.File, error) {
+func onlyRegular(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Ordinary(f); err != nil {
+	if err := CheckRegular(f); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s cannot be read: %w", f.Name(), err)
 	}

@@ -22,7 +22,7 @@ type Root struct {
 }
 
 // ownDirs are made in every root and never taken from the host or an image.
-var ownDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
+var rootDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
 
 // hostDirs are what a job sees of the machine's own system.
 var hostDirs = []string{"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "srv", "nix"}
@@ -57,7 +57,7 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if !slices.Contains(ownDirs, e.Name()) {
+		if !slices.Contains(rootDirs, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
@@ -74,7 +74,7 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 // skeleton fills dir with the own directories and with names as they are below from: links as links, directories as mount points.
 func skeleton(dir, from string, names []string) (Root, error) {
 	root := Root{Path: dir}
-	for _, d := range ownDirs {
+	for _, d := range rootDirs {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return Root{}, err
 		}
@@ -88,7 +88,7 @@ func skeleton(dir, from string, names []string) (Root, error) {
 		return Root{}, err
 	}
 	for _, name := range names {
-		bind, err := adopt(dir, from, name)
+		bind, err := addEntry(dir, from, name)
 		if err != nil {
 			return Root{}, err
 		}
@@ -98,7 +98,7 @@ func skeleton(dir, from string, names []string) (Root, error) {
 }
 
 // adopt puts one top-level entry of from into dir.
-func adopt(dir, from, name string) ([]Bind, error) {
+func addEntry(dir, from, name string) ([]Bind, error) {
 	source, target := filepath.Join(from, name), filepath.Join(dir, name)
 	info, err := os.Lstat(source)
 	switch {

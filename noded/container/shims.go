@@ -29,10 +29,10 @@ var ErrLive = errors.New("the container has not ended")
 type Shims struct {
 	cfg     Config
 	changes chan ID
-	warm    *pool
+	pool    *pool
 
-	mu   sync.Mutex
-	live map[ID]*link
+	mu    sync.Mutex
+	links map[ID]*shimLink
 }
 
 var _ Runtime = (*Shims)(nil)
@@ -46,11 +46,11 @@ func NewShims(cfg Config) (*Shims, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find containers: %w", err)
 	}
-	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), live: map[ID]*link{}}
-	s.warm = newPool(cfg)
+	s := &Shims{cfg: cfg, changes: make(chan ID, 4096), links: map[ID]*shimLink{}}
+	s.pool = newPool(cfg)
 	for _, e := range entries {
 		if id, ok := ParseID(e.Name()); ok {
-			s.adopt(id)
+			s.reconnect(id)
 		}
 	}
 	return s, nil
@@ -64,32 +64,32 @@ func (s *Shims) Changes() <-chan ID { return s.changes }
 
 // Close lets go of every container without disturbing it, and ends the shims that wait for one.
 func (s *Shims) Close() error {
-	s.warm.close()
+	s.pool.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.live {
-		l.drop()
+	for _, l := range s.links {
+		l.detach()
 	}
 	return nil
 }
 
 // adopt takes up what is in the directory of a container: nothing but a bundle or logs, an ended container, or a live one.
-func (s *Shims) adopt(id ID) {
+func (s *Shims) reconnect(id ID) {
 	dir := s.Path(id)
 	process, err := readProcess(dir)
 	if err != nil {
 		return // never created, or removed
 	}
-	l := newLink(id, dir, process, s.changed)
+	l := newShimLink(id, dir, process, s.changed)
 	if !wasCreated(dir) {
-		l.ended() // ends what its shim has begun
+		l.markEnded() // ends what its shim has begun
 		_ = RemoveProcess(dir)
 		return
 	}
 	if !process.Alive() || l.dial() != nil {
-		l.ended()
+		l.markEnded()
 	}
-	s.live[id] = l
+	s.links[id] = l
 }
 
 // wasCreated reports whether a shim has come as far as listening: before that, Create has not returned to anybody.
@@ -109,10 +109,10 @@ func (s *Shims) changed(id ID) {
 	}
 }
 
-func (s *Shims) find(id ID) (*link, error) {
+func (s *Shims) find(id ID) (*shimLink, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l, ok := s.live[id]
+	l, ok := s.links[id]
 	if !ok {
 		return nil, fmt.Errorf("container %s: %w", id, ErrUnknown)
 	}
@@ -122,45 +122,45 @@ func (s *Shims) find(id ID) (*link, error) {
 // Create implements Runtime.
 func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) error {
 	if l, err := s.find(id); err == nil {
-		return l.renewed(ctx, lease) // made by an earlier call
+		return l.renew(ctx, lease) // made by an earlier call
 	}
-	shim, err := s.warm.take()
+	shim, err := s.pool.take()
 	if err != nil {
 		return fmt.Errorf("container %s: start its shim: %w", id, err)
 	}
-	l := newLink(id, dir, shim.process, s.changed)
+	l := newShimLink(id, dir, shim.process, s.changed)
 	l.child = shim
 	if err := l.create(ctx, shim, lease); err != nil {
 		return fmt.Errorf("create container %s: %w", id, err)
 	}
 	s.mu.Lock()
-	s.live[id] = l
+	s.links[id] = l
 	s.mu.Unlock()
 	return nil
 }
 
 // Start implements Runtime.
-func (s *Shims) Start(ctx context.Context, id ID) error { return s.order(ctx, id, Order{Op: OpStart}) }
+func (s *Shims) Start(ctx context.Context, id ID) error { return s.send(ctx, id, Order{Op: OpStart}) }
 
 // Signal implements Runtime.
 func (s *Shims) Signal(ctx context.Context, id ID, signal int) error {
-	return s.order(ctx, id, Order{Op: OpSignal, Signal: signal})
+	return s.send(ctx, id, Order{Op: OpSignal, Signal: signal})
 }
 
 // Kill implements Runtime.
-func (s *Shims) Kill(ctx context.Context, id ID) error { return s.order(ctx, id, Order{Op: OpKill}) }
+func (s *Shims) Kill(ctx context.Context, id ID) error { return s.send(ctx, id, Order{Op: OpKill}) }
 
 // Renew implements Runtime.
 func (s *Shims) Renew(ctx context.Context, id ID, lease time.Time) error {
-	return s.order(ctx, id, Order{Op: OpRenew, Lease: bootDeadline(lease)})
+	return s.send(ctx, id, Order{Op: OpRenew, Lease: bootDeadline(lease)})
 }
 
-func (s *Shims) order(ctx context.Context, id ID, o Order) error {
+func (s *Shims) send(ctx context.Context, id ID, o Order) error {
 	l, err := s.find(id)
 	if err != nil {
 		return err
 	}
-	if err := l.order(ctx, o); err != nil {
+	if err := l.send(ctx, o); err != nil {
 		return fmt.Errorf("container %s: %s: %w", id, o.Op, err)
 	}
 	return nil
@@ -169,11 +169,11 @@ func (s *Shims) order(ctx context.Context, id ID, o Order) error {
 // Remove implements Runtime. Of a container that was never created it removes the bundle.
 func (s *Shims) Remove(_ context.Context, id ID) error {
 	if l, err := s.find(id); err == nil {
-		if !l.over() {
+		if !l.hasEnded() {
 			return fmt.Errorf("remove container %s: %w", id, ErrLive)
 		}
 	}
-	err := sweepLeft(s.Path(id))
+	err := sweepLeftovers(s.Path(id))
 	if err == nil {
 		err = clearDir(s.Path(id))
 	}
@@ -181,13 +181,13 @@ func (s *Shims) Remove(_ context.Context, id ID) error {
 		return fmt.Errorf("remove container %s: %w", id, err)
 	}
 	s.mu.Lock()
-	delete(s.live, id)
+	delete(s.links, id)
 	s.mu.Unlock()
 	return nil
 }
 
 // sweepLeft ends what is left in the cgroup of the container in dir. Its shim could not remove that while something was in it.
-func sweepLeft(dir string) error {
+func sweepLeftovers(dir string) error {
 	settings, err := ReadSettings(dir)
 	if err != nil {
 		return nil // it was never made, or is half removed: the settings go after this
@@ -218,8 +218,8 @@ func clearDir(dir string) error {
 func (s *Shims) List(context.Context) ([]Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]Status, 0, len(s.live))
-	for _, l := range s.live {
+	list := make([]Status, 0, len(s.links))
+	for _, l := range s.links {
 		list = append(list, l.status())
 	}
 	slices.SortFunc(list, func(a, b Status) int { return a.ID.Compare(b.ID) })

@@ -41,11 +41,11 @@ type HelperConfig struct {
 // starts another: a driver that hangs, or crashes, takes nothing else along. One that not even a kill ends is waited for, so that a driver
 // that hangs for good holds one child and not more and more of them.
 type Helper struct {
-	cfg   HelperConfig
-	calls chan struct{} // held during a call
+	cfg     HelperConfig
+	calling chan struct{} // held during a call
 
-	child *child
-	dying *child // was killed, and may hang within the driver
+	child  *child
+	killed *child // was killed, and may hang within the driver
 }
 
 var _ Source = (*Helper)(nil)
@@ -66,7 +66,7 @@ func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Helper{cfg: cfg, calls: make(chan struct{}, 1)}
+	return &Helper{cfg: cfg, calling: make(chan struct{}, 1)}
 }
 
 // HungError says that the driver did not answer.
@@ -82,7 +82,7 @@ func (e *HungError) Error() string {
 
 // Inventory implements Source.
 func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
-	r, err := h.ask(ctx, request{Call: "inventory"})
+	r, err := h.call(ctx, request{Call: "inventory"})
 	if err != nil || r.Inventory == nil {
 		return Inventory{}, err
 	}
@@ -91,28 +91,28 @@ func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
 
 // Processes implements Source.
 func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
-	r, err := h.ask(ctx, request{Call: "processes", UUID: uuid})
+	r, err := h.call(ctx, request{Call: "processes", UUID: uuid})
 	return r.Processes, err
 }
 
 // Close ends the child.
 func (h *Helper) Close() error {
-	h.calls <- struct{}{}
-	defer func() { <-h.calls }()
-	h.drop()
+	h.calling <- struct{}{}
+	defer func() { <-h.calling }()
+	h.killChild()
 	return nil
 }
 
 // ask sends one request and waits for its answer.
-func (h *Helper) ask(ctx context.Context, q request) (response, error) {
+func (h *Helper) call(ctx context.Context, q request) (response, error) {
 	select {
-	case h.calls <- struct{}{}:
+	case h.calling <- struct{}{}:
 	case <-ctx.Done():
 		return response{}, context.Cause(ctx)
 	}
-	defer func() { <-h.calls }()
+	defer func() { <-h.calling }()
 	if h.child == nil {
-		if err := h.replace(ctx, q); err != nil {
+		if err := h.restart(ctx, q); err != nil {
 			return response{}, err
 		}
 	}
@@ -121,7 +121,7 @@ func (h *Helper) ask(ctx context.Context, q request) (response, error) {
 		return response{}, err
 	}
 	if _, err := h.child.in.Write(append(line, '\n')); err != nil {
-		h.drop()
+		h.killChild()
 		return response{}, fmt.Errorf("ask NVML helper for %s: %w", q.Call, err)
 	}
 	return h.await(ctx, q)
@@ -133,12 +133,12 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 	select {
 	case line, ok := <-h.child.lines:
 		if !ok {
-			h.drop()
+			h.killChild()
 			return response{}, fmt.Errorf("NVML helper died while it was asked for %s", q.Call)
 		}
 		var r response
 		if err := json.Unmarshal(line, &r); err != nil {
-			h.drop()
+			h.killChild()
 			return response{}, fmt.Errorf("NVML helper answered %s with something else: %w", q.Call, err)
 		}
 		if r.Error != "" {
@@ -146,25 +146,25 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 		}
 		return r, nil
 	case <-timeout.C:
-		h.drop()
+		h.killChild()
 		return response{}, &HungError{Call: q.Call, After: h.cfg.Timeout}
 	case <-ctx.Done():
-		h.drop() // its answer would be taken for that of the next call
+		h.killChild() // its answer would be taken for that of the next call
 		return response{}, context.Cause(ctx)
 	}
 }
 
 // dyingTime is how long a child that was killed may take to go, before it is taken to hang.
-const dyingTime = time.Second
+const killPatience = time.Second
 
 // replace starts a child once the last one has gone.
-func (h *Helper) replace(ctx context.Context, q request) error {
-	if h.dying != nil {
-		timer := time.NewTimer(dyingTime)
+func (h *Helper) restart(ctx context.Context, q request) error {
+	if h.killed != nil {
+		timer := time.NewTimer(killPatience)
 		defer timer.Stop()
 		select {
-		case <-h.dying.gone:
-			h.dying = nil
+		case <-h.killed.gone:
+			h.killed = nil
 		case <-timer.C:
 			return &HungError{Call: q.Call, After: h.cfg.Timeout}
 		case <-ctx.Done():
@@ -204,12 +204,12 @@ func (c *child) read(out io.Reader) {
 }
 
 // drop kills the child. It is reaped beside, because one that hangs within the driver may not die before the driver lets it go.
-func (h *Helper) drop() {
+func (h *Helper) killChild() {
 	c := h.child
 	if c == nil {
 		return
 	}
-	h.child, h.dying = nil, c
+	h.child, h.killed = nil, c
 	_ = c.cmd.Process.Kill() // it may have ended
 	go func() {
 		defer close(c.gone)

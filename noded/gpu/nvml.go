@@ -73,7 +73,7 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 	for k := range count {
 		d, r := n.lib.DeviceGetHandleByIndex(k)
 		if r != nvml.SUCCESS {
-			i.Devices = append(i.Devices, broken(k, n.lib.ErrorString(r)))
+			i.Devices = append(i.Devices, brokenDevice(k, n.lib.ErrorString(r)))
 			continue
 		}
 		i.Devices = append(i.Devices, n.describe(k, d))
@@ -82,8 +82,8 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 }
 
 // broken is a GPU that does not even say which it is.
-func broken(index int, problem string) Device {
-	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknown + strconv.Itoa(index), Minor: -1, Problem: problem}}
+func brokenDevice(index int, problem string) Device {
+	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
 }
 
 // describe is all of one GPU that the driver tells.
@@ -91,7 +91,7 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	d := Device{NUMA: -1, GPU: cluster.GPU{Minor: -1, Healthy: true}}
 	var r nvml.Return
 	if d.UUID, r = h.GetUUID(); r != nvml.SUCCESS {
-		return broken(index, n.lib.ErrorString(r))
+		return brokenDevice(index, n.lib.ErrorString(r))
 	}
 	note := func(what string, r nvml.Return) {
 		if r != nvml.SUCCESS && d.Healthy {
@@ -195,7 +195,7 @@ func (n *driver) watchEvents() {
 			e, r := set.Wait(1000)
 			switch r {
 			case nvml.SUCCESS:
-				n.noteEvent(e)
+				n.recordEvent(e)
 			case nvml.ERROR_TIMEOUT:
 			default: // such as that a GPU is lost: there are others to hear of
 				time.Sleep(time.Second)
@@ -204,7 +204,7 @@ func (n *driver) watchEvents() {
 	}()
 }
 
-func (n *driver) noteEvent(e nvml.EventData) {
+func (n *driver) recordEvent(e nvml.EventData) {
 	if e.EventType == nvml.EventTypeXidCriticalError && userXIDs[e.EventData] {
 		return
 	}

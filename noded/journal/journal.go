@@ -16,10 +16,10 @@ const (
 	// answers from an older state, may still ask for that container: it gets the result again instead of a second run.
 	FinalsKept = 4096
 	// compactAt is the size in bytes from which the file is written anew, unless most of it still matters.
-	compactAt = 4 << 20
+	compactMin = 4 << 20
 	// reserved is the room in bytes that is taken ahead, so that ends are written down on a full disk too. That is what stops jobs whose
 	// output has filled it.
-	reserved = 1 << 20
+	reserveSize = 1 << 20
 )
 
 // Journal is an open journal. It may be used from several goroutines.
@@ -27,16 +27,16 @@ type Journal struct {
 	path    string
 	dropped int64
 
-	mu      sync.Mutex
-	file    *os.File
-	size    int64 // of what is written and valid
-	room    int64 // size up to which the disk has been asked for room
-	compact int64 // size at which the file is written anew
-	state   fold
-	waiting *batch // gathers records while the last batch is written
-	writing bool
-	broken  error // set when the file cannot be trusted any more
-	closed  bool
+	mu         sync.Mutex
+	file       *os.File
+	size       int64 // of what is written and valid
+	reservedTo int64 // size up to which the disk has been asked for room
+	compactAt  int64 // size at which the file is written anew
+	state      entrySet
+	waiting    *batch // gathers records while the last batch is written
+	writing    bool
+	broken     error // set when the file cannot be trusted any more
+	closed     bool
 
 	writer sync.WaitGroup // writeAll
 }
@@ -55,7 +55,7 @@ func Open(path string) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j := &Journal{path: path, file: f, state: newFold(), waiting: newBatch()}
+	j := &Journal{path: path, file: f, state: newEntrySet(), waiting: newBatch()}
 	if err := j.load(); err != nil {
 		return nil, errors.Join(err, j.file.Close())
 	}
@@ -199,7 +199,7 @@ func (j *Journal) write(records []Record) error {
 	for _, r := range records {
 		j.state.apply(r)
 	}
-	if j.size >= j.compact {
+	if j.size >= j.compactAt {
 		return j.rewrite()
 	}
 	j.reserve()
@@ -210,17 +210,17 @@ const keepSize = 1 // FALLOC_FL_KEEP_SIZE
 
 // reserve takes room on the disk beyond what is written. Where there is none, or the file system cannot, writes find out.
 func (j *Journal) reserve() {
-	if j.size+reserved/2 <= j.room {
+	if j.size+reserveSize/2 <= j.reservedTo {
 		return
 	}
-	if syscall.Fallocate(int(j.file.Fd()), keepSize, 0, j.size+reserved) == nil {
-		j.room = j.size + reserved
+	if syscall.Fallocate(int(j.file.Fd()), keepSize, 0, j.size+reserveSize) == nil {
+		j.reservedTo = j.size + reserveSize
 	}
 }
 
 // undo cuts off what a failed write has left, such as half a record on a full disk.
 func (j *Journal) undo(cause error) error {
-	j.room = 0
+	j.reservedTo = 0
 	if err := j.file.Truncate(j.size); err != nil {
 		j.fail(fmt.Errorf("%w; and its end cannot be cut off: %w", cause, err))
 	}
@@ -243,7 +243,7 @@ func (j *Journal) rewrite() error {
 			return err
 		}
 	}
-	j.compact = max(compactAt, 2*int64(len(buf)))
+	j.compactAt = max(compactMin, 2*int64(len(buf)))
 	if int64(len(buf)) == j.size {
 		j.reserve()
 		return nil
@@ -251,11 +251,11 @@ func (j *Journal) rewrite() error {
 	f, err := replaceFile(j.path, buf)
 	if err != nil {
 		// The old file is whole: go on with it, and try again when it has doubled.
-		j.compact = 2 * max(compactAt, j.size)
+		j.compactAt = 2 * max(compactMin, j.size)
 		return nil
 	}
 	old := j.file
-	j.file, j.size, j.room = f, int64(len(buf)), 0
+	j.file, j.size, j.reservedTo = f, int64(len(buf)), 0
 	j.reserve()
 	return old.Close()
 }
@@ -313,21 +313,21 @@ func (j *Journal) closedError() error {
 func newBatch() *batch { return &batch{done: make(chan struct{})} }
 
 // fold is what all records so far come to.
-type fold struct {
-	kept   map[string]*kept
+type entrySet struct {
+	kept   map[string]*keptEntry
 	seen   uint64
 	finals []string // oldest first; some may be forgotten since
 }
 
 // kept is an entry with its place in the order of first mention.
-type kept struct {
+type keptEntry struct {
 	Entry
 	order uint64
 }
 
-func newFold() fold { return fold{kept: map[string]*kept{}} }
+func newEntrySet() entrySet { return entrySet{kept: map[string]*keptEntry{}} }
 
-func (f *fold) apply(r Record) {
+func (f *entrySet) apply(r Record) {
 	if r.Op == Forget {
 		delete(f.kept, r.ID)
 		return
@@ -335,7 +335,7 @@ func (f *fold) apply(r Record) {
 	k := f.kept[r.ID]
 	if k == nil {
 		f.seen++
-		k = &kept{Entry: Entry{ID: r.ID}, order: f.seen}
+		k = &keptEntry{Entry: Entry{ID: r.ID}, order: f.seen}
 		f.kept[r.ID] = k
 	}
 	switch r.Op {
@@ -351,7 +351,7 @@ func (f *fold) apply(r Record) {
 }
 
 // finish keeps the first result there is, and drops the oldest one when there are too many.
-func (f *fold) finish(k *kept, r Record) {
+func (f *entrySet) finish(k *keptEntry, r Record) {
 	if k.Final != nil {
 		return
 	}
@@ -363,8 +363,8 @@ func (f *fold) finish(k *kept, r Record) {
 	}
 }
 
-func (f *fold) entries() []Entry {
-	all := make([]*kept, 0, len(f.kept))
+func (f *entrySet) entries() []Entry {
+	all := make([]*keptEntry, 0, len(f.kept))
 	for _, k := range f.kept {
 		all = append(all, k)
 	}
@@ -377,7 +377,7 @@ func (f *fold) entries() []Entry {
 }
 
 // records is the shortest journal that folds to the same.
-func (f *fold) records() []Record {
+func (f *entrySet) records() []Record {
 	var out []Record
 	for _, e := range f.entries() {
 		if e.Final == nil {

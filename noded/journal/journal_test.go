@@ -105,7 +105,7 @@ func TestTornAnywhere(t *testing.T) {
 		for complete < len(ends) && ends[complete] <= cut {
 			complete++
 		}
-		want := newFold()
+		want := newEntrySet()
 		for _, r := range life()[:complete] {
 			want.apply(r)
 		}
@@ -259,7 +259,7 @@ func TestOpenAfterAKill(t *testing.T) {
 func TestConcurrentAppends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
-	j.compact = 2000 // rewritten again and again
+	j.compactAt = 2000 // rewritten again and again
 	var group sync.WaitGroup
 	for n := range 64 {
 		group.Go(func() {
@@ -293,7 +293,7 @@ func TestFirstResultStays(t *testing.T) {
 }
 
 func TestResultsAreBounded(t *testing.T) {
-	f := newFold()
+	f := newEntrySet()
 	for n := range FinalsKept + 10 {
 		f.apply(Record{Op: Final, ID: fmt.Sprint(n), Final: result(0)})
 	}

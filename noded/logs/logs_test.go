@@ -50,27 +50,27 @@ func TestLogRanges(t *testing.T) {
 	write(t, path, "five\nsix")
 	all := "one\ntwo\nthree\nfour\nfive\nsix"
 	lines := strings.SplitAfter(all, "\n")
-	read := func(q logQuery) string {
+	read := func(q query) string {
 		r, err := openLog(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer r.close()
 		var out bytes.Buffer
-		if err := errors.Join(r.skip(q), r.copy(t.Context(), &out, false, func() bool { return false })); err != nil {
+		if err := errors.Join(r.seek(q), r.copyTo(t.Context(), &out, false, func() bool { return false })); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
 	}
 	for n := range len(lines) + 2 {
 		want := strings.Join(lines[max(0, len(lines)-n):], "")
-		if got := read(logQuery{tail: n}); got != want {
+		if got := read(query{tail: n}); got != want {
 			t.Errorf("tail %d: got %q, want %q", n, got, want)
 		}
 	}
 	for offset := range len(all) + 2 {
 		want := all[min(offset, len(all)):]
-		if got := read(logQuery{tail: -1, offset: int64(offset)}); got != want {
+		if got := read(query{tail: -1, offset: int64(offset)}); got != want {
 			t.Errorf("offset %d: got %q, want %q", offset, got, want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestTailOfLargeFile(t *testing.T) {
 	}
 	defer r.close()
 	var out bytes.Buffer
-	if err := errors.Join(r.skip(logQuery{tail: 2}), r.copy(t.Context(), &out, false, func() bool { return false })); err != nil {
+	if err := errors.Join(r.seek(query{tail: 2}), r.copyTo(t.Context(), &out, false, func() bool { return false })); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != line+line {
@@ -109,7 +109,7 @@ func TestFollowOverRotations(t *testing.T) {
 		var out bytes.Buffer
 		done := make(chan error)
 		go func() {
-			done <- r.copy(context.Background(), &out, true, func() bool { mu.Lock(); defer mu.Unlock(); return live })
+			done <- r.copyTo(context.Background(), &out, true, func() bool { mu.Lock(); defer mu.Unlock(); return live })
 		}()
 		want := "line 0\n"
 		for n := range 20 {
@@ -227,7 +227,7 @@ func TestOldLogsGo(t *testing.T) {
 		limit int64
 		left  string
 	}{{10 * time.Hour, 10 * each, "new newest old older"}, {8 * time.Hour, 10 * each, "new newest old"}, {8 * time.Hour, 2 * each, "new newest"}, {8 * time.Hour, each, "newest"}} {
-		if err := sweepLogs(dir, now, step.age, step.limit); err != nil {
+		if err := removeOldLogs(dir, now, step.age, step.limit); err != nil {
 			t.Fatal(err)
 		}
 		entries, _ := os.ReadDir(dir)

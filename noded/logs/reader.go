@@ -20,10 +20,10 @@ const (
 
 // logReader reads a log that may be rotated meanwhile: the files that there are, oldest first, then what is added.
 type logReader struct {
-	path  string
-	user  *container.User
-	files []*os.File // not yet read to the end; the last one is or was at path
-	gap   bool       // nothing was at path when it was opened
+	path        string
+	user        *container.User
+	files       []*os.File // not yet read to the end; the last one is or was at path
+	pathMissing bool       // nothing was at path when it was opened
 }
 
 // openLog opens all files that there are. While a log is rotated one name after the other moves on, so that one of them may be missing.
@@ -40,7 +40,7 @@ func openLog(path string, user *container.User) (*logReader, error) {
 		switch {
 		case err != nil:
 			missing++
-			r.gap = r.gap || n == 0
+			r.pathMissing = r.pathMissing || n == 0
 			if first == nil {
 				first = err
 			}
@@ -70,9 +70,9 @@ func (r *logReader) close() {
 }
 
 // skip leaves out what was not asked for.
-func (r *logReader) skip(q logQuery) error {
+func (r *logReader) seek(q query) error {
 	if q.tail >= 0 {
-		return r.skipToTail(q.tail)
+		return r.seekTail(q.tail)
 	}
 	for q.offset > 0 && len(r.files) > 0 {
 		info, err := r.files[0].Stat()
@@ -84,18 +84,18 @@ func (r *logReader) skip(q logQuery) error {
 			return err
 		}
 		q.offset -= info.Size()
-		r.drop()
+		r.closeFirst()
 	}
 	return nil
 }
 
-func (r *logReader) drop() {
+func (r *logReader) closeFirst() {
 	r.files[0].Close()
 	r.files = r.files[1:]
 }
 
 // skipToTail leaves the last n lines.
-func (r *logReader) skipToTail(n int) error {
+func (r *logReader) seekTail(n int) error {
 	searched := int64(0)
 	last := true // a newline at the very end ends the last line and begins none
 	for i := len(r.files) - 1; i >= 0; i-- {
@@ -109,7 +109,7 @@ func (r *logReader) skipToTail(n int) error {
 		}
 		if left == 0 || i == 0 || searched > tailMax {
 			for range i {
-				r.drop()
+				r.closeFirst()
 			}
 			_, err := r.files[0].Seek(at, io.SeekStart)
 			return err
@@ -155,14 +155,14 @@ func tailStart(f *os.File, size int64, n int, last bool) (at int64, left int, er
 }
 
 // copy sends the log to w, and when it is followed everything that is added until its container has ended.
-func (r *logReader) copy(ctx context.Context, w io.Writer, follow bool, live func() bool) error {
+func (r *logReader) copyTo(ctx context.Context, w io.Writer, follow bool, live func() bool) error {
 	buf := make([]byte, 64<<10)
 	for {
 		more := live() // asked before reading: what is written before the end is then read
-		if err := r.drain(w, buf); err != nil {
+		if err := r.sendAvailable(w, buf); err != nil {
 			return err
 		}
-		next, err := r.rotated()
+		next, err := r.openNewer()
 		switch {
 		case err != nil:
 			return err
@@ -178,7 +178,7 @@ func (r *logReader) copy(ctx context.Context, w io.Writer, follow bool, live fun
 }
 
 // drain sends all there is.
-func (r *logReader) drain(w io.Writer, buf []byte) error {
+func (r *logReader) sendAvailable(w io.Writer, buf []byte) error {
 	for {
 		n, err := r.files[0].Read(buf)
 		if n > 0 {
@@ -193,12 +193,12 @@ func (r *logReader) drain(w io.Writer, buf []byte) error {
 		if len(r.files) == 1 {
 			return nil
 		}
-		r.drop()
+		r.closeFirst()
 	}
 }
 
 // rotated opens the files that have come after the one that is read.
-func (r *logReader) rotated() (bool, error) {
+func (r *logReader) openNewer() (bool, error) {
 	now, err := openLog(r.path, r.user)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // the log has moved with its container's end: what was open is all
@@ -206,7 +206,7 @@ func (r *logReader) rotated() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if now.gap { // it is being rotated, or moves with its container's end
+	if now.pathMissing { // it is being rotated, or moves with its container's end
 		now.close()
 		return false, nil
 	}

@@ -29,7 +29,7 @@ type Server struct {
 
 // logQuery is what is asked for: of which task of several ("": the one that leads), stream, whether to follow, the last lines (-1: all), or
 // bytes to leave out.
-type logQuery struct {
+type query struct {
 	task   string
 	stream string
 	follow bool
@@ -37,9 +37,9 @@ type logQuery struct {
 	offset int64
 }
 
-func parseLogQuery(r *http.Request) (logQuery, error) {
+func parseQuery(r *http.Request) (query, error) {
 	v := r.URL.Query()
-	q := logQuery{task: v.Get("task"), stream: v.Get("stream"), tail: -1}
+	q := query{task: v.Get("task"), stream: v.Get("stream"), tail: -1}
 	if q.stream == "" {
 		q.stream = "stdout"
 	}
@@ -70,7 +70,7 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, "write /v1/logs/JOB.ATTEMPT.WORKER")
 		return
 	}
-	q, err := parseLogQuery(r)
+	q, err := parseQuery(r)
 	if err != nil {
 		api.WriteProblem(w, http.StatusBadRequest, api.CodeInvalid, err.Error())
 		return
@@ -84,7 +84,7 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
 	// A write error means that the reader has gone, and there is nobody to tell.
-	_ = reader.copy(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow, func() bool { return l.Live(id) })
+	_ = reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow, func() bool { return l.Live(id) })
 }
 
 // flusher sends everything on at once.
@@ -99,7 +99,7 @@ func (f flusher) Write(b []byte) (int, error) {
 }
 
 // open finds the log. When it is to be followed and its container is only being made, it waits for it.
-func (l *Server) open(ctx context.Context, id container.ID, q logQuery) (*logReader, error) {
+func (l *Server) open(ctx context.Context, id container.ID, q query) (*logReader, error) {
 	for {
 		live := l.Live(id)
 		r, err := l.find(id, q)
@@ -113,18 +113,18 @@ func (l *Server) open(ctx context.Context, id container.ID, q logQuery) (*logRea
 }
 
 // find opens the log of a container, in its own directory or where it is kept afterwards.
-func (l *Server) find(id container.ID, q logQuery) (*logReader, error) {
+func (l *Server) find(id container.ID, q query) (*logReader, error) {
 	dir := filepath.Join(l.Store.Containers, id.String())
 	kept := filepath.Join(l.Store.Dir, id.String())
 	settings, err := container.ReadSettings(dir)
 	if err != nil {
-		if b, rerr := os.ReadFile(filepath.Join(kept, whereFile)); rerr == nil {
+		if b, rerr := os.ReadFile(filepath.Join(kept, settingsFile)); rerr == nil {
 			err = json.Unmarshal(b, &settings)
 		}
 	}
 	name, files := "", settings.Log
 	if len(settings.Tasks) > 0 {
-		t, terr := taskOf(settings.Tasks, q.task)
+		t, terr := findTask(settings.Tasks, q.task)
 		if terr != nil {
 			return nil, terr
 		}
@@ -133,21 +133,21 @@ func (l *Server) find(id container.ID, q logQuery) (*logReader, error) {
 	places := []string{filepath.Join(container.LogDir(dir), name, q.stream), filepath.Join(kept, name, q.stream)}
 	var user *container.User
 	if err == nil {
-		if path := sentTo(files, q.stream); path != "" {
+		if path := userPath(files, q.stream); path != "" {
 			places, user = []string{path}, &settings.User
 		}
 	}
 	for _, path := range places {
 		var r *logReader
 		if r, err = openLog(path, user); err == nil {
-			return r, r.skip(q)
+			return r, r.seek(q)
 		}
 	}
 	return nil, err
 }
 
 // taskOf finds a task by its name, or the one that leads.
-func taskOf(tasks []container.Task, name string) (container.Task, error) {
+func findTask(tasks []container.Task, name string) (container.Task, error) {
 	leader := -1
 	for i, t := range tasks {
 		if t.Name == name {
@@ -164,7 +164,7 @@ func taskOf(tasks []container.Task, name string) (container.Task, error) {
 }
 
 // sentTo is the path of the user's that a stream goes to, "" if it goes to none.
-func sentTo(l container.LogFiles, stream string) string {
+func userPath(l container.LogFiles, stream string) string {
 	if stream == "stderr" && !l.Join {
 		return l.Stderr
 	}

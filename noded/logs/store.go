@@ -26,13 +26,13 @@ type Store struct {
 }
 
 // whereFile says, beside the log of an ended container, where the user had output sent and as whom it is read.
-const whereFile = "where.json"
+const settingsFile = "where.json"
 
 // Keep moves the log of an ended container to where it is kept. It may be called again.
 func (s *Store) Keep(id container.ID) error {
 	dir, kept := filepath.Join(s.Containers, id.String()), filepath.Join(s.Dir, id.String())
-	if set, err := container.ReadSettings(dir); err == nil && (sentElsewhere(set) || len(set.Tasks) > 0) {
-		if err := keepWhere(kept, set); err != nil {
+	if set, err := container.ReadSettings(dir); err == nil && (hasUserPath(set) || len(set.Tasks) > 0) {
+		if err := keepSettings(kept, set); err != nil {
 			return fmt.Errorf("keep where the log of %s is: %w", id, err)
 		}
 	}
@@ -43,11 +43,11 @@ func (s *Store) Keep(id container.ID) error {
 }
 
 // sentElsewhere reports whether some output goes to a path of the user's.
-func sentElsewhere(s container.Settings) bool {
+func hasUserPath(s container.Settings) bool {
 	return slices.ContainsFunc(append([]container.Task{{Log: s.Log}}, s.Tasks...), func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })
 }
 
-func keepWhere(dir string, s container.Settings) error {
+func keepSettings(dir string, s container.Settings) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func keepWhere(dir string, s container.Settings) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, whereFile), b, 0o600)
+	return os.WriteFile(filepath.Join(dir, settingsFile), b, 0o600)
 }
 
 // moveLogs renames the directory, or its files one by one when the other directory is there already.
@@ -73,17 +73,17 @@ func moveLogs(from, to string) error {
 
 // Limits of the logs of ended containers.
 const (
-	logsMaxAge   = 7 * 24 * time.Hour
-	logsMaxBytes = 10 << 30
-	logsEvery    = 10 * time.Minute
+	maxAge        = 7 * 24 * time.Hour
+	maxBytes      = 10 << 30
+	sweepInterval = 10 * time.Minute
 )
 
 // RunRetention removes logs that are too old or too many, until ctx ends.
 func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
-	tick := time.NewTicker(logsEvery)
+	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
-		if err := sweepLogs(s.Dir, time.Now(), logsMaxAge, logsMaxBytes); err != nil {
+		if err := removeOldLogs(s.Dir, time.Now(), maxAge, maxBytes); err != nil {
 			log.Error("cannot remove old logs", "err", err)
 		}
 		select {
@@ -95,7 +95,7 @@ func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
 }
 
 // sweepLogs removes directories below dir that are older than age, and then the oldest until the rest takes at most limit bytes.
-func sweepLogs(dir string, now time.Time, age time.Duration, limit int64) error {
+func removeOldLogs(dir string, now time.Time, age time.Duration, limit int64) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

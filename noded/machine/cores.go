@@ -53,11 +53,11 @@ func (c *Cores) Take(n, near int) []int {
 	if n <= 0 || len(every) < n {
 		return nil
 	}
-	return c.mark(every, n)
+	return c.takeFrom(every, n)
 }
 
 // mark takes the first n different cores of a list.
-func (c *Cores) mark(from []int, n int) []int {
+func (c *Cores) takeFrom(from []int, n int) []int {
 	var out []int
 	for _, core := range from {
 		if len(out) == n {
@@ -73,7 +73,7 @@ func (c *Cores) mark(from []int, n int) []int {
 }
 
 // Hold marks cores as taken that an earlier daemon had taken.
-func (c *Cores) Hold(cores []int) {
+func (c *Cores) MarkUsed(cores []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, core := range cores {
@@ -82,7 +82,7 @@ func (c *Cores) Hold(cores []int) {
 }
 
 // Give returns cores.
-func (c *Cores) Give(cores []int) {
+func (c *Cores) Release(cores []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, core := range cores {
@@ -91,7 +91,7 @@ func (c *Cores) Give(cores []int) {
 }
 
 // machineCores returns the cores that this process may use, by NUMA node as /sys tells below root.
-func machineCores(sys string) ([][]int, error) {
+func coresByNUMA(sys string) ([][]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("which cores may be used: %w", err)

@@ -23,14 +23,14 @@ func TestCores(t *testing.T) {
 			t.Fatalf("%d near %d: got %v, want %v", s.n, s.near, got, s.want)
 		}
 	}
-	c.Give([]int{4, 5})
+	c.Release([]int{4, 5})
 	if got := c.Take(1, 1); !reflect.DeepEqual(got, []int{4}) {
 		t.Fatalf("near its GPU: got %v", got)
 	}
 	if got := c.Take(2, 1); !reflect.DeepEqual(got, []int{3, 5}) {
 		t.Fatalf("across nodes: got %v", got)
 	}
-	if got := atMost([][]int{{0, 1}, {2, 3}}, 3); !reflect.DeepEqual(got, [][]int{{0, 1}, {2}}) {
+	if got := firstCores([][]int{{0, 1}, {2, 3}}, 3); !reflect.DeepEqual(got, [][]int{{0, 1}, {2}}) {
 		t.Fatalf("got %v", got)
 	}
 }

@@ -44,7 +44,7 @@ func Inspect(c Config) (Machine, error) {
 	if err != nil {
 		return m, fmt.Errorf("read boot id: %w", err)
 	}
-	numa, err := machineCores("/sys")
+	numa, err := coresByNUMA("/sys")
 	if err != nil {
 		return m, err
 	}
@@ -57,11 +57,11 @@ func Inspect(c Config) (Machine, error) {
 		cores = count
 	}
 	if cores <= count {
-		m.Cores = NewCores(atMost(numa, cores))
+		m.Cores = NewCores(firstCores(numa, cores))
 	}
 	memory := c.Memory
 	if memory == 0 {
-		if memory, err = machineMemory(); err != nil {
+		if memory, err = usableMemory(); err != nil {
 			return m, err
 		}
 	}
@@ -70,13 +70,13 @@ func Inspect(c Config) (Machine, error) {
 	}
 	m.Node = cluster.Node{
 		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores), Memory: memory,
-		Labels: labels(c, m.Hostname), SharedPath: sharedPaths(c), PortMin: c.PortMin, PortMax: c.PortMax,
+		Labels: nodeLabels(c, m.Hostname), SharedPath: sharedPaths(c), PortMin: c.PortMin, PortMax: c.PortMax,
 	}
 	return m, nil
 }
 
 // atMost keeps the first n cores.
-func atMost(numa [][]int, n int) [][]int {
+func firstCores(numa [][]int, n int) [][]int {
 	out := make([][]int, len(numa))
 	for i, cores := range numa {
 		out[i] = cores[:min(n, len(cores))]
@@ -86,7 +86,7 @@ func atMost(numa [][]int, n int) [][]int {
 }
 
 // machineMemory is the machine's memory less what the system and the daemons need: 5 %, at least 256 MiB and at most 8 GiB.
-func machineMemory() (jobspec.Bytes, error) {
+func usableMemory() (jobspec.Bytes, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, fmt.Errorf("read memory size: %w", err)
@@ -102,7 +102,7 @@ func machineMemory() (jobspec.Bytes, error) {
 	return 0, errors.New("/proc/meminfo does not tell the size of the memory; give it with --memory")
 }
 
-func labels(c Config, hostname string) map[string]string {
+func nodeLabels(c Config, hostname string) map[string]string {
 	out := map[string]string{"arch": runtime.GOARCH, "hostname": hostname}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

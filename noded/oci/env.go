@@ -26,17 +26,17 @@ func (in Input) environment(task *jobspec.Task, s shape) []string {
 		"TMPDIR": "/tmp",
 	}
 	maps.Copy(env, in.Spec.ExportEnv)
-	rota := in.rota(task, s)
-	maps.Copy(rota, in.rotaArray())
-	maps.Copy(rota, in.rotaGroups())
-	for _, source := range []map[string]string{in.slurm(task, s), in.slurmArray(), in.slurmGroups(), in.gpus(task), in.torch(task, s), in.tensorflow(), task.Env} {
+	rota := in.rotaVariables(task, s)
+	maps.Copy(rota, in.rotaArrayVariables())
+	maps.Copy(rota, in.rotaGroupVariables())
+	for _, source := range []map[string]string{in.slurmVariables(task, s), in.slurmArrayVariables(), in.slurmGroupVariables(), in.gpuVariables(task), in.torchVariables(task, s), in.tensorflowVariables(), task.Env} {
 		maps.Copy(env, source)
 	}
 	maps.Copy(env, rota)
-	return list(env)
+	return sortedPairs(env)
 }
 
-func list(env map[string]string) []string {
+func sortedPairs(env map[string]string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, k+"="+env[k])
@@ -44,9 +44,9 @@ func list(env map[string]string) []string {
 	return out
 }
 
-func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
-	addr, port := in.meeting()
-	fewest, most := in.sizes()
+func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
+	addr, port := in.rendezvous()
+	fewest, most := in.workerRange()
 	env := map[string]string{
 		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt), "ROTA_RESTARTS": itoa(in.Restarts),
 		"ROTA_CLASS": string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account, "ROTA_CLUSTER": in.Cluster,
@@ -54,7 +54,7 @@ func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
 		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
 		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","), "ROTA_CORES": itoa(task.Resources.Cores),
 		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all), "ROTA_RANKS_PER_WORKER": itoa(s.local),
-		"ROTA_GRACE_SECONDS": itoa(in.grace()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
+		"ROTA_GRACE_SECONDS": itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
 		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
@@ -69,7 +69,7 @@ func (in Input) rota(task *jobspec.Task, s shape) map[string]string {
 }
 
 // sizes is between which numbers that of the group's workers may change from attempt to attempt.
-func (in Input) sizes() (fewest, most int) {
+func (in Input) workerRange() (fewest, most int) {
 	if g, err := in.group(); err == nil && g.Elastic != nil {
 		return g.Fewest(), g.Most()
 	}
@@ -77,14 +77,14 @@ func (in Input) sizes() (fewest, most int) {
 }
 
 // grace is how long the job has to stop when its room is needed.
-func (in Input) grace() int {
+func (in Input) gracePeriod() int {
 	if p := in.Spec.Preemption; p != nil && p.GracePeriod > 0 {
 		return int(p.GracePeriod)
 	}
 	return 30
 }
 
-func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
+func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
 	id, nodes, count := itoa(int(in.Job)), hostlist.Compress(in.Nodes), itoa(len(in.Nodes))
 	perNode := itoa(s.local)
 	tasksPerNode := perNode
@@ -112,7 +112,7 @@ func (in Input) slurm(task *jobspec.Task, s shape) map[string]string {
 }
 
 // gpus numbers the granted devices from 0, as programs in the container see them.
-func (in Input) gpus(task *jobspec.Task) map[string]string {
+func (in Input) gpuVariables(task *jobspec.Task) map[string]string {
 	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 	if n := len(in.devicesOf(task)); n > 0 {
 		var visible []string
@@ -137,8 +137,8 @@ func (in Input) uuids(task *jobspec.Task) []string {
 
 // torch is how the workers of a gang find each other. PET_* are torchrun's own flags in another form, so that a plain
 // `torchrun train.py` works.
-func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
-	addr, port := in.meeting()
+func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
+	addr, port := in.rendezvous()
 	env := map[string]string{"MASTER_ADDR": addr, "MASTER_PORT": itoa(port)}
 	if s.kind != "torchrun" {
 		return env
@@ -148,7 +148,7 @@ func (in Input) torch(task *jobspec.Task, s shape) map[string]string {
 		env["PET_MAX_RESTARTS"] = itoa(l.MaxRestarts)
 	}
 	if task.Launch.Rdzv == "c10d" {
-		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.master(), in.run()
+		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.masterEndpoint(), in.rendezvousID()
 		return env
 	}
 	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.GroupWorker), addr, itoa(port)
@@ -172,7 +172,7 @@ func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string
 			delete(env, k)
 		}
 	}
-	return list(env)
+	return sortedPairs(env)
 }
 
 func itoa(n int) string { return fmt.Sprint(n) }

@@ -22,9 +22,9 @@ type Input struct {
 	Account     string
 	Queue       string
 	Class       jobspec.Class
-	Nodes       []string // of the group's workers, by number in the group
-	Hosts       []Hosts  // of a gang of several groups; nil: it has one
-	Array       *Element // nil: the job is no element of an array
+	Nodes       []string   // of the group's workers, by number in the group
+	Hosts       []Hosts    // of a gang of several groups; nil: it has one
+	Array       *ArrayTask // nil: the job is no element of an array
 	MasterAddr  string
 	MasterPort  int
 	Restarts    int
@@ -43,11 +43,11 @@ type Hosts struct {
 }
 
 // Element is the place of a job in an array.
-type Element struct {
-	Array  cluster.JobID // the array's record
-	Index  int
-	Count  int // elements of the array
-	Params map[string]string
+type ArrayTask struct {
+	ArrayJob cluster.JobID // the array's record
+	Index    int
+	Count    int // elements of the array
+	Params   map[string]string
 }
 
 // Node is what must be known of a machine to run a worker on it.

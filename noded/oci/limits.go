@@ -60,7 +60,7 @@ func rlimit(name string, value int64) specs.POSIXRlimit {
 // communication.
 func (in Input) shm(task *jobspec.Task) specs.Mount {
 	if in.Alone() {
-		return tmpfs("/dev/shm", task.Resources.Shm, "noexec")
+		return tmpfsAt("/dev/shm", task.Resources.Shm, "noexec")
 	}
 	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir, Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
 }

@@ -106,19 +106,19 @@ func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
 		args = append(args, fmt.Sprintf("--max-restarts=%d", l.MaxRestarts))
 	}
 	if l.Rdzv == "c10d" {
-		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.master(), "--rdzv-id="+in.run())
+		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.masterEndpoint(), "--rdzv-id="+in.rendezvousID())
 	}
-	addr, port := in.meeting()
+	addr, port := in.rendezvous()
 	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr, fmt.Sprintf("--master-port=%d", port))
 }
 
-func (in Input) master() string {
-	addr, port := in.meeting()
+func (in Input) masterEndpoint() string {
+	addr, port := in.rendezvous()
 	return fmt.Sprintf("%s:%d", addr, port)
 }
 
 // run names this attempt, so that ranks of another never join it.
-func (in Input) run() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
+func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
 
 // LogPath fills in a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N node, %r restarts, %t first rank,
 // %A the array (the job itself where there is none), %a the element's index (a large number where there is none), %% a percent sign; a number
@@ -138,9 +138,9 @@ func LogPath(in Input, pattern string) (string, error) {
 		'a': "4294967294", // as in Slurm: a script for arrays may be submitted without one
 	}
 	if e := in.Array; e != nil {
-		values['A'], values['a'] = strconv.FormatInt(int64(e.Array), 10), strconv.Itoa(e.Index)
+		values['A'], values['a'] = strconv.FormatInt(int64(e.ArrayJob), 10), strconv.Itoa(e.Index)
 	}
-	text, err := expand(pattern, values)
+	text, err := expandLogPath(pattern, values)
 	if err != nil {
 		return "", fmt.Errorf("log path %q: %w", pattern, err)
 	}
@@ -150,7 +150,7 @@ func LogPath(in Input, pattern string) (string, error) {
 	return text, nil
 }
 
-func expand(pattern string, values map[byte]string) (string, error) {
+func expandLogPath(pattern string, values map[byte]string) (string, error) {
 	var out strings.Builder
 	for i := 0; i < len(pattern); i++ {
 		if pattern[i] != '%' {

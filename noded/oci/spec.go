@@ -90,7 +90,7 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 		}
 	}
 	list = append(list,
-		tmpfs("/tmp", task.Resources.Tmp),
+		tmpfsAt("/tmp", task.Resources.Tmp),
 		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
 		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 		specs.Mount{
@@ -129,7 +129,7 @@ func readOnly(b Bind) specs.Mount {
 }
 
 // tmpfs is a private directory in memory; its size counts as the job's memory.
-func tmpfs(target string, size jobspec.Bytes, options ...string) specs.Mount {
+func tmpfsAt(target string, size jobspec.Bytes, options ...string) specs.Mount {
 	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))}, options...)
 	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 }
@@ -139,7 +139,7 @@ func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) 
 	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, jobspec.ReservedTargets()) {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(jobspec.ReservedTargets(), ", "))
 	}
-	if above := in.around(task, m.Target); above != "" {
+	if above := in.enclosingMount(task, m.Target); above != "" {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it would have to be made in %s, which others see too; use a path outside of it", m.Target, above)
 	}
 	if m.Type == "tmpfs" {
@@ -163,7 +163,7 @@ func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) 
 
 // around is the directory of the host in whose mount a target lies, or "". Root makes targets that are not there, and so would in
 // directories that the job's user cannot write to.
-func (in Input) around(task *jobspec.Task, target string) string {
+func (in Input) enclosingMount(task *jobspec.Task, target string) string {
 	outer := slices.Clone(in.Node.SharedPaths)
 	for _, m := range task.Mounts {
 		if m.Type != "tmpfs" {

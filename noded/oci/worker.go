@@ -74,9 +74,9 @@ func sideBySide(t *jobspec.Task) bool { return t.Lifecycle == nil || t.Lifecycle
 
 // meeting is where the workers of the group find each other: at its first worker, which has rank 0, and at the port that the task names, if it
 // names one.
-func (in Input) meeting() (addr string, port int) {
+func (in Input) rendezvous() (addr string, port int) {
 	addr, port = in.MasterAddr, in.MasterPort
-	if h := in.hosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
+	if h := in.ownHosts(); h != nil && len(h.Addrs) > 0 && len(h.Ports) > 0 {
 		addr, port = h.Addrs[0], h.Ports[0]
 	}
 	if t, err := in.task(); err == nil && t.Launch != nil && t.Launch.Port != 0 {
@@ -86,7 +86,7 @@ func (in Input) meeting() (addr string, port int) {
 }
 
 // hosts is where the workers of the own group are, nil if the job has one group.
-func (in Input) hosts() *Hosts {
+func (in Input) ownHosts() *Hosts {
 	g, err := in.group()
 	if err != nil {
 		return nil

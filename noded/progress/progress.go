@@ -32,7 +32,7 @@ type Line struct {
 var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 
 // parseProgress reads one line, nil if it is none. A metric that is not a number is left out: the step counts all the same.
-func parseProgress(text []byte) *Line {
+func parseLine(text []byte) *Line {
 	var l struct {
 		Step    *int64              `json:"step"`
 		Saved   int64               `json:"saved_step"`
@@ -115,7 +115,7 @@ func (t Tail) Read(from *Source) (*Line, Tail, error) {
 // firstReached returns the first line at or after the step that matters to an array, as far as it has the metric.
 func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
 	for one := range bytes.Lines(data) {
-		line := parseProgress(one)
+		line := parseLine(one)
 		if line == nil || *line.Step < stop.AtStep {
 			continue
 		}
@@ -132,7 +132,7 @@ func newestLine(data []byte) (*Line, int) {
 	rest := data[:whole]
 	for len(rest) > 0 {
 		begin := bytes.LastIndexByte(rest[:len(rest)-1], '\n') + 1
-		if line := parseProgress(rest[begin:]); line != nil {
+		if line := parseLine(rest[begin:]); line != nil {
 			return line, whole
 		}
 		rest = rest[:begin]

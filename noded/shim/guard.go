@@ -25,7 +25,7 @@ func openGuards(list []container.Guard, u container.User) (*guards, error) {
 	if len(list) == 0 {
 		return g, nil
 	}
-	as := asUser(u)
+	as := newUserAccess(u)
 	if as.err != nil {
 		return nil, as.err
 	}
@@ -33,7 +33,7 @@ func openGuards(list []container.Guard, u container.User) (*guards, error) {
 	for _, one := range list {
 		var fd int
 		var err error
-		as.wait(func() { fd, err = openGuard(one) })
+		as.run(func() { fd, err = openGuard(one) })
 		if err != nil {
 			g.close()
 			return nil, err
@@ -53,7 +53,7 @@ func openGuard(g container.Guard) (int, error) {
 	if err != nil {
 		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err))
 	}
-	if err := within(g, fd); err != nil {
+	if err := checkBelow(g, fd); err != nil {
 		_ = unix.Close(fd) // it was only looked at
 		return 0, err
 	}
@@ -61,7 +61,7 @@ func openGuard(g container.Guard) (int, error) {
 }
 
 // within compares where a source really is with where it may be. Either may be reached through links.
-func within(g container.Guard, fd int) error {
+func checkBelow(g container.Guard, fd int) error {
 	if len(g.Below) == 0 {
 		return nil
 	}
@@ -91,13 +91,13 @@ func (g *guards) verify(pid int) error {
 	var errs []error
 	for i, one := range g.list {
 		if one.Target != "" {
-			errs = append(errs, same(root, one, g.fds[i]))
+			errs = append(errs, checkSame(root, one, g.fds[i]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func same(root int, g container.Guard, fd int) error {
+func checkSame(root int, g container.Guard, fd int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
 	inside, err := unix.Openat2(root, strings.TrimPrefix(g.Target, "/"), &how)
 	if err != nil {

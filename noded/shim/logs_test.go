@@ -18,7 +18,7 @@ func TestTheDaemonsLogsAreBounded(t *testing.T) {
 		max  int64
 		keep int
 	}{{"", 1 << 30, 3}, {filepath.Join(dir, "own"), 1 << 50, 1000}} {
-		f, err := openLog(dir, cfg, c.path, "stdout", root{})
+		f, err := openLog(dir, cfg, c.path, "stdout", rootAccess{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &logs{}
-	out, err := l.pipe(&rotated{file: full, max: 1 << 30}, nil)
+	out, err := l.pipe(&rotatingFile{file: full, max: 1 << 30}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func rlimits(list []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 		if !ok {
 			return nil, fmt.Errorf("resource limit %s is not known", l.Type)
 		}
-		if err := mayHave(l, kind); err != nil {
+		if err := checkRlimit(l, kind); err != nil {
 			return nil, err
 		}
 		out = append(out, configs.Rlimit{Type: kind, Soft: l.Soft, Hard: l.Hard})
@@ -31,12 +31,12 @@ func rlimits(list []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 }
 
 // mayHave refuses what the kernel would, and says what to do.
-func mayHave(l specs.POSIXRlimit, kind int) error {
+func checkRlimit(l specs.POSIXRlimit, kind int) error {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(kind, &own); err != nil {
 		return fmt.Errorf("read %s: %w", l.Type, err)
 	}
-	if l.Hard <= own.Max || privileged(unix.CAP_SYS_RESOURCE) {
+	if l.Hard <= own.Max || hasCapability(unix.CAP_SYS_RESOURCE) {
 		return nil
 	}
 	return fmt.Errorf("%s of %s is above the node daemon's own of %s: start the daemon with CAP_SYS_RESOURCE, or with that limit raised",
@@ -51,7 +51,7 @@ func limitText(n uint64) string {
 }
 
 // privileged reports whether this process has a capability.
-func privileged(capability int) bool {
+func hasCapability(capability int) bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if unix.Capget(&head, &data[0]) != nil {

@@ -15,14 +15,14 @@ import (
 )
 
 // secretMost is how long a secret may be: what they are, keys and certificates, is far shorter.
-const secretMost = 64 << 10
+const secretMax = 64 << 10
 
 // readSecrets reads every secret with the rights of u. Messages name the secret and its file, never what is in it.
 func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	as := asUser(u)
+	as := newUserAccess(u)
 	if as.err != nil {
 		return nil, as.err
 	}
@@ -31,7 +31,7 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	for _, s := range list {
 		var value []byte
 		var err error
-		as.wait(func() { value, err = readSecret(s.Source) })
+		as.run(func() { value, err = readSecret(s.Source) })
 		if err != nil {
 			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source, err)
 			return nil, container.FinalAt(s.Source, err)
@@ -45,20 +45,20 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 func readSecret(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, reason(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
-	if err := container.Ordinary(f); errors.Is(err, container.ErrNotOrdinary) {
+	if err := container.CheckRegular(f); errors.Is(err, container.ErrNotRegular) {
 		return nil, container.Final(err)
 	} else if err != nil {
-		return nil, reason(err)
+		return nil, withoutPath(err)
 	}
-	value, err := io.ReadAll(io.LimitReader(f, secretMost+1))
+	value, err := io.ReadAll(io.LimitReader(f, secretMax+1))
 	switch {
 	case err != nil:
-		return nil, reason(err)
-	case len(value) > secretMost:
-		return nil, container.Final(fmt.Errorf("it is larger than %d bytes", secretMost))
+		return nil, withoutPath(err)
+	case len(value) > secretMax:
+		return nil, container.Final(fmt.Errorf("it is larger than %d bytes", secretMax))
 	case bytes.IndexByte(value, 0) >= 0:
 		return nil, container.Final(errors.New("it holds a NUL byte, which no text has"))
 	}
@@ -66,7 +66,7 @@ func readSecret(path string) ([]byte, error) {
 }
 
 // reason is an error without the path, which the message names already.
-func reason(err error) error {
+func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err

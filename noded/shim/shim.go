@@ -47,24 +47,24 @@ func Serve() error {
 	if err != nil || json.Unmarshal(line, &order) != nil || order.Op != container.OpCreate {
 		return fmt.Errorf("first order %q is not to create a container", line)
 	}
-	return oversee(client{conn, lines}, order)
+	return supervise(client{conn, lines}, order)
 }
 
 // oversee makes the container, tells the daemon, and stays with it to its end.
-func oversee(first client, order container.Order) error {
-	k, err := newKeeper(order)
+func supervise(first client, order container.Order) error {
+	sup, err := newSupervisor(order)
 	if err == nil {
-		err = k.create()
+		err = sup.create()
 	}
 	if err != nil {
 		_ = first.send(container.Answer{Error: err.Error(), Final: container.IsFinal(err)}) // a daemon that is gone will find nothing and try again
-		if k != nil {
-			k.discard()
+		if sup != nil {
+			sup.discard()
 		}
 		return err
 	}
-	k.join(first)
-	go k.accept()
-	_ = first.send(k.answer()) // a daemon that is gone finds the container by its socket
-	return k.run()
+	sup.addClient(first)
+	go sup.acceptClients()
+	_ = first.send(sup.answer()) // a daemon that is gone finds the container by its socket
+	return sup.run()
 }

@@ -13,14 +13,14 @@ import (
 
 // task is one container of a worker.
 type task struct {
-	member
-	dir     string // its bundle
-	logDir  string
-	name    string // of its container
-	user    container.User
-	box     *box
-	logs    *logs
-	startup error // it could not be let begin
+	taskState
+	dir        string // its bundle
+	logDir     string
+	name       string // of its container
+	user       container.User
+	container  *runcContainer
+	logs       *logs
+	startError error // it could not be let begin
 }
 
 // tasksOf lists the containers that settings ask for: one that is the worker, or one for each of its tasks.
@@ -28,13 +28,13 @@ func tasksOf(dir string, s container.Settings) []*task {
 	if len(s.Tasks) == 0 {
 		only := container.Task{KillSignal: s.KillSignal, Log: s.Log, Guards: s.Guards, Secrets: s.Secrets, Leader: true}
 		return []*task{{
-			member: member{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir), name: s.ID.String(), user: s.User,
+			taskState: taskState{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir), name: s.ID.String(), user: s.User,
 		}}
 	}
 	var list []*task
 	for i, t := range s.Tasks {
 		list = append(list, &task{
-			member: member{Task: t, state: container.Created}, dir: container.TaskDir(dir, i), logDir: filepath.Join(container.LogDir(dir), t.Name),
+			taskState: taskState{Task: t, state: container.Created}, dir: container.TaskDir(dir, i), logDir: filepath.Join(container.LogDir(dir), t.Name),
 			name: s.ID.String() + "-" + t.Name, user: s.User,
 		})
 	}
@@ -42,9 +42,9 @@ func tasksOf(dir string, s container.Settings) []*task {
 }
 
 // make makes the container, up to the command, which waits for its start, and looks whether it shows only what its user may see.
-func (t *task) make(k *keeper, find *finder, ipc string) error {
+func (t *task) create(sup *supervisor, scanner *outputScanner, ipc string) error {
 	var err error
-	if t.logs, err = openLogs(t.logDir, t.Log, t.user, find.task(t.Name)); err != nil {
+	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name)); err != nil {
 		return err
 	}
 	g, err := openGuards(t.Guards, t.user)
@@ -56,20 +56,20 @@ func (t *task) make(k *keeper, find *finder, ipc string) error {
 	if err != nil {
 		return err
 	}
-	if t.box, err = newBox(t.dir, t.name, t.logs, ipc); err != nil {
+	if t.container, err = newContainer(t.dir, t.name, t.logs, ipc); err != nil {
 		return err
 	}
-	if err := g.verify(t.box.pid); err != nil {
+	if err := g.verify(t.container.pid); err != nil {
 		return err
 	}
-	return placeSecrets(t.box.pid, t.Secrets, values, t.user)
+	return placeSecrets(t.container.pid, t.Secrets, values, t.user)
 }
 
 func (t *task) start() {
 	t.state = container.Running
-	if err := t.box.start(); err != nil {
-		t.startup = err
-		_ = t.box.kill() // its end follows, and with it that of the worker
+	if err := t.container.start(); err != nil {
+		t.startError = err
+		_ = t.container.kill() // its end follows, and with it that of the worker
 	}
 }
 
@@ -78,13 +78,13 @@ func (t *task) killSignal() unix.Signal {
 }
 
 // dismiss tells the task to go because the others have made it useless, and has it killed when its time is up.
-func (t *task) dismiss(late chan<- *task) {
-	t.dismissed = true
-	_ = t.box.signal(t.killSignal()) // what does not hear it is killed
+func (t *task) stopForOthers(late chan<- *task) {
+	t.stoppedByOthers = true
+	_ = t.container.signal(t.killSignal()) // what does not hear it is killed
 	patience := time.Duration(cmp.Or(t.KillTimeout, 30_000)) * time.Millisecond
 	time.AfterFunc(patience, func() {
 		select {
-		case <-t.box.ended:
+		case <-t.container.ended:
 		default:
 			late <- t // there is room for every task once
 		}
@@ -92,25 +92,25 @@ func (t *task) dismiss(late chan<- *task) {
 }
 
 // end takes in how the task ended, and tears its container down.
-func (t *task) end() {
+func (t *task) recordEnd() {
 	if t.state == container.Exited {
 		return
 	}
-	t.state, t.exit = container.Exited, t.box.exit()
-	if t.startup != nil && t.exit.Code == 0 {
+	t.state, t.exit = container.Exited, t.container.exit()
+	if t.startError != nil && t.exit.Code == 0 {
 		t.exit.Signal = sigKill
 	}
 	t.logs.drain(2 * time.Second)
 	t.exit.LogLost = t.logs.lost.Load()
-	_ = t.box.destroy() // what is left of it is swept by the daemon when the worker is removed
+	_ = t.container.destroy() // what is left of it is swept by the daemon when the worker is removed
 }
 
 // never ends a container whose command has not begun, or that is being killed.
-func (t *task) never() error {
+func (t *task) endUnstarted() error {
 	begun := t.state == container.Running
-	err := t.box.kill()
-	<-t.box.ended
-	t.end()
+	err := t.container.kill()
+	<-t.container.ended
+	t.recordEnd()
 	if !begun && t.Name != "" {
 		t.state = container.Created // as the record has it
 	}

@@ -36,7 +36,7 @@ func sidecar(name, when, script string) part {
 }
 
 // crew writes the bundle of a worker of several tasks.
-func (n *node) crew(id container.ID, success string, parts ...part) string {
+func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	n.t.Helper()
 	dir := n.shims.Path(id)
 	in := n.input(id, "")
@@ -108,7 +108,7 @@ func (n *node) order() []string {
 // TestTasksInOrder: what comes before, beside and after the main tasks, with one memory, one network and one limit.
 func TestTasksInOrder(t *testing.T) {
 	n := newNode(t, 0)
-	dir := n.crew(one, "",
+	dir := n.tasks(one, "",
 		hook("clean", "poststop", "echo clean >> order; cat /dev/shm/x"),
 		sidecar("watch", "prestart", "trap 'echo watch-ends >> order; exit 3' TERM; echo watch >> order; touch /dev/shm/up; while :; do sleep 0.05; done"),
 		hook("first", "prestart", "until [ -e /dev/shm/up ]; do sleep 0.02; done; echo first >> order; echo shared > /dev/shm/x"),
@@ -135,8 +135,8 @@ func TestTasksInOrder(t *testing.T) {
 	}
 }
 
-// TestEndsOfCrews: who decides how a worker ends.
-func TestEndsOfCrews(t *testing.T) {
+// TestEndsOfTasks: who decides how a worker ends.
+func TestEndsOfTasks(t *testing.T) {
 	n := newNode(t, 0)
 	const forever = "echo ready; exec sleep 1000"
 	leader := func(p part) part { p.Leader = true; return p }
@@ -160,7 +160,7 @@ func TestEndsOfCrews(t *testing.T) {
 		{"what follows the start fails", "", []part{mainTask("a", forever), hook("p", "poststart", "exit 6")}, 6, 0, "poststart task p ended with exit code 6", "ap"},
 	} {
 		id := container.ID{Job: int64(100 + i), Attempt: 1}
-		n.begin(id, n.crew(id, c.success, c.parts...))
+		n.begin(id, n.tasks(id, c.success, c.parts...))
 		exit := n.exit(id)
 		begun := ""
 		for _, task := range exit.Tasks {
@@ -175,12 +175,12 @@ func TestEndsOfCrews(t *testing.T) {
 	}
 }
 
-// TestCrewStops: the main tasks are asked first, the sidecars when they have gone; what has not begun never does.
-func TestCrewStops(t *testing.T) {
+// TestTasksStop: the main tasks are asked first, the sidecars when they have gone; what has not begun never does.
+func TestTasksStop(t *testing.T) {
 	n := newNode(t, 0)
 	saves := "trap 'echo saved >> order; exit 85' TERM; touch up; while :; do sleep 0.02; done"
 	stubborn := sidecar("side", "prestart", "trap 'echo side >> order' TERM; while :; do sleep 0.02; done")
-	dir := n.crew(one, "", stubborn, mainTask("main", saves), hook("clean", "poststop", "echo clean >> order"))
+	dir := n.tasks(one, "", stubborn, mainTask("main", saves), hook("clean", "poststop", "echo clean >> order"))
 	n.begin(one, dir)
 	eventually(t, "it runs", func() bool { _, err := os.Stat(filepath.Join(n.shared, "up")); return err == nil })
 	check(t, n.shims.Signal(t.Context(), one, int(unix.SIGTERM)))
@@ -194,14 +194,14 @@ func TestCrewStops(t *testing.T) {
 	check(t, os.Remove(filepath.Join(n.shared, "up")))
 	polite := mainTask("b", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done")
 	polite.KillSignal = int(unix.SIGINT)
-	n.begin(three, n.crew(three, "", mainTask("a", "trap 'exit 5' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done"), polite))
+	n.begin(three, n.tasks(three, "", mainTask("a", "trap 'exit 5' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done"), polite))
 	eventually(t, "both run", func() bool { return n.said(three, "a") != "" && n.said(three, "b") != "" })
 	check(t, n.shims.Signal(t.Context(), three, int(unix.SIGTERM)))
 	if e := n.exit(three); e.Tasks[0].Code != 6 || e.Tasks[1].Code != 7 {
 		t.Errorf("each with its own signal: %+v", e)
 	}
 	two := container.ID{Job: 2, Attempt: 1}
-	n.begin(two, n.crew(two, "", hook("setup", "prestart", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
+	n.begin(two, n.tasks(two, "", hook("setup", "prestart", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
 	eventually(t, "it is being set up", func() bool { return strings.Contains(n.said(two, "setup"), "ready") })
 	check(t, n.shims.Signal(t.Context(), two, int(unix.SIGTERM)))
 	if e := n.exit(two); e.Signal != 9 || e.Tasks[1].Begun {
@@ -212,13 +212,13 @@ func TestCrewStops(t *testing.T) {
 	}
 }
 
-// TestCrewOutlivesTheDaemon in every phase, and goes on by itself meanwhile.
-func TestCrewOutlivesTheDaemon(t *testing.T) {
+// TestTasksOutliveTheDaemon in every phase, and goes on by itself meanwhile.
+func TestTasksOutliveTheDaemon(t *testing.T) {
 	n := newNode(t, 0)
 	wait := func(file string) string {
 		return fmt.Sprintf("touch in-%[1]s; until [ -e go-%[1]s ]; do sleep 0.02; done", file)
 	}
-	dir := n.crew(one, "", hook("setup", "prestart", wait("setup")), mainTask("main", wait("main")), hook("clean", "poststop", wait("clean")))
+	dir := n.tasks(one, "", hook("setup", "prestart", wait("setup")), mainTask("main", wait("main")), hook("clean", "poststop", wait("clean")))
 	n.begin(one, dir)
 	for i, phase := range []string{"setup", "main", "clean"} {
 		check(t, n.shims.Close())
@@ -249,8 +249,8 @@ func (n *node) status(id container.ID) container.Status {
 	return container.Status{}
 }
 
-// TestCrewEndsWithItsShim, its lease, or by being killed, and leaves nothing.
-func TestCrewEndsWithItsShim(t *testing.T) {
+// TestTasksEndWithTheirShim, its lease, or by being killed, and leaves nothing.
+func TestTasksEndWithTheirShim(t *testing.T) {
 	n := newNode(t, 0)
 	parts := []part{
 		sidecar("side", "prestart", "trap '' TERM; exec sleep 1000"), mainTask("main", "trap '' TERM; echo ready; exec sleep 1000"), hook("clean", "poststop", "touch cleaned"),
@@ -261,7 +261,7 @@ func TestCrewEndsWithItsShim(t *testing.T) {
 		func(id container.ID) { check(t, n.shims.Kill(t.Context(), id)) },
 	} {
 		id := container.ID{Job: int64(i + 1), Attempt: 1}
-		n.begin(id, n.crew(id, "", parts...))
+		n.begin(id, n.tasks(id, "", parts...))
 		eventually(t, "it runs", func() bool { return strings.Contains(n.said(id, "main"), "ready") })
 		end(id)
 		s := n.await(id)
@@ -278,32 +278,32 @@ func TestCrewEndsWithItsShim(t *testing.T) {
 	}
 }
 
-// TestCrewThatCannotBeMade names the task and leaves nothing.
-func TestCrewThatCannotBeMade(t *testing.T) {
+// TestTasksThatCannotBeCreated names the task and leaves nothing.
+func TestTasksThatCannotBeCreated(t *testing.T) {
 	n := newNode(t, 0)
 	broken := mainTask("broken", "true")
 	broken.Guards = []container.Guard{{Source: "/nowhere", Target: "/x"}}
-	err := n.shims.Create(t.Context(), one, n.crew(one, "", mainTask("good", "true"), broken), time.Now().Add(time.Hour))
+	err := n.shims.Create(t.Context(), one, n.tasks(one, "", mainTask("good", "true"), broken), time.Now().Add(time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "task broken") || !container.IsFinal(err) {
 		t.Errorf("got %v", err)
 	}
 	check(t, n.shims.Remove(t.Context(), one))
 }
 
-// TestCrewLimit: the memory is the worker's, whoever uses it.
-func TestCrewLimit(t *testing.T) {
+// TestLimitOfTasks: the memory is the worker's, whoever uses it.
+func TestLimitOfTasks(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
 		t.Skip("needs cgroup version 1 controllers")
 	}
 	n := newNode(t, 0)
 	n.cores = []int{1}
 	two := container.ID{Job: 2, Attempt: 1}
-	n.begin(two, n.crew(two, "", mainTask("a", "nproc"), mainTask("b", "nproc")))
+	n.begin(two, n.tasks(two, "", mainTask("a", "nproc"), mainTask("b", "nproc")))
 	n.exit(two)
 	if got := n.said(two, "a") + n.said(two, "b"); got != "1\n1\n" {
 		t.Errorf("with one core the tasks see %q", got)
 	}
-	dir := n.crew(one, "", mainTask("hungry", `exec python3 -c "x = b'x' * (400 << 20)"`), mainTask("modest", "sleep 1000"))
+	dir := n.tasks(one, "", mainTask("hungry", `exec python3 -c "x = b'x' * (400 << 20)"`), mainTask("modest", "sleep 1000"))
 	n.begin(one, dir)
 	if e := n.exit(one); !e.OOM || e.Signal != 9 || e.PeakMem > 256<<20 || e.PeakMem < 200<<20 {
 		t.Errorf("exit %+v", e)

@@ -11,17 +11,17 @@ import (
 
 // facts is all that a decision about one container depends on.
 type facts struct {
-	Unheard bool            // no controller has said yet, since this daemon started, what is wanted
-	Desired *api.Alloc      // nil: the controllers do not want it, unless Unheard
-	KillAt  time.Time       // when Desired.Stop runs out, on this machine's clock
-	Actual  container.State // "": there is none
-	Exit    *container.Exit // of an exited one
-	Why     string          // of a lost one
-	Entry   journal.Entry   // zero: nothing has been written down
-	Known   bool            // Entry is there
-	Acked   bool            // the controllers have confirmed Entry.Final
-	Blocked bool            // an earlier attempt of the job still runs here
-	Tries   int             // how often the step that is due has failed
+	DesiredUnknown bool            // no controller has said yet, since this daemon started, what is wanted
+	Desired        *api.Alloc      // nil: the controllers do not want it, unless Unheard
+	KillAt         time.Time       // when Desired.Stop runs out, on this machine's clock
+	Actual         container.State // "": there is none
+	Exit           *container.Exit // of an exited one
+	LostReason     string          // of a lost one
+	Entry          journal.Entry   // zero: nothing has been written down
+	Journaled      bool            // Entry is there
+	Confirmed      bool            // the controllers have confirmed Entry.Final
+	Blocked        bool            // an earlier attempt of the job still runs here
+	Tries          int             // how often the step that is due has failed
 }
 
 // op is what may be done to one container.
@@ -47,31 +47,31 @@ type step struct {
 
 // plan decides what is to be done next about one container, and when to ask again if nothing else happens (zero: not).
 // It is a pure function: everything is decided again from what is true, whatever happened before.
-func plan(f facts, now time.Time) (step, time.Time) {
+func nextStep(f facts, now time.Time) (step, time.Time) {
 	switch {
 	case f.Entry.Final != nil:
-		return planEnded(f), time.Time{}
+		return stepAfterResult(f), time.Time{}
 	case f.Actual == container.Exited:
-		return step{Op: opFinish, Result: resultOf(f.Exit, f.Entry.Started)}, time.Time{}
+		return step{Op: opFinish, Result: exitReport(f.Exit, f.Entry.Started)}, time.Time{}
 	case f.Actual == container.Lost:
-		return lost(f), time.Time{}
-	case f.Unheard:
+		return recordLost(f), time.Time{}
+	case f.DesiredUnknown:
 		return step{}, time.Time{} // what runs goes on, until somebody who knows says otherwise
 	case f.Desired == nil:
-		return planUnwanted(f), time.Time{}
+		return stepWhenUnwanted(f), time.Time{}
 	case f.Desired.Stop != nil:
-		return planStop(f, now)
+		return stepWhenStopping(f, now)
 	}
-	return planRun(f), time.Time{}
+	return stepWhenWanted(f), time.Time{}
 }
 
 // planEnded: the result is known; what is left is to be rid of the container once nobody asks for it any more.
-func planEnded(f facts) step {
+func stepAfterResult(f facts) step {
 	switch f.Actual {
 	case container.Created, container.Running:
 		return step{Op: opKill}
 	case container.Exited, container.Lost:
-		if f.Acked && f.Desired == nil && !f.Unheard {
+		if f.Confirmed && f.Desired == nil && !f.DesiredUnknown {
 			return step{Op: opRemove}
 		}
 	}
@@ -79,23 +79,23 @@ func planEnded(f facts) step {
 }
 
 // planUnwanted: nothing of it should exist.
-func planUnwanted(f facts) step {
+func stepWhenUnwanted(f facts) step {
 	switch {
 	case f.Actual != "":
 		return step{Op: opKill}
-	case f.Known && !f.Entry.Started:
+	case f.Journaled && !f.Entry.Started:
 		return step{Op: opForget}
-	case f.Known:
-		return lost(f)
+	case f.Journaled:
+		return recordLost(f)
 	}
 	return step{}
 }
 
 // planStop: it is wanted for as long as it takes to stop.
-func planStop(f facts, now time.Time) (step, time.Time) {
+func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 	switch {
 	case f.Actual == "" && f.Entry.Started:
-		return lost(f), time.Time{}
+		return recordLost(f), time.Time{}
 	case f.Actual == "":
 		return step{Op: opFinish, Result: cluster.WorkerReport{
 			State: cluster.WorkerExited, Signal: sigKill, Message: "stopped before it was started",
@@ -109,10 +109,10 @@ func planStop(f facts, now time.Time) (step, time.Time) {
 }
 
 // planRun: it is wanted and should go on.
-func planRun(f facts) step {
+func stepWhenWanted(f facts) step {
 	switch {
 	case f.Actual == "" && f.Entry.Started:
-		return lost(f)
+		return recordLost(f)
 	case f.Actual == "" && !f.Blocked:
 		return step{Op: opCreate}
 	case f.Actual == container.Created && f.Desired.Released:
@@ -122,19 +122,19 @@ func planRun(f facts) step {
 }
 
 // lost is the end of a container whose end nobody has seen.
-func lost(f facts) step {
+func recordLost(f facts) step {
 	message := "its shim was lost"
 	if f.Actual == "" {
 		message = "its container is gone without an exit record"
 	}
-	if f.Why != "" {
-		message += ": " + f.Why
+	if f.LostReason != "" {
+		message += ": " + f.LostReason
 	}
 	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started, Message: message}}
 }
 
 // resultOf is what an exit record says to the controllers.
-func resultOf(e *container.Exit, began bool) cluster.WorkerReport {
+func exitReport(e *container.Exit, began bool) cluster.WorkerReport {
 	if e == nil {
 		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began, Message: "its exit record cannot be read"}
 	}
@@ -143,7 +143,7 @@ func resultOf(e *container.Exit, began bool) cluster.WorkerReport {
 
 // reached is how far a container has come that has no result yet, or "" when that is not worth a report: a single worker goes from
 // assigned to running at once.
-func reached(f facts) cluster.WorkerState {
+func reportableState(f facts) cluster.WorkerState {
 	switch {
 	case f.Entry.Final != nil:
 		return f.Entry.Final.State

@@ -17,56 +17,56 @@ import (
 
 // Bounds of what is looked at in the output of a job, so that no job can keep its shim busy.
 const (
-	lineMost     = 4 << 10 // bytes of a line; of a longer one the beginning is looked at
-	linesMost    = 5000    // lines a second of one stream
-	findingLine  = 500     // bytes of a line that are reported
-	stepsFileMax = 1 << 20 // bytes after which the file of steps begins anew
+	lineMax        = 4 << 10 // bytes of a line; of a longer one the beginning is looked at
+	linesPerSecond = 5000    // lines a second of one stream
+	findingMax     = 500     // bytes of a line that are reported
+	stepsFileMax   = 1 << 20 // bytes after which the file of steps begins anew
 )
 
 // finder looks in the output of a worker for what policies and the job's progress ask for.
-type finder struct {
-	policies []policyFinder
-	steps    *stepFinder
+type outputScanner struct {
+	policies []policyMatcher
+	steps    *stepScanner
 	stepTask string
 	path     string // of findings
 
 	mu sync.Mutex // guards found of the policies, and the file
 }
 
-type policyFinder struct {
+type policyMatcher struct {
 	container.Policy
 	re    *regexp.Regexp
 	found *bool
 }
 
 // newFinder prepares the patterns. A pattern that is none is an error: it was checked when the job was submitted.
-func newFinder(dir string, s container.Settings) (*finder, error) {
-	f := &finder{path: container.FindingsPath(dir)}
+func newOutputScanner(dir string, s container.Settings) (*outputScanner, error) {
+	f := &outputScanner{path: container.FindingsPath(dir)}
 	for _, p := range s.Policies {
 		re, err := regexp.Compile(p.Pattern)
 		if err != nil {
 			return nil, container.Final(fmt.Errorf("log_policy %s: %w", p.Name, err))
 		}
-		f.policies = append(f.policies, policyFinder{p, re, new(bool)})
+		f.policies = append(f.policies, policyMatcher{p, re, new(bool)})
 	}
 	if s.Steps != nil {
 		pattern, err := jobspec.CompileProgress(s.Steps.Pattern)
 		if err != nil {
 			return nil, container.Final(fmt.Errorf("progress.pattern: %w", err))
 		}
-		f.steps, f.stepTask = &stepFinder{pattern: pattern, path: container.StepsPath(dir), at: s.Steps.AtStep, metric: s.Steps.Metric}, s.Steps.Task
+		f.steps, f.stepTask = &stepScanner{pattern: pattern, path: container.StepsPath(dir), atStep: s.Steps.AtStep, metric: s.Steps.Metric}, s.Steps.Task
 	}
 	return f, nil
 }
 
 // taskFinder is the finder of one task's output.
-type taskFinder struct {
-	of    *finder
-	steps *stepFinder // nil when progress is in another task's output, or nowhere
+type taskScanner struct {
+	worker *outputScanner
+	steps  *stepScanner // nil when progress is in another task's output, or nowhere
 }
 
-func (f *finder) task(name string) *taskFinder {
-	t := &taskFinder{of: f}
+func (f *outputScanner) task(name string) *taskScanner {
+	t := &taskScanner{worker: f}
 	if f.stepTask == name {
 		t.steps = f.steps
 	}
@@ -74,14 +74,14 @@ func (f *finder) task(name string) *taskFinder {
 }
 
 // tellsApart reports whether it matters which stream a line is from.
-func (t *taskFinder) tellsApart() bool {
-	return slices.ContainsFunc(t.of.policies, func(p policyFinder) bool { return p.Stream == "stdout" || p.Stream == "stderr" })
+func (t *taskScanner) separatesStreams() bool {
+	return slices.ContainsFunc(t.worker.policies, func(p policyMatcher) bool { return p.Stream == "stdout" || p.Stream == "stderr" })
 }
 
 // stream is the finder of one stream, nil when there is nothing to find in it.
-func (t *taskFinder) stream(name string) *lineFinder {
-	l := &lineFinder{of: t.of, steps: t.steps}
-	for _, p := range t.of.policies {
+func (t *taskScanner) stream(name string) *lineScanner {
+	l := &lineScanner{worker: t.worker, steps: t.steps}
+	for _, p := range t.worker.policies {
 		if p.Stream == "" || p.Stream == "both" || p.Stream == name {
 			l.policies = append(l.policies, p)
 		}
@@ -93,17 +93,17 @@ func (t *taskFinder) stream(name string) *lineFinder {
 }
 
 // lineFinder looks at the lines of one stream. A nil one looks at nothing.
-type lineFinder struct {
-	of       *finder
-	policies []policyFinder
-	steps    *stepFinder
-	line     []byte
-	second   int64
-	seen     int // lines of this second
+type lineScanner struct {
+	worker    *outputScanner
+	policies  []policyMatcher
+	steps     *stepScanner
+	line      []byte
+	second    int64
+	linesSeen int // lines of this second
 }
 
 // write takes the next part of the stream.
-func (l *lineFinder) write(b []byte) {
+func (l *lineScanner) write(b []byte) {
 	if l == nil {
 		return
 	}
@@ -113,56 +113,56 @@ func (l *lineFinder) write(b []byte) {
 		if end >= 0 {
 			part = b[:end]
 		}
-		l.line = append(l.line, part[:min(len(part), lineMost-len(l.line))]...)
+		l.line = append(l.line, part[:min(len(part), lineMax-len(l.line))]...)
 		if end < 0 {
 			return
 		}
-		l.look()
+		l.scanLine()
 		b = b[end+1:]
 	}
 }
 
 // end takes what is left of the last line.
-func (l *lineFinder) end() {
+func (l *lineScanner) end() {
 	if l == nil {
 		return
 	}
 	if len(l.line) > 0 {
-		l.look()
+		l.scanLine()
 	}
 	if l.steps != nil {
 		l.steps.flush()
 	}
 }
 
-func (l *lineFinder) look() {
+func (l *lineScanner) scanLine() {
 	line := bytes.TrimSuffix(l.line, []byte("\r"))
 	l.line = l.line[:0]
 	now := time.Now()
 	if second := now.Unix(); second != l.second {
-		l.second, l.seen = second, 0
+		l.second, l.linesSeen = second, 0
 	}
-	if l.seen++; l.seen > linesMost {
+	if l.linesSeen++; l.linesSeen > linesPerSecond {
 		return
 	}
 	for _, p := range l.policies {
 		if p.re.Match(line) {
-			l.of.report(p, line, now)
+			l.worker.writeFinding(p, line, now)
 		}
 	}
 	if l.steps != nil {
-		l.steps.look(line, now)
+		l.steps.scan(line, now)
 	}
 }
 
 // report writes down the first line that a policy was found in.
-func (f *finder) report(p policyFinder, line []byte, now time.Time) {
+func (f *outputScanner) writeFinding(p policyMatcher, line []byte, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if *p.found {
 		return
 	}
-	text := strings.ToValidUTF8(string(line[:min(len(line), findingLine)]), "?")
+	text := strings.ToValidUTF8(string(line[:min(len(line), findingMax)]), "?")
 	b, err := json.Marshal(container.Finding{Policy: p.Name, Line: text, Unix: now.UnixMilli()})
 	if err == nil {
 		*p.found = appendTo(f.path, append(b, '\n'), 0) == nil // on a full disk the next line may do
@@ -186,19 +186,19 @@ func appendTo(path string, line []byte, most int64) error {
 }
 
 // stepFinder finds the job's progress. It keeps a line a second, the newest, and in any case the one with which a step of interest is reached.
-type stepFinder struct {
+type stepScanner struct {
 	pattern *jobspec.ProgressPattern
 	path    string
-	at      int64  // the step of interest; 0: none
+	atStep  int64  // the step of interest; 0: none
 	metric  string // that has to come with it
 
-	mu      sync.Mutex
-	reached bool
-	kept    time.Time // of the last line written
-	waiting []byte    // a newer one
+	mu        sync.Mutex
+	reached   bool
+	writtenAt time.Time // of the last line written
+	pending   []byte    // a newer one
 }
 
-func (s *stepFinder) look(line []byte, now time.Time) {
+func (s *stepScanner) scan(line []byte, now time.Time) {
 	step, metrics, ok := s.pattern.Read(string(line))
 	if !ok {
 		return
@@ -210,25 +210,25 @@ func (s *stepFinder) look(line []byte, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, has := metrics[s.metric]
-	crossing := s.at > 0 && !s.reached && step >= s.at && has
+	crossing := s.atStep > 0 && !s.reached && step >= s.atStep && has
 	s.reached = s.reached || crossing
-	s.waiting = append(b, '\n')
-	if crossing || now.Sub(s.kept) >= time.Second {
+	s.pending = append(b, '\n')
+	if crossing || now.Sub(s.writtenAt) >= time.Second {
 		s.write(now)
 	}
 }
 
-func (s *stepFinder) write(now time.Time) {
-	if appendTo(s.path, s.waiting, stepsFileMax) == nil {
-		s.kept, s.waiting = now, nil
+func (s *stepScanner) write(now time.Time) {
+	if appendTo(s.path, s.pending, stepsFileMax) == nil {
+		s.writtenAt, s.pending = now, nil
 	}
 }
 
 // flush writes what still waits.
-func (s *stepFinder) flush() {
+func (s *stepScanner) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting != nil {
+	if s.pending != nil {
 		s.write(time.Now())
 	}
 }

@@ -34,7 +34,7 @@ func TestAfter(t *testing.T) {
 		"all silent":       {err: hangs, want: devices(map[string]string{"a": "it hangs", "b": "it hangs"}, "a", "b")},
 		"another in front": {now: gpu.Inventory{Devices: devices(nil, "c", "a", "b")}, want: devices(nil, "a", "b", "c")},
 	} {
-		got := known.After(c.now, c.err)
+		got := known.Update(c.now, c.err)
 		if !reflect.DeepEqual(got.Devices, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got.Devices, c.want)
 		}
@@ -47,11 +47,11 @@ func TestAfterAGPUIsLost(t *testing.T) {
 	lost := gpu.Device{GPU: cluster.GPU{UUID: "a", Problem: "name: GPU is lost"}, NUMA: -1}
 	want := whole
 	want.Healthy, want.Problem = false, lost.Problem
-	known := gpu.Inventory{Devices: []gpu.Device{whole}}.After(gpu.Inventory{Devices: []gpu.Device{lost}}, nil)
+	known := gpu.Inventory{Devices: []gpu.Device{whole}}.Update(gpu.Inventory{Devices: []gpu.Device{lost}}, nil)
 	if known.Devices[0] != want {
 		t.Errorf("got %+v, want %+v", known.Devices[0], want)
 	}
-	if well := known.After(gpu.Inventory{Devices: []gpu.Device{whole}}, nil); well.Devices[0] != whole {
+	if well := known.Update(gpu.Inventory{Devices: []gpu.Device{whole}}, nil); well.Devices[0] != whole {
 		t.Errorf("once it is back: got %+v", well.Devices[0])
 	}
 }
@@ -61,7 +61,7 @@ func TestAfterAnEvent(t *testing.T) {
 	const xid = "the driver reported XID 79"
 	told := devices(map[string]string{"a": xid}, "a")
 	told[0].Event = xid
-	got := gpu.Inventory{Devices: told}.After(gpu.Inventory{Devices: devices(nil, "a")}, nil)
+	got := gpu.Inventory{Devices: told}.Update(gpu.Inventory{Devices: devices(nil, "a")}, nil)
 	if got.Devices[0].Healthy || got.Devices[0].Problem != xid {
 		t.Fatalf("got %+v", got.Devices[0])
 	}
@@ -70,7 +70,7 @@ func TestAfterAnEvent(t *testing.T) {
 func TestMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gpus.json")
 	load := func(boot string) gpu.Inventory {
-		i, err := gpu.Memory{Path: path, BootID: boot}.Load()
+		i, err := gpu.InventoryFile{Path: path, BootID: boot}.Load()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("got %+v before anything was left", got)
 	}
 	known := gpu.Inventory{Driver: "570.1", Devices: devices(nil, "a", "b")}
-	if err := (gpu.Memory{Path: path, BootID: "1"}).Save(known); err != nil {
+	if err := (gpu.InventoryFile{Path: path, BootID: "1"}).Save(known); err != nil {
 		t.Fatal(err)
 	}
 	if got := load("1"); !reflect.DeepEqual(got, known) {

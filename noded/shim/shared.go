@@ -18,12 +18,12 @@ import (
 )
 
 // parent is what the tasks of a worker share: the cgroup with its limits, and /dev/shm.
-type parent struct {
+type sharedResources struct {
 	dir    string
 	cgroup cgroups.Manager
 }
 
-func newParent(dir string, s container.Settings) (*parent, error) {
+func newSharedResources(dir string, s container.Settings) (*sharedResources, error) {
 	limits := &specs.LinuxResources{}
 	raw, err := os.ReadFile(container.LimitsPath(dir))
 	if err == nil {
@@ -38,13 +38,13 @@ func newParent(dir string, s container.Settings) (*parent, error) {
 		return nil, fmt.Errorf("limits of the worker: %w", err)
 	}
 	config.SkipDevices = true // each task has rules of its own
-	p := &parent{dir: dir}
+	p := &sharedResources{dir: dir}
 	if p.cgroup, err = manager.New(config); err != nil {
-		return nil, explain(err)
+		return nil, explainCgroupError(err)
 	}
 	const nobody = -1 // processes are in the tasks' own cgroups
 	if err := errors.Join(p.cgroup.Apply(nobody), p.cgroup.Set(config.Resources)); err != nil {
-		return nil, errors.Join(explain(err), p.remove())
+		return nil, errors.Join(explainCgroupError(err), p.remove())
 	}
 	if err := container.MountShm(dir, s.Shm); err != nil {
 		return nil, errors.Join(err, p.remove())
@@ -53,8 +53,8 @@ func newParent(dir string, s container.Settings) (*parent, error) {
 }
 
 // peak is the most memory that the tasks had together.
-func (p *parent) peak() int64 {
-	for _, name := range []string{filepath.Join(p.cgroup.Path("memory"), "memory.max_usage_in_bytes"), filepath.Join(p.cgroup.Path(""), "memory.peak")} {
+func (r *sharedResources) peak() int64 {
+	for _, name := range []string{filepath.Join(r.cgroup.Path("memory"), "memory.max_usage_in_bytes"), filepath.Join(r.cgroup.Path(""), "memory.peak")} {
 		if raw, err := os.ReadFile(name); err == nil {
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
 			return n
@@ -63,6 +63,6 @@ func (p *parent) peak() int64 {
 	return 0
 }
 
-func (p *parent) remove() error {
-	return errors.Join(container.UnmountShm(p.dir), p.cgroup.Destroy())
+func (r *sharedResources) remove() error {
+	return errors.Join(container.UnmountShm(r.dir), r.cgroup.Destroy())
 }

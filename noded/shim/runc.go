@@ -30,28 +30,28 @@ const (
 )
 
 // box is the container as libcontainer knows it.
-type box struct {
+type runcContainer struct {
 	dir     string
 	inner   *libcontainer.Container
 	process *libcontainer.Process
 	pid     int
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
 	channel *os.File          // to rota-init: signals go out, the result comes back, and its closing ends the container
-	results chan result
+	results chan initResult
 	ended   chan struct{} // closed when the first process has ended
 	waited  *os.ProcessState
 	waitErr error
 }
 
 // result is how the worker ended, by the word of rota-init.
-type result struct {
+type initResult struct {
 	Code   int `json:"code"`
 	Signal int `json:"signal"`
 }
 
 // newBox makes the container of the bundle in dir; its command waits for start. It joins the namespace for inter-process communication
 // that ipc is the path of, if it is not empty.
-func newBox(dir, name string, out *logs, ipc string) (*box, error) {
+func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, error) {
 	spec, err := readSpec(dir)
 	if err != nil {
 		return nil, err
@@ -65,18 +65,18 @@ func newBox(dir, name string, out *logs, ipc string) (*box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("container spec: %w", err)
 	}
-	degrade(config)
+	adaptToMachine(config)
 	state := container.StateDir(dir)
 	if err := os.RemoveAll(state); err != nil { // of a shim that was killed while it made the same container
 		return nil, fmt.Errorf("clear container state: %w", err)
 	}
-	b := &box{dir: dir, results: make(chan result, 1), ended: make(chan struct{})}
+	b := &runcContainer{dir: dir, results: make(chan initResult, 1), ended: make(chan struct{})}
 	if b.inner, err = libcontainer.Create(state, name, config); err != nil {
-		return nil, explain(err)
+		return nil, explainCgroupError(err)
 	}
 	if err := b.launch(spec.Process, out); err != nil {
 		b.discard()
-		return nil, explain(err)
+		return nil, explainCgroupError(err)
 	}
 	return b, nil
 }
@@ -97,7 +97,7 @@ func readSpec(dir string) (*specs.Spec, error) {
 }
 
 // degrade asks for less where this machine cannot give more, and takes back what specconv allows unasked.
-func degrade(config *configs.Config) {
+func adaptToMachine(config *configs.Config) {
 	own, _ := os.ReadFile("/proc/self/oom_score_adj")
 	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil && *config.OomScoreAdj < score {
 		config.OomScoreAdj = &score // lowering needs CAP_SYS_RESOURCE
@@ -115,7 +115,7 @@ func degrade(config *configs.Config) {
 }
 
 // explain adds what to do to the error that operators meet most.
-func explain(err error) error {
+func explainCgroupError(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup") {
 		return fmt.Errorf("cgroup cannot be used; the node daemon must be root and /sys/fs/cgroup writable: %w", err)
@@ -124,7 +124,7 @@ func explain(err error) error {
 }
 
 // launch starts libcontainer's init, which waits before it executes the command.
-func (b *box) launch(p *specs.Process, out *logs) error {
+func (c *runcContainer) launch(p *specs.Process, out *logs) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("make a socket: %w", err)
@@ -132,29 +132,29 @@ func (b *box) launch(p *specs.Process, out *logs) error {
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		return err
 	}
-	b.channel = os.NewFile(uintptr(fds[0]), "init")
+	c.channel = os.NewFile(uintptr(fds[0]), "init")
 	theirs := os.NewFile(uintptr(fds[1]), "init")
 	defer theirs.Close()
-	if b.process, err = newProcess(p); err != nil {
+	if c.process, err = newProcess(p); err != nil {
 		return err
 	}
-	b.process.ExtraFiles = []*os.File{theirs}
-	b.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", channelEnv, channelFD))
-	b.process.Stdout, b.process.Stderr = out.stdout, out.stderr
-	if err := b.inner.Start(b.process); err != nil {
+	c.process.ExtraFiles = []*os.File{theirs}
+	c.process.Env = append(slices.Clone(p.Env), fmt.Sprintf("%s=%d", channelEnv, channelFD))
+	c.process.Stdout, c.process.Stderr = out.stdout, out.stderr
+	if err := c.inner.Start(c.process); err != nil {
 		return err
 	}
-	out.started()
-	if b.pid, err = b.process.Pid(); err != nil {
+	out.closeContainerEnds()
+	if c.pid, err = c.process.Pid(); err != nil {
 		return err
 	}
-	state, err := b.inner.State()
+	state, err := c.inner.State()
 	if err != nil {
 		return err
 	}
-	b.cgroups = state.CgroupPaths
-	go b.listen()
-	go b.wait()
+	c.cgroups = state.CgroupPaths
+	go c.listen()
+	go c.wait()
 	return nil
 }
 
@@ -176,33 +176,33 @@ func newProcess(p *specs.Process) (*libcontainer.Process, error) {
 }
 
 // listen waits for the result that rota-init sends when the worker is done.
-func (b *box) listen() {
-	defer close(b.results)
-	line, err := bufio.NewReader(b.channel).ReadBytes('\n')
-	var r result
+func (c *runcContainer) listen() {
+	defer close(c.results)
+	line, err := bufio.NewReader(c.channel).ReadBytes('\n')
+	var r initResult
 	if err == nil && json.Unmarshal(line, &r) == nil {
-		b.results <- r
+		c.results <- r
 	}
 }
 
-func (b *box) wait() {
-	b.waited, b.waitErr = b.process.Wait()
-	close(b.ended)
+func (c *runcContainer) wait() {
+	c.waited, c.waitErr = c.process.Wait()
+	close(c.ended)
 }
 
-func (b *box) start() error {
-	if err := b.inner.Exec(); err != nil {
+func (c *runcContainer) start() error {
+	if err := c.inner.Exec(); err != nil {
 		return fmt.Errorf("start the command: %w", err)
 	}
 	return nil
 }
 
 // signal passes a signal on by way of rota-init, which keeps it until the command runs.
-func (b *box) signal(s unix.Signal) error {
+func (c *runcContainer) signal(s unix.Signal) error {
 	if s == unix.SIGKILL {
-		return b.kill()
+		return c.kill()
 	}
-	_, err := fmt.Fprintf(b.channel, "{\"signal\":%d}\n", int(s))
+	_, err := fmt.Fprintf(c.channel, "{\"signal\":%d}\n", int(s))
 	if errors.Is(err, unix.EPIPE) {
 		return nil // it has just ended
 	}
@@ -210,8 +210,8 @@ func (b *box) signal(s unix.Signal) error {
 }
 
 // kill ends the first process, and with it the kernel ends every other.
-func (b *box) kill() error {
-	err := b.inner.Signal(unix.SIGKILL)
+func (c *runcContainer) kill() error {
+	err := c.inner.Signal(unix.SIGKILL)
 	if errors.Is(err, libcontainer.ErrNotRunning) || errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
@@ -219,29 +219,29 @@ func (b *box) kill() error {
 }
 
 // exit is the record of an ended container, read before its cgroup goes.
-func (b *box) exit() container.Exit {
-	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: b.memory("memory.max_usage_in_bytes", "memory.peak")}
-	if b.waited != nil {
-		status, _ := b.waited.Sys().(syscall.WaitStatus)
+func (c *runcContainer) exit() container.Exit {
+	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: c.memory("memory.max_usage_in_bytes", "memory.peak")}
+	if c.waited != nil {
+		status, _ := c.waited.Sys().(syscall.WaitStatus)
 		e.Code, e.Signal = max(status.ExitStatus(), 0), 0
 		if status.Signaled() {
 			e.Code, e.Signal = 0, int(status.Signal())
 		}
-		e.UserMS, e.SystemMS = b.waited.UserTime().Milliseconds(), b.waited.SystemTime().Milliseconds()
+		e.UserMS, e.SystemMS = c.waited.UserTime().Milliseconds(), c.waited.SystemTime().Milliseconds()
 	}
-	if r, ok := <-b.results; ok {
+	if r, ok := <-c.results; ok {
 		e.Code, e.Signal = r.Code, r.Signal
 	}
 	if e.Signal != 0 {
 		e.Code = 0
 	}
-	e.OOM = b.oomKills() > 0 && (e.Code != 0 || e.Signal != 0)
+	e.OOM = c.oomKills() > 0 && (e.Code != 0 || e.Signal != 0)
 	return e
 }
 
 // memory reads a number from the memory cgroup, by its name in version 1 or 2.
-func (b *box) memory(v1, v2 string) int64 {
-	for _, file := range []string{filepath.Join(b.cgroups["memory"], v1), filepath.Join(b.cgroups[""], v2)} {
+func (c *runcContainer) memory(v1, v2 string) int64 {
+	for _, file := range []string{filepath.Join(c.cgroups["memory"], v1), filepath.Join(c.cgroups[""], v2)} {
 		if raw, err := os.ReadFile(file); err == nil {
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
 			return n
@@ -250,10 +250,10 @@ func (b *box) memory(v1, v2 string) int64 {
 	return 0
 }
 
-func (b *box) oomKills() int64 {
+func (c *runcContainer) oomKills() int64 {
 	for _, file := range []string{
-		filepath.Join(b.cgroups["memory"], "memory.oom_control"),
-		filepath.Join(b.cgroups[""], "memory.events"),
+		filepath.Join(c.cgroups["memory"], "memory.oom_control"),
+		filepath.Join(c.cgroups[""], "memory.events"),
 	} {
 		raw, _ := os.ReadFile(file) // one of the two does not exist
 		for _, line := range strings.Split(string(raw), "\n") {
@@ -267,20 +267,20 @@ func (b *box) oomKills() int64 {
 }
 
 // destroy removes the cgroup and libcontainer's state.
-func (b *box) destroy() error {
-	b.channel.Close()
-	if err := b.inner.Destroy(); err != nil {
+func (c *runcContainer) destroy() error {
+	c.channel.Close()
+	if err := c.inner.Destroy(); err != nil {
 		return fmt.Errorf("tear down the container: %w", err)
 	}
-	return os.RemoveAll(container.StateDir(b.dir))
+	return os.RemoveAll(container.StateDir(c.dir))
 }
 
 // discard ends a container that is not wanted.
-func (b *box) discard() {
-	if b.pid != 0 {
-		_ = b.kill() // what is left is found by the daemon, which sweeps the cgroup
-		<-b.ended
+func (c *runcContainer) discard() {
+	if c.pid != 0 {
+		_ = c.kill() // what is left is found by the daemon, which sweeps the cgroup
+		<-c.ended
 	}
-	_ = b.inner.Destroy()
-	_ = os.RemoveAll(container.StateDir(b.dir))
+	_ = c.inner.Destroy()
+	_ = os.RemoveAll(container.StateDir(c.dir))
 }

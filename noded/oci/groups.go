@@ -9,12 +9,12 @@ import (
 )
 
 // rotaArray tells an element of an array its place and its parameters.
-func (in Input) rotaArray() map[string]string {
+func (in Input) rotaArrayVariables() map[string]string {
 	e := in.Array
 	if e == nil {
 		return nil
 	}
-	env := map[string]string{"ROTA_ARRAY_JOB_ID": itoa(int(e.Array)), "ROTA_ARRAY_INDEX": itoa(e.Index)}
+	env := map[string]string{"ROTA_ARRAY_JOB_ID": itoa(int(e.ArrayJob)), "ROTA_ARRAY_INDEX": itoa(e.Index)}
 	if e.Count > 0 {
 		env["ROTA_ARRAY_COUNT"] = itoa(e.Count)
 	}
@@ -28,12 +28,12 @@ func (in Input) rotaArray() map[string]string {
 }
 
 // slurmArray is the same in Slurm's words.
-func (in Input) slurmArray() map[string]string {
+func (in Input) slurmArrayVariables() map[string]string {
 	e := in.Array
 	if e == nil {
 		return nil
 	}
-	env := map[string]string{"SLURM_ARRAY_JOB_ID": itoa(int(e.Array)), "SLURM_ARRAY_TASK_ID": itoa(e.Index)}
+	env := map[string]string{"SLURM_ARRAY_JOB_ID": itoa(int(e.ArrayJob)), "SLURM_ARRAY_TASK_ID": itoa(e.Index)}
 	if e.Count == 0 {
 		return env
 	}
@@ -49,7 +49,7 @@ func (in Input) slurmArray() map[string]string {
 }
 
 // rotaGroups tells where the workers of every group of a gang are.
-func (in Input) rotaGroups() map[string]string {
+func (in Input) rotaGroupVariables() map[string]string {
 	env := map[string]string{}
 	if g, err := in.group(); err == nil {
 		env["ROTA_GROUP"] = g.Name
@@ -61,7 +61,7 @@ func (in Input) rotaGroups() map[string]string {
 }
 
 // slurmGroups is the same in the words that Slurm has for heterogeneous jobs.
-func (in Input) slurmGroups() map[string]string {
+func (in Input) slurmGroupVariables() map[string]string {
 	if len(in.Hosts) < 2 {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (in Input) slurmGroups() map[string]string {
 }
 
 // tensorflow is TF_CONFIG of a gang of several groups: each is a job in its words, such as ps and worker.
-func (in Input) tensorflow() map[string]string {
+func (in Input) tensorflowVariables() map[string]string {
 	g, err := in.group()
 	if err != nil || len(in.Hosts) == 0 {
 		return nil

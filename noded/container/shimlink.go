@@ -15,47 +15,47 @@ import (
 )
 
 // link is the daemon's side of one container: a connection to its shim, and what is known of it.
-type link struct {
+type shimLink struct {
 	id      ID
 	dir     string
 	process Process
 	child   *shimProcess // set when this daemon started the shim
 	changed func(ID)
 
-	asking sync.Mutex // one order at a time
-	conn   net.Conn
-	lines  *bufio.Reader
-	answer chan Answer
+	requesting sync.Mutex // one order at a time
+	conn       net.Conn
+	lines      *bufio.Reader
+	answer     chan Answer
 
-	mu      sync.Mutex
-	now     Status
-	dropped bool
-	end     sync.Once
-	done    chan struct{} // closed when the container is over
+	mu       sync.Mutex
+	current  Status
+	detached bool
+	endOnce  sync.Once
+	done     chan struct{} // closed when the container is over
 }
 
-func newLink(id ID, dir string, process Process, changed func(ID)) *link {
-	return &link{
-		id: id, dir: dir, process: process, changed: changed, now: Status{ID: id},
+func newShimLink(id ID, dir string, process Process, changed func(ID)) *shimLink {
+	return &shimLink{
+		id: id, dir: dir, process: process, changed: changed, current: Status{ID: id},
 		answer: make(chan Answer, 1), done: make(chan struct{}),
 	}
 }
 
 // create orders the shim to make the container and waits until it exists.
-func (l *link) create(ctx context.Context, shim *shimProcess, lease time.Time) error {
-	l.use(shim.conn)
-	answer, err := l.ask(ctx, Order{Op: OpCreate, Dir: l.dir, Lease: bootDeadline(lease)})
+func (l *shimLink) create(ctx context.Context, shim *shimProcess, lease time.Time) error {
+	l.attach(shim.conn)
+	answer, err := l.request(ctx, Order{Op: OpCreate, Dir: l.dir, Lease: bootDeadline(lease)})
 	if err != nil {
-		l.abandon()
+		l.discard()
 		return err
 	}
-	l.learn(answer)
+	l.updateStatus(answer)
 	return nil
 }
 
 // abandon makes an end of a container that could not be made.
-func (l *link) abandon() {
-	l.drop()
+func (l *shimLink) discard() {
+	l.detach()
 	_ = unix.Kill(l.process.Pid, unix.SIGKILL) // our own child, not reaped before l.child.done
 	<-l.child.done
 	if s, err := ReadSettings(l.dir); err == nil {
@@ -65,7 +65,7 @@ func (l *link) abandon() {
 }
 
 // dial connects to the shim of a container that exists already.
-func (l *link) dial() error {
+func (l *shimLink) dial() error {
 	dir, err := os.Open(l.dir)
 	if err != nil {
 		return err
@@ -75,24 +75,24 @@ func (l *link) dial() error {
 	if err != nil {
 		return err
 	}
-	l.use(conn)
+	l.attach(conn)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	answer, err := l.ask(ctx, Order{Op: OpStatus})
+	answer, err := l.request(ctx, Order{Op: OpStatus})
 	if err != nil {
 		return err
 	}
-	l.learn(answer)
+	l.updateStatus(answer)
 	return nil
 }
 
-func (l *link) use(conn net.Conn) {
+func (l *shimLink) attach(conn net.Conn) {
 	l.conn, l.lines = conn, bufio.NewReader(conn)
 	go l.read()
 }
 
 // read takes answers until the shim says that the container has ended, or dies.
-func (l *link) read() {
+func (l *shimLink) read() {
 	defer l.conn.Close()
 	for {
 		line, err := l.lines.ReadBytes('\n')
@@ -104,10 +104,10 @@ func (l *link) read() {
 	}
 	close(l.answer)
 	l.mu.Lock()
-	dropped := l.dropped
+	dropped := l.detached
 	l.mu.Unlock()
 	if !dropped {
-		l.ended()
+		l.markEnded()
 		l.changed(l.id)
 	}
 }
@@ -115,9 +115,9 @@ func (l *link) read() {
 var errShimGone = errors.New("its shim has ended")
 
 // ask sends one order and waits for the answer.
-func (l *link) ask(ctx context.Context, o Order) (Answer, error) {
-	l.asking.Lock()
-	defer l.asking.Unlock()
+func (l *shimLink) request(ctx context.Context, o Order) (Answer, error) {
+	l.requesting.Lock()
+	defer l.requesting.Unlock()
 	line, err := json.Marshal(o)
 	if err != nil {
 		return Answer{}, err
@@ -138,18 +138,18 @@ func (l *link) ask(ctx context.Context, o Order) (Answer, error) {
 		}
 		return a, nil
 	case <-ctx.Done():
-		return l.late(ctx)
+		return l.awaitLate(ctx)
 	}
 }
 
 // patience is how long an answer is waited for once nobody wants it any more.
-const patience = 5 * time.Second
+const lateAnswerPatience = 5 * time.Second
 
 // late is for an answer that has not come in time. A shim that does not answer is of no use, and its container ends with it. But a
 // caller that merely goes away, such as a daemon that stops, must not end a container: it lets go of it.
-func (l *link) late(ctx context.Context) (Answer, error) {
+func (l *shimLink) awaitLate(ctx context.Context) (Answer, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		timer := time.NewTimer(patience)
+		timer := time.NewTimer(lateAnswerPatience)
 		defer timer.Stop()
 		select {
 		case a, ok := <-l.answer:
@@ -157,7 +157,7 @@ func (l *link) late(ctx context.Context) (Answer, error) {
 				return a, nil
 			}
 		case <-timer.C:
-			l.drop()
+			l.detach()
 		}
 		return Answer{}, context.Cause(ctx)
 	}
@@ -166,12 +166,12 @@ func (l *link) late(ctx context.Context) (Answer, error) {
 }
 
 // order asks for something that has no meaning for an ended container and is no error there.
-func (l *link) order(ctx context.Context, o Order) error {
-	if l.over() {
+func (l *shimLink) send(ctx context.Context, o Order) error {
+	if l.hasEnded() {
 		return nil
 	}
 	before := l.status().State
-	answer, err := l.ask(ctx, o)
+	answer, err := l.request(ctx, o)
 	if errors.Is(err, errShimGone) {
 		select {
 		case <-l.done:
@@ -183,32 +183,32 @@ func (l *link) order(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	l.learn(answer)
+	l.updateStatus(answer)
 	if l.status().State != before {
 		l.changed(l.id)
 	}
 	return nil
 }
 
-func (l *link) renewed(ctx context.Context, lease time.Time) error {
-	return l.order(ctx, Order{Op: OpRenew, Lease: bootDeadline(lease)})
+func (l *shimLink) renew(ctx context.Context, lease time.Time) error {
+	return l.send(ctx, Order{Op: OpRenew, Lease: bootDeadline(lease)})
 }
 
-func (l *link) learn(a Answer) {
+func (l *shimLink) updateStatus(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.now.State != Exited && l.now.State != Lost {
-		l.now.State, l.now.Pid = a.State, a.Pid
+	if l.current.State != Exited && l.current.State != Lost {
+		l.current.State, l.current.Pid = a.State, a.Pid
 	}
 }
 
-func (l *link) status() Status {
+func (l *shimLink) status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.now
+	return l.current
 }
 
-func (l *link) over() bool {
+func (l *shimLink) hasEnded() bool {
 	select {
 	case <-l.done:
 		return true
@@ -218,13 +218,13 @@ func (l *link) over() bool {
 }
 
 // ended finds out how the container ended. Without an exit record the shim was killed, and nothing of the container may go on.
-func (l *link) ended() { l.end.Do(l.findEnd) }
+func (l *shimLink) markEnded() { l.endOnce.Do(l.readOutcome) }
 
-func (l *link) findEnd() {
+func (l *shimLink) readOutcome() {
 	exit, err := ReadExit(l.dir)
 	next := Status{ID: l.id, State: Exited, Exit: exit}
 	if err != nil {
-		next = Status{ID: l.id, State: Lost, Why: lostBecause(err)}
+		next = Status{ID: l.id, State: Lost, Why: lostReason(err)}
 		if l.process.Alive() {
 			_ = unix.Kill(l.process.Pid, unix.SIGKILL) // it is of no use any more
 		}
@@ -234,12 +234,12 @@ func (l *link) findEnd() {
 		}
 	}
 	l.mu.Lock()
-	l.now = next
+	l.current = next
 	l.mu.Unlock()
 	close(l.done)
 }
 
-func lostBecause(err error) string {
+func lostReason(err error) string {
 	if errors.Is(err, os.ErrNotExist) {
 		return "the shim died without leaving an exit record"
 	}
@@ -247,9 +247,9 @@ func lostBecause(err error) string {
 }
 
 // drop lets go of the container.
-func (l *link) drop() {
+func (l *shimLink) detach() {
 	l.mu.Lock()
-	l.dropped = true
+	l.detached = true
 	l.mu.Unlock()
 	if l.conn != nil {
 		l.conn.Close()

@@ -11,14 +11,14 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-func finderOf(t *testing.T, s container.Settings) (*finder, string) {
+func scannerOf(t *testing.T, settings container.Settings) (*outputScanner, string) {
 	t.Helper()
 	dir := t.TempDir()
-	f, err := newFinder(dir, s)
+	s, err := newOutputScanner(dir, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, dir
+	return s, dir
 }
 
 func linesOf(t *testing.T, path string) []string {
@@ -36,8 +36,8 @@ func linesOf(t *testing.T, path string) []string {
 // TestStepsAreThinned to one a second, the newest, but for the one that an array waits for.
 func TestStepsAreThinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, dir := finderOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`, AtStep: 17, Metric: "loss"}})
-		l := f.task("").stream("stdout")
+		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`, AtStep: 17, Metric: "loss"}})
+		l := s.task("").stream("stdout")
 		for i := range 40 { // ten a second
 			l.write(fmt.Appendf(nil, "s%d 0.5\n", i))
 			time.Sleep(100 * time.Millisecond) // the bubble's time
@@ -57,8 +57,8 @@ func TestStepsAreThinned(t *testing.T) {
 
 func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, dir := finderOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( (?P<loss>\S+))?`, AtStep: 2, Metric: "loss"}})
-		l := f.task("").stream("stdout")
+		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( (?P<loss>\S+))?`, AtStep: 2, Metric: "loss"}})
+		l := s.task("").stream("stdout")
 		l.write([]byte("s1\ns2\ns3 nan\ns4 0.25\ns5 0.1\n"))
 		if got := linesOf(t, container.StepsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"step":4`) {
 			t.Errorf("kept %q", got)
@@ -70,15 +70,15 @@ func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
 // TestLinesAreBounded in length and number.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, dir := finderOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"}, {Name: "start", Pattern: "^xxx"}}})
-		l := f.task("").stream("stderr")
-		long := strings.Repeat("x", lineMost)
+		s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"}, {Name: "start", Pattern: "^xxx"}}})
+		l := s.task("").stream("stderr")
+		long := strings.Repeat("x", lineMax)
 		for range 3 { // in parts, as pipes give it
 			l.write([]byte(long))
 		}
 		l.write([]byte("needle\n"))
-		l.write([]byte(strings.Repeat("line\n", linesMost) + "needle of a second with too many lines\n"))
-		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"policy":"start"`) || len(got[0]) > findingLine+100 {
+		l.write([]byte(strings.Repeat("line\n", linesPerSecond) + "needle of a second with too many lines\n"))
+		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"policy":"start"`) || len(got[0]) > findingMax+100 {
 			t.Errorf("found %.200q", got)
 		}
 		time.Sleep(time.Second) // the bubble's time
@@ -103,14 +103,14 @@ func TestStepsFileBeginsAnew(t *testing.T) {
 }
 
 func TestNothingToFindCostsNothing(t *testing.T) {
-	f, _ := finderOf(t, container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "x", Stream: "stderr"}}})
-	if l := f.task("").stream("stdout"); l != nil {
+	s, _ := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "x", Stream: "stderr"}}})
+	if l := s.task("").stream("stdout"); l != nil {
 		t.Error("a stream that nobody asks for is looked at")
 	}
-	if !f.task("").tellsApart() {
+	if !s.task("").separatesStreams() {
 		t.Error("the streams are not told apart")
 	}
-	if _, err := newFinder("", container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "("}}}); !container.IsFinal(err) {
+	if _, err := newOutputScanner("", container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "("}}}); !container.IsFinal(err) {
 		t.Errorf("a broken pattern: %v", err)
 	}
 }

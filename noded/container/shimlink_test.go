@@ -11,12 +11,12 @@ import (
 )
 
 // talk returns the daemon's side of a container whose shim is played by the test.
-func talk(t *testing.T) (*link, net.Conn, *bufio.Reader) {
+func talk(t *testing.T) (*shimLink, net.Conn, *bufio.Reader) {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	l := newLink(ID{Job: 1, Attempt: 1}, t.TempDir(), Process{}, func(ID) {})
-	l.learn(Answer{State: Running, Pid: 1})
-	l.use(ours)
+	l := newShimLink(ID{Job: 1, Attempt: 1}, t.TempDir(), Process{}, func(ID) {})
+	l.updateStatus(Answer{State: Running, Pid: 1})
+	l.attach(ours)
 	t.Cleanup(func() { theirs.Close() })
 	return l, theirs, bufio.NewReader(theirs)
 }
@@ -25,7 +25,7 @@ func TestACallerThatGoesAwayEndsNothing(t *testing.T) {
 	l, shim, orders := talk(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- l.order(ctx, Order{Op: OpRenew, Lease: 1}) }()
+	go func() { done <- l.send(ctx, Order{Op: OpRenew, Lease: 1}) }()
 	if _, err := orders.ReadBytes('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestAShimThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	go func() { _, _ = orders.ReadBytes('\n') }()
-	if err := l.order(ctx, Order{Op: OpStatus}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := l.send(ctx, Order{Op: OpStatus}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	<-l.done

@@ -13,12 +13,12 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run one random history of a worker's tasks: this one")
 
 // randomCrew is a worker of some tasks, at least one of them a main one.
-func randomCrew(r *rand.Rand) ([]member, string) {
-	list := []member{{Task: container.Task{Name: "main"}}}
+func randomTasks(r *rand.Rand) ([]taskState, string) {
+	list := []taskState{{Task: container.Task{Name: "main"}}}
 	for i := range r.IntN(7) {
 		t := container.Task{Name: fmt.Sprint("t", i), Hook: []string{"", "prestart", "poststart", "poststop"}[r.IntN(4)], Leader: r.IntN(3) == 0}
 		t.Sidecar = t.Hook != "" && t.Hook != "poststop" && r.IntN(2) == 0
-		list = append(list, member{Task: t})
+		list = append(list, taskState{Task: t})
 	}
 	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	for i := range list {
@@ -32,16 +32,16 @@ type history struct {
 	t    *testing.T
 	seed uint64
 	r    *rand.Rand
-	list []member
-	order
+	list []taskState
+	workerPhase
 }
 
 func (h *history) bad(format string, args ...any) {
 	h.t.Helper()
-	h.t.Fatalf("seed %d: %s\n%+v %+v", h.seed, fmt.Sprintf(format, args...), h.order, h.list)
+	h.t.Fatalf("seed %d: %s\n%+v %+v", h.seed, fmt.Sprintf(format, args...), h.workerPhase, h.list)
 }
 
-func (h *history) any(which func(*member) bool) bool {
+func (h *history) any(which func(*taskState) bool) bool {
 	for i := range h.list {
 		if which(&h.list[i]) {
 			return true
@@ -52,16 +52,18 @@ func (h *history) any(which func(*member) bool) bool {
 
 func (h *history) begin(i int) {
 	t := &h.list[i]
-	if t.state != container.Created || h.over || h.stop && t.Hook != "poststop" {
+	if t.state != container.Created || h.ended || h.stopping && t.Hook != "poststop" {
 		h.bad("%s begins", t.Name)
 	}
-	unready := func(o *member) bool { return o.short("prestart") && (o.state != container.Exited || !o.ok()) }
+	unready := func(o *taskState) bool {
+		return o.endsByItself("prestart") && (o.state != container.Exited || !o.succeeded())
+	}
 	switch {
-	case (t.main() || t.Hook == "poststart") && h.any(unready):
+	case (t.isMain() || t.Hook == "poststart") && h.any(unready):
 		h.bad("%s begins before it is set up", t.Name)
-	case t.Hook == "poststop" && h.any(func(o *member) bool { return o.state == container.Running }):
+	case t.Hook == "poststop" && h.any(func(o *taskState) bool { return o.state == container.Running }):
 		h.bad("%s begins while something runs", t.Name)
-	case t.short("prestart") && h.any(func(o *member) bool { return o.short("prestart") && o.state == container.Running }):
+	case t.endsByItself("prestart") && h.any(func(o *taskState) bool { return o.endsByItself("prestart") && o.state == container.Running }):
 		h.bad("two set up at once")
 	}
 	t.state = container.Running
@@ -69,21 +71,21 @@ func (h *history) begin(i int) {
 
 // step does what next says, and reports whether that is the end.
 func (h *history) step() bool {
-	m := next(h.list, h.order)
+	m := nextActions(h.list, h.workerPhase)
 	for _, i := range m.stop {
 		t := &h.list[i]
-		if t.state != container.Running || t.dismissed {
+		if t.state != container.Running || t.stoppedByOthers {
 			h.bad("%s is dismissed", t.Name)
 		}
-		if t.Sidecar && h.any(func(o *member) bool { return o.main() && o.state == container.Running }) {
+		if t.Sidecar && h.any(func(o *taskState) bool { return o.isMain() && o.state == container.Running }) {
 			h.bad("sidecar %s goes before the main tasks", t.Name)
 		}
-		t.dismissed = true
+		t.stoppedByOthers = true
 	}
 	for _, i := range m.start {
 		h.begin(i)
 	}
-	if m.done && h.any(func(o *member) bool { return o.state == container.Running }) {
+	if m.done && h.any(func(o *taskState) bool { return o.state == container.Running }) {
 		h.bad("it is over while something runs")
 	}
 	return m.done
@@ -92,15 +94,15 @@ func (h *history) step() bool {
 // happen lets something happen: a task ends, or the worker is asked to stop.
 func (h *history) happen() {
 	if h.r.IntN(20) == 0 {
-		h.stop = true
+		h.stopping = true
 	}
 	if h.r.IntN(40) == 0 {
-		h.over = true
+		h.ended = true
 	}
 	var open []int
 	for i := range h.list {
 		t := &h.list[i]
-		forever := t.Sidecar && !t.dismissed && !h.over
+		forever := t.Sidecar && !t.stoppedByOthers && !h.ended
 		if t.state == container.Running && !forever {
 			open = append(open, i)
 		}
@@ -119,9 +121,9 @@ func TestNextOnRandomHistories(t *testing.T) {
 			seed = *seedFlag
 		}
 		h := &history{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 0))}
-		h.list, h.success = randomCrew(h.r)
+		h.list, h.success = randomTasks(h.r)
 		for steps := 0; !h.step(); steps++ {
-			if next(h.list, h.order).start == nil {
+			if nextActions(h.list, h.workerPhase).start == nil {
 				h.happen()
 			}
 			if steps > 100 {
@@ -137,21 +139,21 @@ func TestNextOnRandomHistories(t *testing.T) {
 
 // judge checks the sum: a worker ends well only if everything that had to did.
 func (h *history) judge() {
-	exit, _ := sum(h.list, h.success)
-	mains := slices.DeleteFunc(slices.Clone(h.list), func(m member) bool { return !m.main() })
-	well := func(m member) bool { return m.state == container.Exited && m.ok() }
+	exit, _ := workerExit(h.list, h.success)
+	mains := slices.DeleteFunc(slices.Clone(h.list), func(m taskState) bool { return !m.isMain() })
+	well := func(m taskState) bool { return m.state == container.Exited && m.succeeded() }
 	ok := map[string]bool{
-		"": !slices.ContainsFunc(mains, func(m member) bool { return !well(m) && !m.dismissed }), "any": slices.ContainsFunc(mains, well),
+		"": !slices.ContainsFunc(mains, func(m taskState) bool { return !well(m) && !m.stoppedByOthers }), "any": slices.ContainsFunc(mains, well),
 	}
 	ok["all"] = ok[""]
-	if i := leaderOf(h.list); h.success == "leader" {
-		ok["leader"] = well(h.list[i]) || h.list[i].dismissed
+	if i := leaderIndex(h.list); h.success == "leader" {
+		ok["leader"] = well(h.list[i]) || h.list[i].stoppedByOthers
 	}
-	bad := h.any(func(m *member) bool {
-		return !m.main() && !m.Sidecar && m.state == container.Exited && !m.ok() && !m.dismissed
+	bad := h.any(func(m *taskState) bool {
+		return !m.isMain() && !m.Sidecar && m.state == container.Exited && !m.succeeded() && !m.stoppedByOthers
 	})
-	unbegun := slices.ContainsFunc(mains, func(m member) bool { return m.state != container.Exited })
-	if got := weight(exit) == 0; got && (!ok[h.success] || bad || unbegun) {
+	unbegun := slices.ContainsFunc(mains, func(m taskState) bool { return m.state != container.Exited })
+	if got := severity(exit) == 0; got && (!ok[h.success] || bad || unbegun) {
 		h.bad("it ended as %+v", exit)
 	} else if !got && ok[h.success] && !bad && !unbegun {
 		h.bad("it did all it had to, and ended as %+v", exit)

@@ -16,14 +16,14 @@ func (u User) TakeRights() error {
 	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gids)), uintptr(unsafe.Pointer(&gids[0])), 0); e != 0 {
 		return fmt.Errorf("take on the groups of user %d: %w", u.UID, e)
 	}
-	if err := takeID(unix.SYS_SETFSGID, u.GID); err != nil {
+	if err := setFilesystemID(unix.SYS_SETFSGID, u.GID); err != nil {
 		return err
 	}
-	return takeID(unix.SYS_SETFSUID, u.UID)
+	return setFilesystemID(unix.SYS_SETFSUID, u.UID)
 }
 
 // takeID sets a file system id. The call reports no errors, so a second one reads the value back.
-func takeID(call uintptr, id uint32) error {
+func setFilesystemID(call uintptr, id uint32) error {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
 	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); uint32(now) != id {
 		return fmt.Errorf("take on id %d in the file system: it stayed %d", id, now)
@@ -32,18 +32,18 @@ func takeID(call uintptr, id uint32) error {
 }
 
 // ErrNotOrdinary says that a path leads to no ordinary file.
-var ErrNotOrdinary = errors.New("it is not a regular file")
+var ErrNotRegular = errors.New("it is not a regular file")
 
 // Ordinary refuses what a user has named that is no ordinary file, or one of those in which the kernel tells about the process that opens it: that is
 // root's, whose rights over itself it keeps.
-func Ordinary(f *os.File) error {
+func CheckRegular(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	var fs unix.Statfs_t
 	if !info.Mode().IsRegular() || unix.Fstatfs(int(f.Fd()), &fs) != nil || fs.Type == unix.PROC_SUPER_MAGIC {
-		return ErrNotOrdinary
+		return ErrNotRegular
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 func element() Input {
 	in := example(nil)
 	in.Spec.Array = &jobspec.Array{Indices: "0-8:2,20"}
-	in.Array = &Element{Array: 40, Index: 4, Count: 6, Params: map[string]string{"lr": "1e-3", "opt": "adam"}}
+	in.Array = &ArrayTask{ArrayJob: 40, Index: 4, Count: 6, Params: map[string]string{"lr": "1e-3", "opt": "adam"}}
 	return in
 }
 
@@ -95,7 +95,7 @@ func TestFilled(t *testing.T) {
 	task.Log = &jobspec.Log{Stdout: "%x-${array.opt}.%A_%a"}
 	task.Secrets = []jobspec.Secret{{Name: "key", Source: "/home/ada/${array.opt}.key"}}
 	task.Progress = &jobspec.Progress{File: "p-${array.index}"}
-	filled, err := in.Filled()
+	filled, err := in.Expanded()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestFilled(t *testing.T) {
 	}
 	in.Array = nil
 	missing := &template.NoValueError{}
-	if _, err := in.Filled(); !errors.As(err, &missing) || missing.Name != "array.lr" {
+	if _, err := in.Expanded(); !errors.As(err, &missing) || missing.Name != "array.lr" {
 		t.Errorf("without an element: %v", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestFilled(t *testing.T) {
 func TestLiteralTasksStay(t *testing.T) {
 	in := element()
 	in.Spec.Groups[0].Tasks[0].Command = []string{"echo", "$${array.index}", "${array.nothing}"}
-	filled, err := in.Filled()
+	filled, err := in.Expanded()
 	if err != nil || filled.Spec != in.Spec {
 		t.Errorf("a task that is no template was changed: %v", err)
 	}
@@ -140,7 +140,7 @@ func FuzzFilled(f *testing.F) {
 		b.Literal(text)
 		b.Reference("array.lr")
 		task.Command = []string{template.Escape(text), b.String()}
-		filled, err := in.Filled()
+		filled, err := in.Expanded()
 		if err != nil {
 			t.Fatal(err)
 		}

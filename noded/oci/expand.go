@@ -10,7 +10,7 @@ import (
 
 // Filled returns the input with the references in its worker's tasks replaced by what they stand for, such as the element's index for
 // ${array.index}. Tasks that are no templates stay as they are, and so does the job that in came with.
-func (in Input) Filled() (Input, error) {
+func (in Input) Expanded() (Input, error) {
 	g, err := in.group()
 	if err != nil {
 		return in, err
@@ -22,7 +22,7 @@ func (in Input) Filled() (Input, error) {
 			continue
 		}
 		changed = true
-		f := filler{value: in.reference}
+		f := expander{value: in.referenceValue}
 		f.task(&tasks[i])
 		if f.err != nil {
 			return in, fmt.Errorf("task %s: %w", tasks[i].Name, f.err)
@@ -39,7 +39,7 @@ func (in Input) Filled() (Input, error) {
 }
 
 // reference is what a reference stands for in this worker.
-func (in Input) reference(name string) (string, bool) {
+func (in Input) referenceValue(name string) (string, bool) {
 	switch name {
 	case "job.id":
 		return itoa(int(in.Job)), true
@@ -66,12 +66,12 @@ func (in Input) reference(name string) (string, bool) {
 }
 
 // filler replaces references in the texts of a task until one has no value.
-type filler struct {
+type expander struct {
 	value func(string) (string, bool)
 	err   error
 }
 
-func (f *filler) text(texts ...*string) {
+func (f *expander) text(texts ...*string) {
 	for _, t := range texts {
 		if f.err != nil {
 			return
@@ -84,7 +84,7 @@ func (f *filler) text(texts ...*string) {
 }
 
 // task fills in a copy of a task: what it shares with the original is copied first.
-func (f *filler) task(t *jobspec.Task) {
+func (f *expander) task(t *jobspec.Task) {
 	t.Template = false
 	f.text(&t.Image, &t.Script, &t.User)
 	t.Command = f.list(t.Command)
@@ -114,7 +114,7 @@ func (f *filler) task(t *jobspec.Task) {
 	}
 }
 
-func (f *filler) list(texts []string) []string {
+func (f *expander) list(texts []string) []string {
 	out := slices.Clone(texts)
 	for i := range out {
 		f.text(&out[i])

@@ -10,21 +10,21 @@ import (
 )
 
 // follow registers the node and then keeps up with what the controllers want of it.
-func (a *Agent) follow(ctx context.Context) error {
+func (a *Agent) followControllers(ctx context.Context) error {
 	wait := backoff{}
 	registered := false
 	for ctx.Err() == nil {
-		if !registered || a.inventoryChanged() {
+		if !registered || a.needsRegistration() {
 			if err := a.register(ctx); err != nil {
-				if errors.Is(err, errNobody) {
+				if errors.Is(err, errNoController) {
 					wait = backoff{} // somebody may turn up at any moment
 				}
-				a.complain(ctx, "cannot register with the controllers", err, wait.next(ctx))
+				a.logRetry(ctx, "cannot register with the controllers", err, wait.sleep(ctx))
 				continue
 			}
 			registered = true
 		}
-		err := a.poll(ctx)
+		err := a.pollAllocs(ctx)
 		if err == nil {
 			wait = backoff{}
 			continue
@@ -33,13 +33,13 @@ func (a *Agent) follow(ctx context.Context) error {
 		if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
 			registered = false // the controllers do not know this node, or know it from before a reboot
 		}
-		a.complain(ctx, "no word from the controllers; what runs goes on until its lease ends", err, wait.next(ctx))
+		a.logRetry(ctx, "no word from the controllers; what runs goes on until its lease ends", err, wait.sleep(ctx))
 	}
 	return context.Cause(ctx)
 }
 
-func (a *Agent) complain(ctx context.Context, what string, err error, again time.Duration) {
-	if errors.Is(err, errNobody) {
+func (a *Agent) logRetry(ctx context.Context, what string, err error, again time.Duration) {
+	if errors.Is(err, errNoController) {
 		a.Log.Debug(what, "err", err)
 	} else if ctx.Err() == nil {
 		a.Log.Warn(what, "err", err, "waited", again)
@@ -50,8 +50,8 @@ func (a *Agent) complain(ctx context.Context, what string, err error, again time
 type backoff struct{ delay time.Duration }
 
 // next waits, and returns for how long.
-func (b *backoff) next(ctx context.Context) time.Duration {
-	b.delay = min(max(2*b.delay, retryFirst), retryMost/2)
+func (b *backoff) sleep(ctx context.Context) time.Duration {
+	b.delay = min(max(2*b.delay, retryMin), retryMax/2)
 	t := time.NewTimer(b.delay)
 	defer t.Stop()
 	select {
@@ -62,11 +62,11 @@ func (b *backoff) next(ctx context.Context) time.Duration {
 }
 
 // poll asks once what should run here, and has it so.
-func (a *Agent) poll(ctx context.Context) error {
+func (a *Agent) pollAllocs(ctx context.Context) error {
 	a.mu.Lock()
 	after := a.index
 	a.mu.Unlock()
-	sent := present()
+	sent := currentMoment()
 	ctx, cancel := context.WithTimeout(ctx, pollWait+15*time.Second)
 	defer cancel()
 	answer, err := a.Control.Allocs(ctx, a.Node.Name, a.Node.BootID, after, pollWait)
@@ -76,19 +76,19 @@ func (a *Agent) poll(ctx context.Context) error {
 	if answer.LeaseMS <= 0 {
 		return errors.New("the leader could not confirm that it still leads")
 	}
-	a.want(answer, sent, time.Now())
+	a.applyAllocs(answer, sent, time.Now())
 	return nil
 }
 
 // want takes in an answer that a quorum stands behind.
-func (a *Agent) want(n *api.NodeAllocs, sent moment, received time.Time) {
+func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.Index < a.index {
 		a.Log.Warn("the controllers answered from an older state; ignored", "index", n.Index, "seen", a.index)
 		return
 	}
-	a.index, a.heard = n.Index, true
+	a.index, a.desiredKnown = n.Index, true
 	term := time.Duration(n.LeaseMS) * time.Millisecond
 	a.lease = lease{sent, term}
 	wanted := make(map[container.ID]bool, len(n.Allocs))
@@ -96,22 +96,22 @@ func (a *Agent) want(n *api.NodeAllocs, sent moment, received time.Time) {
 		d := &n.Allocs[i]
 		id := container.ID{Job: int64(d.Job), Attempt: d.Attempt, Worker: d.Worker}
 		wanted[id] = true
-		a.worker(id).want(d, received, int64(n.Now))
+		a.worker(id).setDesired(d, received, int64(n.Now))
 	}
 	for id, w := range a.workers {
 		if !wanted[id] {
 			w.Desired, w.KillAt = nil, time.Time{}
-		} else if w.Acked {
-			w.sent, w.Acked = "", false // it is still asked for: say again what became of it
+		} else if w.Confirmed {
+			w.lastReported, w.Confirmed = "", false // it is still asked for: say again what became of it
 		}
-		a.advance(w)
+		a.reconcile(w)
 	}
-	a.renewAll(term)
+	a.renewLeases(term)
 }
 
 // want is what the controllers ask for one worker. A stop's deadline is on the log's clock and is turned into one on this machine's;
 // once set it only ever moves forward, because a stronger stop may shorten the grace and nothing lengthens it.
-func (w *worker) want(d *api.Alloc, received time.Time, now int64) {
+func (w *worker) setDesired(d *api.Alloc, received time.Time, now int64) {
 	w.Desired = d
 	if d.Stop == nil {
 		w.KillAt = time.Time{}
@@ -120,58 +120,6 @@ func (w *worker) want(d *api.Alloc, received time.Time, now int64) {
 	at := received.Add(time.Duration(int64(d.Stop.KillAt)-now) * time.Millisecond)
 	if w.KillAt.IsZero() || at.Before(w.KillAt) {
 		w.KillAt = at
-	}
-}
-
-// moment is a point in time on two clocks, one of which stands still while the machine sleeps.
-type moment struct {
-	awake time.Time // monotonic
-	boot  int64     // nanoseconds of CLOCK_BOOTTIME
-}
-
-func present() moment { return moment{time.Now(), container.BootTime()} }
-
-// slept is for how long the machine has slept since m.
-func (m moment) slept() time.Duration {
-	return max(0, time.Duration(container.BootTime()-m.boot)-time.Since(m.awake))
-}
-
-// lease is a confirmed lease: its length counts from when it was asked for, asleep or awake, because so does whoever gave it.
-type lease struct {
-	asked moment
-	term  time.Duration
-}
-
-// end is when it ends, on the clock that runs while the machine is awake; zero if there was none.
-func (l lease) end() time.Time {
-	if l.term == 0 {
-		return time.Time{}
-	}
-	return l.asked.awake.Add(l.term - l.asked.slept())
-}
-
-// renewAll passes a confirmed lease on to every shim that is to go on and whose own is getting old. What the answer did not list is
-// left to run out. The mutex is held.
-func (a *Agent) renewAll(term time.Duration) {
-	l, end := a.lease, a.lease.end()
-	for _, w := range a.workers {
-		lives := rank(w.Actual) == 1 || rank(w.Actual) == 2
-		if lives && w.Desired != nil && end.Sub(w.lease) >= term/10 {
-			w.lease = end
-			a.steps.Go(func() { a.renew(w, l) })
-		}
-	}
-}
-
-// renew passes a lease on to one shim. Each has its own time: one that hangs must not cost the others theirs.
-func (a *Agent) renew(w *worker, l lease) {
-	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
-	defer cancel()
-	if err := a.Runtime.Renew(ctx, w.id, l.end()); err != nil && ctx.Err() == nil {
-		a.Log.Warn("cannot renew a lease", "job", w.id.Job, "alloc", w.id.String(), "err", err)
-		a.mu.Lock()
-		w.lease = time.Time{} // at the next answer
-		a.mu.Unlock()
 	}
 }
 
@@ -185,12 +133,12 @@ func (a *Agent) register(ctx context.Context) error {
 	}
 	a.mu.Lock()
 	node := a.Node
-	node.GPUs = a.healthNow()
-	a.stale = false
+	node.GPUs = a.currentGPUs()
+	a.unregistered = false
 	a.mu.Unlock()
 	if _, err := a.Control.Register(ctx, node.Name, api.RegisterRequest{Node: node}); err != nil {
 		a.mu.Lock()
-		a.stale = true
+		a.unregistered = true
 		a.mu.Unlock()
 		return err
 	}
@@ -198,8 +146,8 @@ func (a *Agent) register(ctx context.Context) error {
 	return nil
 }
 
-func (a *Agent) inventoryChanged() bool {
+func (a *Agent) needsRegistration() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.stale
+	return a.unregistered
 }
