@@ -19,102 +19,104 @@ import (
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// Controller is what an agent needs of the control plane. *api.Client is one.
+// Controller is what an agent needs from the control plane. *api.Client implements it.
 type Controller interface {
 	Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error)
 	Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*api.NodeAllocs, error)
 	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
 }
 
-// Bundles makes and disposes of what lies on disk for a container.
+// Bundles makes and disposes of what lies on disk for a container. *bundle.Store implements it.
 type Bundles interface {
-	// Build writes the bundle of a worker that is to run on cores (nil: anywhere) of a node with these
-	// GPUs, and returns its directory.
+	// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a
+	// node with these GPUs. It returns the bundle's directory.
 	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error)
-	// Notice tells a container why and until when it is being stopped.
+	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
-	// Retire keeps the log of an ended container and drops the rest of its bundle.
+	// Retire keeps the log of an ended container and drops the roots of its tasks.
 	Retire(id container.ID) error
-	// Progress is where the progress of a worker is read, nil when that is not known.
+	// Progress returns where the progress of a worker is read, nil when that is not known.
 	Progress(id container.ID) *progress.Source
-	// Findings are what log policies have found in the output of a worker, oldest first.
+	// Findings returns what log policies have found in the output of a worker, oldest first.
 	Findings(id container.ID) ([]container.Finding, error)
 }
 
-// Journal is what an agent needs of a journal.
+// Journal is what an agent needs from the journal of the node. *journal.Journal implements it.
 type Journal interface {
 	Append(records ...journal.Record) error
 	Entry(id string) (journal.Entry, bool)
 	Entries() []journal.Entry
 }
 
-// Parts is what an agent is made of.
+// Parts is what an agent works with.
 type Parts struct {
-	Node    cluster.Node // what is registered; its GPUs come from GPUs
+	Node    cluster.Node // is registered with the controllers; its GPUs come from GPUs
 	Control Controller
 	Runtime container.Runtime
 	Bundles Bundles
 	Journal Journal
 	GPUs    gpu.Source
-	GPUFile gpu.InventoryFile // of the GPUs; zero: none
-	Cores   *machine.Cores    // nil: by quota, not by core number
+	GPUFile gpu.InventoryFile // keeps the inventory of the GPUs; the zero value keeps nothing
+	Cores   *machine.Cores    // nil: jobs get shares of processor time, not cores by number
 	Log     *slog.Logger
 }
 
 const (
-	parallelSteps = 16               // steps of different containers at once: more only queue for the same disk and cores
-	stepTimeout   = 60 * time.Second // of one step; making a container takes some 20 ms
-	listInterval  = 10 * time.Second // full look at what runs, in case a change was missed
-	pollWait      = 10 * time.Second // length of a long poll; its answers renew the lease
+	parallelSteps = 16               // steps of different containers at once; more would only queue for the disk and the cores
+	stepTimeout   = 60 * time.Second // of one step; creating a container takes about 20 ms
+	listInterval  = 10 * time.Second // between two inspections of all containers, in case a change was missed
+	pollWait      = 10 * time.Second // of one request for allocations; its answer renews the lease
 	retryMin      = 100 * time.Millisecond
 	retryMax      = 10 * time.Second
 	messageMax    = 2000 // bytes of an error that are reported
 )
 
-// Agent makes what runs on this node match what the controllers want, and tells them what became of it.
+// Agent makes the containers of this node match the allocations of the controllers, and reports
+// their states. Agent.reconcile decides about one worker, [nextStep] says what is due, and
+// Agent.runStep does it.
 type Agent struct {
 	Parts
-	stepSlots   chan struct{}  // one for each step that may run
-	createSlots chan struct{}  // the same of those that make containers, which may wait for a file server that the job names
-	steps       sync.WaitGroup // that run
-	registering chan struct{}  // held by a registration
+	stepSlots   chan struct{}  // one entry for each step that runs
+	createSlots chan struct{}  // the same for steps that create containers: they may wait for a file server that the job names
+	steps       sync.WaitGroup // those that run
+	registering chan struct{}  // held during a registration
 	out         outbox
 
 	mu           sync.Mutex
 	ctx          context.Context // of Run
 	workers      map[container.ID]*worker
 	waiting      int    // workers that wait for an earlier attempt or for cores
-	changes      uint64 // grows with every change of a worker, to tell what a listing has not seen
-	index        uint64 // of the last answer acted on
-	desiredKnown bool   // there was one
-	lease        lease  // the last that was confirmed
+	changes      uint64 // grows with every change of a worker, so that older inspections are recognised
+	index        uint64 // of the last answer that was applied
+	desiredKnown bool   // a controller has answered since this daemon started
+	lease        lease  // the last confirmed one
 	gpus         gpu.Inventory
-	occupied     map[string]string // GPUs that something is left on, by UUID
+	occupied     map[string]string // GPUs with processes of ended jobs on them: the problem by UUID
 	unregistered bool              // the inventory has changed since it was registered
 }
 
-// worker is one container, wanted, existing or both. It is guarded by the agent's mutex.
+// worker is one container: wanted, existing, or both. The agent's mutex guards it.
 type worker struct {
 	facts
 	id             container.ID
 	busy           bool   // a step runs
-	changedAt      uint64 // Agent.clock when it last changed
-	lastOp         op     // the step before, to slow down what is repeated
+	changedAt      uint64 // Agent.changes at its last change
+	lastOp         op     // the previous step, to slow down repetitions
 	delay          time.Duration
-	notBefore      time.Time // no step before
-	waiting        bool      // counted in Agent.blocked
+	notBefore      time.Time // no step starts earlier
+	waiting        bool      // counted in Agent.waiting
 	coresShort     bool      // its cores were not free
-	lease          time.Time // that its shim knows
+	lease          time.Time // the end of the lease that its shim has
 	timer          *time.Timer
-	lastReported   cluster.WorkerState // last report handed to the outbox
+	lastReported   cluster.WorkerState // the last state that was queued for a report
 	tail           progress.Tail
-	read           *progressRead    // nil: none is under way
-	source         *progress.Source // of progress, once it has been looked up
-	findingsQueued int              // findings handed to the outbox
+	read           *progressRead    // nil when no read is under way
+	source         *progress.Source // of its progress, once looked up
+	findingsQueued int              // number of findings that were queued for a report
 	rate           progress.RateMeter
 }
 
-// NewAgent returns an agent of these parts.
+// NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
 	return &Agent{
 		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, occupied: map[string]string{},
@@ -122,7 +124,7 @@ func NewAgent(p Parts) *Agent {
 	}
 }
 
-// Run works until ctx ends. What runs on the node goes on running then.
+// Run works until ctx ends. Containers go on running after that.
 func (a *Agent) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	a.mu.Lock()
@@ -141,7 +143,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// rest stops the timers and waits for the steps that still run.
+// waitForSteps stops the timers and waits for the steps that still run.
 func (a *Agent) waitForSteps() {
 	a.mu.Lock()
 	for _, w := range a.workers {
@@ -151,7 +153,7 @@ func (a *Agent) waitForSteps() {
 	a.steps.Wait()
 }
 
-// recall finds out, from the journal and the runtime, what the last agent left.
+// recoverState finds out, from the journal and the runtime, what the last agent left.
 func (a *Agent) recoverState(ctx context.Context) error {
 	if err := a.recoverEntries(); err != nil {
 		return err
@@ -162,7 +164,7 @@ func (a *Agent) recoverState(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// Nothing may be made or stopped before it is known what runs.
+		// Nothing may be created or stopped before it is known what runs.
 		a.logRetry(ctx, "cannot list containers; it will be repeated", err, wait.sleep(ctx))
 	}
 }
@@ -172,7 +174,7 @@ func (a *Agent) recoverEntries() error {
 	defer a.mu.Unlock()
 	for _, e := range a.Journal.Entries() {
 		if e.Final != nil {
-			continue // looked up when something asks for it
+			continue // it is looked up when a controller asks for it
 		}
 		id, ok := container.ParseID(e.ID)
 		if !ok {
@@ -186,7 +188,7 @@ func (a *Agent) recoverEntries() error {
 	return nil
 }
 
-// worker returns the worker of an id, made from the journal when it is not there.
+// worker returns the worker of an id. A missing one is made from the journal.
 func (a *Agent) worker(id container.ID) *worker {
 	w := a.workers[id]
 	if w == nil {
@@ -203,7 +205,7 @@ func (a *Agent) markChanged(w *worker) {
 	w.changedAt = a.changes
 }
 
-// watch follows the runtime.
+// watchContainers inspects all containers after each change, and every listInterval.
 func (a *Agent) watchContainers(ctx context.Context) error {
 	tick := time.NewTicker(listInterval)
 	defer tick.Stop()
@@ -221,7 +223,7 @@ func (a *Agent) watchContainers(ctx context.Context) error {
 	}
 }
 
-// drainChanges forgets changes that the listing about to be made will show.
+// drainChanges drops the changes that the next inspection will show.
 func (a *Agent) drainChanges() {
 	for {
 		select {
@@ -232,7 +234,7 @@ func (a *Agent) drainChanges() {
 	}
 }
 
-// list compares every container with what is known.
+// inspectAll compares every container with what is known about it, and reconciles it.
 func (a *Agent) inspectAll(ctx context.Context) error {
 	a.mu.Lock()
 	began := a.changes
@@ -257,7 +259,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	return nil
 }
 
-// rank orders states: a container only ever goes forward.
+// stateOrder orders states: a container only ever moves forward.
 func stateOrder(s container.State) int {
 	switch s {
 	case container.Created:
@@ -270,7 +272,7 @@ func stateOrder(s container.State) int {
 	return 0
 }
 
-// observe takes in what the runtime says of a container, unless it is older than what is known.
+// updateStatus takes the status that the runtime gives, unless it is older than what is known.
 func (a *Agent) updateStatus(w *worker, s container.Status) {
 	if stateOrder(s.State) > stateOrder(w.Actual) {
 		a.setStatus(w, s)
@@ -282,7 +284,7 @@ func (a *Agent) setStatus(w *worker, s container.Status) {
 	a.markChanged(w)
 }
 
-// advance decides about one worker and begins its next step. The mutex is held.
+// reconcile decides what is due for one worker and starts its next step. The mutex is held.
 func (a *Agent) reconcile(w *worker) {
 	if w.busy || a.ctx == nil || a.ctx.Err() != nil {
 		return
@@ -311,7 +313,7 @@ func (a *Agent) reconcile(w *worker) {
 	a.startStep(w, s)
 }
 
-// idle reports whether nothing more will happen to the worker.
+// idle reports whether no more steps can be due for the worker.
 func (w *worker) idle() bool {
 	return !w.DesiredUnknown && w.Desired == nil && w.Actual == "" && (w.Confirmed || w.Entry.Final == nil)
 }
@@ -322,7 +324,8 @@ func (a *Agent) dropWorker(w *worker) {
 	delete(a.workers, w.id)
 }
 
-// olderAttempt reports whether an earlier attempt of the job still has processes here: at most one may.
+// olderAttemptRuns reports whether an earlier attempt of the job still has processes here. Two
+// attempts never run at the same time.
 func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
 		if other.Job == id.Job && other.Attempt < id.Attempt && (stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
@@ -344,7 +347,7 @@ func (a *Agent) setWaiting(w *worker, waiting bool) {
 	}
 }
 
-// unblock looks again at the workers that waited for something which may be there now.
+// retryWaiting reconciles the workers that wait for an earlier attempt or for cores.
 func (a *Agent) retryWaiting() {
 	if a.waiting == 0 {
 		return
@@ -357,7 +360,7 @@ func (a *Agent) retryWaiting() {
 	}
 }
 
-// wakeAt has the worker looked at again at t, or not again if t is zero.
+// wakeAt reconciles the worker again at t. With a zero t it only cancels.
 func (w *worker) wakeAt(a *Agent, t time.Time) {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -369,13 +372,13 @@ func (w *worker) wakeAt(a *Agent, t time.Time) {
 	w.timer = time.AfterFunc(time.Until(t), func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.workers[w.id] == w { // it may have been dropped while this waited
+		if a.workers[w.id] == w { // it may have been dropped meanwhile
 			a.reconcile(w)
 		}
 	})
 }
 
-// begin runs a step beside everything else.
+// startStep runs a step in a goroutine of its own.
 func (a *Agent) startStep(w *worker, s step) {
 	w.busy = true
 	w.wakeAt(a, time.Time{})
@@ -398,7 +401,7 @@ func (a *Agent) startStep(w *worker, s step) {
 	})
 }
 
-// end takes in what a step has come to, and goes on.
+// finishStep applies the outcome of a step and reconciles the worker again.
 func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -418,7 +421,8 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	}
 }
 
-// pause makes sure that a step which is wanted again at once, because it failed or has no effect yet, is not repeated in a rush.
+// delayRepeat delays a step that would be repeated at once, because it failed or has no effect yet.
+// The delay doubles from retryMin to retryMax.
 func (w *worker) delayRepeat(o op, err error) {
 	if err == nil && o != opKill {
 		w.delay, w.notBefore, w.Tries = 0, time.Time{}, 0

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// follow registers the node and then keeps up with what the controllers want of it.
+// followControllers registers the node and then applies the allocations of the controllers until
+// ctx ends. Each answer renews the lease of the node's containers.
 func (a *Agent) followControllers(ctx context.Context) error {
 	wait := backoff{}
 	registered := false
@@ -17,7 +18,7 @@ func (a *Agent) followControllers(ctx context.Context) error {
 		if !registered || a.needsRegistration() {
 			if err := a.register(ctx); err != nil {
 				if errors.Is(err, errNoController) {
-					wait = backoff{} // somebody may turn up at any moment
+					wait = backoff{} // a controller may be found at any moment
 				}
 				a.logRetry(ctx, "cannot register with the controllers", err, wait.sleep(ctx))
 				continue
@@ -46,10 +47,10 @@ func (a *Agent) logRetry(ctx context.Context, what string, err error, again time
 	}
 }
 
-// backoff waits longer each time.
+// backoff is a delay that doubles each time, from retryMin to half of retryMax.
 type backoff struct{ delay time.Duration }
 
-// next waits, and returns for how long.
+// sleep waits, and returns for how long.
 func (b *backoff) sleep(ctx context.Context) time.Duration {
 	b.delay = min(max(2*b.delay, retryMin), retryMax/2)
 	t := time.NewTimer(b.delay)
@@ -61,7 +62,7 @@ func (b *backoff) sleep(ctx context.Context) time.Duration {
 	return b.delay
 }
 
-// poll asks once what should run here, and has it so.
+// pollAllocs asks the controllers once for this node's allocations and applies the answer.
 func (a *Agent) pollAllocs(ctx context.Context) error {
 	a.mu.Lock()
 	after := a.index
@@ -80,7 +81,7 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 	return nil
 }
 
-// want takes in an answer that a quorum stands behind.
+// applyAllocs applies an answer that a quorum of the controllers confirmed.
 func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,15 +103,16 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 		if !wanted[id] {
 			w.Desired, w.KillAt = nil, time.Time{}
 		} else if w.Confirmed {
-			w.lastReported, w.Confirmed = "", false // it is still asked for: say again what became of it
+			w.lastReported, w.Confirmed = "", false // it is still asked for: report its result again
 		}
 		a.reconcile(w)
 	}
 	a.renewLeases(term)
 }
 
-// want is what the controllers ask for one worker. A stop's deadline is on the log's clock and is turned into one on this machine's;
-// once set it only ever moves forward, because a stronger stop may shorten the grace and nothing lengthens it.
+// setDesired stores what the controllers want for one worker. The deadline of a stop is converted
+// from the log's clock to this machine's. It only ever moves forward: a stronger stop may shorten
+// the grace period, and nothing lengthens it.
 func (w *worker) setDesired(d *api.Alloc, received time.Time, now int64) {
 	w.Desired = d
 	if d.Stop == nil {
@@ -123,7 +125,8 @@ func (w *worker) setDesired(d *api.Alloc, received time.Time, now int64) {
 	}
 }
 
-// register puts the node's inventory into the log. One at a time does, so that none that is older arrives after a newer one.
+// register puts the node's inventory into the log. Registrations run one after the other, so that
+// an older inventory never overwrites a newer one.
 func (a *Agent) register(ctx context.Context) error {
 	select {
 	case a.registering <- struct{}{}:

@@ -22,8 +22,8 @@ import (
 	"github.com/rota-hpc/rota/controld/member"
 )
 
-// controllers is the control plane as this node knows it: the addresses it was given and those that gossip finds. It is the real
-// Controller.
+// controllers is the control plane as this node knows it: the addresses from its settings and those
+// found by gossip. It implements [Controller].
 type controllers struct {
 	node   string
 	key    identity.Key
@@ -32,14 +32,14 @@ type controllers struct {
 
 	mu     sync.Mutex
 	addrs  []string
-	client *api.Client // nil while nobody is known
+	client *api.Client // nil while no controller is known
 }
 
 var _ Controller = (*controllers)(nil)
 
 var errNoController = errors.New("no controller has been found yet")
 
-// watch keeps up with gossip until ctx ends.
+// watchGossip follows the members of the gossip until ctx ends.
 func (c *controllers) watchGossip(ctx context.Context, list *member.List) error {
 	for {
 		if err := c.setPeers(list.Peers()); err != nil {
@@ -53,8 +53,8 @@ func (c *controllers) watchGossip(ctx context.Context, list *member.List) error 
 	}
 }
 
-// use makes a client for everyone that is known. When gossip knows no controller any more, those of before are kept: they may be
-// reachable although their gossip is not.
+// setPeers makes a client for all known controllers. If gossip knows no controller any more, the
+// last addresses are kept: they may be reachable although their gossip is not.
 func (c *controllers) setPeers(peers []member.Peer) error {
 	addrs := slices.Clone(c.static)
 	for _, p := range peers {
@@ -78,8 +78,10 @@ func (c *controllers) setPeers(peers []member.Peer) error {
 	return nil
 }
 
-// dial returns what makes connections to controllers. Without a key anybody on this machine can call itself one by gossip, and what a controller
-// says runs here as root: so the kernel is asked who listens there. With a key what gossip says is of the cluster.
+// dialer returns the function that connects to controllers. Without a cluster key, any account on
+// this machine can announce itself as a controller by gossip, and what a controller orders runs
+// here as root. So the kernel is asked which user listens at the address. With a key, gossip is
+// trusted.
 func (c *controllers) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	if len(c.key) == 0 {
 		return new(identity.Link).Dial
@@ -96,7 +98,7 @@ func (c *controllers) current() (*api.Client, []string, error) {
 	return c.client, c.addrs, nil
 }
 
-// Register implements Controller.
+// Register implements [Controller].
 func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error) {
 	client, _, err := c.current()
 	if err != nil {
@@ -105,7 +107,7 @@ func (c *controllers) Register(ctx context.Context, node string, req api.Registe
 	return client.Register(ctx, node, req)
 }
 
-// Allocs implements Controller.
+// Allocs implements [Controller].
 func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
 	client, _, err := c.current()
 	if err != nil {
@@ -114,7 +116,7 @@ func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint6
 	return client.Allocs(ctx, node, boot, after, wait)
 }
 
-// Report implements Controller.
+// Report implements [Controller].
 func (c *controllers) Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error) {
 	client, _, err := c.current()
 	if err != nil {
@@ -123,12 +125,13 @@ func (c *controllers) Report(ctx context.Context, node string, req api.ReportReq
 	return client.Report(ctx, node, req)
 }
 
-// proxiedUser is the key under which a request that is passed on has its user.
+// proxiedUser is the context key of the user of a proxied request.
 type proxiedUser struct{}
 
-const proxyBodyMax = 64 << 20 // bytes of a request: what the controllers accept
+const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers accept
 
-// proxy passes requests of local users on to a controller and vouches for who they are.
+// proxy returns a handler that passes requests of local users on to a controller, and vouches for
+// the user's identity.
 func (c *controllers) proxy() http.Handler {
 	var users identity.Users
 	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
@@ -136,8 +139,9 @@ func (c *controllers) proxy() http.Handler {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
 			r.Out.Header.Del("X-Forwarded-For")
-			// Here and not before: a client's Connection header names headers to be dropped on the way, and without these a request is
-			// this machine's own.
+			// The identity is added here and not earlier. A Connection header of the client may
+			// name headers to drop, and a request without these counts as one of the machine
+			// itself.
 			if id, ok := r.In.Context().Value(proxiedUser{}).(cluster.Identity); ok {
 				identity.Vouch(r.Out.Header, id)
 			}
@@ -209,7 +213,8 @@ func (t *anyController) send(r *http.Request, addr string, body []byte) (*http.R
 	return t.next.RoundTrip(out)
 }
 
-// refused reports whether no connection was made, so that the request can be sent elsewhere without doing it twice.
+// notConnected reports whether no connection was made. The request can then be sent to another
+// controller without the risk of running it twice.
 func notConnected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"

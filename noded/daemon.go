@@ -1,7 +1,23 @@
-// Package noded is the node daemon: it makes what runs on its machine match what the controllers want, and tells them what became of
-// it. Containers belong to shims that outlive it, so that it may be restarted, or killed, at any time.
+// Package noded is the node daemon. It makes the containers on its machine match the allocations of
+// the controllers, and reports their states. Each worker's containers belong to a rota-shim process
+// (noded/shim) that outlives the daemon, so that the daemon may be restarted, or killed, at any
+// time.
 //
-// What is to be done next about a container is decided by one pure function (plan.go) from what is true; [Agent] carries it out.
+// Where to find what:
+//   - Allocations arrive, and leases are renewed: allocs.go polls the controllers, and lease.go
+//     passes each confirmed lease on to the shims. The shim's side is noded/shim/lease.go.
+//   - The next step of a container: nextstep.go, a pure function of what is true about it. Its
+//     function exitReport turns an exit code into the report of a worker.
+//   - Steps are carried out: steps.go creates, starts, signals, kills and removes containers. Its
+//     function stop writes the notice and sends the signal of a stop.
+//   - What is due is noticed: agent.go inspects the containers and starts steps.
+//   - Reports to the controllers: report.go (states) and progress.go (progress, log findings).
+//   - Health of the GPUs: gpus.go.
+//   - Controllers and the proxy for local users: controllers.go.
+//
+// Packages below: container talks to the shims, bundle writes what a container is made from, oci
+// computes its runtime spec, journal keeps what a restarted daemon must know, logs keeps and serves
+// output, progress reads progress files, machine and gpu describe the hardware.
 package noded
 
 import (
@@ -30,7 +46,7 @@ import (
 	"github.com/rota-hpc/rota/noded/machine"
 )
 
-// shutdownTime is how long requests in progress have when the daemon stops.
+// shutdownTime is how long requests in progress may take when the daemon stops.
 const shutdownTime = 3 * time.Second
 
 // daemon is what Run has opened, in this order.
@@ -40,7 +56,7 @@ type daemon struct {
 	machine machine.Machine
 	journal *journal.Journal
 	http    net.Listener
-	socket  net.Listener // nil without
+	socket  net.Listener // nil if none is configured
 	list    *member.List
 	shims   *container.Shims
 	gpus    gpu.Source
@@ -50,9 +66,9 @@ type daemon struct {
 	agent   *Agent
 }
 
-// Run is the node daemon. It returns nil when ctx ends; what runs on the node goes on running.
+// Run is the node daemon. It returns nil when ctx ends; containers go on running.
 func Run(ctx context.Context, cfg Config) (err error) {
-	unix.Umask(0o022) // a job's user passes through what is made here, and its own files are not to depend on who has started the daemon
+	unix.Umask(0o022) // jobs' users must be able to enter the directories made here, whatever the umask of the caller
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -71,7 +87,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return d.run(ctx)
 }
 
-// openState reads the key, looks at the machine and opens the journal.
+// openState reads the cluster key, inspects the machine and opens the journal.
 func (d *daemon) openState(context.Context) (err error) {
 	if d.cfg.KeyFile != "" {
 		if d.key, err = identity.ReadKey(d.cfg.KeyFile); err != nil {
@@ -125,8 +141,9 @@ func (d *daemon) listen(context.Context) (err error) {
 	return err
 }
 
-// listenUnix listens on a socket that everyone may connect to: the kernel tells who does. The socket of a daemon that was killed is
-// replaced, that of a running one is not.
+// listenUnix listens on a socket that all local users may connect to: the kernel says which user
+// each connection belongs to. The socket of a daemon that was killed is replaced, that of a running
+// one is not.
 func listenUnix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -182,25 +199,26 @@ func (d *daemon) gpuSource(ctx context.Context) gpu.Source {
 	return gpu.NewHelper(ctx, gpu.HelperConfig{Command: d.cfg.NVMLHelper, Log: d.cfg.Logger})
 }
 
-// gpuMemory is where it is left which GPUs there are. Simulated ones are as many as the daemon is told.
-func (d *daemon) gpuMemory() gpu.InventoryFile {
+// inventoryFile returns where the inventory of the GPUs is kept. That of simulated GPUs is not
+// kept.
+func (d *daemon) inventoryFile() gpu.InventoryFile {
 	if d.cfg.SimGPUs > 0 {
 		return gpu.InventoryFile{}
 	}
 	return gpu.InventoryFile{Path: filepath.Join(d.cfg.DataDir, "gpus.json"), BootID: d.machine.Node.BootID}
 }
 
-// assemble makes the agent.
+// newAgent makes the agent.
 func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
 		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal, GPUs: d.gpus,
-		GPUFile: d.gpuMemory(), Cores: d.machine.Cores, Log: d.cfg.Logger,
+		GPUFile: d.inventoryFile(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
 	return d.agent.LoadGPUs(ctx)
 }
 
-// run runs everything until ctx ends or a part of it fails.
+// run runs all parts until ctx ends or one of them fails.
 func (d *daemon) run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.list.Run(running) })
@@ -229,7 +247,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return err
 }
 
-// serve answers requests on l until ctx ends, and then gives those in progress a moment.
+// serve answers requests on l until ctx ends, and then waits for those in progress.
 func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
 		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -252,7 +270,7 @@ func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) erro
 	return context.Cause(ctx)
 }
 
-// close undoes what was opened, in reverse.
+// close closes what was opened, in reverse order.
 func (d *daemon) close() error {
 	var errs []error
 	if d.gpus != nil {
@@ -266,7 +284,7 @@ func (d *daemon) close() error {
 	}
 	for _, l := range []net.Listener{d.socket, d.http} {
 		if l != nil {
-			_ = l.Close() // closed already when it was served
+			_ = l.Close() // already closed if it was served
 		}
 	}
 	if d.journal != nil {

@@ -10,16 +10,17 @@ import (
 	"path/filepath"
 )
 
-// dataFormat is the layout of a data directory that this version writes and reads.
+// dataFormat is the format of a data directory that this version reads and writes.
 const dataFormat = 1
 
-// versionFile marks a data directory with its format.
+// formatFile is the file that marks a data directory with its format.
 const formatFile = "version"
 
-// ErrNewer says that a later version has written the data directory.
+// ErrNewer means that a later version has written the data directory.
 var ErrNewer = errors.New("written by a newer version of rota")
 
-// checkVersion refuses a data directory of a later version, whose records this one might misread, and marks one without a mark.
+// checkFormat refuses a data directory of a later version, because its records might be misread. It
+// marks a directory that has no mark.
 func checkFormat(dir string) error {
 	path := filepath.Join(dir, formatFile)
 	text, err := os.ReadFile(path)
@@ -43,7 +44,7 @@ func checkFormat(dir string) error {
 	return nil
 }
 
-// markVersion writes the mark whole or not at all.
+// writeFormat writes the mark, whole or not at all.
 func writeFormat(path string) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)

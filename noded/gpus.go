@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	gpuCheckInterval = 10 * time.Second // how often the health of the GPUs is looked at
+	gpuCheckInterval = 10 * time.Second // between two checks of the GPUs' health
 	gpuPatience      = 5 * time.Second  // for processes to leave a GPU after their container has ended
 	gpuPollInterval  = 100 * time.Millisecond
 )
 
-// care watches the health of the GPUs, and registers the node anew when it changes.
+// watchGPUs checks the health of the GPUs until ctx ends, and has the node registered again when it
+// changes.
 func (a *Agent) watchGPUs(ctx context.Context) error {
 	tick := time.NewTicker(gpuCheckInterval)
 	defer tick.Stop()
@@ -30,8 +31,8 @@ func (a *Agent) watchGPUs(ctx context.Context) error {
 	}
 }
 
-// Inventory reads the GPUs for the first time; without them the node is not registered. Those that the last daemon knew on this boot are
-// known by the same index, also where the driver does not answer.
+// LoadGPUs reads the GPUs for the first time; without them the node is not registered. GPUs that
+// the last daemon knew on this boot keep their index, even if the driver does not answer.
 func (a *Agent) LoadGPUs(ctx context.Context) error {
 	known, err := a.GPUFile.Load()
 	if err != nil {
@@ -48,14 +49,15 @@ func (a *Agent) LoadGPUs(ctx context.Context) error {
 	return nil
 }
 
-// remember leaves the inventory for the next daemon. Where the disk is full this one works all the same. The mutex is held.
+// saveGPUs keeps the inventory for the next daemon. A full disk does not stop this one. The mutex
+// is held.
 func (a *Agent) saveGPUs() {
 	if err := a.GPUFile.Save(a.gpus); err != nil {
 		a.Log.Error("the next daemon may not know which GPUs there are", "err", err)
 	}
 }
 
-// refreshGPUs reads the GPUs again. Where there were none the driver may have been loaded late.
+// refreshGPUs reads the GPUs again. If there were none, the driver may have been loaded late.
 func (a *Agent) refreshGPUs(ctx context.Context) {
 	now, err := a.GPUs.Inventory(ctx)
 	if ctx.Err() != nil {
@@ -75,14 +77,15 @@ func (a *Agent) refreshGPUs(ctx context.Context) {
 	}
 }
 
-// allGPUs returns the GPUs of the node, with the health that the driver told last.
+// allGPUs returns the GPUs of the node, with the health that the driver reported last.
 func (a *Agent) allGPUs() []cluster.GPU {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.gpus.GPUs()
 }
 
-// healthNow is the inventory with what this daemon has found out itself. The mutex is held.
+// currentGPUs returns the GPUs of the node with their health, including problems that this daemon
+// found itself. The mutex is held.
 func (a *Agent) currentGPUs() []cluster.GPU {
 	gpus := a.gpus.GPUs()
 	for n := range gpus {
@@ -93,8 +96,9 @@ func (a *Agent) currentGPUs() []cluster.GPU {
 	return gpus
 }
 
-// unwell refuses GPUs that nobody can work on. Controllers do not give these out, but may not have heard yet of what was found out last, such as
-// that a process of the job before is still there.
+// checkGPUsHealthy returns an error if one of the GPUs cannot be used. Controllers do not grant
+// such GPUs, but may not know the latest problems yet, such as a process of the previous job that
+// is still there.
 func (a *Agent) checkGPUsHealthy(indices []int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +111,8 @@ func (a *Agent) checkGPUsHealthy(indices []int) error {
 	return nil
 }
 
-// noteHealth has the node registered anew if health is not what it was. The mutex is held.
+// noteGPUChanges has the node registered again if the health of its GPUs differs from before. The
+// mutex is held.
 func (a *Agent) noteGPUChanges(before []cluster.GPU) {
 	after := a.currentGPUs()
 	if reflect.DeepEqual(before, after) {
@@ -124,8 +129,9 @@ func (a *Agent) noteGPUChanges(before []cluster.GPU) {
 	}
 }
 
-// checkGPUs makes sure, before a worker's end is reported and others may get its GPUs, that nothing is left on them. A GPU on which
-// something stays is taken out of use alone, until it has left.
+// awaitVacantGPUs waits until no processes are left on the GPUs of an ended worker. It is called
+// before the end is reported, which frees the GPUs for other jobs. A GPU that keeps a process is
+// taken out of use until the process is gone.
 func (a *Agent) awaitVacantGPUs(ctx context.Context, indices []int) {
 	for _, n := range indices {
 		a.mu.Lock()
@@ -145,7 +151,7 @@ func (a *Agent) awaitVacantGPUs(ctx context.Context, indices []int) {
 	}
 }
 
-// vacated waits until a GPU has no processes, and says what is wrong if it keeps some.
+// awaitVacant waits until a GPU has no processes. It returns the problem if some stay.
 func (a *Agent) awaitVacant(ctx context.Context, uuid string) string {
 	ctx, cancel := context.WithTimeout(ctx, gpuPatience)
 	defer cancel()
@@ -183,14 +189,15 @@ func (a *Agent) setOccupied(uuid, problem string) {
 	a.noteGPUChanges(before)
 }
 
-// registerSick tells the controllers at once: the worker's end, which frees the GPU, is reported next.
+// registerNow registers the node at once, because the end of the worker, which frees the GPU, is
+// reported next.
 func (a *Agent) registerNow(ctx context.Context) {
 	if err := a.register(ctx); err != nil {
 		a.logRetry(ctx, "cannot register a GPU as unwell; it will be repeated", err, 0)
 	}
 }
 
-// recheckSick takes GPUs back that have been vacated since.
+// recheckOccupied puts GPUs back into use that have become vacant.
 func (a *Agent) recheckOccupied(ctx context.Context) {
 	a.mu.Lock()
 	var uuids []string

@@ -7,26 +7,27 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// moment is a point in time on two clocks, one of which stands still while the machine sleeps.
+// moment is a point in time on two clocks. One of them stands still while the machine is suspended.
 type moment struct {
-	awake time.Time // monotonic
-	boot  int64     // nanoseconds of CLOCK_BOOTTIME
+	awake time.Time // monotonic clock
+	boot  int64     // CLOCK_BOOTTIME in nanoseconds
 }
 
 func currentMoment() moment { return moment{time.Now(), container.BootTime()} }
 
-// slept is for how long the machine has slept since m.
+// slept returns how long the machine was suspended since m.
 func (m moment) slept() time.Duration {
 	return max(0, time.Duration(container.BootTime()-m.boot)-time.Since(m.awake))
 }
 
-// lease is a confirmed lease: its length counts from when it was asked for, asleep or awake, because so does whoever gave it.
+// lease is a confirmed lease. Its term counts from the moment of the request, even while the
+// machine is suspended, because the controllers count the same way.
 type lease struct {
 	askedAt moment
 	term    time.Duration
 }
 
-// end is when it ends, on the clock that runs while the machine is awake; zero if there was none.
+// end returns when the lease ends, on the monotonic clock; the zero time if there is no lease.
 func (l lease) end() time.Time {
 	if l.term == 0 {
 		return time.Time{}
@@ -34,8 +35,9 @@ func (l lease) end() time.Time {
 	return l.askedAt.awake.Add(l.term - l.askedAt.slept())
 }
 
-// renewAll passes a confirmed lease on to every shim that is to go on and whose own is getting old. What the answer did not list is
-// left to run out. The mutex is held.
+// renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
+// own lease is older than a tenth of the term. The leases of containers that the answer did not
+// list are left to run out. The mutex is held.
 func (a *Agent) renewLeases(term time.Duration) {
 	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
@@ -47,15 +49,15 @@ func (a *Agent) renewLeases(term time.Duration) {
 	}
 }
 
-// renew passes a lease on to one shim. Each has its own time: one that hangs must not cost the others theirs.
+// renewLease passes a lease on to one shim. Each call has its own timeout: a shim that hangs must
+// not delay the others.
 func (a *Agent) renewLease(w *worker, l lease) {
 	ctx, cancel := context.WithTimeout(a.ctx, stepTimeout)
 	defer cancel()
 	if err := a.Runtime.Renew(ctx, w.id, l.end()); err != nil && ctx.Err() == nil {
 		a.Log.Warn("cannot renew a lease", "job", w.id.Job, "alloc", w.id.String(), "err", err)
 		a.mu.Lock()
-		w.lease = time.Time{} // at the next answer
+		w.lease = time.Time{} // the next answer tries again
 		a.mu.Unlock()
 	}
 }
-

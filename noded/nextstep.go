@@ -11,42 +11,43 @@ import (
 
 // facts is all that a decision about one container depends on.
 type facts struct {
-	DesiredUnknown bool            // no controller has said yet, since this daemon started, what is wanted
-	Desired        *api.Alloc      // nil: the controllers do not want it, unless Unheard
-	KillAt         time.Time       // when Desired.Stop runs out, on this machine's clock
-	Actual         container.State // "": there is none
-	Exit           *container.Exit // of an exited one
-	LostReason     string          // of a lost one
-	Entry          journal.Entry   // zero: nothing has been written down
-	Journaled      bool            // Entry is there
+	DesiredUnknown bool            // no controller has said, since this daemon started, what is wanted
+	Desired        *api.Alloc      // nil: the controllers do not want it, unless DesiredUnknown
+	KillAt         time.Time       // when the grace of Desired.Stop ends, on this machine's clock
+	Actual         container.State // "": no container exists
+	Exit           *container.Exit // of an exited container
+	LostReason     string          // of a lost container
+	Entry          journal.Entry   // zero if the journal has none
+	Journaled      bool            // the journal has Entry
 	Confirmed      bool            // the controllers have confirmed Entry.Final
 	Blocked        bool            // an earlier attempt of the job still runs here
 	Tries          int             // how often the step that is due has failed
 }
 
-// op is what may be done to one container.
+// op is a kind of step that can be due for a container.
 type op string
 
-// The steps. Each is idempotent: done again after a crash it changes nothing, or goes on where it was.
+// The steps. Each is idempotent: repeated after a crash it changes nothing, or continues where it
+// was.
 const (
 	opNone   op = ""
 	opCreate op = "create"
 	opStart  op = "start"
-	opStop   op = "stop" // notice and signal
+	opStop   op = "stop" // write the notice and send the signal
 	opKill   op = "kill"
-	opFinish op = "finish" // write down what became of it
-	opRemove op = "remove" // nothing of it is needed any more
-	opForget op = "forget" // it never ran
+	opFinish op = "finish" // write its result to the journal
+	opRemove op = "remove" // remove all that is left of it but its log
+	opForget op = "forget" // remove an intent whose container never ran
 )
 
-// step is an op with what it needs.
+// step is an op with its argument.
 type step struct {
 	Op     op
 	Result cluster.WorkerReport // of opFinish, without its ids
 }
 
-// plan decides what is to be done next about one container, and when to ask again if nothing else happens (zero: not).
-// It is a pure function: everything is decided again from what is true, whatever happened before.
+// nextStep returns what is due for one container, and when to ask again if nothing else happens
+// (zero: never). It is a pure function of the present facts; past decisions do not matter.
 func nextStep(f facts, now time.Time) (step, time.Time) {
 	switch {
 	case f.Entry.Final != nil:
@@ -56,7 +57,7 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 	case f.Actual == container.Lost:
 		return recordLost(f), time.Time{}
 	case f.DesiredUnknown:
-		return step{}, time.Time{} // what runs goes on, until somebody who knows says otherwise
+		return step{}, time.Time{} // containers go on until a controller says otherwise
 	case f.Desired == nil:
 		return stepWhenUnwanted(f), time.Time{}
 	case f.Desired.Stop != nil:
@@ -65,7 +66,8 @@ func nextStep(f facts, now time.Time) (step, time.Time) {
 	return stepWhenWanted(f), time.Time{}
 }
 
-// planEnded: the result is known; what is left is to be rid of the container once nobody asks for it any more.
+// stepAfterResult is for a container whose result is known: it is removed once the controllers have
+// confirmed the result and do not list the container any more.
 func stepAfterResult(f facts) step {
 	switch f.Actual {
 	case container.Created, container.Running:
@@ -78,7 +80,7 @@ func stepAfterResult(f facts) step {
 	return step{}
 }
 
-// planUnwanted: nothing of it should exist.
+// stepWhenUnwanted is for a container that no controller wants.
 func stepWhenUnwanted(f facts) step {
 	switch {
 	case f.Actual != "":
@@ -91,7 +93,7 @@ func stepWhenUnwanted(f facts) step {
 	return step{}
 }
 
-// planStop: it is wanted for as long as it takes to stop.
+// stepWhenStopping is for a container with a stop: signal first, kill at the deadline.
 func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 	switch {
 	case f.Actual == "" && f.Entry.Started:
@@ -102,13 +104,13 @@ func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 		}}, time.Time{}
 	case f.Actual == container.Created, !now.Before(f.KillAt):
 		return step{Op: opKill}, time.Time{}
-	case f.Entry.Stopped != f.Desired.Stop.Cause: // a stronger one may come on top
+	case f.Entry.Stopped != f.Desired.Stop.Cause: // a stronger cause may follow
 		return step{Op: opStop}, f.KillAt
 	}
 	return step{}, f.KillAt
 }
 
-// planRun: it is wanted and should go on.
+// stepWhenWanted is for a container that should run.
 func stepWhenWanted(f facts) step {
 	switch {
 	case f.Actual == "" && f.Entry.Started:
@@ -121,7 +123,7 @@ func stepWhenWanted(f facts) step {
 	return step{}
 }
 
-// lost is the end of a container whose end nobody has seen.
+// recordLost returns the step that records a container whose exit record is missing.
 func recordLost(f facts) step {
 	message := "its shim was lost"
 	if f.Actual == "" {
@@ -133,7 +135,8 @@ func recordLost(f facts) step {
 	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started, Message: message}}
 }
 
-// resultOf is what an exit record says to the controllers.
+// exitReport turns the exit record of a container into the worker's report: here an exit code
+// becomes a report, from which the controllers derive the state of the attempt.
 func exitReport(e *container.Exit, began bool) cluster.WorkerReport {
 	if e == nil {
 		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began, Message: "its exit record cannot be read"}
@@ -141,8 +144,8 @@ func exitReport(e *container.Exit, began bool) cluster.WorkerReport {
 	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM, Lease: e.Lease, Why: e.Why}
 }
 
-// reached is how far a container has come that has no result yet, or "" when that is not worth a report: a single worker goes from
-// assigned to running at once.
+// reportableState returns the state that is to be reported to the controllers, "" for none. A
+// single worker goes from assigned to running at once, so that its creation is not reported.
 func reportableState(f facts) cluster.WorkerState {
 	switch {
 	case f.Entry.Final != nil:

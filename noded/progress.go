@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// sample reads the progress of everything that runs and hands the newest of each on.
+// sampleProgress reads the progress of all running workers, every sampleInterval, and queues it for
+// a report.
 func (a *Agent) sampleProgress(ctx context.Context) error {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
@@ -45,7 +46,8 @@ func (a *Agent) readProgress() []api.Sample {
 	return samples
 }
 
-// progressOf reads what a container has reported since the last time; none is no error.
+// newProgress returns the newest progress that a container has written since the last call, nil if
+// there is none.
 func (a *Agent) newProgress(id container.ID) []api.Sample {
 	a.mu.Lock()
 	w := a.workers[id]
@@ -68,7 +70,7 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 	}
 	a.mu.Lock()
 	w.tail = next
-	if desired != nil { // before it is known what is wanted, something may be missing from it
+	if desired != nil { // the allocation may add to the source, so that it is not kept without one
 		w.source = from
 	}
 	if line != nil {
@@ -84,22 +86,24 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 	}}
 }
 
-// progressTime is how long a progress file may take to be read. The user's may be on a server that does not answer.
+// readPatience is how long reading a progress file may take. A file of the user's may be on a
+// server that does not answer.
 const readPatience = 2 * time.Second
 
 var errSlowRead = errors.New("it takes long to be read")
 
-// progressRead is a read of a progress file, and what it has come to once it is done.
+// progressRead is a read of a progress file, with its result once it is done.
 type progressRead struct {
 	done    chan struct{}
-	overdue bool // it has been waited for
+	overdue bool // readPatience has passed
 	line    *progress.Line
 	next    progress.Tail
 	err     error
 }
 
-// readTail reads on from a tail. What takes too long is left to itself, and taken up when it has come to something: neither another worker's
-// progress nor the end of this one waits for it.
+// readTail reads a progress file from where tail ends. A read that takes too long goes on in the
+// background, and its result is returned by a later call: it delays neither other workers' progress
+// nor the end of this one.
 func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (*progress.Line, progress.Tail, error) {
 	if from == nil {
 		return nil, tail, nil
@@ -137,7 +141,8 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 	return r.line, r.next, r.err
 }
 
-// paced hands on how fast an attempt is, if that matters for its job. The agent's mutex is held.
+// queueStepRate queues the step rate of an attempt for a report, if its job is elastic. The agent's
+// mutex is held.
 func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
 	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) || desired.Spec.Groups[desired.Group].Elastic == nil {
 		return
@@ -150,8 +155,8 @@ func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 	}
 }
 
-// findingsOf hands on what log policies have found since the last time. After a restart of this daemon everything is told again; the
-// controllers take each policy once.
+// queueFindings queues what log policies have found since the last call. After a restart of this
+// daemon all findings are reported again; the controllers take each policy once.
 func (a *Agent) queueFindings(id container.ID) {
 	a.mu.Lock()
 	w := a.workers[id]
@@ -166,7 +171,7 @@ func (a *Agent) queueFindings(id container.ID) {
 		return
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock() // whoever finds nothing new knows by it that all of it is in the outbox: the worker's end comes after
+	defer a.mu.Unlock() // a caller that finds nothing new knows that all findings are in the outbox, before the worker's end
 	from := min(w.findingsQueued, len(list))
 	w.findingsQueued = max(w.findingsQueued, len(list))
 	for _, one := range list[from:] {

@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	reportMax      = 512 // workers in one report: well below what the controllers accept in one entry
+	reportMax      = 512 // workers in one report, well below what the controllers accept in one log entry
 	sampleInterval = 2 * time.Second
 )
 
-// outbox holds what the controllers have not confirmed: of each worker only the newest state, since a later one implies the earlier.
+// outbox holds what the controllers have not confirmed yet. Of each worker it holds only the newest
+// state, because a later state implies the earlier ones.
 type outbox struct {
 	mu       sync.Mutex
 	workers  map[container.ID]cluster.WorkerReport
-	findings map[findingKey]cluster.WorkerReport // what is said once of a worker: of its log policies, and how fast it is
+	findings map[findingKey]cluster.WorkerReport // what is reported once of each worker: a policy's finding, its step rate
 	samples  map[container.ID]api.Sample
-	ready    chan struct{} // has room for one token: something is there
+	ready    chan struct{} // holds one value when the outbox is not empty
 }
 
-// finding is one policy that has found something in one worker's output; "": how fast the worker is.
+// findingKey names the finding of one policy in one worker's output; policy "" is the step rate.
 type findingKey struct {
 	id     container.ID
 	policy string
@@ -78,11 +79,11 @@ func (o *outbox) notify() {
 	}
 }
 
-// batch returns what is to be sent next. It stays in the outbox until it is confirmed.
+// batch returns what is to be sent next. Workers stay in the outbox until they are confirmed.
 func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, r := range o.findings { // ahead of the ends of the same workers: what was found says what these mean
+	for _, r := range o.findings { // before the ends of the same workers, which they explain
 		workers = append(workers, r)
 	}
 	for _, r := range o.workers {
@@ -94,11 +95,11 @@ func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) 
 	for _, one := range o.samples {
 		samples = append(samples, one)
 	}
-	clear(o.samples) // chatter: not worth sending again
+	clear(o.samples) // samples are not sent again
 	return workers, samples
 }
 
-// confirm drops what was sent, unless there is something newer, and returns it.
+// confirm drops what was sent, unless there is something newer.
 func (o *outbox) confirm(sent []cluster.WorkerReport) {
 	o.mu.Lock()
 	for _, r := range sent {
@@ -119,7 +120,8 @@ func workerID(r cluster.WorkerReport) container.ID {
 	return container.ID{Job: int64(r.Job), Attempt: r.Attempt, Worker: r.Worker}
 }
 
-// tell puts what the worker has reached into the outbox, if that is news. The mutex is held.
+// queueReport puts the state of the worker into the outbox, if it was not reported yet. The mutex
+// is held.
 func (a *Agent) queueReport(w *worker) {
 	state := reportableState(w.facts)
 	if state == "" || state == w.lastReported {
@@ -133,7 +135,8 @@ func (a *Agent) queueReport(w *worker) {
 	a.out.putReport(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker, State: state})
 }
 
-// report sends what is in the outbox, one batch at a time, so that reports of one worker arrive in order.
+// sendReports sends what is in the outbox, one batch at a time, so that the reports of a worker
+// arrive in order.
 func (a *Agent) sendReports(ctx context.Context) error {
 	var wait backoff // of samples alone
 	for {
@@ -157,8 +160,8 @@ func (a *Agent) sendReports(ctx context.Context) error {
 	}
 }
 
-// chat sends samples once. Those that an array waits for go back into the outbox when that fails, where newer ones take their place and
-// reports of workers overtake them.
+// sendSamples sends samples once. If that fails, those that an array waits for go back into the
+// outbox, where newer ones replace them and reports of workers overtake them.
 func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *backoff) {
 	sending, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -173,12 +176,13 @@ func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *bac
 	}
 }
 
-// awaited keeps the samples that something depends on; the rest is chatter.
+// awaitedSamples returns the samples that an array waits for. The others are only for display.
 func awaitedSamples(samples []api.Sample) []api.Sample {
 	return slices.DeleteFunc(samples, func(s api.Sample) bool { return s.Reached == nil })
 }
 
-// deliver sends one batch of workers until it is confirmed or ctx ends, and tells which.
+// deliverReports sends one batch of workers until it is confirmed or ctx ends. It reports whether
+// it was confirmed.
 func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
 	var wait backoff
 	for ctx.Err() == nil {
@@ -194,7 +198,7 @@ func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerRepo
 	return false
 }
 
-// confirmed notes which results the controllers have.
+// markConfirmed notes which results the controllers have confirmed.
 func (a *Agent) markConfirmed(workers []cluster.WorkerReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuse tells what this machine lacks to run containers, all at once.
+// checkRequirements returns everything that this machine lacks to run containers, joined.
 func checkRequirements(c Config) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the node daemon makes containers and must run as root: start it with sudo or by its systemd unit")
@@ -43,10 +43,10 @@ func checkDataDir(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// neededCgroups are the hierarchies without which limits cannot be held, on machines with the first version of cgroups.
+// neededCgroups are the hierarchies that limits need, on machines with cgroup version 1.
 var neededCgroups = []string{"cpu", "memory", "pids", "freezer", "devices", "cpuset"}
 
-// tryCgroups makes sure that cgroups can be made where the containers' will be.
+// checkCgroups makes sure that cgroups can be created where those of containers will be.
 func checkCgroups(root string) error {
 	const mount = "/sys/fs/cgroup"
 	var errs []error
@@ -79,13 +79,13 @@ func checkCgroup(hierarchy, root string) error {
 	return os.Remove(probe)
 }
 
-// dropCgroups removes the daemon's own empty cgroups; those of running containers keep theirs.
+// removeCgroups removes the daemon's own empty cgroups. Those of running containers stay.
 func removeCgroups(root string) {
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		found, _ := filepath.Glob(filepath.Join(pattern, root)) // the pattern is well formed
 		for _, dir := range found {
 			if os.Remove(dir) == nil {
-				_ = os.Remove(filepath.Dir(dir)) // /rota, when it was the last
+				_ = os.Remove(filepath.Dir(dir)) // /rota, if it was the last
 			}
 		}
 	}

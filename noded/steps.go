@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-// carry does one step, without the mutex. The function it returns tells the worker what has changed; an error means that the step
-// is to be repeated.
+// runStep does one step, without holding the mutex. The function it returns applies the changes to
+// the worker. After an error the step is repeated.
 func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (func(*worker), error) {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -40,13 +40,13 @@ func (a *Agent) runStep(ctx context.Context, id container.ID, f facts, s step) (
 	return nil, fmt.Errorf("unknown step %q", s.Op)
 }
 
-// startTries is how often a start is tried again before it is given up and the container killed.
+// startTries is how often a start is tried before the attempt fails and the container is killed.
 const startTries = 3
 
 var errNoCores = errors.New("its cores are not free yet")
 
-// create writes the intent down and makes the container. What goes wrong is the worker's result: whether to try again, and where,
-// is the controllers' business.
+// create writes the intent to the journal and creates the container. An error becomes the worker's
+// result: whether and where to try again is decided by the controllers.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := a.checkGPUsHealthy(f.Desired.GPUs); err != nil {
 		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
@@ -70,7 +70,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		return func(w *worker) { known(w); w.advanceState(container.Created) }, nil
 	}
 	if ctx.Err() != nil && a.isStopping() {
-		return known, err // this daemon is going down, which says nothing about the container
+		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
 	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
 	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err), Final: container.IsFinal(err)})
@@ -85,8 +85,8 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	}, ferr
 }
 
-// clearFailed drops what a container that is not there, or an attempt to make one, has left on disk. If a container came of it after all, it is
-// found by the next listing, killed and removed.
+// cleanUpFailed removes what a failed launch has left on disk. If a container exists after all, the
+// next inspection finds it, and it is killed and removed.
 func (a *Agent) cleanUpFailed(ctx context.Context, id container.ID) {
 	err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id))
 	if err != nil && !errors.Is(err, container.ErrLive) && !a.isStopping() {
@@ -106,7 +106,7 @@ func (a *Agent) leaseEnd() time.Time {
 	return a.lease.end()
 }
 
-// brief is an error as it is reported: whole in nearly every case, but bounded.
+// shortMessage returns the text of an error, cut off at messageMax bytes.
 func shortMessage(err error) string {
 	s := err.Error()
 	if len(s) > messageMax {
@@ -115,7 +115,8 @@ func shortMessage(err error) string {
 	return s
 }
 
-// start lets the command begin. That it may have begun is written down first: after that it is never made again.
+// start starts the command of a container. The journal is written first: a container that may have
+// been started is never created again.
 func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := a.Journal.Append(journal.Record{Op: journal.Started, ID: id.String()}); err != nil {
 		return nil, err
@@ -130,22 +131,25 @@ func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*work
 	return func(w *worker) { started(w); w.advanceState(container.Running) }, nil
 }
 
-// goTo notes the state that a step has reached, unless the runtime has told of a later one meanwhile.
+// advanceState sets the state that a step has reached, unless the runtime has reported a later one
+// meanwhile.
 func (w *worker) advanceState(s container.State) {
 	if stateOrder(s) > stateOrder(w.Actual) {
 		w.Actual = s
 	}
 }
 
-// stop tells the container why it has to go, and asks it to. Under a stronger cause it is told again, and gets another signal if that is one. A
-// daemon that is killed before it has written that down does it again: a job that is told twice loses nothing, and one that is never told its work.
+// stop carries out the first step of a stop: it writes the notice that tells the job why it has to
+// end, and sends the signal. A stronger cause writes a new notice, and sends its signal if that is
+// another one. A daemon that is killed before the journal is written repeats both: that does no
+// harm, while a job without notice would lose work. The kill at the deadline is opKill.
 func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	s := f.Desired.Stop
 	n := container.Notice{
 		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt, Signal: s.Signal,
 	}
 	if err := a.Bundles.Notice(id, n); err != nil {
-		// The signal matters more than its explanation.
+		// The signal matters more than the notice.
 		a.Log.Error("cannot write notice", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 	if f.Entry.Stopped == "" || f.Entry.Signal != s.Signal {
@@ -159,7 +163,7 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }
 
-// noticeReason is a cause in the words of the notice file.
+// noticeReason returns the reason in the notice file for a cause.
 func noticeReason(c cluster.Cause) string {
 	switch c {
 	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder, cluster.CauseRequeue:
@@ -170,19 +174,20 @@ func noticeReason(c cluster.Cause) string {
 	return string(c)
 }
 
-// finish writes down what became of a container. Its cores are free from then on; its GPUs are looked at first.
+// recordResult writes the result of a container to the journal. From then on its cores are free.
+// Before that its GPUs are checked for processes that are left on them.
 func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker), error) {
 	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
 		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
-		a.out.putSamples(a.newProgress(id)) // what it wrote last goes along with its end
+		a.out.putSamples(a.newProgress(id)) // the last progress is reported with the end
 		a.queueFindings(id)
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Final, ID: id.String(), Final: &r}); err != nil {
 		return nil, err
 	}
 	if e, ok := a.Journal.Entry(id.String()); ok && e.Final != nil {
-		r = *e.Final // the first result stands, also when writing it down had seemed to fail
+		r = *e.Final // the first result stands, even if writing it seemed to fail
 	}
 	return func(w *worker) {
 		a.releaseCores(w.Entry.Cores)
@@ -190,7 +195,7 @@ func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cl
 	}, nil
 }
 
-// remove drops all of an ended container but its log.
+// remove removes all of an ended container but its log.
 func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), error) {
 	if err := a.Bundles.Retire(id); err != nil {
 		return nil, err
@@ -201,7 +206,7 @@ func (a *Agent) remove(ctx context.Context, id container.ID) (func(*worker), err
 	return func(w *worker) { w.Actual = "" }, nil
 }
 
-// forget drops an intent that came to nothing.
+// forget removes an intent whose container was never created.
 func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := errors.Join(a.Bundles.Retire(id), a.Runtime.Remove(ctx, id)); err != nil {
 		return nil, err
@@ -213,7 +218,7 @@ func (a *Agent) forget(ctx context.Context, id container.ID, f facts) (func(*wor
 	return func(w *worker) { w.Journaled, w.Entry = false, journal.Entry{} }, nil
 }
 
-// coresFor takes the cores of a worker, or finds those that the journal says it has.
+// takeCores takes free cores for a worker, or returns those that the journal has for it.
 func (a *Agent) takeCores(f facts) ([]int, error) {
 	if a.Cores == nil {
 		return nil, nil
@@ -234,7 +239,8 @@ func (a *Agent) releaseCores(cores []int) {
 	}
 }
 
-// nearGPUs is the NUMA node of an alloc's first GPU, -1 if it has none or it is not known.
+// numaNodeOf returns the NUMA node of an allocation's first GPU, -1 if it has none or its node is
+// unknown.
 func (a *Agent) numaNodeOf(d *api.Alloc) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

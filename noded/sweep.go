@@ -9,8 +9,9 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// sweep drops what lies below the directory for containers and belongs to none: what a daemon that was killed while it removed one, or while it
-// made one that failed, had no time for. What the journal has not done with is the agent's business.
+// sweepContainers removes directories below containers that belong to no container. A daemon that
+// was killed while it created or removed a container leaves such a directory. Containers without a
+// result in the journal are left to the agent.
 func sweepContainers(ctx context.Context, containers string, b Bundles, rt container.Runtime, j Journal) error {
 	list, err := rt.List(ctx)
 	if err != nil {

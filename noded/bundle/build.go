@@ -17,10 +17,12 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// rootsDir is where, below a container's directory, the roots of tasks with images are made.
+// rootsDir is the directory, below that of a container, with the roots of tasks with images.
 const rootsDir = "root"
 
-// Build implements Bundles.
+// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a node
+// with these GPUs. It returns the bundle's directory. Errors that no other node would avoid are
+// marked with [container.Final].
 func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error) {
 	dir := filepath.Join(s.containers, id.String())
 	in, err := s.specInput(id, a, cores, gpus).Expanded()
@@ -38,7 +40,7 @@ func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores 
 	return dir, container.WriteBundle(dir, b)
 }
 
-// input is an allocation as the makers of specs want it.
+// specInput returns the input of package oci for an allocation.
 func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
 	in := oci.Input{
 		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs, Request: a.Request,
@@ -62,7 +64,7 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []clu
 	return in
 }
 
-// bundle is what the worker's containers are made from, one for each task.
+// bundle returns what the worker's containers are made from, one for each task.
 func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
 	tasks, err := oci.Tasks(in)
 	if err != nil {
@@ -106,7 +108,7 @@ func nameTask(several bool, task *jobspec.Task, err error) error {
 	return err
 }
 
-// task is what one task's container is made from, and what its shim must know.
+// task returns what one task's container is made from, and what its shim must know.
 func (s *Store) task(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
 	var b container.TaskBundle
 	if err := s.imageRoot(&in, dir, task); err != nil {
@@ -142,7 +144,8 @@ func (s *Store) imageRoot(in *oci.Input, dir string, task *jobspec.Task) error {
 	return err
 }
 
-// guards lists what a task asked to see of the host: its image's directories and its mounts. What a later mount covers is not seen.
+// mountGuards lists the directories of the host that a task asked for: its image's and its mounts'
+// sources. Those that a later mount covers are left out.
 func mountGuards(in oci.Input, task *jobspec.Task, mounts []specs.Mount) []container.Guard {
 	var list []container.Guard
 	below := map[string][]string{}
@@ -177,7 +180,7 @@ func ociRoot(r container.Root) oci.Root {
 	return out
 }
 
-// settingsOf is what the shim must know of a task.
+// taskSettings returns what the shim must know of a task.
 func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	s := container.Task{
 		Name: task.Name, Leader: task.Leader != nil && *task.Leader, KillSignal: container.SignalNumber(task.KillSignal),
@@ -201,7 +204,7 @@ func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	return s, err
 }
 
-// logFiles is where a task's output goes.
+// logFiles returns where a task's output goes.
 func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
 	if l == nil {
 		return container.LogFiles{Join: true}, nil
@@ -223,7 +226,8 @@ func logFiles(in oci.Input, l *jobspec.Log) (container.LogFiles, error) {
 	return out, nil
 }
 
-// observe adds to the settings what is to be looked for in the output, and where progress is read.
+// addOutputRules adds to the settings which patterns are looked for in the output, and where
+// progress is read.
 func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) error {
 	for _, p := range in.Spec.LogPolicies {
 		s.Policies = append(s.Policies, container.Policy{Name: p.Name, Pattern: p.Pattern, Stream: p.Stream})
@@ -253,7 +257,8 @@ func addOutputRules(s *container.Settings, in oci.Input, tasks []jobspec.Task) e
 	return err
 }
 
-// reporter is the task that the worker's progress is read from: the first that says how, or the leader.
+// progressTask returns the index of the task that the worker's progress is read from: the first one
+// with a progress block, or else the leader.
 func progressTask(tasks []jobspec.Task) int {
 	for i := range tasks {
 		if tasks[i].Progress != nil {
@@ -268,7 +273,8 @@ func progressTask(tasks []jobspec.Task) int {
 	return max(0, slices.IndexFunc(tasks, func(t jobspec.Task) bool { return t.Lifecycle == nil }))
 }
 
-// progressFile finds the directory of the host below which a job's progress file is: only what is shared with the node can be read there.
+// progressFile finds the host directory that holds a job's progress file. Only directories that are
+// shared with the node's jobs can be read.
 func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
 	path := file
 	if !filepath.IsAbs(path) {

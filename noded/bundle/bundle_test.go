@@ -43,7 +43,7 @@ func testStore(t *testing.T) (*Store, string) {
 	return d, shared
 }
 
-// alloc is worker 3 of an attempt, the second of its group.
+// testAlloc is worker 3 of an attempt, the second of its group.
 func testAlloc(workdir string) *api.Alloc {
 	index := 7
 	return &api.Alloc{
@@ -155,7 +155,7 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	}
 }
 
-// TestBundleOfOneTask lies where it always did.
+// TestBundleOfOneTask shows that a bundle of one task has no directories for tasks.
 func TestBundleOfOneTask(t *testing.T) {
 	d, shared := testStore(t)
 	a := testAlloc(shared)
@@ -221,7 +221,8 @@ func TestRDMANodes(t *testing.T) {
 	}
 }
 
-// TestDriverLoadedAfterTheDaemon: a worker gets the device nodes that there are when it is made, and the one for CUDA is made if need be.
+// TestDriverLoadedAfterTheDaemon shows that a worker gets the device nodes that exist when it is
+// created, and that the one for CUDA is made if it is missing.
 func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making device nodes needs root")
@@ -312,7 +313,7 @@ func TestProgressFileOfTheUser(t *testing.T) {
 	}
 }
 
-// TestLogsOfTasks: each task has logs of its own, also once the worker is gone.
+// TestLogsOfTasks shows that each task has logs of its own, also after the worker has ended.
 func TestLogsOfTasks(t *testing.T) {
 	d, shared := testStore(t)
 	id := container.ID{Job: 5, Attempt: 2, Worker: 3}

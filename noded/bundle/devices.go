@@ -15,11 +15,12 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// uvmNode is what programs reach CUDA by. Its module is loaded when a program first wants it, by a helper that may not do so in a container.
+// uvmNode is the device node for CUDA. Its module is loaded when a program first uses it, by a
+// helper that cannot do so in a container.
 const uvmNode = "nvidia-uvm"
 
-// devices looks up the device nodes that a worker may be given, as drivers have made them by now: they may be loaded after this daemon has
-// started.
+// deviceNodes adds to in the device nodes that a worker may be granted. They are read for each
+// worker, because drivers may be loaded after this daemon has started.
 func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 	in.Node.RDMA = rdmaNodes(filepath.Join(s.dev, "infiniband"))
 	real := slices.ContainsFunc(in.GPUs, func(i int) bool { return i >= 0 && i < len(in.Node.GPUs) && in.Node.GPUs[i].Minor >= 0 })
@@ -41,7 +42,7 @@ func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 	return nil
 }
 
-// loadUVM has the module for CUDA loaded and its device nodes made.
+// loadUVM loads the module for CUDA and has its device nodes made. If it returns, it failed.
 func loadUVM(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -52,7 +53,7 @@ func loadUVM(ctx context.Context) error {
 	return errors.New("nvidia-modprobe does not make it")
 }
 
-// rdmaNodes are the device nodes in dir, which is where drivers for InfiniBand and RoCE make them.
+// rdmaNodes returns the device nodes in dir, where drivers for InfiniBand and RoCE make them.
 func rdmaNodes(dir string) []oci.Device {
 	nodes := characterDevices(dir, "*")
 	for i := range nodes {
@@ -61,7 +62,8 @@ func rdmaNodes(dir string) []oci.Device {
 	return nodes
 }
 
-// characterDevices are the device nodes in dir whose names match one of some patterns, as they are called below /dev.
+// characterDevices returns the device nodes in dir whose names match one of the patterns, with
+// their paths below /dev.
 func characterDevices(dir string, patterns ...string) []oci.Device {
 	var nodes []oci.Device
 	for _, pattern := range patterns {

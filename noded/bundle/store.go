@@ -1,4 +1,4 @@
-// Package bundle makes what lies on a node's disk for a container: the OCI bundle with its roots,
+// Package bundle writes what lies on a node's disk for a container: the OCI bundle with its roots,
 // device nodes and settings for the shim ([Store.Build]), and the notice of a stop
 // ([Store.Notice]). It also says where the progress and the findings of a container are read.
 package bundle
@@ -19,27 +19,27 @@ import (
 	"github.com/rota-hpc/rota/noded/progress"
 )
 
-// Config says where bundles lie and what they have in common on this node.
+// Config says where bundles lie, and what they have in common on this node.
 type Config struct {
 	Node        string        // the node's name
 	Hostname    string        // of the machine
 	Logs        *logs.Store   // with the directory of the containers
-	RootDir     string        // the root directory of containers without an image is made here
+	RootDir     string        // for the root of containers without an image
 	CgroupRoot  string        // path of the containers' parent below every hierarchy
 	SharedPaths []string      // bound into every container at the same path
-	InitPath    string        // rota-init
-	MaxMemlock  jobspec.Bytes // that a task may lock at most; 0: no bound
+	InitPath    string        // of rota-init
+	MaxMemlock  jobspec.Bytes // bytes that a task may lock at most; 0: no bound
 	MaxNofile   int64         // files that a task may have open at most; 0: no bound
 }
 
 // Store makes and disposes of bundles, each in a directory of its container.
 type Store struct {
-	containers string // the directory with a directory for each container
+	containers string // has a directory for each container
 	logs       *logs.Store
 	cgroupRoot string
 	node       oci.Node // what is the same for every container
 	shared     []string
-	dev        string // where device nodes are
+	dev        string // has the device nodes
 }
 
 // Open makes the root directory of containers without an image, and returns the store.
@@ -74,12 +74,14 @@ func (s *Store) Retire(id container.ID) error {
 	return nil
 }
 
-// Progress implements Bundles. What the shim finds in the output comes before a file of the job's own, and that before the one it is given.
+// Progress returns where the progress of a worker is read, nil when its bundle does not exist. The
+// steps that the shim finds in the output come first, then a file that the job names, then the file
+// that every job is given.
 func (s *Store) Progress(id container.ID) *progress.Source {
 	dir := filepath.Join(s.containers, id.String())
 	set, err := container.ReadSettings(dir)
 	if err != nil {
-		return nil // it is gone, or not there yet
+		return nil // it is removed, or not written yet
 	}
 	from := &progress.Source{Path: container.ProgressPath(dir), User: set.User, Policies: len(set.Policies) > 0}
 	switch {
@@ -93,10 +95,11 @@ func (s *Store) Progress(id container.ID) *progress.Source {
 	return from
 }
 
-// findingsMost bounds how much of the findings is read: a line for each policy of a job.
+// findingsLimit bounds how many bytes of findings are read. There is one line for each policy of a
+// job.
 const findingsLimit = 1 << 20
 
-// Findings implements Bundles.
+// Findings returns what log policies have found in the output of a worker, oldest first.
 func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
 	f, err := os.Open(container.FindingsPath(filepath.Join(s.containers, id.String())))
 	if errors.Is(err, os.ErrNotExist) {
@@ -110,7 +113,7 @@ func (s *Store) Findings(id container.ID) ([]container.Finding, error) {
 	lines := bufio.NewScanner(io.LimitReader(f, findingsLimit))
 	for lines.Scan() {
 		var one container.Finding
-		if json.Unmarshal(lines.Bytes(), &one) == nil { // a torn line is read the next time
+		if json.Unmarshal(lines.Bytes(), &one) == nil { // a line that is half written is read the next time
 			list = append(list, one)
 		}
 	}

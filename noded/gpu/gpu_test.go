@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is a helper with a library that tells what a file says.
+// bench is a helper with a library that reports what a file says.
 type bench struct {
 	*gpu.Helper
 	path string
@@ -51,7 +51,7 @@ func newBench(t *testing.T, library, world string) *bench {
 	return b
 }
 
-// tell replaces what the library says, in one go.
+// tell replaces what the library reports, in one go.
 func (b *bench) tell(t *testing.T, world string) {
 	t.Helper()
 	if err := os.WriteFile(b.path+".new", []byte(world), 0o600); err != nil {
@@ -148,17 +148,19 @@ func TestHangEnds(t *testing.T) {
 	}
 }
 
-// TestADriverThatHangsForGoodHoldsOneHelper: what not even a kill ends is not started again and again.
+// TestADriverThatHangsForGoodHoldsOneHelper shows that a helper that survives a kill is not started
+// again and again.
 func TestADriverThatHangsForGoodHoldsOneHelper(t *testing.T) {
 	dir := t.TempDir()
-	// The second process holds the output open, so that the helper is not seen to end: as one that is stuck in the driver.
+	// The second process holds the output open, so that the helper does not seem to end, as if it
+	// hung in the driver.
 	script := "sleep 1000 & echo $! > $$ && mv $$ helper-$$; exec sleep 1000"
 	h := gpu.NewHelper(t.Context(), gpu.HelperConfig{Command: []string{"sh", "-c", "cd " + dir + "; " + script}, Timeout: time.Minute})
 	helpers := func() []string {
 		found, _ := filepath.Glob(filepath.Join(dir, "helper-*")) // the pattern is well formed
 		return found
 	}
-	giveUp := func(started int) { // asks until there are so many helpers
+	giveUp := func(started int) { // calls until there are so many helpers
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for len(helpers()) < started && t.Context().Err() == nil {

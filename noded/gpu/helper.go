@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// callTimeout is how long one call may take. A healthy driver answers in milliseconds, but the first call after boot loads it.
+// callTimeout is how long one call may take. A healthy driver answers in milliseconds, but the
+// first call after boot loads it.
 const callTimeout = 10 * time.Second
 
 // request is one line to the child.
@@ -22,7 +23,7 @@ type request struct {
 	UUID string `json:"uuid,omitempty"`
 }
 
-// response is the line that answers it.
+// response is the line that answers a request.
 type response struct {
 	Error     string     `json:"error,omitempty"`
 	Inventory *Inventory `json:"inventory,omitempty"`
@@ -37,15 +38,16 @@ type HelperConfig struct {
 	Log     *slog.Logger
 }
 
-// Helper is a source that asks a child process, one call at a time. A child that does not answer in time is killed, and the next call
-// starts another: a driver that hangs, or crashes, takes nothing else along. One that not even a kill ends is waited for, so that a driver
-// that hangs for good holds one child and not more and more of them.
+// Helper is a source that asks a child process, one call at a time. A child that does not answer in
+// time is killed, and the next call starts another, so that a driver that hangs or crashes harms
+// nothing else. While a killed child does not end, no other is started: a driver that hangs for
+// good holds one child only.
 type Helper struct {
 	cfg     HelperConfig
 	calling chan struct{} // held during a call
 
 	child  *child
-	killed *child // was killed, and may hang within the driver
+	killed *child // may still hang within the driver
 }
 
 var _ Source = (*Helper)(nil)
@@ -58,7 +60,7 @@ type child struct {
 	gone  chan struct{} // closed when it has been reaped
 }
 
-// NewHelper returns a source that starts its child when it is first asked.
+// NewHelper returns a source that starts its child at the first call.
 func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = callTimeout
@@ -69,7 +71,7 @@ func NewHelper(_ context.Context, cfg HelperConfig) *Helper {
 	return &Helper{cfg: cfg, calling: make(chan struct{}, 1)}
 }
 
-// HungError says that the driver did not answer.
+// HungError means that the driver did not answer.
 type HungError struct {
 	Call  string
 	After time.Duration
@@ -80,7 +82,7 @@ func (e *HungError) Error() string {
 	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; look at dmesg, the machine may need a reboot", e.Call, e.After)
 }
 
-// Inventory implements Source.
+// Inventory implements [Source].
 func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
 	r, err := h.call(ctx, request{Call: "inventory"})
 	if err != nil || r.Inventory == nil {
@@ -89,7 +91,7 @@ func (h *Helper) Inventory(ctx context.Context) (Inventory, error) {
 	return *r.Inventory, nil
 }
 
-// Processes implements Source.
+// Processes implements [Source].
 func (h *Helper) Processes(ctx context.Context, uuid string) ([]int, error) {
 	r, err := h.call(ctx, request{Call: "processes", UUID: uuid})
 	return r.Processes, err
@@ -103,7 +105,7 @@ func (h *Helper) Close() error {
 	return nil
 }
 
-// ask sends one request and waits for its answer.
+// call sends one request and waits for its answer.
 func (h *Helper) call(ctx context.Context, q request) (response, error) {
 	select {
 	case h.calling <- struct{}{}:
@@ -154,10 +156,10 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 	}
 }
 
-// dyingTime is how long a child that was killed may take to go, before it is taken to hang.
+// killPatience is how long a killed child may take to end, before the driver counts as hung.
 const killPatience = time.Second
 
-// replace starts a child once the last one has gone.
+// restart starts a child once the last one has ended.
 func (h *Helper) restart(ctx context.Context, q request) error {
 	if h.killed != nil {
 		timer := time.NewTimer(killPatience)
@@ -203,7 +205,8 @@ func (c *child) read(out io.Reader) {
 	}
 }
 
-// drop kills the child. It is reaped beside, because one that hangs within the driver may not die before the driver lets it go.
+// killChild kills the child. It is reaped in the background, because one that hangs within the
+// driver may not end before the driver lets it.
 func (h *Helper) killChild() {
 	c := h.child
 	if c == nil {
@@ -221,7 +224,7 @@ func (h *Helper) killChild() {
 	}()
 }
 
-// serve answers requests from in until it ends.
+// serve answers requests from in until in ends.
 func serve(s Source, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// After is what is known of the GPUs once they have been looked at again. One that was known keeps its index, because jobs refer to it by that,
-// and is unwell when it is not there any more; when err says that the driver does not answer, all of them are. New ones come last.
+// Update returns the inventory after a new reading. A known GPU keeps its index, by which jobs
+// refer to it, and is unhealthy if the reading lacks it. With err, which means that the driver does
+// not answer, all GPUs are unhealthy. New GPUs come last.
 func (i Inventory) Update(now Inventory, err error) Inventory {
 	if len(i.Devices) == 0 {
 		return now
@@ -29,7 +30,8 @@ func (i Inventory) Update(now Inventory, err error) Inventory {
 	return next
 }
 
-// after is one device as it is now, at a place in the inventory, or not there any more.
+// update returns a device after a new reading, where at is its index in that reading, -1 if it is
+// missing.
 func (d Device) update(now Inventory, at int, err error) Device {
 	if at < 0 {
 		d.Healthy, d.Problem = false, "it is not there any more"
@@ -39,9 +41,9 @@ func (d Device) update(now Inventory, at int, err error) Device {
 		return d
 	}
 	next := now.Devices[at]
-	next.Event = cmp.Or(next.Event, d.Event) // a driver that has been asked anew does not say it again
+	next.Event = cmp.Or(next.Event, d.Event) // a driver that was restarted does not report it again
 	switch {
-	case !next.Healthy: // and may not say any more what it is
+	case !next.Healthy: // the reading may lack its model and memory
 		d.Healthy, d.Problem, d.Event = false, next.Problem, next.Event
 		return d
 	case next.Event != "":
@@ -50,31 +52,33 @@ func (d Device) update(now Inventory, at int, err error) Device {
 	return next
 }
 
-// find is the index of a device, -1 if it is not there.
+// find returns the index of a device, -1 if it is missing.
 func (i Inventory) find(uuid string) int {
 	return slices.IndexFunc(i.Devices, func(d Device) bool { return d.UUID == uuid })
 }
 
 const unknownPrefix = "unknown-"
 
-// known reports whether the device has said which it is.
+// identified reports whether the device has reported its UUID.
 func (d Device) identified() bool { return !strings.HasPrefix(d.UUID, unknownPrefix) }
 
-// Memory is a file in which a daemon leaves which GPUs there are, by their index, for the next one on the same boot of the machine: jobs go on
-// meanwhile, and a GPU that has fallen off the bus by then, or a driver that hangs, must not move the others. The zero one remembers nothing.
+// InventoryFile keeps the GPUs by their index for the next daemon on the same boot of the machine.
+// Jobs go on meanwhile, and a GPU that has fallen off the bus, or a driver that hangs, must not
+// change the indices of the others. The zero value keeps nothing.
 type InventoryFile struct {
 	Path   string
 	BootID string
 }
 
-// remembered is what the file holds.
+// savedInventory is the content of the file.
 type savedInventory struct {
 	BootID string `json:"boot_id"`
 	Inventory
 }
 
-// Load returns what the last daemon has left, without what an event had told it: a new daemon gives every GPU another chance. There is
-// nothing after a reboot, when GPUs may have been changed.
+// Load returns what the last daemon has saved, without the errors that the driver had reported: a
+// new daemon gives every GPU another chance. The result is empty after a reboot, when GPUs may have
+// been changed.
 func (m InventoryFile) Load() (Inventory, error) {
 	var r savedInventory
 	b, err := os.ReadFile(m.Path)
@@ -96,7 +100,7 @@ func (m InventoryFile) Load() (Inventory, error) {
 	return r.Inventory, nil
 }
 
-// Save leaves the inventory for the next daemon, whole or not at all.
+// Save keeps the inventory for the next daemon, whole or not at all.
 func (m InventoryFile) Save(i Inventory) error {
 	if m.Path == "" || len(i.Devices) == 0 {
 		return nil

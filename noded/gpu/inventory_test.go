@@ -19,8 +19,8 @@ func devices(problems map[string]string, uuids ...string) []gpu.Device {
 	return list
 }
 
-// TestAfter: whatever the driver says, a GPU that was known stays at its index.
-func TestAfter(t *testing.T) {
+// TestUpdate shows that a known GPU stays at its index, whatever the driver reports.
+func TestUpdate(t *testing.T) {
 	known := gpu.Inventory{Devices: devices(nil, "a", "b")}
 	lost, hangs := "it is not there any more", errors.New("it hangs")
 	for name, c := range map[string]struct {
@@ -41,8 +41,8 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// TestAfterAGPUIsLost: it may still say which it is and nothing else. What it was does not change by that.
-func TestAfterAGPUIsLost(t *testing.T) {
+// TestUpdateOfALostGPU shows that a GPU that reports only its UUID keeps its model and memory.
+func TestUpdateOfALostGPU(t *testing.T) {
 	whole := gpu.Device{GPU: cluster.GPU{UUID: "a", Model: "H100", Memory: 80 << 30, Minor: 3, Healthy: true}, PCI: "00000000:10:00.0", NUMA: 1}
 	lost := gpu.Device{GPU: cluster.GPU{UUID: "a", Problem: "name: GPU is lost"}, NUMA: -1}
 	want := whole
@@ -56,8 +56,8 @@ func TestAfterAGPUIsLost(t *testing.T) {
 	}
 }
 
-// TestAfterAnEvent: a critical error is told once, and stays whatever becomes of who was told.
-func TestAfterAnEvent(t *testing.T) {
+// TestUpdateAfterAnEvent shows that a critical error, which is reported once, stays.
+func TestUpdateAfterAnEvent(t *testing.T) {
 	const xid = "the driver reported XID 79"
 	told := devices(map[string]string{"a": xid}, "a")
 	told[0].Event = xid
@@ -67,7 +67,7 @@ func TestAfterAnEvent(t *testing.T) {
 	}
 }
 
-func TestMemory(t *testing.T) {
+func TestInventoryFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gpus.json")
 	load := func(boot string) gpu.Inventory {
 		i, err := gpu.InventoryFile{Path: path, BootID: boot}.Load()

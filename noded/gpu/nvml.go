@@ -15,8 +15,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// ServeNVML answers a [Helper] on in and out with what NVML tells, until in ends. library is the path of the library, "" for the
-// machine's own. Without a library, or without a driver, there are no GPUs, and that is no error.
+// ServeNVML answers a [Helper] on in and out with what NVML reports, until in ends. library is the
+// path of the library, "" for the machine's own. Without a library, or without a driver, there are
+// no GPUs, and that is not an error.
 func ServeNVML(library string, in io.Reader, out io.Writer) error {
 	var opts []nvml.LibraryOption
 	if library != "" {
@@ -33,10 +34,11 @@ type driver struct {
 	ready bool
 
 	mu       sync.Mutex
-	problems map[string]string // by UUID: what an event has told
+	problems map[string]string // by UUID: what events have reported
 }
 
-// open loads the library if that has not been done. none is set when there is nothing to load.
+// open loads the library if that has not been done. none means that there is no library or no
+// driver.
 func (n *driver) open() (none bool, err error) {
 	if n.ready {
 		return false, nil
@@ -53,10 +55,11 @@ func (n *driver) open() (none bool, err error) {
 	return false, nil
 }
 
-// has reports whether the library has a function. Calling one that an older driver lacks would end the process.
+// has reports whether the library has a function. Calling one that an older driver lacks would end
+// the process.
 func (n *driver) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
 
-// Inventory implements Source.
+// Inventory implements [Source].
 func (n *driver) Inventory(context.Context) (Inventory, error) {
 	var i Inventory
 	none, err := n.open()
@@ -81,12 +84,12 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 	return i, nil
 }
 
-// broken is a GPU that does not even say which it is.
+// brokenDevice is a GPU that does not even report its UUID.
 func brokenDevice(index int, problem string) Device {
 	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
 }
 
-// describe is all of one GPU that the driver tells.
+// describe returns all that the driver reports of one GPU.
 func (n *driver) describe(index int, h nvml.Device) Device {
 	d := Device{NUMA: -1, GPU: cluster.GPU{Minor: -1, Healthy: true}}
 	var r nvml.Return
@@ -130,7 +133,7 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	return d
 }
 
-// Processes implements Source.
+// Processes implements [Source].
 func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 	none, err := n.open()
 	if err != nil {
@@ -158,10 +161,10 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 	return out, nil
 }
 
-// Close implements Source.
+// Close implements [Source].
 func (n *driver) Close() error {
 	if n.ready {
-		_ = n.lib.Shutdown() // nothing can be done about it
+		_ = n.lib.Shutdown() // the process ends anyway
 	}
 	return nil
 }
@@ -169,7 +172,7 @@ func (n *driver) Close() error {
 // userXIDs are errors that programs cause and that say nothing about the GPU.
 var userXIDs = map[uint64]bool{13: true, 31: true, 43: true, 45: true, 68: true, 109: true}
 
-// watchEvents notes critical errors as the driver tells of them.
+// watchEvents records critical errors as the driver reports them.
 func (n *driver) watchEvents() {
 	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes"} {
 		if !n.has(s) {
@@ -197,7 +200,7 @@ func (n *driver) watchEvents() {
 			case nvml.SUCCESS:
 				n.recordEvent(e)
 			case nvml.ERROR_TIMEOUT:
-			default: // such as that a GPU is lost: there are others to hear of
+			default: // for instance a GPU is lost: other GPUs may report events
 				time.Sleep(time.Second)
 			}
 		}
@@ -231,7 +234,7 @@ func cString[T int8 | uint8](b []T) string {
 	return s.String()
 }
 
-// numaOf reads the NUMA node of a PCI device.
+// numaOf returns the NUMA node of a PCI device.
 func numaOf(pci string) int {
 	pci = strings.ToLower(pci)
 	if len(pci) == len("00000000:10:00.0") {
@@ -248,5 +251,5 @@ func numaOf(pci string) int {
 	return node
 }
 
-// setSize stores bytes in a size of whatever type the cluster's inventory has.
+// setSize stores bytes in a size of any integer type.
 func setSize[T ~int64](to *T, bytes uint64) { *to = T(bytes) }

@@ -84,7 +84,8 @@ func TestEntriesSurviveReopening(t *testing.T) {
 	}
 }
 
-// TestTornAnywhere cuts a journal at every byte: what was whole is kept, the rest is dropped, and the next record is readable.
+// TestTornAnywhere cuts a journal at every byte: what was whole is kept, the rest is dropped, and
+// the next record is readable.
 func TestTornAnywhere(t *testing.T) {
 	var whole []byte
 	var ends []int
@@ -149,7 +150,7 @@ func TestDamageInTheMiddleIsAnError(t *testing.T) {
 	}
 }
 
-// TestLastRecordOfALaterVersion is whole, and must not be taken for one that a crash has torn.
+// TestLastRecordOfALaterVersion shows that such a record is not taken for a torn one.
 func TestLastRecordOfALaterVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	body := `{"op":"final","id":"7.1.0","news":1}`
@@ -162,7 +163,7 @@ func TestLastRecordOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestFullDisk: that a job has ended is written down although its output has filled the disk.
+// TestFullDisk shows that the end of a job is written although its output has filled the disk.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
@@ -190,7 +191,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRewriteWithoutDescriptors: what is added after a rewrite that could not be finished is in the file that has the name.
+// TestRewriteWithoutDescriptors shows that records after a failed rewrite are in the file at the
+// journal's path.
 func TestRewriteWithoutDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
@@ -243,7 +245,7 @@ func TestOneDaemonOnly(t *testing.T) {
 	}
 }
 
-// TestOpenAfterAKill: a child of a daemon that was killed has the journal locked for a moment longer.
+// TestOpenAfterAKill shows that Open waits while a child of a killed daemon still holds the lock.
 func TestOpenAfterAKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)

@@ -18,15 +18,17 @@ const (
 	tailMax    = 1 << 30 // bytes that are searched backwards for the start of a tail
 )
 
-// logReader reads a log that may be rotated meanwhile: the files that there are, oldest first, then what is added.
+// logReader reads a log that may be rotated meanwhile: first the existing files, oldest first, then
+// what is added.
 type logReader struct {
 	path        string
 	user        *container.User
 	files       []*os.File // not yet read to the end; the last one is or was at path
-	pathMissing bool       // nothing was at path when it was opened
+	pathMissing bool       // no file was at path when the log was opened
 }
 
-// openLog opens all files that there are. While a log is rotated one name after the other moves on, so that one of them may be missing.
+// openLog opens all files of a log. During a rotation the files are renamed one after the other, so
+// that one of them may be missing.
 func openLog(path string, user *container.User) (*logReader, error) {
 	r := &logReader{path: path, user: user}
 	var first error
@@ -44,7 +46,7 @@ func openLog(path string, user *container.User) (*logReader, error) {
 			if first == nil {
 				first = err
 			}
-		case len(r.files) > 0 && sameFile(f, r.files[0]): // it has moved on since it was opened
+		case len(r.files) > 0 && sameFile(f, r.files[0]): // it was renamed after it was opened
 			f.Close()
 		default:
 			missing = 0
@@ -69,7 +71,7 @@ func (r *logReader) close() {
 	}
 }
 
-// skip leaves out what was not asked for.
+// seek skips what was not asked for.
 func (r *logReader) seek(q query) error {
 	if q.tail >= 0 {
 		return r.seekTail(q.tail)
@@ -94,10 +96,10 @@ func (r *logReader) closeFirst() {
 	r.files = r.files[1:]
 }
 
-// skipToTail leaves the last n lines.
+// seekTail skips all but the last n lines.
 func (r *logReader) seekTail(n int) error {
 	searched := int64(0)
-	last := true // a newline at the very end ends the last line and begins none
+	last := true // a newline at the very end ends the last line and starts none
 	for i := len(r.files) - 1; i >= 0; i-- {
 		info, err := r.files[i].Stat()
 		if err != nil {
@@ -120,7 +122,7 @@ func (r *logReader) seekTail(n int) error {
 	return nil
 }
 
-// tailStart finds where the last n lines of a file begin, and how many more there have to be in front of it.
+// tailStart finds where the last n lines of a file start, and how many lines are still missing.
 func tailStart(f *os.File, size int64, n int, last bool) (at int64, left int, err error) {
 	if n == 0 {
 		return size, 0, nil
@@ -154,11 +156,11 @@ func tailStart(f *os.File, size int64, n int, last bool) (at int64, left int, er
 	return 0, n, nil
 }
 
-// copy sends the log to w, and when it is followed everything that is added until its container has ended.
+// copyTo sends the log to w. With follow it then sends what is added, until live returns false.
 func (r *logReader) copyTo(ctx context.Context, w io.Writer, follow bool, live func() bool) error {
 	buf := make([]byte, 64<<10)
 	for {
-		more := live() // asked before reading: what is written before the end is then read
+		more := live() // checked before reading, so that the last output is still read
 		if err := r.sendAvailable(w, buf); err != nil {
 			return err
 		}
@@ -177,7 +179,7 @@ func (r *logReader) copyTo(ctx context.Context, w io.Writer, follow bool, live f
 	}
 }
 
-// drain sends all there is.
+// sendAvailable sends all that is written.
 func (r *logReader) sendAvailable(w io.Writer, buf []byte) error {
 	for {
 		n, err := r.files[0].Read(buf)
@@ -197,16 +199,17 @@ func (r *logReader) sendAvailable(w io.Writer, buf []byte) error {
 	}
 }
 
-// rotated opens the files that have come after the one that is read.
+// openNewer opens the files that were started after the one that is read. It reports whether there
+// are any.
 func (r *logReader) openNewer() (bool, error) {
 	now, err := openLog(r.path, r.user)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // the log has moved with its container's end: what was open is all
+		return false, nil // the log was moved when its container ended: all of it is open already
 	}
 	if err != nil {
 		return false, err
 	}
-	if now.pathMissing { // it is being rotated, or moves with its container's end
+	if now.pathMissing { // the log is being rotated, or moved because its container has ended
 		now.close()
 		return false, nil
 	}
@@ -220,12 +223,12 @@ func (r *logReader) openNewer() (bool, error) {
 			return len(newer) > 0, nil
 		}
 	}
-	// So much was written that the file is gone: go on with the oldest there is.
+	// So much was written that the file is gone: continue with the oldest one.
 	r.files = append(r.files, now.files...)
 	return true, nil
 }
 
-// pause waits, unless ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

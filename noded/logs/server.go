@@ -21,14 +21,14 @@ import (
 // logPoll is the time between two reads of a log that is followed.
 const logPoll = 100 * time.Millisecond
 
-// Server answers GET /v1/logs/{job}.{attempt}.{worker} for machines of the cluster and root.
+// Server answers GET /v1/logs/{job}.{attempt}.{worker} for controllers and root.
 type Server struct {
 	Store *Store
 	Live  func(container.ID) bool // reports whether a container may still write output
 }
 
-// logQuery is what is asked for: of which task of several ("": the one that leads), stream, whether to follow, the last lines (-1: all), or
-// bytes to leave out.
+// query is a request: the task ("": the leader), the stream, whether to follow, how many of the
+// last lines (-1: all), and how many bytes to skip.
 type query struct {
 	task   string
 	stream string
@@ -83,11 +83,11 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer reader.close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
-	// A write error means that the reader has gone, and there is nobody to tell.
+	// A write error means that the client is gone.
 	_ = reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow, func() bool { return l.Live(id) })
 }
 
-// flusher sends everything on at once.
+// flusher sends everything at once, without buffering.
 type flusher struct {
 	io.Writer
 	control *http.ResponseController
@@ -98,7 +98,8 @@ func (f flusher) Write(b []byte) (int, error) {
 	return n, errors.Join(err, f.control.Flush())
 }
 
-// open finds the log. When it is to be followed and its container is only being made, it waits for it.
+// open finds the log. A log that is to be followed may not exist yet, because its container is
+// being created: then open waits.
 func (l *Server) open(ctx context.Context, id container.ID, q query) (*logReader, error) {
 	for {
 		live := l.Live(id)
@@ -112,7 +113,7 @@ func (l *Server) open(ctx context.Context, id container.ID, q query) (*logReader
 	}
 }
 
-// find opens the log of a container, in its own directory or where it is kept afterwards.
+// find opens the log of a container, in the container's directory or where it is kept afterwards.
 func (l *Server) find(id container.ID, q query) (*logReader, error) {
 	dir := filepath.Join(l.Store.Containers, id.String())
 	kept := filepath.Join(l.Store.Dir, id.String())
@@ -146,7 +147,7 @@ func (l *Server) find(id container.ID, q query) (*logReader, error) {
 	return nil, err
 }
 
-// taskOf finds a task by its name, or the one that leads.
+// findTask returns the task with the given name, or the leader if name is empty.
 func findTask(tasks []container.Task, name string) (container.Task, error) {
 	leader := -1
 	for i, t := range tasks {
@@ -163,7 +164,7 @@ func findTask(tasks []container.Task, name string) (container.Task, error) {
 	return tasks[leader], nil
 }
 
-// sentTo is the path of the user's that a stream goes to, "" if it goes to none.
+// userPath returns the user's path that a stream goes to, "" if the daemon keeps it.
 func userPath(l container.LogFiles, stream string) string {
 	if stream == "stderr" && !l.Join {
 		return l.Stderr

@@ -21,11 +21,12 @@ import (
 
 // Store is where the output of containers lies on this machine.
 type Store struct {
-	Containers string // the directory with a directory for each container
-	Dir        string // the directory with the logs of ended containers
+	Containers string // has a directory for each container
+	Dir        string // has the logs of ended containers
 }
 
-// whereFile says, beside the log of an ended container, where the user had output sent and as whom it is read.
+// settingsFile lies beside the log of an ended container. It says which user's paths the output was
+// sent to.
 const settingsFile = "where.json"
 
 // Keep moves the log of an ended container to where it is kept. It may be called again.
@@ -42,7 +43,7 @@ func (s *Store) Keep(id container.ID) error {
 	return nil
 }
 
-// sentElsewhere reports whether some output goes to a path of the user's.
+// hasUserPath reports whether some output goes to a path of the user's.
 func hasUserPath(s container.Settings) bool {
 	return slices.ContainsFunc(append([]container.Task{{Log: s.Log}}, s.Tasks...), func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })
 }
@@ -58,7 +59,7 @@ func keepSettings(dir string, s container.Settings) error {
 	return os.WriteFile(filepath.Join(dir, settingsFile), b, 0o600)
 }
 
-// moveLogs renames the directory, or its files one by one when the other directory is there already.
+// moveLogs renames the directory, or its files one by one if the other directory exists already.
 func moveLogs(from, to string) error {
 	err := os.Rename(from, to)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +79,7 @@ const (
 	sweepInterval = 10 * time.Minute
 )
 
-// RunRetention removes logs that are too old or too many, until ctx ends.
+// RunRetention removes logs that are too old, or too many, until ctx ends.
 func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -94,7 +95,8 @@ func (s *Store) RunRetention(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// sweepLogs removes directories below dir that are older than age, and then the oldest until the rest takes at most limit bytes.
+// removeOldLogs removes directories below dir that are older than age, and then the oldest ones
+// until the rest takes at most limit bytes.
 func removeOldLogs(dir string, now time.Time, age time.Duration, limit int64) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -111,7 +113,7 @@ func removeOldLogs(dir string, now time.Time, age time.Duration, limit int64) er
 		l := log{path: filepath.Join(dir, e.Name())}
 		_ = filepath.WalkDir(l.path, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil {
-				return nil // it is being removed or written: what can be seen counts
+				return nil // it is being removed or written: what is readable counts
 			}
 			if info, err := e.Info(); err == nil {
 				l.bytes += info.Size()

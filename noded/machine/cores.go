@@ -19,11 +19,12 @@ type Cores struct {
 	used map[int]bool
 }
 
-// NewCores returns the cores of each NUMA node, none of them taken.
+// NewCores returns the cores of each NUMA node, all of them free.
 func NewCores(numa [][]int) *Cores { return &Cores{numa: numa, used: map[int]bool{}} }
 
-// Take returns n free cores in ascending order, or nil if there are fewer. They come from NUMA node near (-1: any) if it has enough,
-// else from the node that has enough and the fewest left over, else from several.
+// Take returns n free cores in ascending order, or nil if there are fewer. They come from NUMA node
+// near (-1: any) if it has enough, else from the node that has enough and the fewest left over,
+// else from several nodes.
 func (c *Cores) Take(n, near int) []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,7 +57,7 @@ func (c *Cores) Take(n, near int) []int {
 	return c.takeFrom(every, n)
 }
 
-// mark takes the first n different cores of a list.
+// takeFrom takes the first n different free cores of a list.
 func (c *Cores) takeFrom(from []int, n int) []int {
 	var out []int
 	for _, core := range from {
@@ -72,7 +73,7 @@ func (c *Cores) takeFrom(from []int, n int) []int {
 	return out
 }
 
-// Hold marks cores as taken that an earlier daemon had taken.
+// MarkUsed marks cores as taken that an earlier daemon gave to a container that still runs.
 func (c *Cores) MarkUsed(cores []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *Cores) MarkUsed(cores []int) {
 	}
 }
 
-// Give returns cores.
+// Release makes cores free again.
 func (c *Cores) Release(cores []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,8 @@ func (c *Cores) Release(cores []int) {
 	}
 }
 
-// machineCores returns the cores that this process may use, by NUMA node as /sys tells below root.
+// coresByNUMA returns the cores that this process may use by NUMA node, as listed in the directory
+// sys (/sys).
 func coresByNUMA(sys string) ([][]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

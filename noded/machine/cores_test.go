@@ -15,7 +15,7 @@ func TestCores(t *testing.T) {
 		{1, -1, []int{1}},          // best fit: the node that is in use already
 		{4, -1, []int{4, 5, 6, 7}}, // whole on one node
 		{3, -1, nil},
-		{1, 1, []int{2}}, // nothing left near its GPU
+		{1, 1, []int{2}}, // none left near its GPU
 		{0, -1, nil},
 	}
 	for _, s := range steps {

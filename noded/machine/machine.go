@@ -19,8 +19,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Config holds what the operator says about the machine. A zero Cores or Memory means: all that
-// the machine has, less what the system needs.
+// Config holds what the operator says about the machine. A zero Cores or Memory means: all that the
+// machine has, less what the system needs.
 type Config struct {
 	Name             string // of the node
 	Cores            int    // more than the machine has: jobs get shares of processor time, not cores by number
@@ -75,7 +75,7 @@ func Inspect(c Config) (Machine, error) {
 	return m, nil
 }
 
-// atMost keeps the first n cores.
+// firstCores keeps the first n cores.
 func firstCores(numa [][]int, n int) [][]int {
 	out := make([][]int, len(numa))
 	for i, cores := range numa {
@@ -85,7 +85,8 @@ func firstCores(numa [][]int, n int) [][]int {
 	return out
 }
 
-// machineMemory is the machine's memory less what the system and the daemons need: 5 %, at least 256 MiB and at most 8 GiB.
+// usableMemory returns the machine's memory less what the system and the daemons need: 5 %, at
+// least 256 MiB and at most 8 GiB.
 func usableMemory() (jobspec.Bytes, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package progress reads what jobs report about their progress: lines of JSON with a step and
-// metrics, in a file that grows ([Source], [Tail]), and from them how fast a job is ([RateMeter]).
+// metrics, in a file that grows ([Source], [Tail]), and from them the step rate ([RateMeter]).
 package progress
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// readLimit is how much of a progress file is read at a time. A job that writes more loses the older lines, which nobody would see.
+// readLimit is how many bytes of a progress file are read at a time. If a job writes more, older
+// lines are skipped: only the newest are shown.
 const readLimit = 1 << 20
 
 // Line is one line of a progress file.
@@ -31,7 +32,8 @@ type Line struct {
 // notNumbers are what Python writes for a loss that has diverged. JSON has no such values.
 var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 
-// parseProgress reads one line, nil if it is none. A metric that is not a number is left out: the step counts all the same.
+// parseLine reads one line, nil if it has no step. A metric that is not a number is left out, and
+// the step still counts.
 func parseLine(text []byte) *Line {
 	var l struct {
 		Step    *int64              `json:"step"`
@@ -59,16 +61,16 @@ type Tail struct {
 	offset  int64
 	inode   uint64
 	Written time.Time    // when the file last grew
-	Reached *api.Reached // the first line from the step on that matters
+	Reached *api.Reached // the first line at or after Source.Stop.AtStep, if read
 }
 
 // Source is where the progress of a worker is read.
 type Source struct {
-	Path     string                  // of a file of the daemon's, or one that the job is given
-	File     *container.ProgressFile // a file of the user's; then path is empty
+	Path     string                  // written by the daemon's shim, or the file that every job is given
+	File     *container.ProgressFile // named by the user; then Path is empty
 	User     container.User
-	Stop     *jobspec.ArrayStop // the step at which the value of a metric matters
-	Policies bool               // something may be found in the output
+	Stop     *jobspec.ArrayStop // the step at which an array needs the value of a metric
+	Policies bool               // log policies may find something in the output
 }
 
 func (s *Source) open() (*os.File, error) {
@@ -78,7 +80,8 @@ func (s *Source) open() (*os.File, error) {
 	return container.OpenBeneath(s.File.Dir, s.File.Path, &s.User)
 }
 
-// Read returns the newest whole line since the last time, nil if there is none. The file is the user's: it may be anything.
+// Read returns the newest whole line since the last call, nil if there is none. The file is the
+// user's and may hold anything.
 func (t Tail) Read(from *Source) (*Line, Tail, error) {
 	f, err := from.open()
 	if err != nil {
@@ -112,7 +115,8 @@ func (t Tail) Read(from *Source) (*Line, Tail, error) {
 	return line, t, nil
 }
 
-// firstReached returns the first line at or after the step that matters to an array, as far as it has the metric.
+// firstReached returns the first line at or after the step of an array's stop rule that has the
+// rule's metric.
 func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
 	for one := range bytes.Lines(data) {
 		line := parseLine(one)
@@ -126,7 +130,7 @@ func firstReached(data []byte, stop *jobspec.ArrayStop) *api.Reached {
 	return nil
 }
 
-// newestLine returns the last whole line that can be read, and the length of all whole lines.
+// newestLine returns the last whole line that can be parsed, and the length of all whole lines.
 func newestLine(data []byte) (*Line, int) {
 	whole := bytes.LastIndexByte(data, '\n') + 1
 	rest := data[:whole]

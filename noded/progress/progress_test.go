@@ -15,7 +15,8 @@ func TestNewestLine(t *testing.T) {
 	}
 }
 
-// TestALossThatHasDiverged is no number, and the step that it comes with is progress nevertheless.
+// TestALossThatHasDiverged shows that the step of a line counts although its metric is not a
+// number.
 func TestALossThatHasDiverged(t *testing.T) {
 	line, _ := newestLine([]byte(`{"step":1}` + "\n" + `{"step": 7, "saved_step": 5, "metrics": {"loss": NaN, "grad": -Infinity, "lr": 0.5}}` + "\n"))
 	if line == nil || *line.Step != 7 || line.Saved != 5 || len(line.Metrics) != 1 || line.Metrics["lr"] != 0.5 {

@@ -2,16 +2,17 @@ package progress
 
 import "time"
 
-// RateMeter measures how fast an attempt of an elastic job makes progress: what its policy compares with other numbers of workers. It is measured
-// once an attempt, since it goes into the log. After a restart of this daemon it is measured again, and the controllers keep the first.
+// RateMeter measures the step rate of an attempt of an elastic job, which the job's policy compares
+// with that of other numbers of workers. A rate goes into the log, so that it is measured once per
+// attempt. After a restart of this daemon it is measured again, and the controllers keep the first.
 type RateMeter struct {
 	step     int64     // of the first line that was read
-	since    time.Time // when that was written; zero: there was none
+	since    time.Time // when that line was written; zero: no line was read
 	measured bool
 }
 
-// Measure notes a line that was written at some time, and returns how fast the attempt is, in steps in 1,000 s, once it has made progress for so
-// long.
+// Measure notes a step and when it was written. It returns the step rate, in steps per 1,000 s,
+// once the attempt has made progress for the time after.
 func (m *RateMeter) Measure(step int64, written time.Time, after time.Duration) (rate int64, known bool) {
 	switch {
 	case m.measured:

@@ -10,7 +10,7 @@ func TestRateMeter(t *testing.T) {
 	type line struct {
 		after time.Duration
 		step  int64
-		rate  int64 // 0: nothing is said
+		rate  int64 // 0: none is returned
 	}
 	for name, lines := range map[string][]line{
 		"once, after a minute":          {{0, 100, 0}, {30 * time.Second, 130, 0}, {59 * time.Second, 159, 0}, {60 * time.Second, 160, 1000}, {120 * time.Second, 190, 0}},
