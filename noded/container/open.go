@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenAs opens a file with the rights of a user, so that a log path leads nobody to what they may not read.
+// OpenAs opens a file with the rights of a user (nil: of this process), so that a log path cannot
+// reveal a file that the user may not read.
 func OpenAs(path string, user *User) (*os.File, error) {
 	if user == nil {
 		return os.Open(path)
@@ -18,14 +19,15 @@ func OpenAs(path string, user *User) (*os.File, error) {
 	})
 }
 
-// OpenBeneath opens a file below a directory with the rights of a user. No link leads out of the directory.
+// OpenBeneath opens a file below a directory with the rights of a user. No link leads out of the
+// directory.
 func OpenBeneath(dir, path string, user *User) (*os.File, error) {
 	return asUser(user, func() (*os.File, error) {
 		root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
 		}
-		defer func() { _ = unix.Close(root) }() // it was only looked at
+		defer func() { _ = unix.Close(root) }() // it was opened only for the lookup
 		how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 		fd, err := unix.Openat2(root, path, &how)
 		if err != nil {
@@ -35,7 +37,7 @@ func OpenBeneath(dir, path string, user *User) (*os.File, error) {
 	})
 }
 
-// regular lets ordinary files through only.
+// onlyRegular closes a file that is not a regular one, and returns an error.
 func onlyRegular(f *os.File, err error) (*os.File, error) {
 	if err != nil {
 		return nil, err
@@ -47,7 +49,8 @@ func onlyRegular(f *os.File, err error) (*os.File, error) {
 	return f, nil
 }
 
-// asUser calls open on a thread that has the rights of a user in the file system, and is never used again: its goroutine ends with it locked.
+// asUser calls open on a thread that has the rights of a user in the file system. The thread is
+// never used again: its goroutine ends while locked to it.
 func asUser(user *User, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		f   *os.File

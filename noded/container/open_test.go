@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestOpenAs: a user's path leads to what the user may read and to nothing of the daemon's own, which the kernel shows to whoever is the daemon.
+// TestOpenAs shows that a path opens what the user may read, and nothing of the daemon's own: the
+// kernel shows some files only to the process itself.
 func TestOpenAs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("taking on a user's rights needs root")

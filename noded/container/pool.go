@@ -19,7 +19,7 @@ type shimProcess struct {
 	done    chan struct{} // closed when it has been reaped
 }
 
-// pool starts shims, some of them ahead of need.
+// pool starts shims, some of them in advance.
 type pool struct {
 	cfg   Config
 	image *os.File // a sealed copy of rota-shim in memory: libcontainer need not copy itself for each container
@@ -38,7 +38,8 @@ func newPool(cfg Config) *pool {
 	return p
 }
 
-// take returns a waiting shim, or starts one. One that has been killed while it waited, as the kernel may do when memory runs out, is of no use.
+// take returns a waiting shim, or starts one. A shim that was killed while it waited, as the kernel
+// may do when memory runs out, is skipped.
 func (p *pool) take() (*shimProcess, error) {
 	for {
 		select {
@@ -59,7 +60,7 @@ func (p *pool) take() (*shimProcess, error) {
 func (p *pool) refill() {
 	s, err := p.spawn()
 	if err != nil {
-		return // whoever needs one will see the same error
+		return // the next call of take will see the same error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +89,7 @@ func (p *pool) close() {
 	}
 }
 
-// spawn starts a shim in a session of its own, so that nothing that happens to the daemon reaches it.
+// spawn starts a shim in a session of its own, so that signals to the daemon do not reach it.
 func (p *pool) spawn() (*shimProcess, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -103,14 +104,15 @@ func (p *pool) spawn() (*shimProcess, error) {
 	process, err := FindProcess(cmd.Process.Pid)
 	s := &shimProcess{process: process, conn: ours, done: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how a shim ends is told by the exit record
+		_ = cmd.Wait() // the exit record says how a shim ends
 		close(s.done)
 	}()
 	return s, err
 }
 
-// command runs a shim that gets its order from a socket. The copy in memory is named as the daemon's own descriptor, not as the child's: between fork
-// and exec the runtime moves descriptors about in the child, sometimes onto the number of that copy.
+// command runs a shim that gets its order from a socket. The copy in memory is named by the
+// daemon's own descriptor, not by the child's. Between fork and exec the Go runtime moves
+// descriptors in the child, sometimes onto the number of that copy.
 func (p *pool) command(theirs *os.File) *exec.Cmd {
 	cmd := exec.Command(p.cfg.ShimPath)
 	if p.image != nil {
@@ -139,7 +141,7 @@ func socketPair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// sealedCopy copies a program into memory where nobody can change it.
+// sealedCopy copies a program into memory, where no process can change it.
 func sealedCopy(path string) (*os.File, error) {
 	from, err := os.Open(path)
 	if err != nil {

@@ -21,17 +21,18 @@ type Root struct {
 	Binds []Bind
 }
 
-// ownDirs are made in every root and never taken from the host or an image.
+// rootDirs are made in every root and never taken from the host or an image.
 var rootDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
 
 // hostDirs are what a job sees of the machine's own system.
 var hostDirs = []string{"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "srv", "nix"}
 
-// hostServices are sockets and files outside of those that name look-ups need.
+// hostServices are sockets and files outside of hostDirs that name lookups need.
 var hostServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/resolvconf", "/run/NetworkManager", "/var/lib/sss/pipes", "/var/lib/sss/mc"}
 
-// PrepareHostRoot makes a root below dir that shows the host's system, with a mount point for every one of shared (absolute
-// directories). It is made once for a node; making it again is safe while containers use it.
+// PrepareHostRoot makes a root below dir that shows the host's system, with a mount point for each
+// of shared (absolute directories). It is made once for a node; making it again is safe while
+// containers use it.
 func PrepareHostRoot(dir string, shared []string) (Root, error) {
 	root, err := skeleton(dir, "/", hostDirs)
 	if err != nil {
@@ -48,8 +49,8 @@ func PrepareHostRoot(dir string, shared []string) (Root, error) {
 	return root, errors.Join(err, mountPoints(root, shared))
 }
 
-// PrepareImageRoot makes a root below dir that shows the root file system in image, read-only, with a mount point for every one of
-// targets. The image itself is not touched.
+// PrepareImageRoot makes a root below dir that shows the root file system in image, read-only, with
+// a mount point for each of targets. The image itself is not changed.
 func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	entries, err := os.ReadDir(image)
 	if err != nil {
@@ -71,7 +72,8 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 	return root, mountPoints(root, targets)
 }
 
-// skeleton fills dir with the own directories and with names as they are below from: links as links, directories as mount points.
+// skeleton fills dir with rootDirs and with the given entries of from: links as links, directories
+// as mount points.
 func skeleton(dir, from string, names []string) (Root, error) {
 	root := Root{Path: dir}
 	for _, d := range rootDirs {
@@ -97,7 +99,7 @@ func skeleton(dir, from string, names []string) (Root, error) {
 	return root, nil
 }
 
-// adopt puts one top-level entry of from into dir.
+// addEntry puts one top-level entry of from into dir.
 func addEntry(dir, from, name string) ([]Bind, error) {
 	source, target := filepath.Join(from, name), filepath.Join(dir, name)
 	info, err := os.Lstat(source)
@@ -129,13 +131,14 @@ func symlink(to, at string) error {
 	return nil
 }
 
-// mountPoints makes directories for targets in the root, where they do not lie in something bound onto it; there they must exist.
+// mountPoints makes directories for targets in the root. A target inside a bound directory must
+// exist there already.
 func mountPoints(root Root, targets []string) error {
 	inside, err := os.OpenRoot(root.Path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = inside.Close() }() // nothing is written through it
+	defer func() { _ = inside.Close() }() // no file is written through it
 	for _, t := range targets {
 		under := slices.IndexFunc(root.Binds, func(b Bind) bool { return t == b.Target || strings.HasPrefix(t, b.Target+"/") })
 		if under >= 0 {
@@ -152,7 +155,7 @@ func mountPoints(root Root, targets []string) error {
 	return nil
 }
 
-// mountPoint makes one directory in a root. Links in it are whatever an image holds, and are not followed.
+// mountPoint makes one directory in a root. Links in it come from the image, and are not followed.
 func mountPoint(root *os.Root, target string) error {
 	parts := strings.Split(strings.Trim(target, "/"), "/")
 	for i := range parts {

@@ -14,15 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// link is the daemon's side of one container: a connection to its shim, and what is known of it.
+// shimLink is the daemon's side of one container: a connection to its shim, and what is known of
+// the container.
 type shimLink struct {
 	id      ID
 	dir     string
 	process Process
-	child   *shimProcess // set when this daemon started the shim
+	child   *shimProcess // set if this daemon started the shim
 	changed func(ID)
 
-	requesting sync.Mutex // one order at a time
+	requesting sync.Mutex // held during an order
 	conn       net.Conn
 	lines      *bufio.Reader
 	answer     chan Answer
@@ -31,7 +32,7 @@ type shimLink struct {
 	current  Status
 	detached bool
 	endOnce  sync.Once
-	done     chan struct{} // closed when the container is over
+	done     chan struct{} // closed when the container has ended
 }
 
 func newShimLink(id ID, dir string, process Process, changed func(ID)) *shimLink {
@@ -41,7 +42,7 @@ func newShimLink(id ID, dir string, process Process, changed func(ID)) *shimLink
 	}
 }
 
-// create orders the shim to make the container and waits until it exists.
+// create orders the shim to create the container and waits until it exists.
 func (l *shimLink) create(ctx context.Context, shim *shimProcess, lease time.Time) error {
 	l.attach(shim.conn)
 	answer, err := l.request(ctx, Order{Op: OpCreate, Dir: l.dir, Lease: bootDeadline(lease)})
@@ -53,7 +54,7 @@ func (l *shimLink) create(ctx context.Context, shim *shimProcess, lease time.Tim
 	return nil
 }
 
-// abandon makes an end of a container that could not be made.
+// discard ends a container that could not be created.
 func (l *shimLink) discard() {
 	l.detach()
 	_ = unix.Kill(l.process.Pid, unix.SIGKILL) // our own child, not reaped before l.child.done
@@ -91,7 +92,7 @@ func (l *shimLink) attach(conn net.Conn) {
 	go l.read()
 }
 
-// read takes answers until the shim says that the container has ended, or dies.
+// read takes answers until the shim reports the end of the container, or dies.
 func (l *shimLink) read() {
 	defer l.conn.Close()
 	for {
@@ -114,7 +115,7 @@ func (l *shimLink) read() {
 
 var errShimGone = errors.New("its shim has ended")
 
-// ask sends one order and waits for the answer.
+// request sends one order and waits for the answer.
 func (l *shimLink) request(ctx context.Context, o Order) (Answer, error) {
 	l.requesting.Lock()
 	defer l.requesting.Unlock()
@@ -142,11 +143,12 @@ func (l *shimLink) request(ctx context.Context, o Order) (Answer, error) {
 	}
 }
 
-// patience is how long an answer is waited for once nobody wants it any more.
+// lateAnswerPatience is how long an answer is still waited for after its caller has gone.
 const lateAnswerPatience = 5 * time.Second
 
-// late is for an answer that has not come in time. A shim that does not answer is of no use, and its container ends with it. But a
-// caller that merely goes away, such as a daemon that stops, must not end a container: it lets go of it.
+// awaitLate handles an answer that has not come in time. A shim that does not answer is useless,
+// and its container ends with it. But a caller that goes away, such as a daemon that stops, must
+// not end a container: then the link is only detached.
 func (l *shimLink) awaitLate(ctx context.Context) (Answer, error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		timer := time.NewTimer(lateAnswerPatience)
@@ -161,11 +163,11 @@ func (l *shimLink) awaitLate(ctx context.Context) (Answer, error) {
 		}
 		return Answer{}, context.Cause(ctx)
 	}
-	l.conn.Close() // a late answer must not be taken for another's
+	l.conn.Close() // a late answer must not be taken for that of the next order
 	return Answer{}, fmt.Errorf("its shim did not answer: %w", context.Cause(ctx))
 }
 
-// order asks for something that has no meaning for an ended container and is no error there.
+// send sends an order that is no error for an ended container, where it does nothing.
 func (l *shimLink) send(ctx context.Context, o Order) error {
 	if l.hasEnded() {
 		return nil
@@ -217,7 +219,8 @@ func (l *shimLink) hasEnded() bool {
 	}
 }
 
-// ended finds out how the container ended. Without an exit record the shim was killed, and nothing of the container may go on.
+// markEnded finds out how the container ended. Without an exit record the shim was killed, and all
+// that is left of the container is killed too.
 func (l *shimLink) markEnded() { l.endOnce.Do(l.readOutcome) }
 
 func (l *shimLink) readOutcome() {
@@ -226,7 +229,7 @@ func (l *shimLink) readOutcome() {
 	if err != nil {
 		next = Status{ID: l.id, State: Lost, Why: lostReason(err)}
 		if l.process.Alive() {
-			_ = unix.Kill(l.process.Pid, unix.SIGKILL) // it is of no use any more
+			_ = unix.Kill(l.process.Pid, unix.SIGKILL) // it is useless
 		}
 		s, err := ReadSettings(l.dir)
 		if err = errors.Join(err, sweepCgroup(s.Cgroup)); err != nil {
@@ -246,7 +249,7 @@ func lostReason(err error) string {
 	return err.Error()
 }
 
-// drop lets go of the container.
+// detach closes the connection without ending the container.
 func (l *shimLink) detach() {
 	l.mu.Lock()
 	l.detached = true

@@ -2,8 +2,8 @@ package container
 
 import "golang.org/x/sys/unix"
 
-// SignalNumber reads a name such as SIGUSR1. Job files are checked when they are submitted, so that another name means a job from
-// a later version: it is asked to end in the usual way.
+// SignalNumber returns the number of a signal such as SIGUSR1. The names in job files are checked
+// when jobs are submitted: an unknown name comes from a later version, and SIGTERM is sent instead.
 func SignalNumber(name string) int {
 	if n := unix.SignalNum(name); n != 0 {
 		return int(n)

@@ -9,8 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TakeRights gives the calling thread alone the rights of u in the file system. It never gets its own back: the goroutine has locked it, and
-// ends without unlocking it. System calls are raw, because Go's own change every thread. Capabilities over files go with the user id.
+// TakeRights gives the calling thread alone the rights of u in the file system. The goroutine must
+// be locked to the thread and end without unlocking it, because the thread never gets its own
+// rights back. System calls are raw, because Go's own change every thread. Capabilities over files
+// go with the user id.
 func (u User) TakeRights() error {
 	gids := append([]uint32{u.GID}, u.GIDs...)
 	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gids)), uintptr(unsafe.Pointer(&gids[0])), 0); e != 0 {
@@ -22,7 +24,8 @@ func (u User) TakeRights() error {
 	return setFilesystemID(unix.SYS_SETFSUID, u.UID)
 }
 
-// takeID sets a file system id. The call reports no errors, so a second one reads the value back.
+// setFilesystemID sets a file system id. The call reports no errors, so a second one reads the
+// value back.
 func setFilesystemID(call uintptr, id uint32) error {
 	_, _, _ = unix.RawSyscall(call, uintptr(id), 0, 0)
 	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); uint32(now) != id {
@@ -31,11 +34,11 @@ func setFilesystemID(call uintptr, id uint32) error {
 	return nil
 }
 
-// ErrNotOrdinary says that a path leads to no ordinary file.
+// ErrNotRegular means that a path leads to no regular file.
 var ErrNotRegular = errors.New("it is not a regular file")
 
-// Ordinary refuses what a user has named that is no ordinary file, or one of those in which the kernel tells about the process that opens it: that is
-// root's, whose rights over itself it keeps.
+// CheckRegular refuses a file that is not a regular one. It also refuses files of /proc: the kernel
+// shows in them the process that opens them, which is root's.
 func CheckRegular(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -12,14 +12,16 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// guards holds open, for every directory of the host that a job chose for itself, what its user finds there. libcontainer resolves
-// the same paths as root, and a link may be changed at any moment: so what it has mounted is compared with these afterwards.
+// guards holds open, for every host directory that a job chose, what its user finds there.
+// libcontainer resolves the same paths as root, and a link may be changed at any moment. So what it
+// has mounted is compared with these directories afterwards.
 type guards struct {
 	list []container.Guard
 	fds  []int
 }
 
-// openGuards opens every source with the rights of u and refuses what leads out of where it may lie.
+// openGuards opens every source with the rights of u, and refuses one that lies outside the
+// directories that it must be below.
 func openGuards(list []container.Guard, u container.User) (*guards, error) {
 	g := &guards{list: list}
 	if len(list) == 0 {
@@ -54,13 +56,14 @@ func openGuard(g container.Guard) (int, error) {
 		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err))
 	}
 	if err := checkBelow(g, fd); err != nil {
-		_ = unix.Close(fd) // it was only looked at
+		_ = unix.Close(fd) // it was opened only to be checked
 		return 0, err
 	}
 	return fd, nil
 }
 
-// within compares where a source really is with where it may be. Either may be reached through links.
+// checkBelow checks that a source really lies below one of the directories of its guard. Either may
+// be reached through links.
 func checkBelow(g container.Guard, fd int) error {
 	if len(g.Below) == 0 {
 		return nil
@@ -78,7 +81,8 @@ func checkBelow(g container.Guard, fd int) error {
 		g.Source, real, strings.Join(g.Below, ", "))
 }
 
-// verify makes sure that the container whose first process is pid, and has not begun its command, sees what was opened.
+// verify checks that the container sees the directories that were opened. pid is its first process,
+// whose command has not started.
 func (g *guards) verify(pid int) error {
 	if len(g.list) == 0 {
 		return nil
@@ -116,7 +120,7 @@ func checkSame(root int, g container.Guard, fd int) error {
 
 func (g *guards) close() {
 	for _, fd := range g.fds {
-		_ = unix.Close(fd) // it was only looked at
+		_ = unix.Close(fd) // it was opened only to be checked
 	}
 	g.fds = nil
 }

@@ -18,7 +18,7 @@ func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
 	if err := l.set(end); err != nil {
 		t.Fatalf("one that runs: %v", err)
 	}
-	for container.BootTime() < end { // as a machine that sleeps through it: nobody looks at the timer meanwhile
+	for container.BootTime() < end { // like a machine that is suspended: the timer is not read meanwhile
 	}
 	if err := l.set(end + int64(time.Hour)); !errors.Is(err, errLeaseOver) {
 		t.Errorf("got %v", err)

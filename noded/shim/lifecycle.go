@@ -2,41 +2,43 @@ package shim
 
 import "github.com/rota-hpc/rota/noded/container"
 
-// member is what is known of one task of a worker.
+// taskState is what is known of one task of a worker.
 type taskState struct {
 	container.Task
 	state           container.State // Created, Running or Exited
-	stoppedByOthers bool            // the others' ends made it go: how it ended is no result
+	stoppedByOthers bool            // other tasks ended the worker: how this one ends is no result
 	exit            container.Exit
 }
 
 func (m *taskState) succeeded() bool { return m.exit.Code == 0 && m.exit.Signal == 0 }
 
-// main reports whether the task is one that the worker is for.
+// isMain reports whether the task is a main task.
 func (m *taskState) isMain() bool { return m.Hook == "" }
 
-// short reports whether the task is beside the main ones but not for as long as they run: it must end well by itself.
+// endsByItself reports whether the task belongs to the hook and is no sidecar. Such a task ends by
+// itself, and must succeed.
 func (m *taskState) endsByItself(hook string) bool { return m.Hook == hook && !m.Sidecar }
 
-// moves are what is to be done next about the tasks of a worker.
+// actions are what is to be done next about the tasks of a worker.
 type actions struct {
 	start []int // in this order
-	stop  []int // told to go, because the others make them useless
-	done  bool  // nothing runs and nothing is to be started
+	stop  []int // because other tasks have decided how the worker ends
+	done  bool  // no task runs and none is to be started
 }
 
-// order is how far a worker as a whole may go.
+// workerPhase says which tasks may still start.
 type workerPhase struct {
-	success  string // whose success is the worker's: all, leader or any
-	stopping bool   // it was asked to stop: nothing is begun but what cleans up
-	ended    bool   // it was killed or its lease has ended: nothing is begun at all
+	success  string // which main tasks decide the worker's success: all, leader or any
+	stopping bool   // it was asked to stop: only poststop tasks may start
+	ended    bool   // it was killed or its lease has ended: no task may start
 }
 
-// next decides what is to be done from how far every task has come. It is a pure function, so that it does not matter when and how often
-// it is asked.
+// nextActions decides what is to be done from the states of all tasks. It is a pure function, so
+// that it may be called at any time and again.
 //
-// Tasks before the start run one after the other to their ends, with their sidecars beside them; then all main tasks and those that follow
-// their start run together; when the main tasks have ended the sidecars are stopped; and last, one after the other, what cleans up runs.
+// The lifecycle of the tasks: prestart tasks run one after the other, with their sidecars beside
+// them. Then all main tasks and the poststart tasks run together. When the main tasks have ended,
+// the sidecars are stopped. Last, the poststop tasks run one after the other.
 func nextActions(list []taskState, o workerPhase) actions {
 	var m actions
 	if !o.stopping && !o.ended && !hookFailed(list, "prestart") {
@@ -55,7 +57,7 @@ func nextActions(list []taskState, o workerPhase) actions {
 	return cleanUpActions(list, o, m)
 }
 
-// last is what is to be done once nothing but cleaning up is left.
+// cleanUpActions returns what is to be done once only poststop tasks are left.
 func cleanUpActions(list []taskState, o workerPhase, m actions) actions {
 	if len(running(list, func(*taskState) bool { return true })) > 0 {
 		return m
@@ -72,7 +74,7 @@ func cleanUpActions(list []taskState, o workerPhase, m actions) actions {
 	return m
 }
 
-// toBegin lists the tasks whose turn it is.
+// tasksToStart lists the tasks that are due to start.
 func tasksToStart(list []taskState) []int {
 	var begin []int
 	waiting := func(which func(*taskState) bool) {
@@ -96,7 +98,7 @@ func tasksToStart(list []taskState) []int {
 	return begin
 }
 
-// failed reports whether a task of a hook has ended badly.
+// hookFailed reports whether a task of a hook has failed.
 func hookFailed(list []taskState, hook string) bool {
 	for i := range list {
 		if t := &list[i]; t.endsByItself(hook) && t.state == container.Exited && !t.stoppedByOthers && !t.succeeded() {
@@ -106,12 +108,12 @@ func hookFailed(list []taskState, hook string) bool {
 	return false
 }
 
-// awaited reports whether a task of a hook runs whose end is waited for.
+// hookRuns reports whether a task of a hook runs that must end by itself.
 func hookRuns(list []taskState, hook string) bool {
 	return len(running(list, func(t *taskState) bool { return t.endsByItself(hook) })) > 0
 }
 
-// working reports whether something runs that the sidecars are there for.
+// sidecarsNeeded reports whether a task runs that the sidecars are there for.
 func sidecarsNeeded(list []taskState) bool {
 	return len(running(list, func(t *taskState) bool { return !t.Sidecar && t.Hook != "poststop" })) > 0
 }
@@ -136,7 +138,8 @@ func notYetStopped(list []taskState, among []int) []int {
 	return found
 }
 
-// superfluous lists the main tasks that have to go because others have decided how the worker ends, and with them what follows their start.
+// tasksToStop lists the main tasks, and the poststart tasks beside them, that are to be stopped
+// because other tasks have decided how the worker ends.
 func tasksToStop(list []taskState, o workerPhase) []int {
 	if !outcomeDecided(list, o.success) {
 		return nil
@@ -144,7 +147,7 @@ func tasksToStop(list []taskState, o workerPhase) []int {
 	return notYetStopped(list, running(list, func(t *taskState) bool { return t.isMain() || t.endsByItself("poststart") }))
 }
 
-// decided reports whether the ends of some main tasks make the others useless.
+// outcomeDecided reports whether the tasks that have ended decide how the worker ends.
 func outcomeDecided(list []taskState, success string) bool {
 	if hookFailed(list, "poststart") {
 		return true
@@ -173,7 +176,7 @@ func outcomeDecided(list []taskState, success string) bool {
 	return false
 }
 
-// leaderOf is the first main task that is marked as the leader, or the first one.
+// leaderIndex returns the first main task that is marked as the leader, or the first one.
 func leaderIndex(list []taskState) int {
 	first := -1
 	for i := range list {
@@ -190,8 +193,9 @@ func leaderIndex(list []taskState) int {
 	return first
 }
 
-// sum is how the worker ended, from how its tasks did: the worst of the tasks whose success is the worker's, or of what must end well beside
-// them. The name of the task that decided comes with it when it was not a main one.
+// workerExit returns how the worker ended: the worst exit of the tasks that decide its success, and
+// of the other tasks that must succeed. The second result names the deciding task if it is not a
+// main task.
 func workerExit(list []taskState, success string) (container.Exit, string) {
 	worst := container.Exit{}
 	var who *taskState
@@ -224,7 +228,8 @@ func workerExit(list []taskState, success string) (container.Exit, string) {
 	return worst, who.Hook + " task " + who.Name
 }
 
-// unbegun reports whether a main task never ran: then the worker has not done what it is for, however well the rest went.
+// mainTaskNeverRan reports whether a main task never ran. Then the worker has failed, even if all
+// other tasks succeeded.
 func mainTaskNeverRan(list []taskState) bool {
 	for i := range list {
 		if list[i].isMain() && list[i].state != container.Exited {

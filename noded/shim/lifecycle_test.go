@@ -12,7 +12,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "run one random history of a worker's tasks: this one")
 
-// randomCrew is a worker of some tasks, at least one of them a main one.
+// randomTasks returns the tasks of a worker, at least one of them a main task.
 func randomTasks(r *rand.Rand) ([]taskState, string) {
 	list := []taskState{{Task: container.Task{Name: "main"}}}
 	for i := range r.IntN(7) {
@@ -69,7 +69,7 @@ func (h *history) begin(i int) {
 	t.state = container.Running
 }
 
-// step does what next says, and reports whether that is the end.
+// step does what nextActions says, and reports whether that is the end.
 func (h *history) step() bool {
 	m := nextActions(h.list, h.workerPhase)
 	for _, i := range m.stop {
@@ -91,7 +91,7 @@ func (h *history) step() bool {
 	return m.done
 }
 
-// happen lets something happen: a task ends, or the worker is asked to stop.
+// happen lets a task end, or the worker be asked to stop.
 func (h *history) happen() {
 	if h.r.IntN(20) == 0 {
 		h.stopping = true
@@ -137,7 +137,7 @@ func TestNextOnRandomHistories(t *testing.T) {
 	}
 }
 
-// judge checks the sum: a worker ends well only if everything that had to did.
+// judge checks the exit of the worker: it succeeds only if every task did that must.
 func (h *history) judge() {
 	exit, _ := workerExit(h.list, h.success)
 	mains := slices.DeleteFunc(slices.Clone(h.list), func(m taskState) bool { return !m.isMain() })

@@ -15,13 +15,13 @@ import (
 
 // logs takes a container's output from pipes and writes it to files.
 type logs struct {
-	stdout, stderr *os.File // the container's ends, closed here once it has them
+	stdout, stderr *os.File // the container's ends, closed once the container has them
 	readEnds       []*os.File
 	lost           atomic.Int64
 	copying        sync.WaitGroup
 }
 
-// openLogs opens the files and begins to copy. What is looked for in the output is found on the way.
+// openLogs opens the files and starts to copy. The output is scanned on the way.
 func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskScanner) (*logs, error) {
 	l := &logs{}
 	as := fileAccess(rootAccess{})
@@ -48,8 +48,8 @@ func openLogs(dir string, cfg container.LogFiles, u container.User, scan *taskSc
 	return l, err
 }
 
-// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's, which gets no larger than it does by default,
-// whatever the job asks for: no user may fill the machine's disk.
+// openLog opens the file of a stream. Without a path of the user's it is a file of the daemon's.
+// That one never gets larger than the defaults, so that no job can fill the machine's disk.
 func openLog(dir string, cfg container.LogFiles, path, name string, as fileAccess) (*rotatingFile, error) {
 	f := &rotatingFile{path: path, max: cfg.MaxSize, keep: cfg.Keep, as: as}
 	if f.max <= 0 {
@@ -65,7 +65,7 @@ func openLog(dir string, cfg container.LogFiles, path, name string, as fileAcces
 	return f, nil
 }
 
-// pipe makes the pipe of one stream. Two may go to one file.
+// pipe makes the pipe of one stream. Two pipes may go to one file.
 func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	return theirs, nil
 }
 
-// started closes the container's ends, so that its end is seen.
+// closeContainerEnds closes the container's ends of the pipes, so that its end is noticed.
 func (l *logs) closeContainerEnds() {
 	l.stdout.Close()
 	l.stderr.Close()
@@ -104,8 +104,8 @@ func (l *logs) copy(f *rotatingFile, from *os.File, lines *lineScanner) {
 	}
 }
 
-// drain waits for the rest of the output. A process elsewhere may have been handed the pipe, and the file may be on a server that does not answer,
-// so the wait is bounded: that the worker has ended must be known all the same.
+// drain waits for the rest of the output. The wait is bounded, because another process may hold the
+// pipe, or the file's server may not answer. The end of the worker must be reported all the same.
 func (l *logs) drain(limit time.Duration) {
 	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines
@@ -123,7 +123,7 @@ func (l *logs) drain(limit time.Duration) {
 	}
 }
 
-// rotated is a file that is renamed away when it has grown to max bytes; keep older ones stay.
+// rotatingFile is a file that is renamed when it has grown to max bytes; keep older files stay.
 type rotatingFile struct {
 	path string
 	max  int64
@@ -134,7 +134,7 @@ type rotatingFile struct {
 	users int // pipes that go here
 	file  *os.File
 	size  int64
-	lost  int64 // bytes dropped since the last write that worked
+	lost  int64 // bytes dropped since the last successful write
 }
 
 func (r *rotatingFile) open(truncate bool) error {
@@ -154,7 +154,7 @@ func (r *rotatingFile) open(truncate bool) error {
 	return nil
 }
 
-// write returns how many bytes found no room.
+// write returns how many bytes could not be written.
 func (r *rotatingFile) write(b []byte) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *rotatingFile) write(b []byte) int {
 	return len(b) - n
 }
 
-// rotate begins a new file. Where that fails the old one goes on.
+// rotate starts a new file. If that fails, the old one goes on.
 func (r *rotatingFile) rotate() {
 	name := func(i int) string { return fmt.Sprintf("%s.%d", r.path, i) }
 	if r.keep > 0 {

@@ -13,8 +13,8 @@ var resourceLimits = map[string]int{
 	"RLIMIT_CORE": unix.RLIMIT_CORE, "RLIMIT_MEMLOCK": unix.RLIMIT_MEMLOCK, "RLIMIT_NOFILE": unix.RLIMIT_NOFILE, "RLIMIT_STACK": unix.RLIMIT_STACK,
 }
 
-// rlimits turns the limits of a spec into the kernel's. To raise one above the daemon's own needs a privilege that a daemon may lack: then the
-// job is refused, since it relies on it.
+// rlimits turns the limits of a spec into the kernel's. Raising one above the daemon's own needs a
+// privilege. If the daemon lacks it, the job is refused, since it relies on the limit.
 func rlimits(list []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 	var out []configs.Rlimit
 	for _, l := range list {
@@ -30,7 +30,7 @@ func rlimits(list []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 	return out, nil
 }
 
-// mayHave refuses what the kernel would, and says what to do.
+// checkRlimit returns an error with advice for a limit that the kernel would refuse.
 func checkRlimit(l specs.POSIXRlimit, kind int) error {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(kind, &own); err != nil {
@@ -50,7 +50,7 @@ func limitText(n uint64) string {
 	return fmt.Sprint(n)
 }
 
-// privileged reports whether this process has a capability.
+// hasCapability reports whether this process has a capability.
 func hasCapability(capability int) bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -29,28 +29,28 @@ const (
 	channelFD  = 3
 )
 
-// box is the container as libcontainer knows it.
+// runcContainer is a container as libcontainer knows it.
 type runcContainer struct {
 	dir     string
 	inner   *libcontainer.Container
 	process *libcontainer.Process
 	pid     int
 	cgroups map[string]string // directories by controller; "" with cgroup version 2
-	channel *os.File          // to rota-init: signals go out, the result comes back, and its closing ends the container
+	channel *os.File          // to rota-init: signals go out, the result comes back, and closing it ends the container
 	results chan initResult
 	ended   chan struct{} // closed when the first process has ended
 	waited  *os.ProcessState
 	waitErr error
 }
 
-// result is how the worker ended, by the word of rota-init.
+// initResult is how the worker ended, as rota-init reports it.
 type initResult struct {
 	Code   int `json:"code"`
 	Signal int `json:"signal"`
 }
 
-// newBox makes the container of the bundle in dir; its command waits for start. It joins the namespace for inter-process communication
-// that ipc is the path of, if it is not empty.
+// newContainer creates the container of the bundle in dir; its command waits for start. The
+// container joins the IPC namespace at the path ipc, unless that is empty.
 func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, error) {
 	spec, err := readSpec(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func newContainer(dir, name string, out *logs, ipc string) (*runcContainer, erro
 	}
 	adaptToMachine(config)
 	state := container.StateDir(dir)
-	if err := os.RemoveAll(state); err != nil { // of a shim that was killed while it made the same container
+	if err := os.RemoveAll(state); err != nil { // left by a shim that was killed while it created the same container
 		return nil, fmt.Errorf("clear container state: %w", err)
 	}
 	b := &runcContainer{dir: dir, results: make(chan initResult, 1), ended: make(chan struct{})}
@@ -96,7 +96,8 @@ func readSpec(dir string) (*specs.Spec, error) {
 	return spec, nil
 }
 
-// degrade asks for less where this machine cannot give more, and takes back what specconv allows unasked.
+// adaptToMachine lowers requests that this machine cannot meet, and removes a device that specconv
+// always allows.
 func adaptToMachine(config *configs.Config) {
 	own, _ := os.ReadFile("/proc/self/oom_score_adj")
 	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil && *config.OomScoreAdj < score {
@@ -107,14 +108,14 @@ func adaptToMachine(config *configs.Config) {
 	kept := resources.Devices[:0]
 	for _, rule := range resources.Devices {
 		if rule.Major == tunMajor && rule.Minor == tunMinor {
-			continue // a network device is nothing a job was granted
+			continue // jobs are not granted network devices
 		}
 		kept = append(kept, rule)
 	}
 	resources.Devices = kept
 }
 
-// explain adds what to do to the error that operators meet most.
+// explainCgroupError adds advice to the error that operators meet most.
 func explainCgroupError(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup") {
@@ -197,7 +198,7 @@ func (c *runcContainer) start() error {
 	return nil
 }
 
-// signal passes a signal on by way of rota-init, which keeps it until the command runs.
+// signal passes a signal on through rota-init, which keeps it until the command runs.
 func (c *runcContainer) signal(s unix.Signal) error {
 	if s == unix.SIGKILL {
 		return c.kill()
@@ -209,7 +210,7 @@ func (c *runcContainer) signal(s unix.Signal) error {
 	return err
 }
 
-// kill ends the first process, and with it the kernel ends every other.
+// kill ends the first process. The kernel then ends all others.
 func (c *runcContainer) kill() error {
 	err := c.inner.Signal(unix.SIGKILL)
 	if errors.Is(err, libcontainer.ErrNotRunning) || errors.Is(err, os.ErrProcessDone) {
@@ -218,7 +219,8 @@ func (c *runcContainer) kill() error {
 	return err
 }
 
-// exit is the record of an ended container, read before its cgroup goes.
+// exit returns the exit record of an ended container. It must be called before the cgroup is
+// removed.
 func (c *runcContainer) exit() container.Exit {
 	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: c.memory("memory.max_usage_in_bytes", "memory.peak")}
 	if c.waited != nil {
@@ -275,10 +277,10 @@ func (c *runcContainer) destroy() error {
 	return os.RemoveAll(container.StateDir(c.dir))
 }
 
-// discard ends a container that is not wanted.
+// discard ends a container that could not be created completely.
 func (c *runcContainer) discard() {
 	if c.pid != 0 {
-		_ = c.kill() // what is left is found by the daemon, which sweeps the cgroup
+		_ = c.kill() // the daemon sweeps the cgroup for what is left
 		<-c.ended
 	}
 	_ = c.inner.Destroy()

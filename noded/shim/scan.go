@@ -15,15 +15,15 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// Bounds of what is looked at in the output of a job, so that no job can keep its shim busy.
+// Bounds on how much output is scanned, so that no job can keep its shim busy.
 const (
-	lineMax        = 4 << 10 // bytes of a line; of a longer one the beginning is looked at
-	linesPerSecond = 5000    // lines a second of one stream
+	lineMax        = 4 << 10 // bytes of a line that are scanned
+	linesPerSecond = 5000    // of one stream
 	findingMax     = 500     // bytes of a line that are reported
-	stepsFileMax   = 1 << 20 // bytes after which the file of steps begins anew
+	stepsFileMax   = 1 << 20 // bytes after which the file of steps is emptied
 )
 
-// finder looks in the output of a worker for what policies and the job's progress ask for.
+// outputScanner looks in the output of a worker for log policies and for the job's progress.
 type outputScanner struct {
 	policies []policyMatcher
 	steps    *stepScanner
@@ -39,7 +39,8 @@ type policyMatcher struct {
 	found *bool
 }
 
-// newFinder prepares the patterns. A pattern that is none is an error: it was checked when the job was submitted.
+// newOutputScanner compiles the patterns. An invalid one is an error: patterns are checked when a
+// job is submitted.
 func newOutputScanner(dir string, s container.Settings) (*outputScanner, error) {
 	f := &outputScanner{path: container.FindingsPath(dir)}
 	for _, p := range s.Policies {
@@ -59,10 +60,10 @@ func newOutputScanner(dir string, s container.Settings) (*outputScanner, error) 
 	return f, nil
 }
 
-// taskFinder is the finder of one task's output.
+// taskScanner scans one task's output.
 type taskScanner struct {
 	worker *outputScanner
-	steps  *stepScanner // nil when progress is in another task's output, or nowhere
+	steps  *stepScanner // nil unless progress is read from this task's output
 }
 
 func (f *outputScanner) task(name string) *taskScanner {
@@ -73,12 +74,12 @@ func (f *outputScanner) task(name string) *taskScanner {
 	return t
 }
 
-// tellsApart reports whether it matters which stream a line is from.
+// separatesStreams reports whether a policy applies to one stream only.
 func (t *taskScanner) separatesStreams() bool {
 	return slices.ContainsFunc(t.worker.policies, func(p policyMatcher) bool { return p.Stream == "stdout" || p.Stream == "stderr" })
 }
 
-// stream is the finder of one stream, nil when there is nothing to find in it.
+// stream returns the scanner of one stream, nil if there is no pattern for it.
 func (t *taskScanner) stream(name string) *lineScanner {
 	l := &lineScanner{worker: t.worker, steps: t.steps}
 	for _, p := range t.worker.policies {
@@ -92,7 +93,7 @@ func (t *taskScanner) stream(name string) *lineScanner {
 	return l
 }
 
-// lineFinder looks at the lines of one stream. A nil one looks at nothing.
+// lineScanner scans the lines of one stream. A nil one scans nothing.
 type lineScanner struct {
 	worker    *outputScanner
 	policies  []policyMatcher
@@ -102,7 +103,7 @@ type lineScanner struct {
 	linesSeen int // lines of this second
 }
 
-// write takes the next part of the stream.
+// write scans the next part of the stream.
 func (l *lineScanner) write(b []byte) {
 	if l == nil {
 		return
@@ -122,7 +123,7 @@ func (l *lineScanner) write(b []byte) {
 	}
 }
 
-// end takes what is left of the last line.
+// end scans what is left of the last line.
 func (l *lineScanner) end() {
 	if l == nil {
 		return
@@ -155,7 +156,7 @@ func (l *lineScanner) scanLine() {
 	}
 }
 
-// report writes down the first line that a policy was found in.
+// writeFinding writes down the first line that a policy was found in.
 func (f *outputScanner) writeFinding(p policyMatcher, line []byte, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,11 +166,12 @@ func (f *outputScanner) writeFinding(p policyMatcher, line []byte, now time.Time
 	text := strings.ToValidUTF8(string(line[:min(len(line), findingMax)]), "?")
 	b, err := json.Marshal(container.Finding{Policy: p.Name, Line: text, Unix: now.UnixMilli()})
 	if err == nil {
-		*p.found = appendTo(f.path, append(b, '\n'), 0) == nil // on a full disk the next line may do
+		*p.found = appendTo(f.path, append(b, '\n'), 0) == nil // on a full disk the next line may be written
 	}
 }
 
-// appendTo adds a line to a file, which begins anew when it has grown to most bytes; 0 is no bound.
+// appendTo appends a line to a file. The file is emptied first if it has more than most bytes; 0 is
+// no bound.
 func appendTo(path string, line []byte, most int64) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -185,17 +187,18 @@ func appendTo(path string, line []byte, most int64) error {
 	return err
 }
 
-// stepFinder finds the job's progress. It keeps a line a second, the newest, and in any case the one with which a step of interest is reached.
+// stepScanner finds the job's progress. It keeps the newest line of every second, and in any case
+// the first line that reaches atStep.
 type stepScanner struct {
 	pattern *jobspec.ProgressPattern
 	path    string
-	atStep  int64  // the step of interest; 0: none
-	metric  string // that has to come with it
+	atStep  int64  // the step that an array waits for; 0: none
+	metric  string // that the line must have
 
 	mu        sync.Mutex
 	reached   bool
-	writtenAt time.Time // of the last line written
-	pending   []byte    // a newer one
+	writtenAt time.Time // when the last line was written
+	pending   []byte    // the newest line, not written yet
 }
 
 func (s *stepScanner) scan(line []byte, now time.Time) {
@@ -224,7 +227,7 @@ func (s *stepScanner) write(now time.Time) {
 	}
 }
 
-// flush writes what still waits.
+// flush writes the pending line.
 func (s *stepScanner) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

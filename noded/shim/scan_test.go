@@ -33,7 +33,8 @@ func linesOf(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// TestStepsAreThinned to one a second, the newest, but for the one that an array waits for.
+// TestStepsAreThinned shows that one line per second is kept, the newest, and the one that an array
+// waits for.
 func TestStepsAreThinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`, AtStep: 17, Metric: "loss"}})
@@ -67,7 +68,7 @@ func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
 	})
 }
 
-// TestLinesAreBounded in length and number.
+// TestLinesAreBounded shows that lines are bounded in length and number.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"}, {Name: "start", Pattern: "^xxx"}}})

@@ -14,10 +14,11 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// secretMost is how long a secret may be: what they are, keys and certificates, is far shorter.
+// secretMax is how many bytes a secret may have. Keys and certificates are far shorter.
 const secretMax = 64 << 10
 
-// readSecrets reads every secret with the rights of u. Messages name the secret and its file, never what is in it.
+// readSecrets reads every secret with the rights of u. Messages name the secret and its file, never
+// its content.
 func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -65,7 +66,7 @@ func readSecret(path string) ([]byte, error) {
 	return value, nil
 }
 
-// reason is an error without the path, which the message names already.
+// withoutPath returns an error without the path, which the message has already.
 func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -74,8 +75,8 @@ func withoutPath(err error) error {
 	return err
 }
 
-// placeSecrets writes what was read into the container whose first process is pid and has not begun its command, each readable by the user
-// alone.
+// placeSecrets writes the secrets into a container, readable by the user alone. pid is the
+// container's first process, whose command has not started.
 func placeSecrets(pid int, list []container.Secret, values [][]byte, u container.User) error {
 	if len(list) == 0 {
 		return nil

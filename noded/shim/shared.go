@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// parent is what the tasks of a worker share: the cgroup with its limits, and /dev/shm.
+// sharedResources is what the tasks of a worker share: the cgroup with its limits, and /dev/shm.
 type sharedResources struct {
 	dir    string
 	cgroup cgroups.Manager
@@ -52,7 +52,7 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 	return p, nil
 }
 
-// peak is the most memory that the tasks had together.
+// peak returns the most memory, in bytes, that the tasks used together.
 func (r *sharedResources) peak() int64 {
 	for _, name := range []string{filepath.Join(r.cgroup.Path("memory"), "memory.max_usage_in_bytes"), filepath.Join(r.cgroup.Path(""), "memory.peak")} {
 		if raw, err := os.ReadFile(name); err == nil {

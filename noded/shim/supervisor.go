@@ -15,8 +15,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// keeper looks after one worker: its container, or one for each of its tasks. Its fields belong to the goroutine in run, except where a
-// mutex guards them.
+// supervisor looks after one worker: its container, or one for each of its tasks. Its fields belong
+// to the goroutine of run, except for those that a mutex guards.
 type supervisor struct {
 	dir          string
 	settings     container.Settings
@@ -25,13 +25,13 @@ type supervisor struct {
 	lease        *lease
 	listener     net.Listener
 	state        container.State
-	stopping     bool // it was asked to stop
-	noMoreStarts bool // it was killed, or its lease has ended: nothing begins any more
+	stopping     bool // the worker was asked to stop
+	noMoreStarts bool // it was killed, or its lease has ended
 	expired      bool
 	killAt       <-chan time.Time
 	orders       chan request
-	ended        chan *task // whose container has ended
-	overdue      chan *task // that were told to go and have had their time
+	ended        chan *task // tasks whose container has ended
+	overdue      chan *task // tasks that were asked to stop and have used up their time
 
 	mu      sync.Mutex
 	clients []client
@@ -72,7 +72,7 @@ func newSupervisor(order container.Order) (*supervisor, error) {
 	return sup, nil
 }
 
-// create makes everything up to the command, which waits for its start.
+// create creates everything up to the command, which waits for its start.
 func (sup *supervisor) create() error {
 	self, err := container.FindProcess(os.Getpid())
 	if err != nil {
@@ -96,7 +96,7 @@ func (sup *supervisor) create() error {
 	return nil
 }
 
-// makeTasks makes every container. All of them talk to each other as processes of one machine do.
+// createTasks creates every container. They share an IPC namespace, like processes of one machine.
 func (sup *supervisor) createTasks() error {
 	scanner, err := newOutputScanner(sup.dir, sup.settings)
 	if err != nil {
@@ -123,7 +123,7 @@ func (sup *supervisor) createTasks() error {
 	return nil
 }
 
-// discard takes back what a failed create has done.
+// discard removes what a failed create has made.
 func (sup *supervisor) discard() {
 	for _, t := range sup.tasks {
 		if t.container != nil {
@@ -152,7 +152,7 @@ func listen(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the node daemon: %w", err)
 	}
-	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address means nothing once d is closed
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // the address is invalid once d is closed
 	return l, nil
 }
 
@@ -166,7 +166,7 @@ func (sup *supervisor) acceptClients() {
 	}
 }
 
-// join reads a daemon's orders from now on.
+// addClient reads the orders of a daemon from now on.
 func (sup *supervisor) addClient(c client) {
 	sup.mu.Lock()
 	sup.clients = append(sup.clients, c)
@@ -184,23 +184,23 @@ func (sup *supervisor) addClient(c client) {
 	}()
 }
 
-// A progress file lies on the machine's disk and nothing of it is needed once it has been read.
+// A progress file lies on the machine's disk, and is not needed once it has been read.
 const (
-	progressMax  = 64 << 20 // bytes after which it begins anew
+	progressMax  = 64 << 20 // bytes after which it is emptied
 	trimInterval = 5 * time.Second
 )
 
-// trim keeps the progress files of the tasks from filling the disk.
+// trimProgress keeps the progress files of the tasks from filling the disk.
 func (sup *supervisor) trimProgress() {
 	for _, t := range sup.tasks {
 		path := container.ProgressPath(t.dir)
 		if info, err := os.Lstat(path); err == nil && info.Size() > progressMax {
-			_ = os.Truncate(path, 0) // the next look tries again
+			_ = os.Truncate(path, 0) // the next tick tries again
 		}
 	}
 }
 
-// run carries out orders until everything has ended and the record of it is on disk.
+// run carries out orders until everything has ended and the exit record is on disk.
 func (sup *supervisor) run() error {
 	tick := time.NewTicker(trimInterval)
 	defer tick.Stop()
@@ -216,16 +216,16 @@ func (sup *supervisor) run() error {
 			sup.killAt = nil
 			sup.killAll()
 		case t := <-sup.overdue:
-			_ = t.container.kill() // it has ended by itself
+			_ = t.container.kill() // it may have ended by itself
 		case t := <-sup.ended:
 			t.recordEnd()
-			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created // nothing of the worker can be whole any more
+			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created // a worker that lost a task before its start cannot run
 		}
 	}
 	return sup.finish()
 }
 
-// advance does what is due about the tasks, and reports whether nothing is left to do.
+// advanceTasks starts and stops the tasks that are due. It reports whether no more is left to do.
 func (sup *supervisor) advanceTasks() bool {
 	for sup.state == container.Running || sup.noMoreStarts {
 		list := make([]taskState, len(sup.tasks))
@@ -264,7 +264,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpStatus:
 		return nil
 	case container.OpStart:
-		sup.state = container.Running // the tasks whose turn it is begin at once
+		sup.state = container.Running // run then starts the tasks that are due
 		return nil
 	case container.OpKill:
 		sup.killAll()
@@ -277,8 +277,9 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	return fmt.Errorf("order %q is not known to this shim", o.Op)
 }
 
-// ask is the signal that asks one task to stop when the worker gets s. A signal that means something to the main tasks, such as one to save
-// what they have, means nothing to others; and where it is the one that ends the leader, each main task has its own.
+// stopSignal returns the signal that asks one task to stop when the worker gets s. A signal for the
+// main tasks only, such as one to save their state, does not reach the others: they get their own
+// signals. If s is the one that ends the leader, each main task gets its own signal too.
 func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 	if sup.shared == nil {
 		return s
@@ -293,7 +294,8 @@ func (sup *supervisor) stopSignal(t *task, s unix.Signal) unix.Signal {
 	return s
 }
 
-// signal asks the worker to stop: those of its tasks that the others are there for. The rest follow when these have ended.
+// signalTasks asks the worker to stop: it signals the tasks that the sidecars are there for. The
+// sidecars follow when these have ended.
 func (sup *supervisor) signalTasks(which func(*task) unix.Signal) error {
 	sup.stopping = sup.shared != nil
 	var errs []error
@@ -310,19 +312,20 @@ func (sup *supervisor) killAll() {
 	sup.noMoreStarts = true
 	for _, t := range sup.tasks {
 		if t.state != container.Exited {
-			_ = t.container.kill() // it has ended by itself
+			_ = t.container.kill() // it may have ended by itself
 		}
 	}
 }
 
-// expire stops the worker because nobody has renewed its lease: somewhere else it may be about to run again.
+// stopExpired stops the worker because its lease was not renewed: the controllers may be about to
+// start it on another node. It gets a notice and a signal, and is killed after the lease grace.
 func (sup *supervisor) stopExpired() {
 	if sup.expired {
 		return
 	}
 	sup.expired = true
 	if sup.state != container.Running {
-		sup.killAll() // nothing of the user's runs yet
+		sup.killAll() // none of the user's programs has started
 		return
 	}
 	grace := time.Duration(sup.settings.LeaseGrace) * time.Millisecond
@@ -332,13 +335,13 @@ func (sup *supervisor) stopExpired() {
 	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
 	_ = container.WriteNotice(sup.dir, container.Notice{
 		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt, Signal: unix.SignalName(sup.tasks[0].killSignal()),
-	}) // the stop goes on without it
+	}) // the stop goes on without the notice
 	sup.noMoreStarts = true
-	_ = sup.signalTasks((*task).killSignal) // what does not hear it is killed
+	_ = sup.signalTasks((*task).killSignal) // a task that cannot be signalled is killed
 	sup.killAt = time.After(grace)
 }
 
-// finish leaves the exit record and tears down what is left.
+// finish writes the exit record and removes what is left.
 func (sup *supervisor) finish() error {
 	var errs []error
 	for _, t := range sup.tasks {
@@ -361,7 +364,7 @@ func (sup *supervisor) finish() error {
 	return err
 }
 
-// record is what the ends of the tasks come to.
+// exitRecord returns the record of the worker, made from the ends of its tasks.
 func (sup *supervisor) exitRecord() container.Exit {
 	if sup.shared == nil {
 		e := sup.tasks[0].exit
