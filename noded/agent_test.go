@@ -23,7 +23,7 @@ var (
 	runsFlag = flag.Int("runs", 60, "random histories to run")
 )
 
-// wid is the only worker of the first attempt of a job.
+// wid returns the id of the only worker of the first attempt of a job.
 func wid(job int64) container.ID { return container.ID{Job: job, Attempt: 1} }
 
 // scene runs a story in a bubble, with a fresh world and a running agent.
@@ -38,7 +38,7 @@ func scene(t *testing.T, story func(t *testing.T, w *world)) {
 	})
 }
 
-// settle lets time pass until nothing more is to happen before d is over.
+// settle lets time pass until all steps before the end of d are done.
 func settle(d time.Duration) {
 	time.Sleep(d) // the bubble's time
 	synctest.Wait()
@@ -128,7 +128,7 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.mu.Lock()
-		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it ignores the signal
 		w.mu.Unlock()
 		began := time.Now()
 		w.stop(wid(1), cluster.CauseTE, 30*time.Second)
@@ -153,14 +153,14 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 	})
 }
 
-// TestStrongerStop: a job that is saving its work for a preemption is told that it was cancelled, by another signal, and once, whatever daemon
-// comes.
+// TestStrongerStop shows that a job that saves its work for a preemption gets the notice and the
+// signal of a cancellation, once, whatever daemon runs.
 func TestStrongerStop(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
 		synctest.Wait()
 		w.mu.Lock()
-		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it does not care
+		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it ignores the signal
 		w.mu.Unlock()
 		w.stop(wid(1), cluster.CauseShrink, 10*time.Minute)
 		settle(time.Second)
@@ -195,7 +195,8 @@ func TestStrongerStop(t *testing.T) {
 	})
 }
 
-// TestStopIsNeverSilent: wherever the daemon is killed meanwhile, the job gets its signal before it is killed.
+// TestStopIsNeverSilent shows that the job gets its signal before it is killed, wherever the daemon
+// is killed meanwhile.
 func TestStopIsNeverSilent(t *testing.T) {
 	for calls := 1; calls <= 8; calls++ {
 		for seed := range uint64(4) {
@@ -245,7 +246,8 @@ func TestLostShimIsReported(t *testing.T) {
 	})
 }
 
-// TestContainerThatIsGone without a trace, as after a crash of the whole machine: that is reported, and what is left of its bundle goes.
+// TestContainerThatIsGone shows that a container that is gone without a trace, as after a crash of
+// the machine, is reported, and that its bundle is removed.
 func TestContainerThatIsGone(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
@@ -269,7 +271,7 @@ func TestExitWhileAway(t *testing.T) {
 		w.change(func() { w.down = true })
 		w.start()
 		settle(time.Minute)
-		w.kill() // a second time, with the result written down and not reported
+		w.kill() // a second time, with the result written and not reported
 		w.start()
 		settle(time.Minute)
 		w.change(func() { w.down = false })
@@ -302,7 +304,7 @@ func TestFinishedIsNotRunAgain(t *testing.T) {
 		synctest.Wait()
 		w.leave(wid(1), container.Exit{Code: 7})
 		settle(time.Second)
-		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never heard
+		w.change(func() { a.gone, a.result = false, nil }) // as if the controllers had never received it
 		settle(time.Minute)
 		if w.result(a) == nil || w.result(a).ExitCode != 7 || w.container(wid(1)).starts != 1 {
 			t.Fatalf("got %+v after %d starts", w.result(a), w.container(wid(1)).starts)
@@ -402,8 +404,9 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 	})
 }
 
-// TestNothingBeginsOnAnUnwellGPU, also when the controllers have not heard that it is.
-func TestNothingBeginsOnAnUnwellGPU(t *testing.T) {
+// TestNoStartOnAnUnhealthyGPU shows that no container starts on such a GPU, even if the controllers
+// do not know its health yet.
+func TestNoStartOnAnUnhealthyGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
@@ -421,7 +424,8 @@ func TestNothingBeginsOnAnUnwellGPU(t *testing.T) {
 	})
 }
 
-// TestNewerHealthIsNotOvertaken: a slow registration does not bring back a GPU that is known to be in use still.
+// TestNewerHealthIsNotOvertaken shows that a slow registration does not bring back a GPU that is
+// still in use.
 func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -444,7 +448,8 @@ func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestGPUsKeepTheirPlaces from daemon to daemon: controllers refuse an inventory in which a GPU that a job holds is not at its index.
+// TestGPUsKeepTheirPlaces shows that GPUs keep their index from daemon to daemon: controllers
+// refuse an inventory in which the GPU of a job has another index.
 func TestGPUsKeepTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
@@ -483,8 +488,8 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 	})
 }
 
-// TestUnwritableMemory of the GPUs, as on a full disk, keeps no daemon from starting.
-func TestUnwritableMemory(t *testing.T) {
+// TestUnwritableGPUFile shows that a full disk does not keep a daemon from starting.
+func TestUnwritableGPUFile(t *testing.T) {
 	a := NewAgent(Parts{
 		GPUs: gpu.Sim{Node: "n1", N: 2}, GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")}, Log: slog.New(slog.DiscardHandler),
 	})
@@ -493,7 +498,7 @@ func TestUnwritableMemory(t *testing.T) {
 	}
 }
 
-// TestDriverThatIsLoadedLate is that of a machine whose node daemon starts first.
+// TestDriverThatIsLoadedLate is for a machine whose node daemon starts before the driver.
 func TestDriverThatIsLoadedLate(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		settle(time.Minute)
@@ -505,7 +510,8 @@ func TestDriverThatIsLoadedLate(t *testing.T) {
 	})
 }
 
-// TestBundlesThatHang, because their images are on a server that does not answer, keep nothing else from being stopped and reported.
+// TestBundlesThatHang shows that images on a server that does not answer delay no stop and no
+// report.
 func TestBundlesThatHang(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		w.life.agent.Cores = nil
@@ -525,7 +531,7 @@ func TestBundlesThatHang(t *testing.T) {
 		}
 		close(hangs)
 		settle(time.Minute)
-		for n := range int64(2 * parallelSteps) { // too late for those that began
+		for n := range int64(2 * parallelSteps) { // too late for those that have started
 			if got := w.state(wid(10 + n)); got != cluster.WorkerRunning && got != cluster.WorkerFailed {
 				t.Errorf("job %d in the end: got %q", 10+n, got)
 			}
@@ -533,7 +539,8 @@ func TestBundlesThatHang(t *testing.T) {
 	})
 }
 
-// TestFinalFailures are told from those that another try may help.
+// TestFinalFailures shows that failures that stay are distinguished from those that another try may
+// avoid.
 func TestFinalFailures(t *testing.T) {
 	for _, final := range []bool{false, true} {
 		scene(t, func(t *testing.T, w *world) {
@@ -551,8 +558,9 @@ func TestFinalFailures(t *testing.T) {
 	}
 }
 
-// TestHistories runs random histories with faults and kills: every worker that was assigned is reported to have ended exactly once,
-// or was withdrawn; none is started twice; nothing is left.
+// TestHistories runs random histories with faults and kills: every worker that was assigned is
+// reported to have ended exactly once, or was withdrawn. None is started twice, and all are
+// removed.
 func TestHistories(t *testing.T) {
 	seeds := []uint64{*seedFlag}
 	if *seedFlag == 0 {
@@ -597,7 +605,7 @@ func history(t *testing.T, seed uint64) {
 	}
 }
 
-// step lets something happen in the world.
+// step makes a random event happen in the world.
 func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 	job := 1 + dice.Int64N(6)
 	last := container.ID{Job: job, Attempt: attempts[job]}
@@ -625,7 +633,7 @@ func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 	}
 }
 
-// quiesce ends the faults, lets everything end, and waits until it has.
+// quiesce ends the faults, ends all containers, and waits until that is done.
 func (w *world) quiesce() {
 	w.mu.Lock()
 	w.faults, w.crashIn = 0, 0
@@ -651,7 +659,7 @@ func (w *world) quiesce() {
 	settle(2 * time.Minute)
 	w.mu.Lock()
 	for id := range w.containers {
-		w.end(id, &container.Exit{}) // those that had waited for cores or for an earlier attempt
+		w.end(id, &container.Exit{}) // those that waited for cores or for an earlier attempt
 	}
 	w.mu.Unlock()
 	settle(2 * time.Minute)
@@ -675,7 +683,8 @@ func (w *world) check() {
 	}
 }
 
-// lag is by how much the lease of a container ends before that of an answer that came just now would.
+// lag returns how much earlier the lease of a container ends than that of an answer that came just
+// now.
 func (w *world) lag(id container.ID) time.Duration {
 	return 10*time.Minute - time.Until(w.container(id).lease)
 }
@@ -719,7 +728,7 @@ func TestALeaseCountsSleep(t *testing.T) {
 	if d := time.Until(l.end()); d > time.Minute || d < 50*time.Second {
 		t.Errorf("awake it ends in %v", d)
 	}
-	now.boot -= int64(40 * time.Second) // since then the machine has slept for so long
+	now.boot -= int64(40 * time.Second) // the machine was suspended for that long since then
 	l.askedAt = now
 	if d := time.Until(l.end()); d > 20*time.Second || d < 10*time.Second {
 		t.Errorf("after 40 s of sleep it ends in %v", d)

@@ -18,7 +18,8 @@ import (
 	"github.com/rota-hpc/rota/controld/member"
 )
 
-// A request that reaches a controller without a user in it is the node's own, which may do anything: no client may bring that about.
+// A request that reaches a controller without a user in it is the node's own and may do anything:
+// no client may cause such a request.
 func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 	seen := make(chan http.Header, 1)
 	controller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() }))
@@ -62,7 +63,8 @@ func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 
 const falseVariable = "ROTA_TEST_FALSE_CONTROLLER"
 
-// TestMain is what another user runs in the next test, if it was started by that: something that answers as a controller would.
+// TestMain is also the program that another user runs in the next test: it answers as a controller
+// would.
 func TestMain(m *testing.M) {
 	if os.Getenv(falseVariable) == "" {
 		os.Exit(m.Run())
@@ -76,7 +78,8 @@ func TestMain(m *testing.M) {
 	io.Copy(io.Discard, os.Stdin) // until the test ends
 }
 
-// TestAControllerOfAnotherUserIsNotObeyed is about machines without a key, where everybody can take part in gossip.
+// TestAControllerOfAnotherUserIsNotObeyed is about machines without a key, where any account can
+// take part in gossip.
 func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -44,7 +44,8 @@ func TestProgressIsSampled(t *testing.T) {
 	})
 }
 
-// TestFindingsAreReported once while nothing goes wrong, and ahead of the end of their worker.
+// TestFindingsAreReported shows that findings are reported once while no call fails, and before the
+// end of their worker.
 func TestFindingsAreReported(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), true)
@@ -65,7 +66,7 @@ func TestFindingsAreReported(t *testing.T) {
 		}
 		w.down = true
 		w.mu.Unlock()
-		find("oom") // the last thing it says
+		find("oom") // its last line of output
 		w.leave(wid(1), container.Exit{Code: 1})
 		settle(time.Minute)
 		w.change(func() { w.down = false })
@@ -78,7 +79,8 @@ func TestFindingsAreReported(t *testing.T) {
 	})
 }
 
-// TestReachedIsNotLost while no controller answers: an array decides by it.
+// TestReachedIsNotLost shows that a step that an array waits for is kept while no controller
+// answers.
 func TestReachedIsNotLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "progress")
 	scene(t, func(t *testing.T, w *world) {
@@ -105,7 +107,7 @@ func TestReachedIsNotLost(t *testing.T) {
 	})
 }
 
-// silent mounts a file system whose server answers nothing, and returns its directory.
+// silent mounts a file system whose server never answers, and returns its directory.
 func silent(t *testing.T) (dir string, giveUp func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -134,7 +136,8 @@ type reads struct {
 
 func (r reads) Progress(container.ID) *progress.Source { return r.from }
 
-// TestProgressFileThatHangs: it holds up neither the progress of others nor the end of its worker, and is read on once its server answers.
+// TestProgressFileThatHangs shows that a file that hangs delays neither the progress of others nor
+// the end of its worker, and that reading goes on once its server answers.
 func TestProgressFileThatHangs(t *testing.T) {
 	dir, giveUp := silent(t)
 	from := &progress.Source{File: &container.ProgressFile{Dir: dir, Path: "steps.jsonl"}}

@@ -27,7 +27,8 @@ func TestValidateTellsEverything(t *testing.T) {
 	}
 }
 
-// TestUmask: with that of a careful root, such as 077, no job's user could enter its container.
+// TestUmask is for a root with a umask such as 077, under which no job's user could enter its
+// container.
 func TestUmask(t *testing.T) {
 	before := unix.Umask(0o077)
 	defer unix.Umask(before)

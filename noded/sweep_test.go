@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/noded/logs"
 )
 
-// TestWhatAKilledDaemonLeft: nothing of an ended container stays but its log, however far the last daemon came; what is still to be made
-// or reported stays.
+// TestWhatAKilledDaemonLeft shows that only the log of an ended container stays, wherever the last
+// daemon was killed. Containers that are still to be created or reported stay.
 func TestWhatAKilledDaemonLeft(t *testing.T) {
 	base := t.TempDir()
 	store := &logs.Store{Containers: filepath.Join(base, "containers"), Dir: filepath.Join(base, "logs")}
@@ -31,9 +31,9 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	ended := journal.Record{Op: journal.Final, Final: &cluster.WorkerReport{State: cluster.WorkerExited}}
 	for job, records := range map[int64][]journal.Record{
 		1: {{Op: journal.Intend}, {Op: journal.Started}, ended}, // was being removed
-		2: {{Op: journal.Intend}, ended},                        // could not be made
+		2: {{Op: journal.Intend}, ended},                        // could not be created
 		3: {{Op: journal.Intend}, {Op: journal.Forget}},
-		4: {{Op: journal.Intend}}, // is to be made
+		4: {{Op: journal.Intend}}, // is to be created
 		5: {{Op: journal.Intend}, {Op: journal.Started}},
 	} {
 		id := container.ID{Job: job, Attempt: 1}

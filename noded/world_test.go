@@ -29,7 +29,7 @@ type world struct {
 
 	mu      sync.Mutex
 	rng     *rand.Rand
-	faults  int // of 100 calls, those that go wrong
+	faults  int // of 200 calls, those that are lost, and those whose answer is
 	crashIn int // calls until the agent is killed; 0: never
 	crashed chan struct{}
 	down    bool // no controller answers
@@ -45,7 +45,7 @@ type world struct {
 	progress    string        // file that every container reports to
 	unbuildable error         // why no bundle can be made
 	building    chan struct{} // what making a bundle waits for
-	stop10      bool          // the job is of an array that stops elements at step 10
+	stop10      bool          // the job is of an array with a stop rule at step 10
 	findings    map[container.ID][]container.Finding
 	found       []cluster.WorkerReport // of log policies, as reported
 	boots       int
@@ -66,7 +66,7 @@ type assigned struct {
 	history []cluster.WorkerState
 }
 
-// box is a container.
+// fakeContainer is a container.
 type fakeContainer struct {
 	state   container.State
 	exit    *container.Exit
@@ -75,13 +75,13 @@ type fakeContainer struct {
 	signals []int
 	lease   time.Time
 	cores   []int
-	exits   func(signal int) *container.Exit // what it does with a signal; nil: it ends
+	exits   func(signal int) *container.Exit // its answer to a signal; nil: it ends
 	removed bool
-	deaf    bool // its shim answers to nothing
-	undying bool // nothing kills it
+	deaf    bool // its shim does not answer
+	undying bool // a kill does not end it
 }
 
-// listen waits in vain when the shim of a container answers to nothing.
+// listen waits in vain when the shim of a container does not answer.
 func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
 	r.mu.Lock()
 	deaf := r.containers[id] != nil && r.containers[id].deaf
@@ -170,7 +170,8 @@ func (w *world) loseShim(id container.ID) {
 
 var errFault = errors.New("injected fault")
 
-// life is one run of the agent: everything it does goes through it, and nothing any more once it has been killed.
+// life is one run of the agent: every call goes through it, and fails once the agent has been
+// killed.
 type life struct {
 	*world
 	dead    bool
@@ -224,7 +225,8 @@ func (w *world) kill() {
 	}
 }
 
-// call is made around everything the agent does: do may not happen, happen and look as if it had not, or be the last thing of all.
+// call wraps every call of the agent: do may not happen, may happen and return an error, or may be
+// the last call of all.
 func (l *life) call(ctx context.Context, do func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,7 +348,7 @@ func stage(s cluster.WorkerState) int {
 	return 0
 }
 
-// take is what Apply does with one worker's report.
+// take does what Apply does with one worker's report.
 func (w *world) take(r cluster.WorkerReport) {
 	if r.Policy != "" {
 		w.found = append(w.found, r)

@@ -33,7 +33,7 @@ func told(r *rank, s unix.Signal, pids ...int) *rank {
 	return r
 }
 
-// noSuchPID is above what the kernel gives out, so that signals to it reach nobody.
+// noSuchPID is above what the kernel gives out, so that signals to it reach no process.
 const noSuchPID = 1 << 23
 
 func TestTheFirstFailureDecides(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheFirstFailureDecides(t *testing.T) {
 
 func TestARankWhoseShellWasStoppedEndsWithItsProgram(t *testing.T) {
 	const shell, gone = noSuchPID, noSuchPID + 1
-	program := os.Getpid() // one that is there
+	program := os.Getpid() // a process that exists
 	for name, c := range map[string]struct {
 		rank *rank
 		ends []exit
@@ -173,8 +173,9 @@ func TestARankThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotThereIsNamed: neither a shell for a directory nor a script for what is to run it.
-func TestWhatIsNotThereIsNamed(t *testing.T) {
+// TestWhatIsMissingIsNamed shows that a missing directory is not reported as a missing shell, nor a
+// missing interpreter as a missing script.
+func TestWhatIsMissingIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "script")
 	for _, c := range []struct{ text, dir, want string }{
@@ -217,7 +218,8 @@ func TestTheChannelCarriesOrdersAndTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours, shim := os.NewFile(uintptr(fds[0]), "init"), os.NewFile(uintptr(fds[1]), "shim")
-	// Both stay open to the end of the test program: the end of the channel ends the process, as it must in a container.
+	// Both stay open to the end of the test program: the end of the channel ends the process, as it
+	// must in a container.
 	t.Cleanup(func() { kept = append(kept, ours, shim) })
 	signals := make(chan unix.Signal, 4)
 	go channel{ours}.listen(signals)

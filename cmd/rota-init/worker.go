@@ -16,13 +16,13 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// worker runs the ranks of one container. Only the goroutine in run touches it.
+// worker runs the ranks of one container. Only the goroutine of run uses it.
 type worker struct {
 	plan     *launch.Plan
 	signals  chan unix.Signal
 	exits    chan exit
 	ranks    []*rank
-	stopping bool // a rank has failed and the others have been told to stop
+	stopping bool // a rank has failed and the others have been asked to stop
 	result   launch.Result
 	kill     <-chan time.Time
 }
@@ -48,7 +48,7 @@ func newWorker(plan *launch.Plan, c channel) *worker {
 	return w
 }
 
-// passedOn reports whether a signal is meant for the ranks. SIGURG is the Go runtime's own.
+// isForwarded reports whether a signal is meant for the ranks. SIGURG is the Go runtime's own.
 func isForwarded(s syscall.Signal) bool {
 	return s != unix.SIGCHLD && s != unix.SIGURG && s != unix.SIGPIPE && s != unix.SIGTTIN && s != unix.SIGTTOU
 }
@@ -96,7 +96,8 @@ func (w *worker) noteExit(e exit) {
 	}
 }
 
-// judge takes one rank's result into the worker's: the highest code of those that ended before the rest were stopped.
+// addResult merges one rank's result into the worker's: the highest code of those that ended before
+// the rest were stopped.
 func (w *worker) addResult(r launch.Result) {
 	if w.stopping {
 		return
@@ -118,7 +119,8 @@ func severity(r launch.Result) int {
 	return r.Code
 }
 
-// start starts one rank, in a process group of its own. One that cannot be started has ended with a shell's code for that.
+// start starts one rank, in a process group of its own. A rank that cannot be started has ended
+// with a shell's code for that.
 func (w *worker) start(plan *launch.Rank) *rank {
 	env := append(slices.Clone(w.plan.Env), plan.Env...)
 	path, err := lookPath(plan.Args[0], env, w.plan.Dir)
@@ -139,7 +141,8 @@ func (w *worker) start(plan *launch.Rank) *rank {
 	return &rank{done: true, result: launch.Result{Code: code}}
 }
 
-// explained says what was not there: the kernel says the same of a program, of what is to interpret it, and of the working directory.
+// startFailure says what is missing: the kernel returns the same error for a program, its
+// interpreter, and the working directory.
 func startFailure(name, path, dir string, err error) string {
 	if refused := unix.Access(dir, unix.X_OK); refused != nil {
 		return fmt.Sprintf("the working directory %s cannot be entered on this node: %s", dir, reasonOf(refused))
@@ -154,7 +157,8 @@ func startFailure(name, path, dir string, err error) string {
 	return name + ": " + reasonOf(err)
 }
 
-// interpreterOf is the program that a script names in its first line, "" if it is no script that can be read.
+// interpreterOf returns the program that a script names in its first line, "" if it is no script
+// that can be read.
 func interpreterOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -162,7 +166,7 @@ func interpreterOf(path string) string {
 	}
 	defer f.Close()
 	head := make([]byte, 256)
-	n, _ := f.Read(head) // what cannot be read is no script
+	n, _ := f.Read(head) // an unreadable file is no script
 	line, _, _ := strings.Cut(string(head[:n]), "\n")
 	rest, script := strings.CutPrefix(line, "#!")
 	if !script {
@@ -215,7 +219,8 @@ func searchPath(name, path, dir string) (string, error) {
 	return "", err
 }
 
-// reap waits for every child there is, orphans too. As the first process it always gets them.
+// reap waits for all children, including orphans, which always become children of the first
+// process.
 func reap(exits chan<- exit) {
 	for {
 		var status unix.WaitStatus
@@ -223,7 +228,7 @@ func reap(exits chan<- exit) {
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return // no children left, so no rank is left
+			return // no children are left, and so no ranks
 		default:
 			exits <- exit{pid, status}
 		}

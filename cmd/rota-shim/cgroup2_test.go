@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// insideV2 tells the tests that they run where /sys/fs/cgroup is version 2, without controllers for memory, cores and processes.
+// insideV2 tells the tests that they run where /sys/fs/cgroup is version 2, without controllers for
+// memory, cores and processes.
 const insideV2 = "ROTA_TEST_CGROUP2"
 
-// bareResources leaves the device rules, which version 2 always has.
+// bareResources keeps only the device rules, which version 2 always has.
 func bareResources(r *specs.LinuxResources) { r.CPU, r.Memory, r.Pids = nil, nil, nil }
 
-// TestCgroup2 repeats the contract and the device fence on cgroup version 2, in a mount namespace of its own where this machine
-// runs version 1.
+// TestCgroup2 repeats the contract and the device fence on cgroup version 2, in a mount namespace
+// of its own if this machine runs version 1.
 func TestCgroup2(t *testing.T) {
 	const unified = "/sys/fs/cgroup/unified"
 	var fs unix.Statfs_t

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// TestGuards mounts directories that a job chose. What root could mount and its user could not reach must not be seen.
+// TestGuards mounts directories that a job chose. What root could mount and its user could not
+// reach must not be seen.
 func TestGuards(t *testing.T) {
 	n := newNode(t, 0)
 	outside := filepath.Join(filepath.Dir(n.shared), "outside")
@@ -61,7 +62,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestImageListing: a directory whose entries the user may not read is no image for them.
+// TestImageListing shows that a directory whose entries the user may not read is no image for that
+// user.
 func TestImageListing(t *testing.T) {
 	n := newNode(t, 0)
 	closed := filepath.Join(n.shared, "closed")
@@ -74,7 +76,7 @@ func TestImageListing(t *testing.T) {
 	check(t, n.shims.Remove(t.Context(), one))
 }
 
-// TestImageLinks: links in an image never lead root out of the directory it makes for it.
+// TestImageLinks shows that links in an image never lead root out of the directory it makes for it.
 func TestImageLinks(t *testing.T) {
 	base := t.TempDir()
 	image, victim := filepath.Join(base, "image"), filepath.Join(base, "victim")

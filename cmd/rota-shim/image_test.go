@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/noded/oci"
 )
 
-// TestImage runs a job on a root file system of its own, and looks that nothing was written to it.
+// TestImage runs a job on a root file system of its own, and checks that the image was not changed.
 func TestImage(t *testing.T) {
 	n := newNode(t, 0)
 	busybox, err := exec.LookPath("busybox")

@@ -1,5 +1,6 @@
-// Command rota-shim is the parent of one container. The node daemon starts it and gives it its order over the socket on descriptor
-// 3; from then on it lives as long as the container, whatever becomes of the daemon.
+// Command rota-shim supervises the containers of one worker (noded/shim). The node daemon starts it
+// and gives it its order over the socket on descriptor 3. From then on it lives as long as the
+// containers, even if the daemon ends.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 	}
 }
 
-// explain answers somebody who has started this program to see what it is.
+// answerArguments is for a user that starts this program by hand. It returns the exit code.
 func answerArguments(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
 		fmt.Fprint(stdout, usage)

@@ -60,7 +60,7 @@ func withBinaries(run func() int) (int, error) {
 	return code, removeCgroups()
 }
 
-// removeCgroups removes the parent of the tests' cgroups; what is left in one is a fault.
+// removeCgroups removes the parent of the tests' cgroups; a cgroup that is left in it is a fault.
 func removeCgroups() error {
 	found, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroupRoot)
 	if _, err := os.Stat("/sys/fs/cgroup" + cgroupRoot); err == nil {
@@ -125,7 +125,7 @@ func (n *node) open(warm int) {
 	n.shims = shims
 }
 
-// clean ends everything and looks for what is left.
+// clean ends everything and checks that nothing is left.
 func (n *node) clean() {
 	ctx := context.Background()
 	list, err := n.shims.List(ctx)
@@ -227,7 +227,7 @@ func (n *node) run(id container.ID, script string) (container.Exit, string) {
 }
 
 func (n *node) output(id container.ID) string {
-	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), "stdout")) // absent before the container is made
+	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), "stdout")) // absent before the container is created
 	return string(b)
 }
 
@@ -268,7 +268,7 @@ var scripts = map[containertest.Kind]string{
 	containertest.Ignores: "trap '' TERM; echo ready; exec sleep 1000",
 }
 
-// program is the bundle of one of the contract's programs.
+// program returns the bundle of one of the contract's programs.
 func (n *node) program(id container.ID, k containertest.Kind) string {
 	switch k {
 	case containertest.TasksFail:

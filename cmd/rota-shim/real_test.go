@@ -115,8 +115,9 @@ func editSpec(t *testing.T, dir string, f func(*specs.Spec)) {
 	check(t, os.WriteFile(container.ConfigPath(dir), b, 0o600))
 }
 
-// TestDeviceFence needs no GPU: a granted node without a driver gives ENXIO, a fenced one EPERM. The container is root with
-// CAP_MKNOD here, which no job is, so that it can make the nodes of others.
+// TestDeviceFence needs no GPU: a granted node without a driver gives ENXIO, a fenced one EPERM.
+// The container is root with CAP_MKNOD here, which no job is, so that it can make the nodes of
+// others.
 func TestDeviceFence(t *testing.T) {
 	n := newNode(t, 0)
 	n.mutate = func(in *oci.Input) {
@@ -227,7 +228,7 @@ func TestErrorsOfCreate(t *testing.T) {
 	}
 }
 
-// TestShimKilledAlone kills the shim while no daemon is there: the container must go by itself.
+// TestShimKilledAlone kills the shim while no daemon runs: the container must end by itself.
 func TestShimKilledAlone(t *testing.T) {
 	n := newNode(t, 0)
 	check(t, n.shims.Create(t.Context(), one, n.bundle(one, "trap '' TERM HUP; setsid sleep 1000 & echo ready; sleep 1000"), time.Now().Add(time.Hour)))
@@ -246,7 +247,8 @@ func TestShimKilledAlone(t *testing.T) {
 	}
 }
 
-// TestNothingFillsTheNodesDisk: of what a job sees of its own bundle it may write its progress only, and that begins anew when it is large.
+// TestNothingFillsTheNodesDisk shows that a job may write only its progress in its own bundle, and
+// that this file is emptied when it is large.
 func TestNothingFillsTheNodesDisk(t *testing.T) {
 	n := newNode(t, 0)
 	script := `cd /run/rota
@@ -263,7 +265,7 @@ echo '{"step":2}' >> $ROTA_PROGRESS_FILE`
 	}
 }
 
-// TestRemoveEndsWhatIsLeft in the cgroup of a container, which its shim could not remove for that.
+// TestRemoveEndsWhatIsLeft shows that Remove ends what is left in a container's cgroup.
 func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	n := newNode(t, 0)
 	n.run(one, "exit 0")
@@ -274,7 +276,7 @@ func TestRemoveEndsWhatIsLeft(t *testing.T) {
 	stray := exec.Command("sleep", "1000")
 	check(t, stray.Start())
 	check(t, os.WriteFile(filepath.Join(left, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0))
-	check(t, n.shims.Remove(t.Context(), one)) // that its cgroup is gone is seen when the node is cleaned
+	check(t, n.shims.Remove(t.Context(), one)) // the end of the test checks that its cgroup is gone
 	if _, state, _ := strings.Cut(read(t, fmt.Sprintf("/proc/%d/stat", stray.Process.Pid)), ") "); state[0] != 'Z' {
 		t.Errorf("the stray process has state %q", state[0])
 		check(t, stray.Process.Kill())
@@ -289,7 +291,8 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestSignalsReachPrograms: a shell passes nothing on, so its program must get the signal itself, and time to act on it.
+// TestSignalsReachPrograms shows that a shell's program gets the signal itself, and time to react,
+// because a shell passes no signal on.
 func TestSignalsReachPrograms(t *testing.T) {
 	n := newNode(t, 0)
 	check(t, os.WriteFile(filepath.Join(n.shared, "p.py"), []byte(`
@@ -335,7 +338,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestRuncRunsTheBundle: what is on disk is an ordinary OCI bundle.
+// TestRuncRunsTheBundle shows that the bundle on disk is an ordinary OCI bundle.
 func TestRuncRunsTheBundle(t *testing.T) {
 	runc, err := exec.LookPath("runc")
 	if err != nil {
@@ -429,7 +432,7 @@ func (n *node) over(id container.ID) bool {
 	return slices.ContainsFunc(list, func(s container.Status) bool { return s.ID == id && s.Exit != nil })
 }
 
-// TestHelp: somebody who starts the programs by hand learns what they are.
+// TestHelp shows that a user that starts the programs by hand learns what they are for.
 func TestHelp(t *testing.T) {
 	for program, says := range map[string]string{"rota-shim": "parent of the containers of one worker", "rota-init": "first process of every container"} {
 		out, err := exec.Command(filepath.Join(binaries, program), "--help").Output()

@@ -35,7 +35,7 @@ func sidecar(name, when, script string) part {
 	return part{container.Task{Name: name, Hook: when, Sidecar: true, KillTimeout: 300}, script}
 }
 
-// crew writes the bundle of a worker of several tasks.
+// tasks writes the bundle of a worker of several tasks.
 func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	n.t.Helper()
 	dir := n.shims.Path(id)
@@ -77,7 +77,7 @@ func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	return dir
 }
 
-// begin makes and starts a worker.
+// begin creates and starts a worker.
 func (n *node) begin(id container.ID, dir string) {
 	n.t.Helper()
 	check(n.t, n.shims.Create(n.t.Context(), id, dir, time.Now().Add(time.Hour)))
@@ -93,19 +93,20 @@ func (n *node) exit(id container.ID) container.Exit {
 	return *s.Exit
 }
 
-// said is the output of a task.
+// said returns the output of a task.
 func (n *node) said(id container.ID, task string) string {
-	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), task, "stdout")) // absent before the task is made
+	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), task, "stdout")) // absent before the task is created
 	return string(b)
 }
 
-// order is a file that every task adds its name to.
+// order returns a file to which every task adds its name.
 func (n *node) order() []string {
 	b, _ := os.ReadFile(filepath.Join(n.shared, "order")) // absent before the first
 	return strings.Fields(string(b))
 }
 
-// TestTasksInOrder: what comes before, beside and after the main tasks, with one memory, one network and one limit.
+// TestTasksInOrder shows what runs before, beside and after the main tasks, with one memory limit
+// and one network.
 func TestTasksInOrder(t *testing.T) {
 	n := newNode(t, 0)
 	dir := n.tasks(one, "",
@@ -135,7 +136,7 @@ func TestTasksInOrder(t *testing.T) {
 	}
 }
 
-// TestEndsOfTasks: who decides how a worker ends.
+// TestEndsOfTasks shows which tasks decide how a worker ends.
 func TestEndsOfTasks(t *testing.T) {
 	n := newNode(t, 0)
 	const forever = "echo ready; exec sleep 1000"
@@ -175,7 +176,8 @@ func TestEndsOfTasks(t *testing.T) {
 	}
 }
 
-// TestTasksStop: the main tasks are asked first, the sidecars when they have gone; what has not begun never does.
+// TestTasksStop shows that the main tasks are stopped first, and the sidecars when these have
+// ended. Tasks that have not started never start.
 func TestTasksStop(t *testing.T) {
 	n := newNode(t, 0)
 	saves := "trap 'echo saved >> order; exit 85' TERM; touch up; while :; do sleep 0.02; done"
@@ -212,7 +214,7 @@ func TestTasksStop(t *testing.T) {
 	}
 }
 
-// TestTasksOutliveTheDaemon in every phase, and goes on by itself meanwhile.
+// TestTasksOutliveTheDaemon shows that a worker goes on without a daemon in every phase.
 func TestTasksOutliveTheDaemon(t *testing.T) {
 	n := newNode(t, 0)
 	wait := func(file string) string {
@@ -249,7 +251,8 @@ func (n *node) status(id container.ID) container.Status {
 	return container.Status{}
 }
 
-// TestTasksEndWithTheirShim, its lease, or by being killed, and leaves nothing.
+// TestTasksEndWithTheirShim shows that all tasks end with their shim, with the lease, and by a
+// kill.
 func TestTasksEndWithTheirShim(t *testing.T) {
 	n := newNode(t, 0)
 	parts := []part{
@@ -278,7 +281,7 @@ func TestTasksEndWithTheirShim(t *testing.T) {
 	}
 }
 
-// TestTasksThatCannotBeCreated names the task and leaves nothing.
+// TestTasksThatCannotBeCreated shows that the error names the task, and that all tasks are removed.
 func TestTasksThatCannotBeCreated(t *testing.T) {
 	n := newNode(t, 0)
 	broken := mainTask("broken", "true")
@@ -290,7 +293,7 @@ func TestTasksThatCannotBeCreated(t *testing.T) {
 	check(t, n.shims.Remove(t.Context(), one))
 }
 
-// TestLimitOfTasks: the memory is the worker's, whoever uses it.
+// TestLimitOfTasks shows that the memory limit is the worker's, whichever task uses the memory.
 func TestLimitOfTasks(t *testing.T) {
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
 		t.Skip("needs cgroup version 1 controllers")
@@ -310,7 +313,8 @@ func TestLimitOfTasks(t *testing.T) {
 	}
 }
 
-// TestFindings: policies look at the streams they name; progress comes from the output.
+// TestFindings shows that policies scan the streams they name, and that progress is read from the
+// output.
 func TestFindings(t *testing.T) {
 	n := newNode(t, 0)
 	n.policies = []container.Policy{{Name: "ecc", Pattern: "uncorrectable (ECC|memory)"}, {Name: "err", Pattern: "^oops", Stream: "stderr"}, {Name: "out", Pattern: "oops", Stream: "stdout"}}
@@ -340,7 +344,8 @@ i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo "step=$i loss=0.$i"; done; printf
 	}
 }
 
-// TestSecrets: read with the user's rights, seen by the user alone, and written nowhere else.
+// TestSecrets shows that secrets are read with the user's rights, visible to that user alone, and
+// written to no disk.
 func TestSecrets(t *testing.T) {
 	n := newNode(t, 0)
 	const text = "s3cr3t-of-the-user"

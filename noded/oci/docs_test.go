@@ -11,8 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestEnvironmentIsDocumented holds docs/environment.md to what is set: every variable has its place there, and nothing is there that no job
-// gets.
+// TestEnvironmentIsDocumented compares docs/environment.md with the variables that are set.
 func TestEnvironmentIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/environment.md")
 	if err != nil {
@@ -45,7 +44,7 @@ func TestEnvironmentIsDocumented(t *testing.T) {
 	}
 }
 
-// placeholder is the name under which a family of variables is documented.
+// placeholder returns the name under which a family of variables is documented.
 func placeholder(name string) string {
 	for prefix, whole := range map[string]string{"ROTA_PARAM_": "ROTA_PARAM_NAME", "ROTA_META_": "ROTA_META_NAME", "ROTA_HOSTS_": "ROTA_HOSTS_GROUP"} {
 		if strings.HasPrefix(name, prefix) {

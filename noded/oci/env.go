@@ -14,8 +14,9 @@ import (
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is what every rank of the worker has in common, sorted. Later sources win: login defaults, what the job exports from
-// the submit host, Rota's and Slurm's variables, the task's own env. Only ROTA_* cannot be overridden: tools rely on them.
+// environment returns what every rank of the worker has in common, sorted. Later sources win: login
+// defaults, what the job exports from the submit host, Rota's and Slurm's variables, the task's own
+// env. Only ROTA_* cannot be overridden, because tools rely on them.
 func (in Input) environment(task *jobspec.Task, s shape) []string {
 	home := in.Owner.Home
 	if home == "" {
@@ -68,7 +69,7 @@ func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
 	return env
 }
 
-// sizes is between which numbers that of the group's workers may change from attempt to attempt.
+// workerRange returns between which numbers the group's workers may change from attempt to attempt.
 func (in Input) workerRange() (fewest, most int) {
 	if g, err := in.group(); err == nil && g.Elastic != nil {
 		return g.Fewest(), g.Most()
@@ -76,7 +77,7 @@ func (in Input) workerRange() (fewest, most int) {
 	return len(in.Nodes), len(in.Nodes)
 }
 
-// grace is how long the job has to stop when its room is needed.
+// gracePeriod returns how many seconds the job has to stop when it is preempted.
 func (in Input) gracePeriod() int {
 	if p := in.Spec.Preemption; p != nil && p.GracePeriod > 0 {
 		return int(p.GracePeriod)
@@ -111,7 +112,7 @@ func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
 	return env
 }
 
-// gpus numbers the granted devices from 0, as programs in the container see them.
+// gpuVariables number the granted devices from 0, as programs in the container see them.
 func (in Input) gpuVariables(task *jobspec.Task) map[string]string {
 	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 	if n := len(in.devicesOf(task)); n > 0 {
@@ -135,8 +136,8 @@ func (in Input) uuids(task *jobspec.Task) []string {
 	return out
 }
 
-// torch is how the workers of a gang find each other. PET_* are torchrun's own flags in another form, so that a plain
-// `torchrun train.py` works.
+// torchVariables say how the workers of a gang find each other. PET_* are torchrun's own flags in
+// another form, so that a plain `torchrun train.py` works.
 func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
 	addr, port := in.rendezvous()
 	env := map[string]string{"MASTER_ADDR": addr, "MASTER_PORT": itoa(port)}
@@ -155,7 +156,8 @@ func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
 	return env
 }
 
-// rankEnvironment is what one process has of its own. torchrun numbers its ranks itself and must not find numbers set.
+// rankEnvironment returns what one process has of its own. torchrun numbers its ranks itself and
+// must not find numbers set.
 func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string {
 	rank := s.base + local
 	env := map[string]string{

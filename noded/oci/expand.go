@@ -8,8 +8,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// Filled returns the input with the references in its worker's tasks replaced by what they stand for, such as the element's index for
-// ${array.index}. Tasks that are no templates stay as they are, and so does the job that in came with.
+// Expanded returns the input with the references in its worker's tasks replaced by their values,
+// such as ${array.index} by the index of the array task. Tasks that are no templates, and the job
+// of in, are not changed.
 func (in Input) Expanded() (Input, error) {
 	g, err := in.group()
 	if err != nil {
@@ -38,7 +39,7 @@ func (in Input) Expanded() (Input, error) {
 	return in, nil
 }
 
-// reference is what a reference stands for in this worker.
+// referenceValue returns the value of a reference in this worker.
 func (in Input) referenceValue(name string) (string, bool) {
 	switch name {
 	case "job.id":
@@ -65,7 +66,7 @@ func (in Input) referenceValue(name string) (string, bool) {
 	return value, ok
 }
 
-// filler replaces references in the texts of a task until one has no value.
+// expander replaces references in the texts of a task until one has no value.
 type expander struct {
 	value func(string) (string, bool)
 	err   error
@@ -83,7 +84,7 @@ func (f *expander) text(texts ...*string) {
 	}
 }
 
-// task fills in a copy of a task: what it shares with the original is copied first.
+// task expands a copy of a task: what it shares with the original is copied first.
 func (f *expander) task(t *jobspec.Task) {
 	t.Template = false
 	f.text(&t.Image, &t.Script, &t.User)

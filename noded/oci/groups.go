@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// rotaArray tells an element of an array its place and its parameters.
+// rotaArrayVariables tell an array task its index and its parameters.
 func (in Input) rotaArrayVariables() map[string]string {
 	e := in.Array
 	if e == nil {
@@ -18,7 +18,7 @@ func (in Input) rotaArrayVariables() map[string]string {
 	if e.Count > 0 {
 		env["ROTA_ARRAY_COUNT"] = itoa(e.Count)
 	}
-	if g, err := in.group(); err == nil && g.Gang != nil && !*g.Gang { // the elements are the workers of one group
+	if g, err := in.group(); err == nil && g.Gang != nil && !*g.Gang { // the array tasks are the workers of one group
 		env["ROTA_WORKER"], env["ROTA_WORKERS"] = itoa(e.Index), env["ROTA_ARRAY_COUNT"]
 	}
 	for name, value := range e.Params {
@@ -27,7 +27,7 @@ func (in Input) rotaArrayVariables() map[string]string {
 	return env
 }
 
-// slurmArray is the same in Slurm's words.
+// slurmArrayVariables are the same with Slurm's names.
 func (in Input) slurmArrayVariables() map[string]string {
 	e := in.Array
 	if e == nil {
@@ -40,7 +40,7 @@ func (in Input) slurmArrayVariables() map[string]string {
 	first, last, step := 0, e.Count-1, 1 // of a matrix or a file
 	if a := in.Spec.Array; a != nil && a.Indices != "" {
 		if runs, err := jobspec.ParseIndices(a.Indices); err == nil && len(runs) > 0 {
-			first, last, step = runs[0].First, runs[len(runs)-1].Last, runs[0].Step // of several runs the first, as Slurm has it
+			first, last, step = runs[0].First, runs[len(runs)-1].Last, runs[0].Step // of several runs the first, as in Slurm
 		}
 	}
 	env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_STEP"] = itoa(e.Count), itoa(step)
@@ -48,7 +48,7 @@ func (in Input) slurmArrayVariables() map[string]string {
 	return env
 }
 
-// rotaGroups tells where the workers of every group of a gang are.
+// rotaGroupVariables say where the workers of every group of a gang are.
 func (in Input) rotaGroupVariables() map[string]string {
 	env := map[string]string{}
 	if g, err := in.group(); err == nil {
@@ -60,7 +60,7 @@ func (in Input) rotaGroupVariables() map[string]string {
 	return env
 }
 
-// slurmGroups is the same in the words that Slurm has for heterogeneous jobs.
+// slurmGroupVariables are the same with Slurm's names for heterogeneous jobs.
 func (in Input) slurmGroupVariables() map[string]string {
 	if len(in.Hosts) < 2 {
 		return nil
@@ -75,7 +75,8 @@ func (in Input) slurmGroupVariables() map[string]string {
 	return env
 }
 
-// tensorflow is TF_CONFIG of a gang of several groups: each is a job in its words, such as ps and worker.
+// tensorflowVariables returns TF_CONFIG for a gang of several groups. In it each group is a "job",
+// such as ps and worker.
 func (in Input) tensorflowVariables() map[string]string {
 	g, err := in.group()
 	if err != nil || len(in.Hosts) == 0 {
@@ -99,12 +100,12 @@ func (in Input) tensorflowVariables() map[string]string {
 	return map[string]string{"TF_CONFIG": string(text)}
 }
 
-// endpoints are the workers' addresses with their ports.
+// endpoints returns the workers' addresses with their ports.
 func (h Hosts) endpoints() []string {
 	list := make([]string, 0, len(h.Addrs))
 	for i, addr := range h.Addrs {
 		if i < len(h.Ports) && h.Ports[i] > 0 {
-			if strings.Contains(addr, ":") { // of version 6
+			if strings.Contains(addr, ":") { // IPv6
 				addr = "[" + addr + "]"
 			}
 			addr += ":" + itoa(h.Ports[i])

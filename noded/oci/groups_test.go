@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
-// element is the example as element 4 of array 40.
+// element is the example as task 4 of array 40.
 func element() Input {
 	in := example(nil)
 	in.Spec.Array = &jobspec.Array{Indices: "0-8:2,20"}
@@ -50,7 +50,7 @@ func TestArrayEnvironment(t *testing.T) {
 		"SLURM_ARRAY_TASK_MAX": "20", "SLURM_ARRAY_TASK_STEP": "2", "ROTA_JOB_ID": "42",
 	})
 	in := element()
-	in.Spec.Array = &jobspec.Array{} // of a matrix, without what it is made of
+	in.Spec.Array = &jobspec.Array{} // a matrix, without its parameters
 	wantEnv(t, environ(t, in), map[string]string{"SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "5", "SLURM_ARRAY_TASK_STEP": "1", "ROTA_ARRAY_COUNT": "6"})
 	if _, ok := environ(t, example(nil))["SLURM_ARRAY_TASK_ID"]; ok {
 		t.Error("a job that is no element has an index")
@@ -127,8 +127,8 @@ func TestLiteralTasksStay(t *testing.T) {
 	}
 }
 
-// FuzzFilled: whatever a task says literally reaches the program as it is.
-func FuzzFilled(f *testing.F) {
+// FuzzExpanded shows that literal text in a task reaches the program unchanged.
+func FuzzExpanded(f *testing.F) {
 	f.Add("$${array.index}", "v")
 	f.Add("$${job.id}$", "${array.lr}")
 	f.Fuzz(func(t *testing.T, text, value string) {
@@ -171,7 +171,7 @@ func TestUlimitsAndRDMA(t *testing.T) {
 	if rules := spec.Linux.Resources.Devices; len(rules) != len(devices)+1 || rules[0].Allow {
 		t.Errorf("%d rules for %d devices", len(rules), len(devices))
 	}
-	in.Node.MaxMemlock = jobspec.GiB // what is only a default keeps to the node's bound
+	in.Node.MaxMemlock = jobspec.GiB // a default keeps to the node's bound
 	if spec, err = Spec(in); err != nil || spec.Process.Rlimits[1].Hard != 1<<30 {
 		t.Errorf("got %v, %v", spec.Process.Rlimits, err)
 	}
@@ -196,7 +196,8 @@ func TestSecretsStandInNoBundle(t *testing.T) {
 	}
 }
 
-// TestTasksOfAWorker: the worker's limits are its own, and each task has the GPUs that it asked for.
+// TestTasksOfAWorker shows that limits are the worker's, and that each task has the GPUs that it
+// asked for.
 func TestTasksOfAWorker(t *testing.T) {
 	in := example(nil)
 	in.Request.Active.Cores, in.Request.Active.Memory = 10, 40*jobspec.GiB
@@ -241,8 +242,8 @@ func TestPortOfTheTask(t *testing.T) {
 	}
 }
 
-// TestElasticWorkers tells the workers of an elastic group how many they are, and between which numbers that may change. torchrun is told the
-// exact number: a group of another size is another attempt.
+// TestElasticWorkers shows that the workers of an elastic group get their number and the range in
+// which it may change. torchrun gets the exact number: a group of another size is another attempt.
 func TestElasticWorkers(t *testing.T) {
 	in := example(&jobspec.Launch{Type: "torchrun", Nproc: 2})
 	in.Spec.Groups[0].Count, in.Spec.Groups[0].Elastic = 0, &jobspec.Elastic{Min: 1, Max: 6}

@@ -13,10 +13,11 @@ import (
 
 const modeRW = fs.FileMode(0o666)
 
-// shape is how many processes there are. A rank is one of them; torchrun makes its own ranks from one process of ours.
+// shape says how many processes there are. A rank is one of them; torchrun makes its own ranks from
+// one process of the plan.
 type shape struct {
 	kind  string
-	local int // ranks a worker, those of torchrun included
+	local int // ranks per worker, including those that torchrun starts
 	all   int // ranks of the whole group
 	base  int // global number of this worker's first rank
 }
@@ -41,7 +42,7 @@ func (in Input) shape(task *jobspec.Task) (shape, error) {
 	return s, nil
 }
 
-// processes is how many of ours a worker has.
+// processes returns how many processes rota-init starts in a worker.
 func (s shape) processes() int {
 	if s.kind == "per_gpu" || s.kind == "slurm" {
 		return s.local
@@ -81,7 +82,7 @@ func Plan(in Input) (*launch.Plan, error) {
 	return p, nil
 }
 
-// args is the command line of every rank.
+// args returns the command line of every rank.
 func (in Input) args(task *jobspec.Task, s shape) ([]string, error) {
 	args := task.Command
 	if task.Script != "" {
@@ -99,7 +100,7 @@ func (in Input) args(task *jobspec.Task, s shape) ([]string, error) {
 	return args, nil
 }
 
-// torchrun is the launcher's own command line, without what it starts.
+// torchrun returns the launcher's own command line, without what it starts.
 func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
 	args := []string{"torchrun", fmt.Sprintf("--nnodes=%d", len(in.Nodes)), fmt.Sprintf("--nproc-per-node=%d", s.local)}
 	if l.MaxRestarts > 0 {
@@ -117,12 +118,13 @@ func (in Input) masterEndpoint() string {
 	return fmt.Sprintf("%s:%d", addr, port)
 }
 
-// run names this attempt, so that ranks of another never join it.
+// rendezvousID names this attempt, so that ranks of another attempt never join it.
 func (in Input) rendezvousID() string { return fmt.Sprintf("%d.%d", in.Job, in.Attempt) }
 
-// LogPath fills in a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N node, %r restarts, %t first rank,
-// %A the array (the job itself where there is none), %a the element's index (a large number where there is none), %% a percent sign; a number
-// between, as in %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
+// LogPath expands a pattern of task.log as Slurm does: %j job, %x name, %u user, %n worker, %N
+// node, %r restarts, %t first rank, %A the array job (the job itself if it is no array task), %a
+// the array index (a large number if it is none), %% a percent sign. A number in between, as in
+// %4j, pads with zeros. A relative path is below the working directory. Other letters are refused.
 func LogPath(in Input, pattern string) (string, error) {
 	task, err := in.task()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// SecretFile is where a task finds a secret in its container. A place elsewhere than in the private directory for secrets is refused,
-// because it might be on a disk.
+// SecretFile returns where a task finds a secret in its container. A place outside of the private
+// directory for secrets is refused, because it might be on a disk.
 func SecretFile(s jobspec.Secret) (string, error) {
 	if s.File == "" {
 		return path.Join(launch.SecretsDir, s.Name), nil
@@ -20,7 +20,7 @@ func SecretFile(s jobspec.Secret) (string, error) {
 	return s.File, nil
 }
 
-// secretVariables are the variables whose values are read from secrets.
+// secretVariables returns the variables whose values are read from secrets.
 func secretVariables(task *jobspec.Task) ([]launch.Secret, error) {
 	var list []launch.Secret
 	for _, s := range task.Secrets {

@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/noded/oci/launch"
 )
 
-// Processes a container may have: enough for data loaders and compilers, too few to exhaust the machine's.
+// Processes a container may have: enough for data loaders and compilers, too few to exhaust the
+// machine's.
 const (
 	pidsBase    = 4096
 	pidsPerCore = 512
@@ -25,8 +26,8 @@ const cpuPeriod = 100_000 // microseconds; the kernel's default
 // oomScore makes the kernel prefer a job to the daemons when the whole machine runs out of memory.
 const oomScore = 100
 
-// Spec is the OCI runtime spec of one worker's container. It fails on what the job file's validation cannot know: GPUs the node does
-// not have, mounts outside of its shared paths.
+// Spec returns the OCI runtime spec of one worker's container. It fails on what the validation of
+// job files cannot know: GPUs that the node does not have, mounts outside of its shared paths.
 func Spec(in Input) (*specs.Spec, error) {
 	task, err := in.task()
 	if err != nil {
@@ -121,20 +122,20 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	return list, nil
 }
 
-// byDepth puts a directory before what lies in it.
+// byDepth puts a directory before its content.
 func byDepth(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 func readOnly(b Bind) specs.Mount {
 	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source, Options: []string{"rbind", "ro", "nosuid", "nodev"}}
 }
 
-// tmpfs is a private directory in memory; its size counts as the job's memory.
+// tmpfsAt returns a private directory in memory; its content counts as the job's memory.
 func tmpfsAt(target string, size jobspec.Bytes, options ...string) specs.Mount {
 	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))}, options...)
 	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 }
 
-// mount is one that the job asked for.
+// mount returns a mount that the job asked for.
 func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) {
 	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, jobspec.ReservedTargets()) {
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(jobspec.ReservedTargets(), ", "))
@@ -161,8 +162,8 @@ func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) 
 	return specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: options}, nil
 }
 
-// around is the directory of the host in whose mount a target lies, or "". Root makes targets that are not there, and so would in
-// directories that the job's user cannot write to.
+// enclosingMount returns the host directory in whose mount a target lies, or "". Root creates
+// missing targets, and would do so in directories that the job's user cannot write to.
 func (in Input) enclosingMount(task *jobspec.Task, target string) string {
 	outer := slices.Clone(in.Node.SharedPaths)
 	for _, m := range task.Mounts {
@@ -194,7 +195,8 @@ func below(p string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") })
 }
 
-// devices are the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs have none.
+// devices returns the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs
+// have none.
 func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxDeviceCgroup, error) {
 	rules := []specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}
 	var nodes []Device
@@ -224,7 +226,8 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 	return devices, rules, nil
 }
 
-// taskResources are the limits of a task's container: the worker's when it is the only one, else none but its share of the cores.
+// taskResources returns the limits of a task's container: the worker's limits if it is the only
+// task, else only its share of the cores.
 func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
 	if in.Alone() {
 		res := in.limits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
@@ -235,7 +238,8 @@ func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgrou
 	return &specs.LinuxResources{Devices: rules, CPU: &specs.LinuxCPU{Shares: &shares}}
 }
 
-// Limits are those of a worker of several tasks: what they share, set on the parent of their cgroups.
+// Limits returns the limits of a worker of several tasks, which are set on the parent of their
+// cgroups.
 func Limits(in Input) *specs.LinuxResources {
 	return in.limits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
 }

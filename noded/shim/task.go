@@ -14,16 +14,17 @@ import (
 // task is one container of a worker.
 type task struct {
 	taskState
-	dir        string // its bundle
+	dir        string // of its bundle
 	logDir     string
 	name       string // of its container
 	user       container.User
 	container  *runcContainer
 	logs       *logs
-	startError error // it could not be let begin
+	startError error // its command could not be started
 }
 
-// tasksOf lists the containers that settings ask for: one that is the worker, or one for each of its tasks.
+// tasksOf lists the containers that settings ask for: one for the worker, or one for each of its
+// tasks.
 func tasksOf(dir string, s container.Settings) []*task {
 	if len(s.Tasks) == 0 {
 		only := container.Task{KillSignal: s.KillSignal, Log: s.Log, Guards: s.Guards, Secrets: s.Secrets, Leader: true}
@@ -41,7 +42,8 @@ func tasksOf(dir string, s container.Settings) []*task {
 	return list
 }
 
-// make makes the container, up to the command, which waits for its start, and looks whether it shows only what its user may see.
+// create creates the container, up to the command, which waits for its start, and checks that it
+// shows only what its user may see.
 func (t *task) create(sup *supervisor, scanner *outputScanner, ipc string) error {
 	var err error
 	if t.logs, err = openLogs(t.logDir, t.Log, t.user, scanner.task(t.Name)); err != nil {
@@ -77,21 +79,22 @@ func (t *task) killSignal() unix.Signal {
 	return cmp.Or(unix.Signal(t.KillSignal), unix.SIGTERM)
 }
 
-// dismiss tells the task to go because the others have made it useless, and has it killed when its time is up.
+// stopForOthers asks the task to stop because other tasks have decided how the worker ends. If it
+// does not stop in time, it is sent to the channel overdue, and killed.
 func (t *task) stopForOthers(late chan<- *task) {
 	t.stoppedByOthers = true
-	_ = t.container.signal(t.killSignal()) // what does not hear it is killed
+	_ = t.container.signal(t.killSignal()) // a task that cannot be signalled is killed
 	patience := time.Duration(cmp.Or(t.KillTimeout, 30_000)) * time.Millisecond
 	time.AfterFunc(patience, func() {
 		select {
 		case <-t.container.ended:
 		default:
-			late <- t // there is room for every task once
+			late <- t // the channel has room for every task once
 		}
 	})
 }
 
-// end takes in how the task ended, and tears its container down.
+// recordEnd stores how the task ended, and removes its container.
 func (t *task) recordEnd() {
 	if t.state == container.Exited {
 		return
@@ -102,17 +105,17 @@ func (t *task) recordEnd() {
 	}
 	t.logs.drain(2 * time.Second)
 	t.exit.LogLost = t.logs.lost.Load()
-	_ = t.container.destroy() // what is left of it is swept by the daemon when the worker is removed
+	_ = t.container.destroy() // the daemon sweeps what is left when the worker is removed
 }
 
-// never ends a container whose command has not begun, or that is being killed.
+// endUnstarted ends a container whose command has not started, or that is being killed.
 func (t *task) endUnstarted() error {
 	begun := t.state == container.Running
 	err := t.container.kill()
 	<-t.container.ended
 	t.recordEnd()
 	if !begun && t.Name != "" {
-		t.state = container.Created // as the record has it
+		t.state = container.Created // so that the record says: it never ran
 	}
 	return errors.Join(err)
 }

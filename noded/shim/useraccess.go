@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/noded/container"
 )
 
-// actAs gives this thread alone the rights of u in the file system and then runs jobs. The thread is never used for anything else:
-// the goroutine does not unlock it.
+// serveAsUser gives this thread alone the rights of u in the file system and then runs jobs. The
+// thread is never used again: the goroutine does not unlock it.
 func serveAsUser(u container.User, jobs <-chan func(), ready chan<- error) {
 	runtime.LockOSThread()
 	if os.Geteuid() == 0 {
@@ -27,13 +27,13 @@ func serveAsUser(u container.User, jobs <-chan func(), ready chan<- error) {
 	}
 }
 
-// files opens and renames with somebody's rights.
+// fileAccess opens and renames files with the rights of an account.
 type fileAccess interface {
 	open(path string, flags int) (*os.File, error)
 	rename(from, to string) error
 }
 
-// root uses the shim's own rights.
+// rootAccess uses the shim's own rights.
 type rootAccess struct{}
 
 func (rootAccess) open(path string, flags int) (*os.File, error) {
@@ -45,11 +45,11 @@ func (rootAccess) open(path string, flags int) (*os.File, error) {
 
 func (rootAccess) rename(from, to string) error { return os.Rename(from, to) }
 
-// user does everything on a thread that has the user's rights in the file system, so that nothing is written where the user could
-// not write.
+// userAccess does everything on a thread that has the user's rights in the file system, so that no
+// file is written where the user could not write.
 type userAccess struct {
 	do  chan func()
-	err error // the rights could not be taken on
+	err error // the rights could not be taken
 }
 
 func newUserAccess(u container.User) userAccess {

@@ -27,7 +27,7 @@ const (
 	TasksFail Kind = "exits 3 before its main task, which runs until it is signalled"
 	TasksSave Kind = "exits 85 at SIGTERM, beside a sidecar that runs until it is signalled"
 
-	MissingID = 999 // worker number of a container that is never made
+	MissingID = 999 // worker number of a container that is never created
 )
 
 // Harness is a runtime under test and what the contract does to it from outside.
@@ -35,7 +35,7 @@ type Harness struct {
 	Runtime  container.Runtime
 	Bundle   func(t *testing.T, id container.ID, k Kind) string // makes a bundle that runs k and returns its directory
 	Ready    func(t *testing.T, id container.ID)                // waits until the command of a container handles signals
-	Restart  func(t *testing.T) container.Runtime               // the daemon's end is lost and a new one takes over
+	Restart  func(t *testing.T) container.Runtime               // the daemon's connections are lost and a new one takes over
 	KillShim func(t *testing.T, id container.ID)
 }
 
@@ -82,7 +82,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// status is what List says of one container; the zero Status if nothing.
+// status returns the status of one container as List gives it, the zero Status if it is not listed.
 func (h *Harness) status(t *testing.T, id container.ID) container.Status {
 	t.Helper()
 	list, err := h.Runtime.List(t.Context())
@@ -95,7 +95,7 @@ func (h *Harness) status(t *testing.T, id container.ID) container.Status {
 	return container.Status{}
 }
 
-// await waits for a state as the reconciler does: by Changes, each time followed by List.
+// await waits for a state as the agent does: by Changes, each time followed by List.
 func (h *Harness) await(t *testing.T, id container.ID, want container.State) container.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -20,11 +20,13 @@ type Program struct {
 	Signals map[int]*container.Exit // how it ends at a signal; nil: it ignores it. Without an entry it dies of it.
 }
 
-// World is the machine that fake containers run on. It outlives any one Fake, as containers outlive the node daemon.
+// World is the machine that fake containers run on. It outlives any one Fake, as containers outlive
+// the node daemon.
 type World struct {
 	// Program says what a container runs; nil: programs run until they are signalled.
 	Program func(id container.ID) Program
-	// Fail, when set and not nil for an operation (create, start, signal, kill, renew, remove, list), makes it fail with that.
+	// Fail, if set and not nil for an operation (create, start, signal, kill, renew, remove, list),
+	// makes it fail with that error.
 	Fail func(op string, id container.ID) error
 
 	mu         sync.Mutex
@@ -60,10 +62,11 @@ func (w *World) Open() *Fake {
 	return f
 }
 
-// World is the machine that f is on.
+// World returns the machine of f.
 func (f *Fake) World() *World { return f.world }
 
-// Starts counts how often the command of a container has begun. More than once is a fault of the caller.
+// Starts counts how often the command of a container has started. More than once is a fault of the
+// caller.
 func (w *World) Starts(id container.ID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
