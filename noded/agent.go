@@ -165,7 +165,7 @@ func (a *Agent) recoverState(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		// Nothing may be created or stopped before it is known what runs.
-		a.logRetry(ctx, "cannot list containers; it will be repeated", err, wait.sleep(ctx))
+		a.logRetry(ctx, "cannot list containers; it will be tried again", err, wait.sleep(ctx))
 	}
 }
 
@@ -178,7 +178,7 @@ func (a *Agent) recoverEntries() error {
 		}
 		id, ok := container.ParseID(e.ID)
 		if !ok {
-			return fmt.Errorf("journal: %q is not the name of a container: job.attempt.worker", e.ID)
+			return fmt.Errorf("journal: %q is not a container id (job.attempt.worker)", e.ID)
 		}
 		a.worker(id)
 		if a.Cores != nil {
@@ -412,7 +412,7 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	}
 	w.delayRepeat(s.Op, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
-		a.Log.Warn("step failed and will be repeated", "job", w.id.Job, "alloc", w.id.String(), "step", string(s.Op), "in", w.delay, "err", err)
+		a.Log.Warn("a step failed and will be tried again", "job", w.id.Job, "alloc", w.id.String(), "step", string(s.Op), "in", w.delay, "err", err)
 	}
 	w.coresShort = errors.Is(err, errNoCores)
 	a.reconcile(w)

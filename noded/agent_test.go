@@ -466,7 +466,7 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 			healthy []bool
 			problem string // of the first
 		}{
-			{both[1:], nil, []bool{false, true}, "not there any more"},
+			{both[1:], nil, []bool{false, true}, "missing"},
 			{nil, errors.New("the driver hangs"), []bool{false, false}, "the driver hangs"},
 			{both, nil, []bool{true, true}, ""},
 		} {

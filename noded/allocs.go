@@ -34,7 +34,7 @@ func (a *Agent) followControllers(ctx context.Context) error {
 		if errors.As(err, &p) && (p.Code == api.CodeNotFound || p.Code == api.CodeWrongState) {
 			registered = false // the controllers do not know this node, or know it from before a reboot
 		}
-		a.logRetry(ctx, "no word from the controllers; what runs goes on until its lease ends", err, wait.sleep(ctx))
+		a.logRetry(ctx, "the controllers do not answer; containers go on until their lease ends", err, wait.sleep(ctx))
 	}
 	return context.Cause(ctx)
 }
@@ -75,7 +75,7 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 		return err
 	}
 	if answer.LeaseMS <= 0 {
-		return errors.New("the leader could not confirm that it still leads")
+		return errors.New("the controller could not confirm that it is still the leader")
 	}
 	a.applyAllocs(answer, sent, time.Now())
 	return nil
@@ -86,7 +86,7 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n.Index < a.index {
-		a.Log.Warn("the controllers answered from an older state; ignored", "index", n.Index, "seen", a.index)
+		a.Log.Warn("ignored an answer from an older state of the controllers", "index", n.Index, "seen", a.index)
 		return
 	}
 	a.index, a.desiredKnown = n.Index, true

@@ -37,7 +37,7 @@ type controllers struct {
 
 var _ Controller = (*controllers)(nil)
 
-var errNoController = errors.New("no controller has been found yet")
+var errNoController = errors.New("no controller is known yet")
 
 // watchGossip follows the members of the gossip until ctx ends.
 func (c *controllers) watchGossip(ctx context.Context, list *member.List) error {
@@ -149,7 +149,7 @@ func (c *controllers) proxy() http.Handler {
 		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node, Next: transport}},
 		FlushInterval: -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node reaches no controller: "+err.Error())
+			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node cannot reach a controller: "+err.Error())
 		},
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
 	}

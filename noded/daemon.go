@@ -154,7 +154,7 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	if info, err := os.Lstat(path); err == nil {
 		if info.Mode()&os.ModeSocket == 0 {
-			return nil, fmt.Errorf("%s is there and is not a socket: choose another path", path)
+			return nil, fmt.Errorf("%s exists and is not a socket: choose another path", path)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
@@ -236,7 +236,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
 	}
-	d.cfg.Logger.Info("node daemon runs", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(), "version", api.Build())
+	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(), "version", api.Build())
 	if d.cfg.Ready != nil {
 		d.cfg.Ready(d.machine.Node.Addr)
 	}

@@ -36,7 +36,7 @@ func (a *Agent) watchGPUs(ctx context.Context) error {
 func (a *Agent) LoadGPUs(ctx context.Context) error {
 	known, err := a.GPUFile.Load()
 	if err != nil {
-		a.Log.Warn("it is not known which GPUs the last daemon had", "err", err)
+		a.Log.Warn("cannot read which GPUs the last daemon had", "err", err)
 	}
 	now, err := a.GPUs.Inventory(ctx)
 	if err != nil && len(known.Devices) == 0 {
@@ -53,7 +53,7 @@ func (a *Agent) LoadGPUs(ctx context.Context) error {
 // is held.
 func (a *Agent) saveGPUs() {
 	if err := a.GPUFile.Save(a.gpus); err != nil {
-		a.Log.Error("the next daemon may not know which GPUs there are", "err", err)
+		a.Log.Error("cannot save the list of GPUs for the next daemon", "err", err)
 	}
 }
 
@@ -120,11 +120,11 @@ func (a *Agent) noteGPUChanges(before []cluster.GPU) {
 	}
 	a.unregistered = true
 	if len(after) > len(before) {
-		a.Log.Info("there are new GPUs", "gpus", len(after), "before", len(before))
+		a.Log.Info("new GPUs found", "gpus", len(after), "before", len(before))
 	}
 	for n := range before {
 		if g := after[n]; before[n] != g {
-			a.Log.Warn("the health of a GPU has changed", "gpu", g.UUID, "healthy", g.Healthy, "problem", g.Problem)
+			a.Log.Warn("the health of a GPU changed", "gpu", g.UUID, "healthy", g.Healthy, "problem", g.Problem)
 		}
 	}
 }
@@ -161,9 +161,9 @@ func (a *Agent) awaitVacant(ctx context.Context, uuid string) string {
 		case err == nil && len(pids) == 0:
 			return ""
 		case ctx.Err() != nil && len(pids) > 0:
-			return fmt.Sprintf("process %d of an ended job is still on it", pids[0])
+			return fmt.Sprintf("process %d of an ended job still uses it", pids[0])
 		case ctx.Err() != nil:
-			return "the driver does not say whether an ended job is still on it"
+			return "the driver does not report whether processes of an ended job still use it"
 		}
 		t := time.NewTimer(gpuPollInterval)
 		select {
@@ -171,7 +171,7 @@ func (a *Agent) awaitVacant(ctx context.Context, uuid string) string {
 		case <-ctx.Done():
 			t.Stop()
 			if err == nil {
-				return fmt.Sprintf("process %d of an ended job is still on it", pids[0])
+				return fmt.Sprintf("process %d of an ended job still uses it", pids[0])
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func (a *Agent) setOccupied(uuid, problem string) {
 // reported next.
 func (a *Agent) registerNow(ctx context.Context) {
 	if err := a.register(ctx); err != nil {
-		a.logRetry(ctx, "cannot register a GPU as unwell; it will be repeated", err, 0)
+		a.logRetry(ctx, "cannot register an unhealthy GPU; it will be tried again", err, 0)
 	}
 }
 

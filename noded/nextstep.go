@@ -100,7 +100,7 @@ func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 		return recordLost(f), time.Time{}
 	case f.Actual == "":
 		return step{Op: opFinish, Result: cluster.WorkerReport{
-			State: cluster.WorkerExited, Signal: sigKill, Message: "stopped before it was started",
+			State: cluster.WorkerExited, Signal: sigKill, Message: "stopped before it started",
 		}}, time.Time{}
 	case f.Actual == container.Created, !now.Before(f.KillAt):
 		return step{Op: opKill}, time.Time{}
@@ -127,7 +127,7 @@ func stepWhenWanted(f facts) step {
 func recordLost(f facts) step {
 	message := "its shim was lost"
 	if f.Actual == "" {
-		message = "its container is gone without an exit record"
+		message = "its container disappeared without an exit record"
 	}
 	if f.LostReason != "" {
 		message += ": " + f.LostReason

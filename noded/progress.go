@@ -90,7 +90,7 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 // server that does not answer.
 const readPatience = 2 * time.Second
 
-var errSlowRead = errors.New("it takes long to be read")
+var errSlowRead = errors.New("reading it takes too long")
 
 // progressRead is a read of a progress file, with its result once it is done.
 type progressRead struct {

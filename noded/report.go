@@ -171,7 +171,7 @@ func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *bac
 		return
 	}
 	if samples = awaitedSamples(samples); len(samples) > 0 {
-		a.logRetry(ctx, "cannot report progress to the controllers; it will be repeated", err, wait.sleep(ctx))
+		a.logRetry(ctx, "cannot report progress to the controllers; it will be tried again", err, wait.sleep(ctx))
 		a.out.putBack(samples)
 	}
 }
@@ -193,7 +193,7 @@ func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerRepo
 			return true
 		}
 		samples = awaitedSamples(samples)
-		a.logRetry(ctx, "cannot report to the controllers; it will be repeated", err, wait.sleep(ctx))
+		a.logRetry(ctx, "cannot report to the controllers; it will be tried again", err, wait.sleep(ctx))
 	}
 	return false
 }

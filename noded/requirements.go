@@ -13,7 +13,7 @@ import (
 // checkRequirements returns everything that this machine lacks to run containers, joined.
 func checkRequirements(c Config) error {
 	if os.Geteuid() != 0 {
-		return errors.New("the node daemon makes containers and must run as root: start it with sudo or by its systemd unit")
+		return errors.New("the node daemon must run as root to create containers: start it with sudo or as a systemd service")
 	}
 	var errs []error
 	for _, p := range c.SharedPaths {
@@ -23,7 +23,7 @@ func checkRequirements(c Config) error {
 	}
 	for _, f := range []struct{ flag, path string }{{"--shim", c.ShimPath}, {"--init", c.InitPath}} {
 		if info, err := os.Stat(f.path); err != nil || info.Mode()&0o111 == 0 {
-			errs = append(errs, fmt.Errorf("%s: %s is not a program: build it or name where it is", f.flag, f.path))
+			errs = append(errs, fmt.Errorf("%s: %s is not a program: build it, or give its path", f.flag, f.path))
 		}
 	}
 	if err := checkDataDir(c.DataDir); err != nil {
@@ -52,7 +52,7 @@ func checkCgroups(root string) error {
 	var errs []error
 	var fs unix.Statfs_t
 	if err := unix.Statfs(mount, &fs); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %s: %w (mount them, or give the machine or container this runs in access)", mount, err)
+		return fmt.Errorf("cgroups cannot be used: %s: %w (mount them, or give the container of this daemon access to them)", mount, err)
 	}
 	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
 		return checkCgroup(mount, root)
@@ -64,9 +64,9 @@ func checkCgroups(root string) error {
 }
 
 func checkCgroup(hierarchy, root string) error {
-	advice := "mount it writable, or choose a place that may be written with --cgroup-root"
+	advice := "mount it writable, or choose a writable place with --cgroup-root"
 	if _, err := os.Stat(hierarchy); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %s is not there: %s", hierarchy, advice)
+		return fmt.Errorf("cgroups cannot be used: %s does not exist: %s", hierarchy, advice)
 	}
 	dir := filepath.Join(hierarchy, root)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -98,28 +98,28 @@ func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !validName(c.Name) {
-		bad("--name %q: a name has 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
+		bad("--name %q: write 1 to 63 letters, digits, '-', '_' or '.'", c.Name)
 	}
 	if !filepath.IsAbs(c.DataDir) {
-		bad("--data-dir %q: name an absolute path that only this node daemon uses", c.DataDir)
+		bad("--data-dir %q: write an absolute path that only this node daemon uses", c.DataDir)
 	}
 	for _, l := range []struct{ flag, addr string }{{"--gossip", c.Gossip}, {"--http", c.HTTP}} {
 		if _, port, err := net.SplitHostPort(l.addr); err != nil {
 			bad("%s %q: write host:port", l.flag, l.addr)
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			bad("%s %q: the port is a number from 0 to 65535", l.flag, l.addr)
+			bad("%s %q: write a port from 0 to 65535", l.flag, l.addr)
 		} else if c.KeyFile == "" && !loopback(l.addr) {
 			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or listen on 127.0.0.1", l.flag, l.addr)
 		}
 	}
 	if len(c.Join) == 0 && len(c.Controllers) == 0 {
-		bad("--join is not set: name the gossip address of anyone in the cluster, or a controller with --controller")
+		bad("--join is not set: give the gossip address of any daemon in the cluster, or a controller with --controller")
 	}
 	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
-		bad("--cores, --memory and --sim-gpus are not negative, and there are at most 1024 simulated GPUs")
+		bad("--cores, --memory and --sim-gpus must not be negative, and --sim-gpus is at most 1024")
 	}
 	if c.MaxMemlock < 0 || c.MaxNofile < 0 {
-		bad("--max-memlock and --max-nofile are not negative; leave them out for no bound")
+		bad("--max-memlock and --max-nofile must not be negative; leave them out for no bound")
 	}
 	if !strings.HasPrefix(c.CgroupRoot, "/") || filepath.Clean(c.CgroupRoot) != c.CgroupRoot || c.CgroupRoot == "/" {
 		bad("--cgroup-root %q: write a path below the root of every hierarchy, such as /rota/%s", c.CgroupRoot, c.Name)

@@ -72,7 +72,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 	if ctx.Err() != nil && a.isStopping() {
 		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
-	a.Log.Warn("cannot make container", "job", id.Job, "alloc", id.String(), "err", err)
+	a.Log.Warn("cannot create container", "job", id.Job, "alloc", id.String(), "err", err)
 	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
 		a.cleanUpFailed(ctx, id)
@@ -158,7 +158,7 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 		}
 	}
 	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}); err != nil {
-		a.Log.Error("cannot write down that a signal was sent", "job", id.Job, "alloc", id.String(), "err", err)
+		a.Log.Error("cannot write to the journal that a signal was sent", "job", id.Job, "alloc", id.String(), "err", err)
 	}
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }

@@ -37,7 +37,7 @@ func answerArguments(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage)
 		return 0
 	}
-	fmt.Fprintf(stderr, "rota-init: argument %q is not understood: it takes none; see rota-init --help\n", args[0])
+	fmt.Fprintf(stderr, "rota-init: argument %q is not expected: it takes none; see rota-init --help\n", args[0])
 	return 2
 }
 

@@ -181,7 +181,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	for _, c := range []struct{ text, dir, want string }{
 		{"#!/bin/sh\n", filepath.Join(dir, "none"), "the working directory " + dir + "/none cannot be entered on this node: no such file or directory"},
 		{"#!/usr/bin/none -u\n", dir, `script: its interpreter "/usr/bin/none": no such file or directory`},
-		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; its lines end as on Windows`},
+		{"#!/bin/sh\r\necho\r\n", dir, `script: its interpreter "/bin/sh\r": no such file or directory; its lines end with CR LF, as on Windows`},
 		{"no script", dir, "script: exec format error"},
 	} {
 		if err := os.WriteFile(script, []byte(c.text), 0o755); err != nil {

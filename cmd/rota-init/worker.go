@@ -150,7 +150,7 @@ func startFailure(name, path, dir string, err error) string {
 	if interpreter := interpreterOf(path); errors.Is(err, os.ErrNotExist) && interpreter != "" {
 		hint := ""
 		if strings.HasSuffix(interpreter, "\r") {
-			hint = "; its lines end as on Windows"
+			hint = "; its lines end with CR LF, as on Windows"
 		}
 		return fmt.Sprintf("%s: its interpreter %q: no such file or directory%s", name, interpreter, hint)
 	}

@@ -34,7 +34,7 @@ func TestGuards(t *testing.T) {
 		{"out", "out", "", false},
 		{"locked/inner", "locked/inner", "permission denied", true},
 		{"none", "none", "no such file", true},
-		{"good", "locked/inner", "was changed while it was being mounted", true},
+		{"good", "locked/inner", "changed while it was being mounted", true},
 	} {
 		id := container.ID{Job: int64(20 + i), Attempt: 1}
 		g := container.Guard{Source: filepath.Join(n.shared, c.source), Target: "/mine"}

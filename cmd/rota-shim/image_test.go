@@ -44,7 +44,7 @@ func TestImage(t *testing.T) {
 	if len(entries) != 1 {
 		t.Errorf("the image was written to: %v", entries)
 	}
-	if _, err := container.PrepareImageRoot(t.TempDir(), image, []string{"/bin/inner"}); err == nil || !strings.Contains(err.Error(), "no such directory") {
+	if _, err := container.PrepareImageRoot(t.TempDir(), image, []string{"/bin/inner"}); err == nil || !strings.Contains(err.Error(), "it does not exist in") {
 		t.Errorf("a mount target inside of the image that is not there: %v", err)
 	}
 }

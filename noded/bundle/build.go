@@ -189,7 +189,7 @@ func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	if l := task.Lifecycle; l != nil {
 		s.Hook, s.Sidecar = l.Hook, l.Sidecar
 		if l.Hook == "poststop" && l.Sidecar {
-			return s, fmt.Errorf("lifecycle: a poststop task cannot be a sidecar: nothing runs that it could be beside")
+			return s, fmt.Errorf("lifecycle: a poststop task cannot be a sidecar, because it runs after all other tasks")
 		}
 	}
 	for _, secret := range task.Secrets {
@@ -286,6 +286,6 @@ func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
 			return &container.ProgressFile{Dir: dir, Path: below}, nil
 		}
 	}
-	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a path that node %s shares with its jobs (%s)",
+	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a directory that node %s shares with its jobs (%s)",
 		file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
 }

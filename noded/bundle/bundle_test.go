@@ -350,7 +350,7 @@ func TestLogsOfTasks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n", "other": `there is no stdout of 5.2.3 on this node: it has no task "other"`} {
+		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n", "other": `no stdout of 5.2.3 on this node: the worker has no task "other"`} {
 			if got := read(task); got != want {
 				t.Errorf("task %q, retired %v: %q", task, retired, got)
 			}

@@ -32,7 +32,7 @@ func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 		loading = loadUVM(ctx)
 	}
 	if len(characterDevices(s.dev, uvmNode)) == 0 {
-		return fmt.Errorf("%s is not there, without which no program can use CUDA: have the module nvidia-uvm loaded when the machine starts: %w",
+		return fmt.Errorf("%s is missing, so that programs cannot use CUDA; load the module nvidia-uvm when the machine starts: %w",
 			filepath.Join(s.dev, uvmNode), loading)
 	}
 	in.Node.Nvidia = characterDevices(s.dev, "nvidiactl", uvmNode, "nvidia-uvm-tools")
@@ -50,7 +50,7 @@ func loadUVM(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("nvidia-modprobe: %w %s", err, strings.TrimSpace(string(out)))
 	}
-	return errors.New("nvidia-modprobe does not make it")
+	return errors.New("nvidia-modprobe did not create it")
 }
 
 // rdmaNodes returns the device nodes in dir, where drivers for InfiniBand and RoCE make them.

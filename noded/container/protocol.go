@@ -127,7 +127,7 @@ const (
 func ReserveExit(dir string, tasks int) error {
 	room := []byte(strings.Repeat(" ", exitRoom+exitTaskRoom*tasks))
 	if err := writeFile(filepath.Join(dir, exitFile+".tmp"), 0o600, nil, room); err != nil {
-		return fmt.Errorf("make room for the exit record: %w", err)
+		return fmt.Errorf("reserve disk space for the exit record: %w", err)
 	}
 	return nil
 }

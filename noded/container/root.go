@@ -63,7 +63,7 @@ func PrepareImageRoot(dir, image string, targets []string) (Root, error) {
 		}
 	}
 	if len(names) == 0 {
-		return Root{}, Final(fmt.Errorf("image %s holds no root file system: it has no usr, bin or etc", image))
+		return Root{}, Final(fmt.Errorf("image %s is not a root file system: it has no usr, bin or etc", image))
 	}
 	root, err := skeleton(dir, image, names)
 	if err != nil {
@@ -144,7 +144,7 @@ func mountPoints(root Root, targets []string) error {
 		if under >= 0 {
 			b := root.Binds[under]
 			if !isDir(filepath.Join(b.Source, strings.TrimPrefix(t, b.Target))) {
-				return fmt.Errorf("mount target %s: there is no such directory in %s; make it there or choose a target outside of %s", t, b.Source, b.Target)
+				return fmt.Errorf("mount target %s: it does not exist in %s; create it there, or choose a target outside of %s", t, b.Source, b.Target)
 			}
 			continue
 		}
@@ -161,7 +161,7 @@ func mountPoint(root *os.Root, target string) error {
 	for i := range parts {
 		name := strings.Join(parts[:i+1], "/")
 		if info, err := root.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			return fmt.Errorf("/%s is a symbolic link there; choose a target that is not behind one", name)
+			return fmt.Errorf("/%s is a symbolic link in the image; choose a target without links", name)
 		}
 	}
 	return root.MkdirAll(strings.Join(parts, "/"), 0o755)

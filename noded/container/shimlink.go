@@ -113,7 +113,7 @@ func (l *shimLink) read() {
 	}
 }
 
-var errShimGone = errors.New("its shim has ended")
+var errShimGone = errors.New("the shim has ended")
 
 // request sends one order and waits for the answer.
 func (l *shimLink) request(ctx context.Context, o Order) (Answer, error) {
@@ -164,7 +164,7 @@ func (l *shimLink) awaitLate(ctx context.Context) (Answer, error) {
 		return Answer{}, context.Cause(ctx)
 	}
 	l.conn.Close() // a late answer must not be taken for that of the next order
-	return Answer{}, fmt.Errorf("its shim did not answer: %w", context.Cause(ctx))
+	return Answer{}, fmt.Errorf("the shim did not answer: %w", context.Cause(ctx))
 }
 
 // send sends an order that is no error for an ended container, where it does nothing.

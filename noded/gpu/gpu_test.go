@@ -103,7 +103,7 @@ func TestUnwell(t *testing.T) {
 			break
 		}
 	}
-	for n, want := range []string{"7 uncorrected memory errors", "GPU is lost", "", "XID 79", "MIG is on"} {
+	for n, want := range []string{"7 uncorrected memory errors", "GPU is lost", "", "XID 79", "MIG is enabled"} {
 		d := last.Devices[n]
 		if d.Healthy != (want == "") || !strings.Contains(d.Problem, want) {
 			t.Errorf("GPU %d: got %v, %q; want %q", n, d.Healthy, d.Problem, want)

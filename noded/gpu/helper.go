@@ -79,7 +79,7 @@ type HungError struct {
 
 // Error implements error.
 func (e *HungError) Error() string {
-	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; look at dmesg, the machine may need a reboot", e.Call, e.After)
+	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; see dmesg; the machine may need a reboot", e.Call, e.After)
 }
 
 // Inventory implements [Source].
@@ -136,12 +136,12 @@ func (h *Helper) await(ctx context.Context, q request) (response, error) {
 	case line, ok := <-h.child.lines:
 		if !ok {
 			h.killChild()
-			return response{}, fmt.Errorf("NVML helper died while it was asked for %s", q.Call)
+			return response{}, fmt.Errorf("NVML helper died during %s", q.Call)
 		}
 		var r response
 		if err := json.Unmarshal(line, &r); err != nil {
 			h.killChild()
-			return response{}, fmt.Errorf("NVML helper answered %s with something else: %w", q.Call, err)
+			return response{}, fmt.Errorf("NVML helper gave an invalid answer to %s: %w", q.Call, err)
 		}
 		if r.Error != "" {
 			return response{}, errors.New(r.Error)

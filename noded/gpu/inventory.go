@@ -34,7 +34,7 @@ func (i Inventory) Update(now Inventory, err error) Inventory {
 // missing.
 func (d Device) update(now Inventory, at int, err error) Device {
 	if at < 0 {
-		d.Healthy, d.Problem = false, "it is not there any more"
+		d.Healthy, d.Problem = false, "it is missing"
 		if err != nil {
 			d.Problem = err.Error()
 		}
@@ -89,7 +89,7 @@ func (m InventoryFile) Load() (Inventory, error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		return Inventory{}, fmt.Errorf("read which GPUs there were: %w", err)
+		return Inventory{}, fmt.Errorf("read the list of GPUs: %w", err)
 	}
 	if r.BootID != m.BootID {
 		return Inventory{}, nil
@@ -113,7 +113,7 @@ func (m InventoryFile) Save(i Inventory) error {
 		err = os.Rename(m.Path+".tmp", m.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("write down which GPUs there are in %s: %w", filepath.Dir(m.Path), err)
+		return fmt.Errorf("save the list of GPUs in %s: %w", filepath.Dir(m.Path), err)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func devices(problems map[string]string, uuids ...string) []gpu.Device {
 // TestUpdate shows that a known GPU stays at its index, whatever the driver reports.
 func TestUpdate(t *testing.T) {
 	known := gpu.Inventory{Devices: devices(nil, "a", "b")}
-	lost, hangs := "it is not there any more", errors.New("it hangs")
+	lost, hangs := "it is missing", errors.New("it hangs")
 	for name, c := range map[string]struct {
 		now  gpu.Inventory
 		err  error

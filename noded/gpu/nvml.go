@@ -122,7 +122,7 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	}
 	if n.has("nvmlDeviceGetMigMode") {
 		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE && d.Healthy {
-			d.Healthy, d.Problem = false, "MIG is on, and GPUs are given out whole: nvidia-smi -mig 0 turns it off"
+			d.Healthy, d.Problem = false, "MIG is enabled, but only whole GPUs are allocated: turn it off with nvidia-smi -mig 0"
 		}
 	}
 	n.mu.Lock()
@@ -140,7 +140,7 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 		return nil, err
 	}
 	if none {
-		return nil, fmt.Errorf("there is no driver")
+		return nil, fmt.Errorf("no driver is loaded")
 	}
 	h, r := n.lib.DeviceGetHandleByUUID(uuid)
 	if r != nvml.SUCCESS {
@@ -148,7 +148,7 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 	}
 	if !n.has("nvmlDeviceGetComputeRunningProcesses") && !n.has("nvmlDeviceGetComputeRunningProcesses_v2") &&
 		!n.has("nvmlDeviceGetComputeRunningProcesses_v3") {
-		return nil, fmt.Errorf("the driver is too old to tell which processes use a GPU")
+		return nil, fmt.Errorf("the driver is too old to report which processes use a GPU")
 	}
 	list, r := h.GetComputeRunningProcesses()
 	if r != nvml.SUCCESS {

@@ -108,7 +108,7 @@ func (j *Journal) load() error {
 	j.dropped, j.size = int64(len(data))-good, good
 	if j.dropped > 0 {
 		if err := j.file.Truncate(good); err != nil {
-			return fmt.Errorf("cut torn record off journal: %w", err)
+			return fmt.Errorf("remove torn record of journal: %w", err)
 		}
 	}
 	return j.rewrite()
@@ -227,7 +227,7 @@ func (j *Journal) reserve() {
 func (j *Journal) undo(cause error) error {
 	j.reservedTo = 0
 	if err := j.file.Truncate(j.size); err != nil {
-		j.fail(fmt.Errorf("%w; and its end cannot be cut off: %w", cause, err))
+		j.fail(fmt.Errorf("%w; and the unfinished record cannot be removed: %w", cause, err))
 	}
 	return cause
 }

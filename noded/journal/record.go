@@ -92,7 +92,7 @@ func parseLine(line []byte) (Record, error) {
 
 func (r *Record) check() error {
 	if r.ID == "" {
-		return fmt.Errorf("record %q names no container", r.Op)
+		return fmt.Errorf("record %q has no container id", r.Op)
 	}
 	switch r.Op {
 	case Intend, Started, Stopped, Forget:
@@ -103,7 +103,7 @@ func (r *Record) check() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("record %q is of a later version: run the version that wrote it, or remove the journal when no job runs here", r.Op)
+	return fmt.Errorf("record %q was written by a later version: install that version again, or remove the journal if no job runs on this node", r.Op)
 }
 
 // CorruptError means that the journal is damaged at a place that a crash while writing cannot
@@ -117,7 +117,7 @@ type CorruptError struct {
 
 // Error implements error.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; look for disk errors, and when no job runs on this node move the file away",
+	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; check the disk for errors; if no job runs on this node, move the file away",
 		e.Path, e.Line, e.Offset, e.Err)
 }
 

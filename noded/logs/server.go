@@ -62,7 +62,7 @@ func parseQuery(r *http.Request) (query, error) {
 // ServeHTTP implements http.Handler.
 func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c, ok := identity.CallerOf(r.Context()); !ok || !c.Trusted {
-		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "logs are read through a controller, which knows whose they are")
+		api.WriteProblem(w, http.StatusForbidden, api.CodeDenied, "only controllers may read logs here: use rota logs")
 		return
 	}
 	id, ok := container.ParseID(r.PathValue("id"))
@@ -77,7 +77,7 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reader, err := l.open(r.Context(), id, q)
 	if err != nil {
-		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, fmt.Sprintf("there is no %s of %s on this node: %v", q.stream, id, err))
+		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, fmt.Sprintf("no %s of %s on this node: %v", q.stream, id, err))
 		return
 	}
 	defer reader.close()
@@ -159,7 +159,7 @@ func findTask(tasks []container.Task, name string) (container.Task, error) {
 		}
 	}
 	if name != "" || leader < 0 {
-		return container.Task{}, fmt.Errorf("it has no task %q", name)
+		return container.Task{}, fmt.Errorf("the worker has no task %q", name)
 	}
 	return tasks[leader], nil
 }

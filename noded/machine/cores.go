@@ -96,7 +96,7 @@ func (c *Cores) Release(cores []int) {
 func coresByNUMA(sys string) ([][]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("which cores may be used: %w", err)
+		return nil, fmt.Errorf("read the allowed cores: %w", err)
 	}
 	nodes, err := filepath.Glob(filepath.Join(sys, "devices/system/node/node[0-9]*/cpulist"))
 	if err != nil {

@@ -100,7 +100,7 @@ func usableMemory() (jobspec.Bytes, error) {
 			return total - min(max(total/20, 256*jobspec.MiB), 8*jobspec.GiB), err
 		}
 	}
-	return 0, errors.New("/proc/meminfo does not tell the size of the memory; give it with --memory")
+	return 0, errors.New("/proc/meminfo lacks the size of the memory; give it with --memory")
 }
 
 func nodeLabels(c Config, hostname string) map[string]string {

@@ -30,10 +30,10 @@ func (in Input) rlimits(task *jobspec.Task) ([]specs.POSIXRlimit, error) {
 		}
 	}
 	if most := in.Node.MaxMemlock; most > 0 && (u.Memlock == unlimited || u.Memlock > most) {
-		return nil, fmt.Errorf("ulimit.memlock is more than node %s allows, which is %v", in.Node.Name, most)
+		return nil, fmt.Errorf("ulimit.memlock exceeds the %v that node %s allows", most, in.Node.Name)
 	}
 	if most := in.Node.MaxNofile; most > 0 && u.Nofile > most {
-		return nil, fmt.Errorf("ulimit.nofile = %d is more than node %s allows, which is %d", u.Nofile, in.Node.Name, most)
+		return nil, fmt.Errorf("ulimit.nofile = %d exceeds the %d that node %s allows", u.Nofile, most, in.Node.Name)
 	}
 	var list []specs.POSIXRlimit
 	for _, l := range []struct {

@@ -92,19 +92,19 @@ func TestRefused(t *testing.T) {
 		`mount source "/shared/../etc" is not below a shared path`: func(in *Input) { task(in).Mounts[0].Source = "/shared/../etc" },
 		`mount source "/shared2" is not below a shared path`:       func(in *Input) { task(in).Mounts[0].Source = "/shared2" },
 		`mount target "/usr/x" is not allowed`:                     func(in *Input) { task(in).Mounts[0].Target = "/usr/x" },
-		`it would have to be made in /shared`:                      func(in *Input) { task(in).Mounts[0].Target = "/shared/else/new" },
-		`it would have to be made in /data`:                        func(in *Input) { task(in).Mounts[1].Target = "/data/inner" },
+		`it lies in /shared, which`:                                func(in *Input) { task(in).Mounts[0].Target = "/shared/else/new" },
+		`it lies in /data, which`:                                  func(in *Input) { task(in).Mounts[1].Target = "/data/inner" },
 		`mount target "/" is not allowed`:                          func(in *Input) { task(in).Mounts[0].Target = "/" },
 		`option "suid" is not supported`:                           func(in *Input) { task(in).Mounts[0].Options = []string{"suid"} },
 		"GPU 4 was granted, but node gpu02 has 4":                  func(in *Input) { in.GPUs = []int{4} },
 		"the job has no group 1":                                   func(in *Input) { in.Group = 1 },
 		"group main has no task 1":                                 func(in *Input) { in.Task = 1 },
-		"worker 2 is not one of 2":                                 func(in *Input) { in.GroupWorker = 2 },
+		"worker 2 does not exist: the group has 2":                 func(in *Input) { in.GroupWorker = 2 },
 		"has no devices below /dev/infiniband":                     func(in *Input) { task(in).Resources.RDMA = "all" },
-		"ulimit.memlock is more than node gpu02 allows": func(in *Input) {
+		"ulimit.memlock exceeds the 1GiB that node gpu02 allows": func(in *Input) {
 			in.Node.MaxMemlock, task(in).Ulimits = jobspec.GiB, &jobspec.Ulimits{Memlock: -1}
 		},
-		"ulimit.nofile = 70000 is more than node gpu02 allows": func(in *Input) {
+		"ulimit.nofile = 70000 exceeds the 65536 that node gpu02 allows": func(in *Input) {
 			in.Node.MaxNofile, task(in).Ulimits = 65536, &jobspec.Ulimits{Nofile: 70000}
 		},
 	} {

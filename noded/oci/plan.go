@@ -36,7 +36,7 @@ func (in Input) shape(task *jobspec.Task) (shape, error) {
 		}
 	}
 	if s.local == 0 {
-		return s, fmt.Errorf("launch %q starts one process for each GPU, but the job has no GPUs", s.kind)
+		return s, fmt.Errorf("launch %q starts one process per GPU, but the job has no GPUs", s.kind)
 	}
 	s.all, s.base = s.local*len(in.Nodes), s.local*in.GroupWorker
 	return s, nil
@@ -163,7 +163,7 @@ func expandLogPath(pattern string, values map[byte]string) (string, error) {
 		for i++; i < len(pattern) && unicode.IsDigit(rune(pattern[i])); i++ {
 		}
 		if i == len(pattern) {
-			return "", fmt.Errorf("it ends within a %% pattern")
+			return "", fmt.Errorf("it ends in the middle of a %% pattern")
 		}
 		width, _ := strconv.Atoi(pattern[digits:i]) // no digits: no padding
 		value, ok := values[pattern[i]]

@@ -141,7 +141,7 @@ func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) 
 		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(jobspec.ReservedTargets(), ", "))
 	}
 	if above := in.enclosingMount(task, m.Target); above != "" {
-		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it would have to be made in %s, which others see too; use a path outside of it", m.Target, above)
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it lies in %s, which other jobs share; use a path outside of it", m.Target, above)
 	}
 	if m.Type == "tmpfs" {
 		return in.tmpfsMount(m)
@@ -213,7 +213,7 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 	}
 	if task.Resources.RDMA == rdmaAll {
 		if len(in.Node.RDMA) == 0 {
-			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; keep the job to nodes that have, with a constraint on a label", rdmaAll, in.Node.Name)
+			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; add a constraint on a label of nodes that have them", rdmaAll, in.Node.Name)
 		}
 		nodes = append(nodes, in.Node.RDMA...)
 	}

@@ -14,7 +14,7 @@ func (in Input) group() (*jobspec.Group, error) {
 	case in.Spec == nil || in.Group < 0 || in.Group >= len(in.Spec.Groups):
 		return nil, fmt.Errorf("the job has no group %d", in.Group)
 	case in.GroupWorker < 0 || in.GroupWorker >= len(in.Nodes):
-		return nil, fmt.Errorf("worker %d is not one of %d", in.GroupWorker, len(in.Nodes))
+		return nil, fmt.Errorf("worker %d does not exist: the group has %d", in.GroupWorker, len(in.Nodes))
 	case len(in.Spec.Groups[in.Group].Tasks) == 0:
 		return nil, errors.New("the group has no task")
 	}

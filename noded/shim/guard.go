@@ -70,14 +70,14 @@ func checkBelow(g container.Guard, fd int) error {
 	}
 	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
-		return fmt.Errorf("find out where %s is: %w", g.Source, err)
+		return fmt.Errorf("find the real path of %s: %w", g.Source, err)
 	}
 	for _, dir := range g.Below {
 		if dir, err := filepath.EvalSymlinks(dir); err == nil && (real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")) {
 			return nil
 		}
 	}
-	return fmt.Errorf("mount source %s leads to %s, which is not below a shared path (%s): mount a directory that is",
+	return fmt.Errorf("mount source %s leads to %s, which is not below a shared path (%s)",
 		g.Source, real, strings.Join(g.Below, ", "))
 }
 
@@ -89,7 +89,7 @@ func (g *guards) verify(pid int) error {
 	}
 	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("look into the container: %w", err)
+		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer func() { _ = unix.Close(root) }()
 	var errs []error
@@ -105,7 +105,7 @@ func checkSame(root int, g container.Guard, fd int) error {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
 	inside, err := unix.Openat2(root, strings.TrimPrefix(g.Target, "/"), &how)
 	if err != nil {
-		return fmt.Errorf("look at %s in the container: %w", g.Target, err)
+		return fmt.Errorf("open %s in the container: %w", g.Target, err)
 	}
 	defer func() { _ = unix.Close(inside) }()
 	var want, got unix.Stat_t
@@ -113,7 +113,7 @@ func checkSame(root int, g container.Guard, fd int) error {
 		return fmt.Errorf("compare %s with %s in the container: %w", g.Source, g.Target, err)
 	}
 	if want.Dev != got.Dev || want.Ino != got.Ino {
-		return fmt.Errorf("%s was changed while it was being mounted at %s", g.Source, g.Target)
+		return fmt.Errorf("%s changed while it was being mounted at %s", g.Source, g.Target)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (l *lease) watch() {
 	}
 }
 
-var errLeaseOver = errors.New("its lease has ended already: it is being stopped")
+var errLeaseOver = errors.New("the lease has ended already; the container is being stopped")
 
 // set moves the deadline: here a lease is renewed. A deadline that has passed stays: after the
 // machine was suspended, the order to renew may arrive before the timer fires.

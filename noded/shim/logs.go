@@ -162,7 +162,7 @@ func (r *rotatingFile) write(b []byte) int {
 		r.rotate()
 	}
 	if r.lost > 0 {
-		n, err := fmt.Fprintf(r.file, "\n[rota: %d bytes of output lost: no room left for the log]\n", r.lost)
+		n, err := fmt.Fprintf(r.file, "\n[rota: %d bytes of output lost: no space left for the log]\n", r.lost)
 		r.size += int64(n)
 		if err != nil {
 			r.lost += int64(len(b))

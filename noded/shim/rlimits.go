@@ -20,7 +20,7 @@ func rlimits(list []specs.POSIXRlimit) ([]configs.Rlimit, error) {
 	for _, l := range list {
 		kind, ok := resourceLimits[l.Type]
 		if !ok {
-			return nil, fmt.Errorf("resource limit %s is not known", l.Type)
+			return nil, fmt.Errorf("unknown resource limit %s", l.Type)
 		}
 		if err := checkRlimit(l, kind); err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func checkRlimit(l specs.POSIXRlimit, kind int) error {
 	if l.Hard <= own.Max || hasCapability(unix.CAP_SYS_RESOURCE) {
 		return nil
 	}
-	return fmt.Errorf("%s of %s is above the node daemon's own of %s: start the daemon with CAP_SYS_RESOURCE, or with that limit raised",
+	return fmt.Errorf("%s of %s is above the node daemon's own of %s: start the daemon with CAP_SYS_RESOURCE, or raise that limit",
 		l.Type, limitText(l.Hard), limitText(own.Max))
 }
 

@@ -119,7 +119,7 @@ func adaptToMachine(config *configs.Config) {
 func explainCgroupError(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup") {
-		return fmt.Errorf("cgroup cannot be used; the node daemon must be root and /sys/fs/cgroup writable: %w", err)
+		return fmt.Errorf("cannot use cgroups: the node daemon must run as root and /sys/fs/cgroup must be writable: %w", err)
 	}
 	return err
 }

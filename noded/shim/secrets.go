@@ -61,7 +61,7 @@ func readSecret(path string) ([]byte, error) {
 	case len(value) > secretMax:
 		return nil, container.Final(fmt.Errorf("it is larger than %d bytes", secretMax))
 	case bytes.IndexByte(value, 0) >= 0:
-		return nil, container.Final(errors.New("it holds a NUL byte, which no text has"))
+		return nil, container.Final(errors.New("it contains a NUL byte"))
 	}
 	return value, nil
 }
@@ -83,7 +83,7 @@ func placeSecrets(pid int, list []container.Secret, values [][]byte, u container
 	}
 	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("look into the container: %w", err)
+		return fmt.Errorf("open the container's root: %w", err)
 	}
 	defer func() { _ = unix.Close(root) }()
 	for i, s := range list {

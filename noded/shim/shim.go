@@ -50,7 +50,7 @@ func Serve() error {
 	}
 	var order container.Order
 	if err != nil || json.Unmarshal(line, &order) != nil || order.Op != container.OpCreate {
-		return fmt.Errorf("first order %q is not to create a container", line)
+		return fmt.Errorf("the first order must create a container, not %q", line)
 	}
 	return supervise(client{conn, lines}, order)
 }

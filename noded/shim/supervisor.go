@@ -274,7 +274,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpRenew:
 		return sup.lease.set(o.Lease)
 	}
-	return fmt.Errorf("order %q is not known to this shim", o.Op)
+	return fmt.Errorf("this shim does not know the order %q", o.Op)
 }
 
 // stopSignal returns the signal that asks one task to stop when the worker gets s. A signal for the
