@@ -88,7 +88,7 @@ var rules = map[string]rule{
 		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sync"},
 		why:   "the daemon wires the control plane; job files and the simulator are for the command",
 	},
-	"noded/oci/launch": {pure: true, why: "the first process of every container reads it, so it is types alone"},
+	"noded/oci/launch": {pure: true, why: "rota-init imports it and must stay small, so it holds only types"},
 	"noded/oci": {
 		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "controld/cluster", "noded/oci/launch"}, pure: true,
 		third: []string{"github.com/opencontainers/runtime-spec"},
@@ -96,7 +96,7 @@ var rules = map[string]rule{
 	},
 	"noded/container": {
 		third: []string{"golang.org/x/sys"},
-		why:   "it keeps bundles and talks to shims; it decides nothing",
+		why:   "it talks to shims and decides nothing",
 	},
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
@@ -122,13 +122,13 @@ var rules = map[string]rule{
 		third: []string{"golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
 		why:   "it writes what a container is made from and does not run it",
 	},
-	"noded/journal": {ours: []string{"controld/cluster"}, why: "it writes intentions down and knows nothing of their meaning"},
+	"noded/journal": {ours: []string{"controld/cluster"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
 		ours: []string{"jobspec", "noded/container"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec", "golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only its protocol, and with jobspec how progress is read from output",
+		why: "it outlives the node daemon and shares only its protocol, and with jobspec the pattern of progress in output",
 	},
 	"noded": {
 		ours: []string{
@@ -136,7 +136,7 @@ var rules = map[string]rule{
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
-		why:   "the node daemon meets the control daemon in api and cluster, and the shim over its protocol",
+		why:   "the node daemon shares api and cluster with the control daemon, and a protocol with the shim",
 	},
 }
 

@@ -62,7 +62,8 @@ type Parts struct {
 }
 
 const (
-	parallelSteps = 16               // steps of different containers at once; more would only queue for the disk and the cores
+	// steps of different containers at once; more would only queue for the disk and the cores
+	parallelSteps = 16
 	stepTimeout   = 60 * time.Second // of one step; creating a container takes about 20 ms
 	listInterval  = 10 * time.Second // between two inspections of all containers, in case a change was missed
 	pollWait      = 10 * time.Second // of one request for allocations; its answer renews the lease
@@ -76,8 +77,9 @@ const (
 // Agent.runStep does it.
 type Agent struct {
 	Parts
-	stepSlots   chan struct{}  // one entry for each step that runs
-	createSlots chan struct{}  // the same for steps that create containers: they may wait for a file server that the job names
+	stepSlots chan struct{} // one entry for each step that runs
+	// the same for steps that create containers: they may wait for a file server that the job names
+	createSlots chan struct{}
 	steps       sync.WaitGroup // those that run
 	registering chan struct{}  // held during a registration
 	out         outbox
@@ -119,7 +121,8 @@ type worker struct {
 // NewAgent returns an agent that works with these parts.
 func NewAgent(p Parts) *Agent {
 	return &Agent{
-		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps), workers: map[container.ID]*worker{}, occupied: map[string]string{},
+		Parts: p, stepSlots: make(chan struct{}, parallelSteps), createSlots: make(chan struct{}, parallelSteps),
+		workers: map[container.ID]*worker{}, occupied: map[string]string{},
 		registering: make(chan struct{}, 1), out: newOutbox(),
 	}
 }
@@ -328,7 +331,8 @@ func (a *Agent) dropWorker(w *worker) {
 // attempts never run at the same time.
 func (a *Agent) olderAttemptRuns(id container.ID) bool {
 	for other, w := range a.workers {
-		if other.Job == id.Job && other.Attempt < id.Attempt && (stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
+		if other.Job == id.Job && other.Attempt < id.Attempt &&
+			(stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2 || w.busy) {
 			return true
 		}
 	}
@@ -412,7 +416,8 @@ func (a *Agent) finishStep(w *worker, s step, done func(*worker), err error) {
 	}
 	w.delayRepeat(s.Op, err)
 	if err != nil && !errors.Is(err, errNoCores) && a.ctx.Err() == nil {
-		a.Log.Warn("a step failed and will be tried again", "job", w.id.Job, "alloc", w.id.String(), "step", string(s.Op), "in", w.delay, "err", err)
+		a.Log.Warn("a step failed and will be tried again", "job", w.id.Job, "alloc", w.id.String(), "step",
+			string(s.Op), "in", w.delay, "err", err)
 	}
 	w.coresShort = errors.Is(err, errNoCores)
 	a.reconcile(w)

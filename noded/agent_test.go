@@ -99,7 +99,8 @@ func TestSingleWorkerRunsAtOnce(t *testing.T) {
 		}
 		w.leave(wid(1), container.Exit{Code: 3, OOM: true})
 		synctest.Wait()
-		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM || !reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
+		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM ||
+			!reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
 			t.Fatalf("got %+v, %v", w.result(a), w.history(a))
 		}
 		if !w.container(wid(1)).removed || !w.isRetired(wid(1)) {
@@ -135,7 +136,8 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		settle(29 * time.Second)
 		n := w.notice(wid(1))
 		deadline, err := time.Parse(time.RFC3339, n.Deadline)
-		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 || deadline.Sub(began).Round(time.Second) != 30*time.Second {
+		if err != nil || n.Reason != "preempt" || n.Signal != "SIGTERM" || n.Attempt != 1 ||
+			deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
 		}
 		if b := w.container(wid(1)); b.state != container.Running || !reflect.DeepEqual(b.signals, []int{15}) {
@@ -169,12 +171,14 @@ func TestStrongerStop(t *testing.T) {
 			stop.Cause, a.Stop = cluster.CauseTE, &stop
 		})
 		settle(time.Second)
-		if b, n := w.container(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) || n.Reason != "preempt" {
+		if b, n := w.container(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) ||
+			n.Reason != "preempt" {
 			t.Fatalf("the same signal again: got %v, notice %+v", b.signals, n)
 		}
 		began := time.Now()
 		w.change(func() {
-			a.Stop = &cluster.Stop{Cause: cluster.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000, Signal: "SIGINT"}
+			a.Stop = &cluster.Stop{Cause: cluster.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000,
+				Signal: "SIGINT"}
 		})
 		settle(time.Second)
 		w.kill()
@@ -182,7 +186,8 @@ func TestStrongerStop(t *testing.T) {
 		settle(28 * time.Second)
 		n := w.notice(wid(1))
 		deadline, err := time.Parse(time.RFC3339, n.Deadline)
-		if err != nil || n.Reason != "cancel" || n.Signal != "SIGINT" || deadline.Sub(began).Round(time.Second) != 30*time.Second {
+		if err != nil || n.Reason != "cancel" || n.Signal != "SIGINT" ||
+			deadline.Sub(began).Round(time.Second) != 30*time.Second {
 			t.Fatalf("got notice %+v (%v)", n, err)
 		}
 		if b := w.container(wid(1)); !reflect.DeepEqual(b.signals, []int{15, 2}) || b.state != container.Running {
@@ -228,7 +233,8 @@ func TestStopBeforeStart(t *testing.T) {
 		synctest.Wait()
 		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 || w.container(wid(1)).starts != 0 {
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 ||
+			w.container(wid(1)).starts != 0 {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
@@ -240,7 +246,8 @@ func TestLostShimIsReported(t *testing.T) {
 		synctest.Wait()
 		w.loseShim(wid(1))
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerFailed || !strings.Contains(w.result(a).Message, "shim") {
+		if w.result(a) == nil || w.result(a).State != cluster.WorkerFailed ||
+			!strings.Contains(w.result(a).Message, "shim") {
 			t.Fatalf("got %+v", w.result(a))
 		}
 	})
@@ -388,7 +395,8 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 		}
 		settle(2 * time.Second)
 		last := w.lastNode()
-		if w.result(a) == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy || !strings.Contains(last.GPUs[1].Problem, "4711") {
+		if w.result(a) == nil || !last.GPUs[0].Healthy || last.GPUs[1].Healthy ||
+			!strings.Contains(last.GPUs[1].Problem, "4711") {
 			t.Fatalf("got %+v, GPUs %+v", w.result(a), last.GPUs)
 		}
 		w.change(func() { delete(w.onGPU, "GPU-1") })
@@ -409,13 +417,15 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 func TestNoStartOnAnUnhealthyGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
+		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
 		w.start()
 		defer w.kill()
 		fits, refused := w.assign(wid(1), true), w.assign(wid(2), true)
 		w.change(func() { fits.GPUs, refused.GPUs = []int{0}, []int{1} })
 		settle(time.Second)
-		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final || !strings.Contains(r.Message, "XID 79") {
+		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final ||
+			!strings.Contains(r.Message, "XID 79") {
 			t.Errorf("got %+v", r)
 		}
 		if w.state(wid(1)) != cluster.WorkerRunning || w.container(wid(2)).starts > 0 {
@@ -429,7 +439,8 @@ func TestNoStartOnAnUnhealthyGPU(t *testing.T) {
 func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
 		w.start()
 		defer w.kill()
 		a := w.assign(wid(1), true)
@@ -453,7 +464,8 @@ func TestNewerHealthIsNotOvertaken(t *testing.T) {
 func TestGPUsKeepTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		both := []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}, {GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		both := []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
 		w.gpus = both
 		w.start()
 		defer func() { w.kill() }()
@@ -475,7 +487,8 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 			w.start()
 			settle(time.Minute)
 			got := w.lastNode().GPUs
-			if len(got) != 2 || got[0].UUID != "GPU-0" || got[0].Healthy != now.healthy[0] || got[1].UUID != "GPU-1" || got[1].Healthy != now.healthy[1] {
+			if len(got) != 2 || got[0].UUID != "GPU-0" || got[0].Healthy != now.healthy[0] || got[1].UUID != "GPU-1" ||
+				got[1].Healthy != now.healthy[1] {
 				t.Fatalf("got %+v", got)
 			}
 			if !strings.Contains(got[0].Problem, now.problem) {
@@ -491,7 +504,9 @@ func TestGPUsKeepTheirPlaces(t *testing.T) {
 // TestUnwritableGPUFile shows that a full disk does not keep a daemon from starting.
 func TestUnwritableGPUFile(t *testing.T) {
 	a := NewAgent(Parts{
-		GPUs: gpu.Sim{Node: "n1", N: 2}, GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")}, Log: slog.New(slog.DiscardHandler),
+		GPUs:    gpu.Sim{Node: "n1", N: 2},
+		GPUFile: gpu.InventoryFile{Path: filepath.Join(t.TempDir(), "none", "gpus.json")},
+		Log:     slog.New(slog.DiscardHandler),
 	})
 	if err := a.LoadGPUs(t.Context()); err != nil || len(a.gpus.Devices) != 2 {
 		t.Errorf("got %v, %d GPUs", err, len(a.gpus.Devices))
@@ -551,7 +566,8 @@ func TestFinalFailures(t *testing.T) {
 			a := w.assign(wid(1), true)
 			settle(time.Second)
 			r := w.result(a)
-			if r == nil || r.State != cluster.WorkerFailed || r.Final != final || r.Began || !strings.Contains(r.Message, "image /x cannot be read") {
+			if r == nil || r.State != cluster.WorkerFailed || r.Final != final || r.Began ||
+				!strings.Contains(r.Message, "image /x cannot be read") {
 				t.Errorf("got %+v", r)
 			}
 		})

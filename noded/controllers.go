@@ -67,9 +67,10 @@ func (c *controllers) setPeers(peers []member.Peer) error {
 	if len(addrs) == 0 || len(addrs) == len(c.static) && c.client != nil || slices.Equal(addrs, c.addrs) {
 		return nil
 	}
-	client, err := api.DialWith(strings.Join(addrs, ","), api.Options{Dial: c.dialer(), Wrap: func(next http.RoundTripper) http.RoundTripper {
-		return &identity.Signer{Key: c.key, From: c.node, Next: next}
-	}})
+	client, err := api.DialWith(strings.Join(addrs, ","),
+		api.Options{Dial: c.dialer(), Wrap: func(next http.RoundTripper) http.RoundTripper {
+			return &identity.Signer{Key: c.key, From: c.node, Next: next}
+		}})
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,8 @@ func (c *controllers) current() (*api.Client, []string, error) {
 }
 
 // Register implements [Controller].
-func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error) {
+func (c *controllers) Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse,
+	error) {
 	client, _, err := c.current()
 	if err != nil {
 		return nil, err
@@ -108,7 +110,8 @@ func (c *controllers) Register(ctx context.Context, node string, req api.Registe
 }
 
 // Allocs implements [Controller].
-func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs, error) {
+func (c *controllers) Allocs(ctx context.Context, node, boot string, after uint64, wait time.Duration) (*api.NodeAllocs,
+	error) {
 	client, _, err := c.current()
 	if err != nil {
 		return nil, err
@@ -134,7 +137,8 @@ const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers acce
 // the user's identity.
 func (c *controllers) proxy() http.Handler {
 	var users identity.Users
-	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true}
+	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "controller"
@@ -149,7 +153,8 @@ func (c *controllers) proxy() http.Handler {
 		Transport:     &anyController{of: c, next: &identity.Signer{Key: c.key, From: c.node, Next: transport}},
 		FlushInterval: -1, // logs and events are streams
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader, "this node cannot reach a controller: "+err.Error())
+			api.WriteProblem(w, http.StatusServiceUnavailable, api.CodeNoLeader,
+				"this node cannot reach a controller: "+err.Error())
 		},
 		ErrorLog: slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
 	}

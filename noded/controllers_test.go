@@ -22,7 +22,10 @@ import (
 // no client may cause such a request.
 func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 	seen := make(chan http.Header, 1)
-	controller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Clone() }))
+	controller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		seen <- r.Header.Clone()
+	}))
 	defer controller.Close()
 	c := &controllers{node: "n1", static: []string{controller.URL}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if err := c.setPeers(nil); err != nil {
@@ -42,7 +45,7 @@ func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 	for _, h := range []http.Header{
 		{},
 		{"Connection": {"Rota-Uid, Rota-Gid, Rota-Gids, Rota-User, Rota-Home"}},
-		{"Rota-Uid": {"4711"}, "Rota-User": {"somebody"}},
+		{"Rota-Uid": {"4711"}, "Rota-User": {"other"}},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://rota/v1/jobs", nil)
 		if err != nil {
@@ -55,7 +58,8 @@ func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 		}
 		resp.Body.Close()
 		got := <-seen
-		if got.Get("Rota-Uid") != strconv.Itoa(os.Getuid()) || got.Get("Rota-User") == "" || got.Get("Rota-User") == "somebody" {
+		if got.Get("Rota-Uid") != strconv.Itoa(os.Getuid()) || got.Get("Rota-User") == "" ||
+			got.Get("Rota-User") == "other" {
 			t.Errorf("with %v the controller was told user %q, uid %q", h, got.Get("Rota-User"), got.Get("Rota-Uid"))
 		}
 	}
@@ -74,7 +78,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println(l.Addr())
-	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":666}`) }))
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, `{"index":666}`)
+	}))
 	io.Copy(io.Discard, os.Stdin) // until the test ends
 }
 
@@ -82,7 +89,7 @@ func TestMain(m *testing.M) {
 // take part in gossip.
 func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can run a program as another user")
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env, cmd.Dir = append(os.Environ(), falseVariable+"=1"), "/"
@@ -103,7 +110,10 @@ func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
 	if _, err := fmt.Fscan(out, &evil); err != nil {
 		t.Fatal(err)
 	}
-	honest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"index":7}`) }))
+	honest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, `{"index":7}`)
+	}))
 	defer honest.Close()
 	c := &controllers{node: "n1", log: slog.New(slog.DiscardHandler)}
 	var peers []member.Peer

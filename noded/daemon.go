@@ -99,8 +99,9 @@ func (d *daemon) openState(context.Context) (err error) {
 		return err
 	}
 	d.machine, err = machine.Inspect(machine.Config{
-		Name: d.cfg.Name, Cores: d.cfg.Cores, Memory: d.cfg.Memory, Labels: d.cfg.Labels, SharedPaths: d.cfg.SharedPaths,
-		PortMin: low, PortMax: high,
+		Name: d.cfg.Name, Cores: d.cfg.Cores, Memory: d.cfg.Memory, Labels: d.cfg.Labels,
+		SharedPaths: d.cfg.SharedPaths,
+		PortMin:     low, PortMax: high,
 	})
 	if err != nil {
 		return err
@@ -135,7 +136,8 @@ func (d *daemon) listen(context.Context) (err error) {
 		}
 	}
 	d.list, err = member.Open(member.Config{
-		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger, Fast: loopback(d.cfg.Gossip),
+		Name: d.cfg.Name, Addr: d.cfg.Gossip, Join: d.cfg.Join, Key: d.key.Sum("gossip"), Logger: d.cfg.Logger,
+		Fast: loopback(d.cfg.Gossip),
 		Meta: member.Meta{Role: member.Noded, HTTP: d.machine.Node.Addr, Version: api.Build()},
 	})
 	return err
@@ -169,7 +171,8 @@ func listenUnix(path string) (net.Listener, error) {
 
 // openDisk prepares the directories of containers and logs, and connects to the shims that run.
 func (d *daemon) openDisk(ctx context.Context) (err error) {
-	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"), Dir: filepath.Join(d.cfg.DataDir, "logs")}
+	d.logs = &logs.Store{Containers: filepath.Join(d.cfg.DataDir, "containers"),
+		Dir: filepath.Join(d.cfg.DataDir, "logs")}
 	if err := os.MkdirAll(d.logs.Dir, 0o700); err != nil {
 		return fmt.Errorf("directory for logs: %w", err)
 	}
@@ -181,7 +184,8 @@ func (d *daemon) openDisk(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath, Warm: d.cfg.WarmShims})
+	d.shims, err = container.NewShims(container.Config{Dir: d.logs.Containers, ShimPath: d.cfg.ShimPath,
+		Warm: d.cfg.WarmShims})
 	if err != nil {
 		return err
 	}
@@ -212,7 +216,8 @@ func (d *daemon) inventoryFile() gpu.InventoryFile {
 func (d *daemon) newAgent(ctx context.Context) error {
 	d.control = &controllers{node: d.cfg.Name, key: d.key, static: d.cfg.Controllers, log: d.cfg.Logger}
 	d.agent = NewAgent(Parts{
-		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal, GPUs: d.gpus,
+		Node: d.machine.Node, Control: d.control, Runtime: d.shims, Bundles: d.bundles, Journal: d.journal,
+		GPUs:    d.gpus,
 		GPUFile: d.inventoryFile(), Cores: d.machine.Cores, Log: d.cfg.Logger,
 	})
 	return d.agent.LoadGPUs(ctx)
@@ -236,7 +241,8 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.socket != nil {
 		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
 	}
-	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(), "version", api.Build())
+	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
+		"version", api.Build())
 	if d.cfg.Ready != nil {
 		d.cfg.Ready(d.machine.Node.Addr)
 	}
@@ -250,7 +256,8 @@ func (d *daemon) run(ctx context.Context) error {
 // serve answers requests on l until ctx ends, and then waits for those in progress.
 func (d *daemon) serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
-		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: h, ConnContext: identity.ConnContext, ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ErrorLog:    slog.NewLogLogger(d.cfg.Logger.Handler(), slog.LevelDebug),
 	}

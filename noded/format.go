@@ -34,11 +34,13 @@ func checkFormat(dir string) error {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(text, &v); err != nil || v.Format < 1 {
-		return fmt.Errorf("--data-dir %s: %q in the file %s is not a version: check the disk for errors; if no job runs on this node, remove the file",
+		return fmt.Errorf("--data-dir %s: %q in the file %s is not a version: check the disk for errors; if no "+
+			"job runs on this node, remove the file",
 			dir, bytes.TrimSpace(text), formatFile)
 	}
 	if v.Format > dataFormat {
-		return fmt.Errorf("--data-dir %s: %w: it has format %d, and this version reads formats up to %d: install the newer version again",
+		return fmt.Errorf("--data-dir %s: %w: it has format %d, and this version reads formats up to %d: "+
+			"install the newer version again",
 			dir, ErrNewer, v.Format, dataFormat)
 	}
 	return nil

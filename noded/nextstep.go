@@ -132,16 +132,19 @@ func recordLost(f facts) step {
 	if f.LostReason != "" {
 		message += ": " + f.LostReason
 	}
-	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started, Message: message}}
+	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started,
+		Message: message}}
 }
 
 // exitReport turns the exit record of a container into the worker's report: here an exit code
 // becomes a report, from which the controllers derive the state of the attempt.
 func exitReport(e *container.Exit, began bool) cluster.WorkerReport {
 	if e == nil {
-		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began, Message: "its exit record cannot be read"}
+		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began,
+			Message: "its exit record cannot be read"}
 	}
-	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM, Lease: e.Lease, Why: e.Why}
+	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
+		Lease: e.Lease, Why: e.Why}
 }
 
 // reportableState returns the state that is to be reported to the controllers, "" for none. A

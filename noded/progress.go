@@ -81,7 +81,8 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 		return nil
 	}
 	return []api.Sample{{
-		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved, Metrics: line.Metrics,
+		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved,
+		Metrics: line.Metrics,
 		Reached: next.Reached,
 	}}
 }
@@ -144,13 +145,15 @@ func (a *Agent) readTail(w *worker, tail progress.Tail, from *progress.Source) (
 // queueStepRate queues the step rate of an attempt for a report, if its job is elastic. The agent's
 // mutex is held.
 func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, step int64) {
-	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) || desired.Spec.Groups[desired.Group].Elastic == nil {
+	if desired == nil || desired.Spec == nil || desired.Group >= len(desired.Spec.Groups) ||
+		desired.Spec.Groups[desired.Group].Elastic == nil {
 		return
 	}
 	after := time.Duration(cluster.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
 		a.out.putFinding(cluster.WorkerReport{
-			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning, Rate: rate,
+			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning,
+			Rate: rate,
 		})
 	}
 }
@@ -171,12 +174,14 @@ func (a *Agent) queueFindings(id container.ID) {
 		return
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock() // a caller that finds nothing new knows that all findings are in the outbox, before the worker's end
+	// a caller that finds nothing new knows that all findings are in the outbox, before the worker's end
+	defer a.mu.Unlock()
 	from := min(w.findingsQueued, len(list))
 	w.findingsQueued = max(w.findingsQueued, len(list))
 	for _, one := range list[from:] {
 		a.out.putFinding(cluster.WorkerReport{
-			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning, Policy: one.Policy, Message: one.Line,
+			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning,
+			Policy: one.Policy, Message: one.Line,
 		})
 	}
 }

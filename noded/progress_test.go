@@ -38,7 +38,8 @@ func TestProgressIsSampled(t *testing.T) {
 		settle(5 * time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if len(w.samples) != 2 || w.samples[0].Step != 2 || w.samples[0].Metrics["loss"] != 0.5 || w.samples[1].Step != 3 {
+		if len(w.samples) != 2 || w.samples[0].Step != 2 || w.samples[0].Metrics["loss"] != 0.5 ||
+			w.samples[1].Step != 3 {
 			t.Fatalf("got %+v", w.samples)
 		}
 	})
@@ -56,12 +57,14 @@ func TestFindingsAreReported(t *testing.T) {
 			if w.findings == nil {
 				w.findings = map[container.ID][]container.Finding{}
 			}
-			w.findings[wid(1)] = append(w.findings[wid(1)], container.Finding{Policy: policy, Line: "line of " + policy})
+			w.findings[wid(1)] = append(w.findings[wid(1)],
+				container.Finding{Policy: policy, Line: "line of " + policy})
 		}
 		find("ecc")
 		settle(5 * time.Second)
 		w.mu.Lock()
-		if len(w.found) != 1 || w.found[0].Policy != "ecc" || w.found[0].Message != "line of ecc" || w.found[0].State != cluster.WorkerRunning {
+		if len(w.found) != 1 || w.found[0].Policy != "ecc" || w.found[0].Message != "line of ecc" ||
+			w.found[0].State != cluster.WorkerRunning {
 			t.Errorf("got %+v", w.found)
 		}
 		w.down = true
@@ -88,7 +91,8 @@ func TestReachedIsNotLost(t *testing.T) {
 		w.assign(wid(1), true)
 		settle(5 * time.Second)
 		w.change(func() { w.down = true })
-		lines := "{\"step\":9,\"metrics\":{\"loss\":3}}\n{\"step\":11,\"metrics\":{\"loss\":2}}\n{\"step\":12,\"metrics\":{\"loss\":1}}\n"
+		lines := "{\"step\":9,\"metrics\":{\"loss\":3}}\n{\"step\":11,\"metrics\":{\"loss\":2}}\n" +
+			"{\"step\":12,\"metrics\":{\"loss\":1}}\n"
 		if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +105,8 @@ func TestReachedIsNotLost(t *testing.T) {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if n := len(w.samples); n == 0 || w.samples[n-1].Reached == nil || w.samples[n-1].Reached.Step != 11 || w.samples[n-1].Reached.Value != 2 {
+		if n := len(w.samples); n == 0 || w.samples[n-1].Reached == nil || w.samples[n-1].Reached.Step != 11 ||
+			w.samples[n-1].Reached.Value != 2 {
 			t.Errorf("got %+v", w.samples)
 		}
 	})

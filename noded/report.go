@@ -19,9 +19,10 @@ const (
 // outbox holds what the controllers have not confirmed yet. Of each worker it holds only the newest
 // state, because a later state implies the earlier ones.
 type outbox struct {
-	mu       sync.Mutex
-	workers  map[container.ID]cluster.WorkerReport
-	findings map[findingKey]cluster.WorkerReport // what is reported once of each worker: a policy's finding, its step rate
+	mu      sync.Mutex
+	workers map[container.ID]cluster.WorkerReport
+	// what is reported once of each worker: a policy's finding, its step rate
+	findings map[findingKey]cluster.WorkerReport
 	samples  map[container.ID]api.Sample
 	ready    chan struct{} // holds one value when the outbox is not empty
 }
@@ -33,7 +34,8 @@ type findingKey struct {
 }
 
 func newOutbox() outbox {
-	return outbox{workers: map[container.ID]cluster.WorkerReport{}, findings: map[findingKey]cluster.WorkerReport{}, samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
+	return outbox{workers: map[container.ID]cluster.WorkerReport{}, findings: map[findingKey]cluster.WorkerReport{},
+		samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
 func (o *outbox) putReport(id container.ID, r cluster.WorkerReport) {
@@ -132,7 +134,8 @@ func (a *Agent) queueReport(w *worker) {
 		a.out.putReport(w.id, *w.Entry.Final)
 		return
 	}
-	a.out.putReport(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker, State: state})
+	a.out.putReport(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker,
+		State: state})
 }
 
 // sendReports sends what is in the outbox, one batch at a time, so that the reports of a worker
@@ -187,7 +190,8 @@ func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerRepo
 	var wait backoff
 	for ctx.Err() == nil {
 		sending, cancel := context.WithTimeout(ctx, 15*time.Second)
-		_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
+		_, err := a.Control.Report(sending, a.Node.Name,
+			api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
 		cancel()
 		if err == nil {
 			return true

@@ -13,7 +13,8 @@ import (
 // checkRequirements returns everything that this machine lacks to run containers, joined.
 func checkRequirements(c Config) error {
 	if os.Geteuid() != 0 {
-		return errors.New("the node daemon must run as root to create containers: start it with sudo or as a systemd service")
+		return errors.New("the node daemon must run as root to create containers: start it with sudo or as a " +
+			"systemd service")
 	}
 	var errs []error
 	for _, p := range c.SharedPaths {
@@ -52,7 +53,8 @@ func checkCgroups(root string) error {
 	var errs []error
 	var fs unix.Statfs_t
 	if err := unix.Statfs(mount, &fs); err != nil {
-		return fmt.Errorf("cgroups cannot be used: %s: %w (mount them, or give the container of this daemon access to them)", mount, err)
+		return fmt.Errorf("cgroups cannot be used: %s: %w (mount them, or give the container of this daemon "+
+			"access to them)", mount, err)
 	}
 	if fs.Type == unix.CGROUP2_SUPER_MAGIC {
 		return checkCgroup(mount, root)

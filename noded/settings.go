@@ -17,14 +17,15 @@ import (
 
 // Config has all settings of the node daemon.
 type Config struct {
-	Name        string            // of this node, unique in the cluster
-	DataDir     string            // for the journal, containers and logs
-	Gossip      string            // host:port for discovery
-	HTTP        string            // host:port of the listener for logs; "": a free port on the host of Gossip
-	Join        []string          // gossip addresses of any daemons in the cluster
-	Controllers []string          // addresses of controllers, in addition to those found by gossip
-	Socket      string            // unix socket through which local users reach the controllers; "" for none
-	Cores       int               // 0: those of the machine; more than it has: shares of processor time, not cores by number
+	Name        string   // of this node, unique in the cluster
+	DataDir     string   // for the journal, containers and logs
+	Gossip      string   // host:port for discovery
+	HTTP        string   // host:port of the listener for logs; "": a free port on the host of Gossip
+	Join        []string // gossip addresses of any daemons in the cluster
+	Controllers []string // addresses of controllers, in addition to those found by gossip
+	Socket      string   // unix socket through which local users reach the controllers; "" for none
+	// 0: those of the machine; more than it has: shares of processor time, not cores by number
+	Cores       int
 	Memory      jobspec.Bytes     // bytes; 0: those of the machine less what the system needs
 	SimGPUs     int               // number of simulated GPUs that replace the real ones
 	Labels      map[string]string // of the node
@@ -47,7 +48,8 @@ type Config struct {
 // DefaultConfig returns the settings of a node on the default ports of this machine.
 func DefaultConfig() Config {
 	name, _ := os.Hostname() // Validate refuses an empty name
-	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock", WarmShims: 2}
+	return Config{Name: name, DataDir: "/var/lib/rota/noded", Gossip: "127.0.0.1:7072", Socket: "/run/rota/rota.sock",
+		WarmShims: 2}
 }
 
 // withDefaults fills in the settings that follow from others.
@@ -109,11 +111,13 @@ func (c Config) Validate() error {
 		} else if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			bad("%s %q: write a port from 0 to 65535", l.flag, l.addr)
 		} else if c.KeyFile == "" && !loopback(l.addr) {
-			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or listen on 127.0.0.1", l.flag, l.addr)
+			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file, or "+
+				"listen on 127.0.0.1", l.flag, l.addr)
 		}
 	}
 	if len(c.Join) == 0 && len(c.Controllers) == 0 {
-		bad("--join is not set: give the gossip address of any daemon in the cluster, or a controller with --controller")
+		bad("--join is not set: give the gossip address of any daemon in the cluster, or a controller with " +
+			"--controller")
 	}
 	if c.Cores < 0 || c.Memory < 0 || c.SimGPUs < 0 || c.SimGPUs > 1024 {
 		bad("--cores, --memory and --sim-gpus must not be negative, and --sim-gpus is at most 1024")

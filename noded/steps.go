@@ -73,7 +73,8 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
 	a.Log.Warn("cannot create container", "job", id.Job, "alloc", id.String(), "err", err)
-	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err), Final: container.IsFinal(err)})
+	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed,
+		Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
 		a.cleanUpFailed(ctx, id)
 	}
@@ -146,7 +147,8 @@ func (w *worker) advanceState(s container.State) {
 func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	s := f.Desired.Stop
 	n := container.Notice{
-		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt, Signal: s.Signal,
+		Reason: noticeReason(s.Cause), Deadline: f.KillAt.UTC().Format(time.RFC3339Nano), Attempt: id.Attempt,
+		Signal: s.Signal,
 	}
 	if err := a.Bundles.Notice(id, n); err != nil {
 		// The signal matters more than the notice.
@@ -157,8 +159,10 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 			return nil, err
 		}
 	}
-	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause, Signal: s.Signal}); err != nil {
-		a.Log.Error("cannot write to the journal that a signal was sent", "job", id.Job, "alloc", id.String(), "err", err)
+	if err := a.Journal.Append(journal.Record{Op: journal.Stopped, ID: id.String(), Cause: s.Cause,
+		Signal: s.Signal}); err != nil {
+		a.Log.Error("cannot write to the journal that a signal was sent", "job", id.Job, "alloc", id.String(), "err",
+			err)
 	}
 	return func(w *worker) { w.Entry.Stopped, w.Entry.Signal = s.Cause, s.Signal }, nil
 }
@@ -176,7 +180,8 @@ func noticeReason(c cluster.Cause) string {
 
 // recordResult writes the result of a container to the journal. From then on its cores are free.
 // Before that its GPUs are checked for processes that are left on them.
-func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker), error) {
+func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker),
+	error) {
 	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
 		a.awaitVacantGPUs(ctx, f.Desired.GPUs)

@@ -20,7 +20,8 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	if err := os.MkdirAll(store.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	bundles, err := bundle.Open(bundle.Config{Node: "n1", Logs: store, RootDir: filepath.Join(base, "root"), CgroupRoot: "/rota/n1"})
+	bundles, err := bundle.Open(bundle.Config{Node: "n1", Logs: store, RootDir: filepath.Join(base, "root"),
+		CgroupRoot: "/rota/n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	} {
 		id := container.ID{Job: job, Attempt: 1}
 		dir := filepath.Join(store.Containers, id.String())
-		if err := container.WriteBundle(dir, container.Bundle{Settings: container.Settings{ID: id}, Tasks: []container.TaskBundle{{Script: "x"}}}); err != nil {
+		if err := container.WriteBundle(dir, container.Bundle{Settings: container.Settings{ID: id},
+			Tasks: []container.TaskBundle{{Script: "x"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if job == 1 {
@@ -61,7 +63,8 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{
-		"containers/1.1.0": false, "logs/1.1.0": true, "containers/2.1.0": false, "containers/3.1.0": false, "containers/4.1.0/config.json": true,
+		"containers/1.1.0": false, "logs/1.1.0": true, "containers/2.1.0": false, "containers/3.1.0": false,
+		"containers/4.1.0/config.json": true,
 		"containers/5.1.0/config.json": true,
 	} {
 		if _, err := os.Stat(filepath.Join(base, path)); (err == nil) != want {

@@ -94,8 +94,10 @@ func (r lifeRuntime) listen(ctx context.Context, id container.ID) error {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
-		t: t, path: filepath.Join(t.TempDir(), "journal"), rng: rand.New(rand.NewPCG(seed, 1)), wake: make(chan struct{}), index: 1,
-		allocs: map[container.ID]*assigned{}, containers: map[container.ID]*fakeContainer{}, changes: make(chan container.ID, 1000),
+		t: t, path: filepath.Join(t.TempDir(), "journal"), rng: rand.New(rand.NewPCG(seed, 1)),
+		wake: make(chan struct{}), index: 1,
+		allocs: map[container.ID]*assigned{}, containers: map[container.ID]*fakeContainer{},
+		changes: make(chan container.ID, 1000),
 		notices: map[container.ID]container.Notice{}, retired: map[container.ID]bool{}, onGPU: map[string][]int{},
 	}
 }
@@ -128,7 +130,8 @@ func (w *world) assign(id container.ID, released bool) *assigned {
 func (w *world) stop(id container.ID, cause cluster.Cause, grace time.Duration) {
 	w.change(func() {
 		if a := w.allocs[id]; a.Stop == nil {
-			a.Stop = &cluster.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() + cluster.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
+			a.Stop = &cluster.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() +
+				cluster.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
 		}
 	})
 }
@@ -194,7 +197,8 @@ func (w *world) start() {
 		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
-		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
+		Log:     slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	w.mu.Lock()
 	w.boots++
@@ -491,7 +495,8 @@ func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 
 type lifeBundles struct{ *life }
 
-func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int, _ []cluster.GPU) (string, error) {
+func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int, _ []cluster.GPU) (string,
+	error) {
 	l.mu.Lock()
 	building := l.building
 	l.mu.Unlock()

@@ -28,14 +28,15 @@ func runProfiled(ctx context.Context, args []string, stderr io.Writer) error {
 }
 
 func run(ctx context.Context, args []string, stderr io.Writer) error {
-	app := daemon.NewApp("rota-controld", "control daemon of a Rota cluster", stderr, flags(), func(c *cli.Context) error {
-		cfg, err := readSettings(c, stderr)
-		if err != nil {
-			return err
-		}
-		cfg.ReloadOn = daemon.Reloads()
-		return controld.Run(c.Context, cfg)
-	})
+	app := daemon.NewApp("rota-controld", "control daemon of a Rota cluster", stderr, flags(),
+		func(c *cli.Context) error {
+			cfg, err := readSettings(c, stderr)
+			if err != nil {
+				return err
+			}
+			cfg.ReloadOn = daemon.Reloads()
+			return controld.Run(c.Context, cfg)
+		})
 	return app.RunContext(ctx, args)
 }
 
@@ -50,7 +51,8 @@ func flags() []cli.Flag {
 		text("http", def.HTTP, "`ADDR` of the API, host:port"),
 		text("raft", def.Raft, "`ADDR` for the other controllers"),
 		text("gossip", def.Gossip, "`ADDR` for discovery"),
-		text("advertise", "", "`HOST` that others use when an ADDR above is 0.0.0.0 (default: the first of this machine)"),
+		text("advertise", "", "`HOST` that others use when an ADDR above is 0.0.0.0 (default: the first of this "+
+			"machine)"),
 		text("socket", def.Socket, "`PATH` of the unix socket for local users, \"\" for none"),
 		&cli.StringSliceFlag{Name: "join", Usage: "gossip `ADDR` of any daemon in the cluster"},
 		&cli.IntFlag{
@@ -72,8 +74,9 @@ func readSettings(c *cli.Context, stderr io.Writer) (controld.Config, error) {
 	}
 	for name, field := range map[string]*string{
 		"name": &cfg.Name, "data-dir": &cfg.DataDir, "http": &cfg.HTTP, "raft": &cfg.Raft, "gossip": &cfg.Gossip,
-		"advertise": &cfg.Advertise, "socket": &cfg.Socket, "cluster-key-file": &cfg.KeyFile, "root-jobs-as": &cfg.RootJobsAs,
-		"log-format": &format,
+		"advertise": &cfg.Advertise, "socket": &cfg.Socket, "cluster-key-file": &cfg.KeyFile,
+		"root-jobs-as": &cfg.RootJobsAs,
+		"log-format":   &format,
 	} {
 		if c.IsSet(name) {
 			*field = c.String(name)

@@ -99,7 +99,8 @@ func TestADirectoryThatCannotBeWritten(t *testing.T) {
 	}
 	err := run(t.Context(), []string{"rota-controld", "--name", "c1", "--data-dir", filepath.Join(dir, "state"),
 		"--http", "127.0.0.1:0", "--raft", "127.0.0.1:0", "--gossip", "127.0.0.1:0", "--socket", ""}, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "data directory") || !strings.Contains(err.Error(), syscall.ENOTDIR.Error()) {
+	if err == nil || !strings.Contains(err.Error(), "data directory") ||
+		!strings.Contains(err.Error(), syscall.ENOTDIR.Error()) {
 		t.Errorf("got %v", err)
 	}
 }

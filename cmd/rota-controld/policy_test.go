@@ -30,7 +30,8 @@ func TestPoliciesAreTheSameLiveAndSimulated(t *testing.T) {
 				key = name
 			}
 			if !slices.Contains(known, key) {
-				t.Errorf("policy %s can be simulated with %s, but a configuration cannot say it: it has %v", policy, key, known)
+				t.Errorf("policy %s can be simulated with %s, but a configuration cannot say it: it has %v", policy,
+					key, known)
 			}
 		}
 	}

@@ -27,8 +27,9 @@ func main() {
 	os.Exit(run(launch.PlanFile))
 }
 
-const usage = `rota-init is the first process of every container of a Rota job. It starts the job's processes as ` + launch.PlanFile + ` says, passes
-signals on to them, and tells the shim how they ended. It takes no arguments, and nobody needs to start it by hand.
+const usage = `rota-init is the first process of every container of a Rota job. It starts the job's processes as
+` + launch.PlanFile + ` says, passes signals on to them, and reports to the shim how they ended. It takes no
+arguments and is not meant to be started by hand.
 `
 
 // answerArguments is for a user that starts this program by hand. It returns the exit code.
@@ -71,7 +72,8 @@ func read(path string) (*launch.Plan, error) {
 	if len(p.Ranks) == 0 {
 		return nil, fmt.Errorf("launch plan has no ranks")
 	}
-	return &p, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // ranks run as the same user and must not trace this process
+	// ranks run as the same user and must not trace this process
+	return &p, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 // readSecrets adds the variables whose values are in files to the environment of the ranks. A line

@@ -127,7 +127,8 @@ func (w *worker) start(plan *launch.Rank) *rank {
 	if err == nil {
 		var p *os.Process
 		p, err = os.StartProcess(path, plan.Args, &os.ProcAttr{
-			Dir: w.plan.Dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setpgid: true},
+			Dir: w.plan.Dir, Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+			Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
 		if err == nil {
 			return &rank{pid: p.Pid, alive: true, signalled: map[int]bool{}}

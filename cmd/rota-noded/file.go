@@ -64,8 +64,10 @@ func readFile(c *cli.Context, path string) error {
 func (f *file) flags() map[string][]string {
 	out := map[string][]string{"join": f.Join, "controller": f.Controller, "shared-path": f.SharedPath}
 	for name, v := range map[string]*string{
-		"name": f.Name, "data-dir": f.DataDir, "gossip": f.Gossip, "http": f.HTTP, "socket": f.Socket, "memory": f.Memory,
-		"cgroup-root": f.CgroupRoot, "ports": f.Ports, "cluster-key-file": f.ClusterKeyFile, "shim": f.Shim, "init": f.Init,
+		"name": f.Name, "data-dir": f.DataDir, "gossip": f.Gossip, "http": f.HTTP, "socket": f.Socket,
+		"memory":      f.Memory,
+		"cgroup-root": f.CgroupRoot, "ports": f.Ports, "cluster-key-file": f.ClusterKeyFile, "shim": f.Shim,
+		"init":       f.Init,
 		"log-format": f.LogFormat, "max-memlock": f.MaxMemlock,
 	} {
 		if v != nil {

@@ -35,7 +35,8 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 		return noded.Run(c.Context, cfg)
 	})
 	app.Commands = []*cli.Command{{
-		Name: "nvml-helper", Hidden: true, Usage: "answer the node daemon's questions about GPUs on the standard streams",
+		Name: "nvml-helper", Hidden: true, Usage: "answer the node daemon's questions about GPUs on the " +
+			"standard streams",
 		Flags:  []cli.Flag{&cli.StringFlag{Name: "library"}},
 		Action: func(c *cli.Context) error { return gpu.ServeNVML(c.String("library"), os.Stdin, os.Stdout) },
 	}}
@@ -64,11 +65,13 @@ func flags(d noded.Config) []cli.Flag {
 		text("name", d.Name, "`NAME` of this node, unique in the cluster"),
 		text("data-dir", d.DataDir, "`DIR` for journal, containers and logs"),
 		text("gossip", d.Gossip, "`ADDR` for discovery"),
-		text("http", "", "`ADDR` of the listener that logs are read from (default: a free port on the host of --gossip)"),
+		text("http", "", "`ADDR` of the listener that logs are read from (default: a free port on the host of "+
+			"--gossip)"),
 		list("join", "gossip `ADDR` of any daemon in the cluster"),
 		list("controller", "`ADDR` of a controller, besides those that gossip finds"),
 		text("socket", d.Socket, "unix socket `PATH` for local users; empty for none"),
-		&cli.IntFlag{Name: "cores", Usage: "`N` cores for jobs; if more than the machine has, by quota", DefaultText: "all"},
+		&cli.IntFlag{Name: "cores", Usage: "`N` cores for jobs; if more than the machine has, by quota",
+			DefaultText: "all"},
 		text("memory", "", "`SIZE` of memory for jobs, such as 64GiB (default: all but 5 %)"),
 		&cli.IntFlag{Name: "sim-gpus", Usage: "`N` simulated GPUs instead of real ones"},
 		list("label", "`KEY=VALUE` of this node"),
@@ -79,7 +82,8 @@ func flags(d noded.Config) []cli.Flag {
 		text("init", "", "`PATH` of rota-init (default: beside this program)"),
 		&cli.IntFlag{Name: "warm-shims", Value: d.WarmShims, Usage: "`N` shims started in advance"},
 		text("max-memlock", "", "`SIZE` of memory that a task may lock at most (default: no bound)"),
-		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most", DefaultText: "no bound"},
+		&cli.Int64Flag{Name: "max-nofile", Usage: "`N` files that a task may have open at most",
+			DefaultText: "no bound"},
 	}
 }
 
@@ -93,7 +97,8 @@ func readSettings(c *cli.Context) (noded.Config, error) {
 	cfg := noded.Config{
 		Name: c.String("name"), DataDir: c.String("data-dir"), Gossip: c.String("gossip"), HTTP: c.String("http"),
 		Join: daemon.SplitList(c.StringSlice("join")), Controllers: daemon.SplitList(c.StringSlice("controller")),
-		Socket: c.String("socket"), Cores: c.Int("cores"), SimGPUs: c.Int("sim-gpus"), CgroupRoot: c.String("cgroup-root"),
+		Socket: c.String("socket"), Cores: c.Int("cores"), SimGPUs: c.Int("sim-gpus"),
+		CgroupRoot:  c.String("cgroup-root"),
 		SharedPaths: daemon.SplitList(c.StringSlice("shared-path")), Ports: c.String("ports"),
 		KeyFile: c.String("cluster-key-file"), ShimPath: c.String("shim"), InitPath: c.String("init"),
 		WarmShims: c.Int("warm-shims"), MaxNofile: c.Int64("max-nofile"),

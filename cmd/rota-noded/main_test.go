@@ -48,7 +48,8 @@ max_nofile  = 65536
 		t.Fatal(err)
 	}
 	if cfg.Name != "n1" || cfg.Cores != 6 || cfg.Memory != 2*jobspec.GiB || cfg.MaxMemlock != 8*jobspec.GiB ||
-		cfg.MaxNofile != 65536 || cfg.Labels["rack"] != "r2" || !reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
+		cfg.MaxNofile != 65536 || cfg.Labels["rack"] != "r2" ||
+		!reflect.DeepEqual(cfg.Join, []string{"a:7072", "b:7072"}) {
 		t.Fatalf("got %+v", cfg)
 	}
 }

@@ -30,7 +30,9 @@ func TestCgroup2(t *testing.T) {
 		t.Skip("no cgroup version 2 hierarchy beside version 1 here")
 	}
 	const enter = `set -e
-mount --make-rprivate /; mount --bind ` + unified + ` /mnt; for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; done; mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
+mount --make-rprivate /; mount --bind ` + unified + ` /mnt
+for d in /sys/fs/cgroup/*; do if mountpoint -q "$d"; then umount -l "$d"; fi; done
+mount --bind /mnt /sys/fs/cgroup; umount -l /mnt
 exec "$0" -test.run 'TestContract|TestDeviceFence|TestTasksInOrder|TestTasksEndWithTheirShim' -test.v`
 	cmd := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", enter, "/proc/self/exe")
 	self, err := os.Executable()

@@ -17,7 +17,8 @@ import (
 func TestGuards(t *testing.T) {
 	n := newNode(t, 0)
 	outside := filepath.Join(filepath.Dir(n.shared), "outside")
-	for dir, mode := range map[string]os.FileMode{outside: 0o755, n.shared + "/good": 0o755, n.shared + "/locked/inner": 0o755} {
+	for dir, mode := range map[string]os.FileMode{outside: 0o755, n.shared + "/good": 0o755, n.shared +
+		"/locked/inner": 0o755} {
 		check(t, os.MkdirAll(dir, mode))
 		check(t, os.WriteFile(filepath.Join(dir, "name"), []byte(filepath.Base(dir)+"\n"), 0o644))
 	}
@@ -44,7 +45,8 @@ func TestGuards(t *testing.T) {
 		n.guards = []container.Guard{g}
 		dir := n.bundle(id, "cat /mine/name")
 		editSpec(t, dir, func(s *specs.Spec) {
-			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/mine", Type: "bind", Source: filepath.Join(n.shared, c.mounted), Options: []string{"rbind", "ro"}})
+			s.Mounts = append(s.Mounts, specs.Mount{Destination: "/mine", Type: "bind",
+				Source: filepath.Join(n.shared, c.mounted), Options: []string{"rbind", "ro"}})
 		})
 		err := n.shims.Create(t.Context(), id, dir, time.Now().Add(time.Hour))
 		if c.want != "" {

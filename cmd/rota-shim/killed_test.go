@@ -39,7 +39,8 @@ func doomed(dir string) error {
 		id := container.ID{Job: n, Attempt: 1}
 		saved := filepath.Join(filepath.Dir(dir), "bundles", id.String())
 		cp := exec.Command("cp", "-a", saved, dir)
-		cp.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // or it would go on after this daemon was killed
+		// or it would go on after this daemon was killed
+		cp.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cp.Run(); err != nil {
 			return err
 		}

@@ -13,9 +13,10 @@ import (
 
 func init() { shim.Reexec() }
 
-const usage = `rota-shim is the parent of the containers of one worker of a Rota job. It keeps their output, holds their lease, stops them when that
-ends, and leaves a record of how they ended; it lives on when the node daemon is restarted. rota-noded starts it, with a socket on
-descriptor 3 over which it is told what to do. It takes no arguments, and nobody needs to start it by hand.
+const usage = `rota-shim supervises the containers of one worker of a Rota job. It keeps their output, stops them when
+their lease ends, and writes a record of how they ended. It goes on while the node daemon is restarted. rota-noded
+starts it with a socket on descriptor 3, over which it gets its orders. It takes no arguments and is not meant to be
+started by hand.
 `
 
 func main() {

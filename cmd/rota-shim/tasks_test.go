@@ -45,7 +45,8 @@ func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	only := in.Spec.Groups[0].Tasks[0]
 	in.Spec.Groups[0].Tasks = nil
 	b := container.Bundle{Settings: container.Settings{
-		ID: id, User: container.User{UID: testUID, GID: testGID}, Cgroup: in.Node.CgroupPath, LeaseGrace: 500, Success: success, Shm: 16 << 20,
+		ID: id, User: container.User{UID: testUID, GID: testGID}, Cgroup: in.Node.CgroupPath, LeaseGrace: 500,
+		Success: success, Shm: 16 << 20,
 		Policies: n.policies,
 	}}
 	for _, p := range parts {
@@ -95,7 +96,8 @@ func (n *node) exit(id container.ID) container.Exit {
 
 // said returns the output of a task.
 func (n *node) said(id container.ID, task string) string {
-	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), task, "stdout")) // absent before the task is created
+	// absent before the task is created
+	b, _ := os.ReadFile(filepath.Join(container.LogDir(n.shims.Path(id)), task, "stdout"))
 	return string(b)
 }
 
@@ -111,10 +113,13 @@ func TestTasksInOrder(t *testing.T) {
 	n := newNode(t, 0)
 	dir := n.tasks(one, "",
 		hook("clean", "poststop", "echo clean >> order; cat /dev/shm/x"),
-		sidecar("watch", "prestart", "trap 'echo watch-ends >> order; exit 3' TERM; echo watch >> order; touch /dev/shm/up; while :; do sleep 0.05; done"),
-		hook("first", "prestart", "until [ -e /dev/shm/up ]; do sleep 0.02; done; echo first >> order; echo shared > /dev/shm/x"),
+		sidecar("watch", "prestart", "trap 'echo watch-ends >> order; exit 3' TERM; echo watch >> order; touch "+
+			"/dev/shm/up; while :; do sleep 0.05; done"),
+		hook("first", "prestart", "until [ -e /dev/shm/up ]; do sleep 0.02; done; echo first >> order; echo "+
+			"shared > /dev/shm/x"),
 		hook("second", "prestart", "echo second >> order"),
-		mainTask("train", "echo train >> order; cat /dev/shm/x; grep :pids: /proc/self/cgroup | cut -d: -f3; sleep 0.3; echo train-ends >> order"),
+		mainTask("train", "echo train >> order; cat /dev/shm/x; grep :pids: /proc/self/cgroup | cut -d: -f3; "+
+			"sleep 0.3; echo train-ends >> order"),
 		hook("after", "poststart", "echo after >> order"),
 	)
 	n.begin(one, dir)
@@ -124,11 +129,14 @@ func TestTasksInOrder(t *testing.T) {
 	}
 	got := n.order()
 	at := func(s string) int { return slices.Index(got, s) }
-	if !(at("watch") < at("first") && at("first") < at("second") && at("second") < at("train") && at("second") < at("after") &&
-		at("train") < at("train-ends") && at("after") < at("watch-ends") && at("train-ends") < at("watch-ends") && at("watch-ends") < at("clean") && at("clean") == len(got)-1) {
+	if !(at("watch") < at("first") && at("first") < at("second") && at("second") < at("train") &&
+		at("second") < at("after") &&
+		at("train") < at("train-ends") && at("after") < at("watch-ends") && at("train-ends") < at("watch-ends") &&
+		at("watch-ends") < at("clean") && at("clean") == len(got)-1) {
 		t.Errorf("order %v", got)
 	}
-	if out := n.said(one, "train"); !strings.HasPrefix(out, "shared\n") || os.Getenv(insideV2) == "" && !strings.Contains(out, cgroupRoot+"/1.1.0/train\n") {
+	if out := n.said(one, "train"); !strings.HasPrefix(out, "shared\n") || os.Getenv(insideV2) == "" &&
+		!strings.Contains(out, cgroupRoot+"/1.1.0/train\n") {
 		t.Errorf("output %q", out)
 	}
 	if out := n.said(one, "clean"); out != "shared\n" {
@@ -152,13 +160,19 @@ func TestEndsOfTasks(t *testing.T) {
 	}{
 		{"all well", "", []part{mainTask("a", "true"), mainTask("b", "exit 0")}, 0, 0, "", "ab"},
 		{"one fails", "", []part{mainTask("a", "exit 7"), mainTask("b", forever)}, 7, 0, "", "ab"},
-		{"setup fails", "", []part{hook("s", "prestart", "exit 3"), mainTask("a", forever), hook("c", "poststop", "true")}, 3, 0, "prestart task s ended with exit code 3", "sc"},
-		{"the leader ends it", "leader", []part{mainTask("a", forever), leader(mainTask("b", "exit 0"))}, 0, 0, "", "ab"},
-		{"any will do", "any", []part{mainTask("a", "exit 4"), mainTask("b", "sleep 0.2"), mainTask("c", forever)}, 0, 0, "", "abc"},
+		{"setup fails", "", []part{hook("s", "prestart", "exit 3"), mainTask("a", forever),
+			hook("c", "poststop", "true")}, 3, 0, "prestart task s ended with exit code 3", "sc"},
+		{"the leader ends it", "leader", []part{mainTask("a", forever), leader(mainTask("b", "exit 0"))}, 0, 0, "",
+			"ab"},
+		{"any will do", "any", []part{mainTask("a", "exit 4"), mainTask("b", "sleep 0.2"), mainTask("c", forever)}, 0,
+			0, "", "abc"},
 		{"none did", "any", []part{mainTask("a", "exit 4"), mainTask("b", "exit 5")}, 5, 0, "", "ab"},
-		{"a sidecar does not matter", "", []part{mainTask("a", "sleep 0.2"), sidecar("s", "poststart", "exit 9")}, 0, 0, "", "as"},
-		{"cleaning fails", "", []part{mainTask("a", "true"), hook("c", "poststop", "kill -SEGV $$")}, 0, 11, "poststop task c ended with SIGSEGV", "ac"},
-		{"what follows the start fails", "", []part{mainTask("a", forever), hook("p", "poststart", "exit 6")}, 6, 0, "poststart task p ended with exit code 6", "ap"},
+		{"a sidecar does not matter", "", []part{mainTask("a", "sleep 0.2"), sidecar("s", "poststart", "exit 9")}, 0, 0,
+			"", "as"},
+		{"cleaning fails", "", []part{mainTask("a", "true"), hook("c", "poststop", "kill -SEGV $$")}, 0, 11,
+			"poststop task c ended with SIGSEGV", "ac"},
+		{"what follows the start fails", "", []part{mainTask("a", forever), hook("p", "poststart", "exit 6")}, 6, 0,
+			"poststart task p ended with exit code 6", "ap"},
 	} {
 		id := container.ID{Job: int64(100 + i), Attempt: 1}
 		n.begin(id, n.tasks(id, c.success, c.parts...))
@@ -169,7 +183,8 @@ func TestEndsOfTasks(t *testing.T) {
 				begun += task.Name
 			}
 		}
-		if exit.Code != c.code || exit.Signal != c.signal || !strings.Contains(exit.Why, c.why) || c.why == "" && exit.Why != "" || begun != c.begun {
+		if exit.Code != c.code || exit.Signal != c.signal || !strings.Contains(exit.Why, c.why) || c.why == "" &&
+			exit.Why != "" || begun != c.begun {
 			t.Errorf("%s: %+v, begun %s", c.name, exit, begun)
 		}
 		check(t, n.shims.Remove(t.Context(), id))
@@ -196,14 +211,16 @@ func TestTasksStop(t *testing.T) {
 	check(t, os.Remove(filepath.Join(n.shared, "up")))
 	polite := mainTask("b", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done")
 	polite.KillSignal = int(unix.SIGINT)
-	n.begin(three, n.tasks(three, "", mainTask("a", "trap 'exit 5' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done"), polite))
+	n.begin(three, n.tasks(three, "", mainTask("a",
+		"trap 'exit 5' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.02; done"), polite))
 	eventually(t, "both run", func() bool { return n.said(three, "a") != "" && n.said(three, "b") != "" })
 	check(t, n.shims.Signal(t.Context(), three, int(unix.SIGTERM)))
 	if e := n.exit(three); e.Tasks[0].Code != 6 || e.Tasks[1].Code != 7 {
 		t.Errorf("each with its own signal: %+v", e)
 	}
 	two := container.ID{Job: 2, Attempt: 1}
-	n.begin(two, n.tasks(two, "", hook("setup", "prestart", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
+	n.begin(two, n.tasks(two, "", hook("setup", "prestart",
+		"trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done"), mainTask("main", "touch never")))
 	eventually(t, "it is being set up", func() bool { return strings.Contains(n.said(two, "setup"), "ready") })
 	check(t, n.shims.Signal(t.Context(), two, int(unix.SIGTERM)))
 	if e := n.exit(two); e.Signal != 9 || e.Tasks[1].Begun {
@@ -220,7 +237,8 @@ func TestTasksOutliveTheDaemon(t *testing.T) {
 	wait := func(file string) string {
 		return fmt.Sprintf("touch in-%[1]s; until [ -e go-%[1]s ]; do sleep 0.02; done", file)
 	}
-	dir := n.tasks(one, "", hook("setup", "prestart", wait("setup")), mainTask("main", wait("main")), hook("clean", "poststop", wait("clean")))
+	dir := n.tasks(one, "", hook("setup", "prestart", wait("setup")), mainTask("main", wait("main")),
+		hook("clean", "poststop", wait("clean")))
 	n.begin(one, dir)
 	for i, phase := range []string{"setup", "main", "clean"} {
 		check(t, n.shims.Close())
@@ -256,7 +274,8 @@ func (n *node) status(id container.ID) container.Status {
 func TestTasksEndWithTheirShim(t *testing.T) {
 	n := newNode(t, 0)
 	parts := []part{
-		sidecar("side", "prestart", "trap '' TERM; exec sleep 1000"), mainTask("main", "trap '' TERM; echo ready; exec sleep 1000"), hook("clean", "poststop", "touch cleaned"),
+		sidecar("side", "prestart", "trap '' TERM; exec sleep 1000"),
+		mainTask("main", "trap '' TERM; echo ready; exec sleep 1000"), hook("clean", "poststop", "touch cleaned"),
 	}
 	for i, end := range []func(container.ID){
 		func(id container.ID) { n.killShim(t, id) },
@@ -286,7 +305,8 @@ func TestTasksThatCannotBeCreated(t *testing.T) {
 	n := newNode(t, 0)
 	broken := mainTask("broken", "true")
 	broken.Guards = []container.Guard{{Source: "/nowhere", Target: "/x"}}
-	err := n.shims.Create(t.Context(), one, n.tasks(one, "", mainTask("good", "true"), broken), time.Now().Add(time.Hour))
+	err := n.shims.Create(t.Context(), one, n.tasks(one, "", mainTask("good", "true"), broken),
+		time.Now().Add(time.Hour))
 	if err == nil || !strings.Contains(err.Error(), "task broken") || !container.IsFinal(err) {
 		t.Errorf("got %v", err)
 	}
@@ -306,7 +326,8 @@ func TestLimitOfTasks(t *testing.T) {
 	if got := n.said(two, "a") + n.said(two, "b"); got != "1\n1\n" {
 		t.Errorf("with one core the tasks see %q", got)
 	}
-	dir := n.tasks(one, "", mainTask("hungry", `exec python3 -c "x = b'x' * (400 << 20)"`), mainTask("modest", "sleep 1000"))
+	dir := n.tasks(one, "", mainTask("hungry", `exec python3 -c "x = b'x' * (400 << 20)"`),
+		mainTask("modest", "sleep 1000"))
 	n.begin(one, dir)
 	if e := n.exit(one); !e.OOM || e.Signal != 9 || e.PeakMem > 256<<20 || e.PeakMem < 200<<20 {
 		t.Errorf("exit %+v", e)
@@ -317,9 +338,11 @@ func TestLimitOfTasks(t *testing.T) {
 // output.
 func TestFindings(t *testing.T) {
 	n := newNode(t, 0)
-	n.policies = []container.Policy{{Name: "ecc", Pattern: "uncorrectable (ECC|memory)"}, {Name: "err", Pattern: "^oops", Stream: "stderr"}, {Name: "out", Pattern: "oops", Stream: "stdout"}}
+	n.policies = []container.Policy{{Name: "ecc", Pattern: "uncorrectable (ECC|memory)"},
+		{Name: "err", Pattern: "^oops", Stream: "stderr"}, {Name: "out", Pattern: "oops", Stream: "stdout"}}
 	n.steps = &container.StepPattern{Pattern: `step=(?P<step>\d+) loss=(?P<loss>\S+)`, AtStep: 50, Metric: "loss"}
-	exit, out := n.run(one, `echo oops >&2; head -c 100000 /dev/zero | tr '\0' x; echo uncorrectable; printf 'GPU 3: uncorrectable ECC error\r\nuncorrectable ECC again\n'
+	exit, out := n.run(one, `echo oops >&2; head -c 100000 /dev/zero | tr '\0' x; echo uncorrectable
+printf 'GPU 3: uncorrectable ECC error\r\nuncorrectable ECC again\n'
 i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo "step=$i loss=0.$i"; done; printf 'step=201 loss=0.5'`)
 	if exit.Code != 0 || !strings.Contains(out, "oops\n") {
 		t.Errorf("exit %+v", exit)
@@ -339,7 +362,8 @@ i=0; while [ $i -lt 200 ]; do i=$((i+1)); echo "step=$i loss=0.$i"; done; printf
 	b, err = os.ReadFile(container.StepsPath(n.shims.Path(one)))
 	check(t, err)
 	steps := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if len(steps) < 3 || len(steps) > 8 || !strings.Contains(string(b), `"metrics":{"loss":0.5},"step":50,`) || !strings.Contains(steps[len(steps)-1], `"step":201`) {
+	if len(steps) < 3 || len(steps) > 8 || !strings.Contains(string(b), `"metrics":{"loss":0.5},"step":50,`) ||
+		!strings.Contains(steps[len(steps)-1], `"step":201`) {
 		t.Errorf("steps:\n%s", b)
 	}
 }
@@ -356,7 +380,9 @@ func TestSecrets(t *testing.T) {
 	n.task(func(task *jobspec.Task) {
 		task.Secrets = []jobspec.Secret{{Name: "wandb", Source: key, Env: "WANDB_API_KEY"}}
 	})
-	exit, out := n.run(one, `[ "$WANDB_API_KEY" = "`+"s3cr3t-of"+`-the-user" ] && echo right; stat -c '%a %u %g' /run/rota/secrets/wandb; stat -f -c %T /run/rota/secrets; wc -c < /run/rota/secrets/wandb; touch /run/rota/secrets/x 2>/dev/null || echo fenced`)
+	exit, out := n.run(one, `[ "$WANDB_API_KEY" = "`+"s3cr3t-of"+
+		`-the-user" ] && echo right; stat -c '%a %u %g' /run/rota/secrets/wandb; stat -f -c %T `+
+		`/run/rota/secrets; wc -c < /run/rota/secrets/wandb; touch /run/rota/secrets/x 2>/dev/null || echo fenced`)
 	if exit.Code != 0 {
 		t.Errorf("exit %+v", exit)
 	}
@@ -375,15 +401,21 @@ func TestSecrets(t *testing.T) {
 			check(t, os.WriteFile(key, make([]byte, 70<<10), 0o400))
 			check(t, os.Chown(key, testUID, testGID))
 		},
-		"regular file": func() { check(t, os.Remove(key)); check(t, unix.Mkfifo(key, 0o666)); check(t, os.Chmod(key, 0o666)) },
-		"NUL byte":     func() { check(t, os.Remove(key)); check(t, os.WriteFile(key, []byte(text+"\x00"), 0o444)) },
+		"regular file": func() {
+			check(t, os.Remove(key))
+			check(t, unix.Mkfifo(key, 0o666))
+			check(t,
+				os.Chmod(key, 0o666))
+		},
+		"NUL byte": func() { check(t, os.Remove(key)); check(t, os.WriteFile(key, []byte(text+"\x00"), 0o444)) },
 	} {
 		check(t, os.RemoveAll(key))
 		check(t, os.WriteFile(key, []byte(text), 0o400))
 		spoil()
 		two := container.ID{Job: 2, Attempt: 1}
 		err := n.shims.Create(t.Context(), two, n.bundle(two, "true"), time.Now().Add(time.Hour))
-		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "wandb") || strings.Contains(err.Error(), text) || !container.IsFinal(err) {
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "wandb") ||
+			strings.Contains(err.Error(), text) || !container.IsFinal(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		check(t, n.shims.Remove(t.Context(), two))

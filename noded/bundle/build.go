@@ -23,7 +23,9 @@ const rootsDir = "root"
 // Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a node
 // with these GPUs. It returns the bundle's directory. Errors that no other node would avoid are
 // marked with [container.Final].
-func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error) {
+func (s *Store) Build(
+	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU,
+) (string, error) {
 	dir := filepath.Join(s.containers, id.String())
 	in, err := s.specInput(id, a, cores, gpus).Expanded()
 	if err != nil {
@@ -43,9 +45,10 @@ func (s *Store) Build(ctx context.Context, id container.ID, a *api.Alloc, cores 
 // specInput returns the input of package oci for an allocation.
 func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
 	in := oci.Input{
-		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs, Request: a.Request,
-		Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class, Nodes: a.Nodes, MasterAddr: a.MasterAddr,
-		MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start, Limit: a.Limit, Cluster: a.Cluster, Node: s.node,
+		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs,
+		Request: a.Request, Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class,
+		Nodes: a.Nodes, MasterAddr: a.MasterAddr, MasterPort: a.MasterPort, Restarts: a.Restarts, Start: a.Start,
+		Limit: a.Limit, Cluster: a.Cluster, Node: s.node,
 	}
 	if len(a.Hosts) == 0 {
 		in.GroupWorker = a.Worker // the only group of its attempt
@@ -71,14 +74,16 @@ func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bun
 		return container.Bundle{}, err
 	}
 	b := container.Bundle{Settings: container.Settings{
-		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs}, Cgroup: in.Node.CgroupPath,
+		ID: id, User: container.User{UID: in.Owner.UID, GID: in.Owner.GID, GIDs: in.Owner.GIDs},
+		Cgroup: in.Node.CgroupPath,
 	}}
 	if err := addOutputRules(&b.Settings, in, tasks); err != nil {
 		return b, err
 	}
 	several := len(tasks) > 1
 	if several {
-		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)), oci.Limits(in)
+		b.Settings.Success, b.Settings.Shm, b.Limits = in.Spec.Groups[in.Group].Success, int64(oci.ShmSize(in)),
+			oci.Limits(in)
 	}
 	for i := range tasks {
 		at := in
@@ -96,7 +101,8 @@ func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bun
 			b.Settings.Tasks = append(b.Settings.Tasks, settings)
 			continue
 		}
-		b.Settings.KillSignal, b.Settings.Log, b.Settings.Guards, b.Settings.Secrets = settings.KillSignal, settings.Log, settings.Guards, settings.Secrets
+		b.Settings.KillSignal, b.Settings.Log, b.Settings.Guards, b.Settings.Secrets = settings.KillSignal,
+			settings.Log, settings.Guards, settings.Secrets
 	}
 	return b, nil
 }
@@ -183,13 +189,16 @@ func ociRoot(r container.Root) oci.Root {
 // taskSettings returns what the shim must know of a task.
 func taskSettings(in oci.Input, task *jobspec.Task) (container.Task, error) {
 	s := container.Task{
-		Name: task.Name, Leader: task.Leader != nil && *task.Leader, KillSignal: container.SignalNumber(task.KillSignal),
-		KillTimeout: int64(cmp.Or(task.KillTimeout, jobspec.DefaultKillTimeout)) * 1000, Log: container.LogFiles{Join: true},
+		Name: task.Name, Leader: task.Leader != nil && *task.Leader,
+		KillSignal:  container.SignalNumber(task.KillSignal),
+		KillTimeout: int64(cmp.Or(task.KillTimeout, jobspec.DefaultKillTimeout)) * 1000,
+		Log:         container.LogFiles{Join: true},
 	}
 	if l := task.Lifecycle; l != nil {
 		s.Hook, s.Sidecar = l.Hook, l.Sidecar
 		if l.Hook == "poststop" && l.Sidecar {
-			return s, fmt.Errorf("lifecycle: a poststop task cannot be a sidecar, because it runs after all other tasks")
+			return s, fmt.Errorf("lifecycle: a poststop task cannot be a sidecar, because it runs after all " +
+				"other tasks")
 		}
 	}
 	for _, secret := range task.Secrets {
@@ -286,6 +295,7 @@ func progressFile(in oci.Input, file string) (*container.ProgressFile, error) {
 			return &container.ProgressFile{Dir: dir, Path: below}, nil
 		}
 	}
-	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a directory that node %s shares with its jobs (%s)",
+	return nil, container.Final(fmt.Errorf("progress.file %q is at %s, which is not below a directory that node "+
+		"%s shares with its jobs (%s)",
 		file, path, in.Node.Name, strings.Join(in.Node.SharedPaths, ", ")))
 }

@@ -47,7 +47,8 @@ func testStore(t *testing.T) (*Store, string) {
 func testAlloc(workdir string) *api.Alloc {
 	index := 7
 	return &api.Alloc{
-		Job: 5, Attempt: 2, Worker: 3, Group: 1, GroupWorker: 1, Nodes: []string{"n0", "n1"}, Owner: cluster.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), User: "ada"},
+		Job: 5, Attempt: 2, Worker: 3, Group: 1, GroupWorker: 1, Nodes: []string{"n0", "n1"},
+		Owner:   cluster.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), User: "ada"},
 		Request: cluster.Request{Active: cluster.Vector{Cores: 3, Memory: jobspec.GiB}},
 		Hosts: []api.GroupHosts{
 			{Group: "ps", Nodes: []string{"n0", "n1"}, Addrs: []string{"a0", "a1"}, Ports: []int{1, 2}},
@@ -55,13 +56,15 @@ func testAlloc(workdir string) *api.Alloc {
 		},
 		Array: &api.ArrayPlace{Index: &index, Params: map[string]string{"lr": "0.1"}}, Record: 4,
 		Spec: &jobspec.Job{
-			Name: "j", Workdir: workdir, Array: &jobspec.Array{Indices: "0-9", Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 100, Keep: "top 2"}},
+			Name: "j", Workdir: workdir, Array: &jobspec.Array{Indices: "0-9",
+				Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 100, Keep: "top 2"}},
 			LogPolicies: []jobspec.LogPolicy{{Name: "ecc", Pattern: "ECC", Action: "event", Stream: "stderr"}},
 			Groups: []jobspec.Group{{Name: "ps", Tasks: []jobspec.Task{{Name: "ps", Command: []string{"true"}}}}, {
 				Name: "work", Success: "leader", Tasks: []jobspec.Task{
 					{Name: "setup", Command: []string{"true"}, Lifecycle: &jobspec.Lifecycle{Hook: "prestart"}},
 					{
-						Name: "main", Template: true, Command: []string{"train", "${array.lr}", "${array.index}", "${worker.index}"}, KillTimeout: 9,
+						Name: "main", Template: true,
+						Command: []string{"train", "${array.lr}", "${array.index}", "${worker.index}"}, KillTimeout: 9,
 						Secrets:  []jobspec.Secret{{Name: "key", Source: "/home/ada/${array.index}", Env: "KEY"}},
 						Log:      &jobspec.Log{Stdout: "%A_%a.out"},
 						Progress: &jobspec.Progress{Pattern: `(?P<step>\d+) (?P<loss>\S+)`},
@@ -111,13 +114,16 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Tasks) != 2 || s.Tasks[0].Hook != "prestart" || s.Tasks[1].KillTimeout != 9000 || s.Success != "leader" || s.Reporter != 1 {
+	if len(s.Tasks) != 2 || s.Tasks[0].Hook != "prestart" || s.Tasks[1].KillTimeout != 9000 || s.Success != "leader" ||
+		s.Reporter != 1 {
 		t.Errorf("tasks %+v, reporter %d", s.Tasks, s.Reporter)
 	}
-	if got := s.Tasks[1]; got.Log.Stdout != filepath.Join(shared, "4_7.out") || len(got.Secrets) != 1 || got.Secrets[0].Source != "/home/ada/7" {
+	if got := s.Tasks[1]; got.Log.Stdout != filepath.Join(shared, "4_7.out") || len(got.Secrets) != 1 ||
+		got.Secrets[0].Source != "/home/ada/7" {
 		t.Errorf("main task %+v", got)
 	}
-	if s.Steps == nil || s.Steps.AtStep != 100 || s.Steps.Metric != "loss" || s.Steps.Task != "main" || len(s.Policies) != 1 || s.Policies[0].Stream != "stderr" {
+	if s.Steps == nil || s.Steps.AtStep != 100 || s.Steps.Metric != "loss" || s.Steps.Task != "main" ||
+		len(s.Policies) != 1 || s.Policies[0].Stream != "stderr" {
 		t.Errorf("steps %+v, policies %+v", s.Steps, s.Policies)
 	}
 	var plan launch.Plan
@@ -125,7 +131,8 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 	if got := plan.Ranks[0].Args; !slices.Equal(got, []string{"train", "0.1", "7", "1"}) {
 		t.Errorf("command %q", got)
 	}
-	for _, v := range []string{"ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3", "ROTA_ARRAY_JOB_ID=4", "SLURM_ARRAY_TASK_ID=7"} {
+	for _, v := range []string{"ROTA_HOSTS_WORK=a0:3,a1:4", "MASTER_PORT=3", "ROTA_ARRAY_JOB_ID=4",
+		"SLURM_ARRAY_TASK_ID=7"} {
 		if !slices.Contains(plan.Env, v) {
 			t.Errorf("%s is missing", v)
 		}
@@ -181,14 +188,35 @@ func TestBundleOfOneTask(t *testing.T) {
 
 func TestWhatCannotBeBuiltIsFinal(t *testing.T) {
 	for want, edit := range map[string]func(*api.Alloc, *jobspec.Task){
-		"${array.rate} has no value":               func(_ *api.Alloc, t *jobspec.Task) { t.Command = []string{"${array.rate}"} },
-		"image /nowhere cannot be read":            func(_ *api.Alloc, t *jobspec.Task) { t.Image = "/nowhere" },
-		`progress.file "/etc/p" is at /etc/p`:      func(_ *api.Alloc, t *jobspec.Task) { t.Progress = &jobspec.Progress{File: "/etc/p"} },
-		`progress.file "../../p"`:                  func(_ *api.Alloc, t *jobspec.Task) { t.Progress = &jobspec.Progress{File: "../../p"} },
-		"%q is not supported":                      func(_ *api.Alloc, t *jobspec.Task) { t.Log = &jobspec.Log{Stderr: "%q"} },
-		"is not in /run/rota/secrets":              func(_ *api.Alloc, t *jobspec.Task) { t.Secrets[0].File = "/tmp/key" },
-		"a poststop task cannot be a sidecar":      func(_ *api.Alloc, t *jobspec.Task) { t.Lifecycle = &jobspec.Lifecycle{Hook: "poststop", Sidecar: true} },
-		"task main: launch \"per_gpu\" starts one": func(_ *api.Alloc, t *jobspec.Task) { t.Launch = &jobspec.Launch{Type: "per_gpu"} },
+		"${array.rate} has no value": func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Command = []string{"${array.rate}"}
+		},
+		"image /nowhere cannot be read": func(_ *api.Alloc, t *jobspec.Task) { t.Image = "/nowhere" },
+		`progress.file "/etc/p" is at /etc/p`: func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Progress = &jobspec.Progress{File: "/etc/p"}
+		},
+		`progress.file "../../p"`: func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Progress = &jobspec.Progress{File: "../../p"}
+		},
+		"%q is not supported": func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Log = &jobspec.Log{Stderr: "%q"}
+		},
+		"is not in /run/rota/secrets": func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Secrets[0].File = "/tmp/key"
+		},
+		"a poststop task cannot be a sidecar": func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Lifecycle = &jobspec.Lifecycle{Hook: "poststop", Sidecar: true}
+		},
+		"task main: launch \"per_gpu\" starts one": func(_ *api.Alloc,
+			t *jobspec.Task) {
+			t.Launch = &jobspec.Launch{Type: "per_gpu"}
+		},
 	} {
 		d, shared := testStore(t)
 		a := testAlloc(shared)
@@ -213,7 +241,8 @@ func TestRDMANodes(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "by-path"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := fmt.Sprint(rdmaNodes(dir)), "[{/dev/infiniband/uverbs0 231 192} {/dev/infiniband/uverbs1 231 193}]"; got != want {
+	if got, want := fmt.Sprint(rdmaNodes(dir)), "[{/dev/infiniband/uverbs0 231 192} {/dev/infiniband/uverbs1 "+
+		"231 193}]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := rdmaNodes(filepath.Join(dir, "none")); len(got) != 0 {
@@ -239,13 +268,15 @@ func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 	bin := t.TempDir()
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	modprobe := func(script string) {
-		if err := os.WriteFile(filepath.Join(bin, "nvidia-modprobe"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(bin, "nvidia-modprobe"), []byte("#!/bin/sh\n"+script+"\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	id := container.ID{Job: 12, Attempt: 2, Worker: 3}
 	modprobe("echo modprobe: not found; exit 1")
-	if _, err := d.Build(t.Context(), id, a, nil, gpus); err == nil || container.IsFinal(err) || !strings.Contains(err.Error(), "nvidia-uvm") || !strings.Contains(err.Error(), "not found") {
+	if _, err := d.Build(t.Context(), id, a, nil, gpus); err == nil || container.IsFinal(err) ||
+		!strings.Contains(err.Error(), "nvidia-uvm") || !strings.Contains(err.Error(), "not found") {
 		t.Fatalf("got %v without the device of CUDA", err)
 	}
 	modprobe("test \"$*\" = '-u -c 0' && mknod " + filepath.Join(d.dev, "nvidia-uvm") + " c 510 0")
@@ -278,9 +309,11 @@ func TestProgressFileOfTheUser(t *testing.T) {
 	}
 	from.Stop = a.Spec.Array.Stop
 	file := filepath.Join(shared, "run", "p.jsonl")
-	write(t, file, "{\"step\":50,\"metrics\":{\"loss\":9}}\n{\"step\":101}\nnot json\n{\"step\":102,\"metrics\":{\"loss\":0.25}}\n{\"step\":150,\"metrics\":{\"loss\":0.1}}\n{\"step\":15")
+	write(t, file, "{\"step\":50,\"metrics\":{\"loss\":9}}\n{\"step\":101}\nnot json\n"+
+		"{\"step\":102,\"metrics\":{\"loss\":0.25}}\n{\"step\":150,\"metrics\":{\"loss\":0.1}}\n{\"step\":15")
 	line, tail, err := progress.Tail{}.Read(from)
-	if err != nil || *line.Step != 150 || tail.Reached == nil || *tail.Reached != (api.Reached{Step: 102, Value: 0.25}) {
+	if err != nil || *line.Step != 150 || tail.Reached == nil ||
+		*tail.Reached != (api.Reached{Step: 102, Value: 0.25}) {
 		t.Fatalf("got %+v, %+v, %v", line, tail, err)
 	}
 	write(t, file, "1,\"metrics\":{\"loss\":7}}\n")
@@ -350,7 +383,8 @@ func TestLogsOfTasks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n", "other": `no stdout of 5.2.3 on this node: the worker has no task "other"`} {
+		for task, want := range map[string]string{"": "of main\n", "main": "of main\n", "setup": "of setup\n",
+			"other": `no stdout of 5.2.3 on this node: the worker has no task "other"`} {
 			if got := read(task); got != want {
 				t.Errorf("task %q, retired %v: %q", task, retired, got)
 			}

@@ -23,7 +23,10 @@ const uvmNode = "nvidia-uvm"
 // worker, because drivers may be loaded after this daemon has started.
 func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 	in.Node.RDMA = rdmaNodes(filepath.Join(s.dev, "infiniband"))
-	real := slices.ContainsFunc(in.GPUs, func(i int) bool { return i >= 0 && i < len(in.Node.GPUs) && in.Node.GPUs[i].Minor >= 0 })
+	real := slices.ContainsFunc(in.GPUs, func(i int) bool {
+		return i >= 0 && i < len(in.Node.GPUs) &&
+			in.Node.GPUs[i].Minor >= 0
+	})
 	if !real {
 		return nil
 	}
@@ -32,7 +35,8 @@ func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 		loading = loadUVM(ctx)
 	}
 	if len(characterDevices(s.dev, uvmNode)) == 0 {
-		return fmt.Errorf("%s is missing, so that programs cannot use CUDA; load the module nvidia-uvm when the machine starts: %w",
+		return fmt.Errorf("%s is missing, so that programs cannot use CUDA; load the module nvidia-uvm when the "+
+			"machine starts: %w",
 			filepath.Join(s.dev, uvmNode), loading)
 	}
 	in.Node.Nvidia = characterDevices(s.dev, "nvidiactl", uvmNode, "nvidia-uvm-tools")
@@ -73,7 +77,8 @@ func characterDevices(dir string, patterns ...string) []oci.Device {
 			var st unix.Stat_t
 			if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
 				nodes = append(nodes, oci.Device{
-					Path: filepath.Join("/dev", filepath.Base(path)), Major: int64(unix.Major(st.Rdev)), Minor: int64(unix.Minor(st.Rdev)),
+					Path: filepath.Join("/dev", filepath.Base(path)), Major: int64(unix.Major(st.Rdev)),
+					Minor: int64(unix.Minor(st.Rdev)),
 				})
 			}
 		}

@@ -84,7 +84,8 @@ type Settings struct {
 	Policies []Policy      `json:"policies,omitempty"` // looked for in the output
 	Steps    *StepPattern  `json:"steps,omitempty"`    // progress in the output
 	Progress *ProgressFile `json:"progress,omitempty"` // nil: $ROTA_PROGRESS_FILE
-	Reporter int           `json:"reporter,omitempty"` // index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
+	// index of the task whose $ROTA_PROGRESS_FILE is read, if there are several
+	Reporter int `json:"reporter,omitempty"`
 
 	// Tasks are those of a worker that has several, each in a container of its own. KillSignal,
 	// Log, Guards and Secrets mean nothing then.
@@ -95,12 +96,13 @@ type Settings struct {
 
 // Task is one of several tasks of a worker.
 type Task struct {
-	Name        string   `json:"name"`
-	Hook        string   `json:"hook,omitempty"` // prestart, poststart or poststop; "": a main task
-	Sidecar     bool     `json:"sidecar,omitempty"`
-	Leader      bool     `json:"leader,omitempty"`
-	KillSignal  int      `json:"kill_signal"`
-	KillTimeout int64    `json:"kill_timeout_ms"` // from that signal to the kill, if other tasks have decided how the worker ends
+	Name       string `json:"name"`
+	Hook       string `json:"hook,omitempty"` // prestart, poststart or poststop; "": a main task
+	Sidecar    bool   `json:"sidecar,omitempty"`
+	Leader     bool   `json:"leader,omitempty"`
+	KillSignal int    `json:"kill_signal"`
+	// from that signal to the kill, if other tasks have decided how the worker ends
+	KillTimeout int64    `json:"kill_timeout_ms"`
 	Log         LogFiles `json:"log"`
 	Guards      []Guard  `json:"guards,omitempty"`
 	Secrets     []Secret `json:"secrets,omitempty"`
@@ -239,7 +241,8 @@ func WriteNotice(dir string, n Notice) error {
 		return fmt.Errorf("encode notice: %w", err)
 	}
 	runs := []string{RunDir(dir)}
-	if tasks, _ := filepath.Glob(filepath.Join(dir, taskDir, "*", runDir)); len(tasks) > 0 { // the pattern is well formed
+	// the pattern is well formed
+	if tasks, _ := filepath.Glob(filepath.Join(dir, taskDir, "*", runDir)); len(tasks) > 0 {
 		runs = tasks
 	}
 	var errs []error

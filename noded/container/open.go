@@ -28,7 +28,8 @@ func OpenBeneath(dir, path string, user *User) (*os.File, error) {
 			return nil, &os.PathError{Op: "open", Path: dir, Err: err}
 		}
 		defer func() { _ = unix.Close(root) }() // it was opened only for the lookup
-		how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+		how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 		fd, err := unix.Openat2(root, path, &how)
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: path, Err: err}

@@ -28,7 +28,8 @@ func TestOpenAs(t *testing.T) {
 	if err := os.Symlink("/proc/self/maps", link); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]bool{own: true, roots: false, link: false, "/proc/self/status": false, "/dev/null": false} {
+	for path, want := range map[string]bool{own: true, roots: false, link: false, "/proc/self/status": false,
+		"/dev/null": false} {
 		f, err := OpenAs(path, user)
 		if (err == nil) != want {
 			t.Errorf("%s: %v", path, err)

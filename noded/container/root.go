@@ -28,7 +28,8 @@ var rootDirs = []string{"proc", "sys", "dev", "tmp", "run", "var"}
 var hostDirs = []string{"usr", "etc", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "srv", "nix"}
 
 // hostServices are sockets and files outside of hostDirs that name lookups need.
-var hostServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/resolvconf", "/run/NetworkManager", "/var/lib/sss/pipes", "/var/lib/sss/mc"}
+var hostServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/resolvconf", "/run/NetworkManager",
+	"/var/lib/sss/pipes", "/var/lib/sss/mc"}
 
 // PrepareHostRoot makes a root below dir that shows the host's system, with a mount point for each
 // of shared (absolute directories). It is made once for a node; making it again is safe while
@@ -140,11 +141,15 @@ func mountPoints(root Root, targets []string) error {
 	}
 	defer func() { _ = inside.Close() }() // no file is written through it
 	for _, t := range targets {
-		under := slices.IndexFunc(root.Binds, func(b Bind) bool { return t == b.Target || strings.HasPrefix(t, b.Target+"/") })
+		under := slices.IndexFunc(root.Binds, func(b Bind) bool {
+			return t == b.Target ||
+				strings.HasPrefix(t, b.Target+"/")
+		})
 		if under >= 0 {
 			b := root.Binds[under]
 			if !isDir(filepath.Join(b.Source, strings.TrimPrefix(t, b.Target))) {
-				return fmt.Errorf("mount target %s: it does not exist in %s; create it there, or choose a target outside of %s", t, b.Source, b.Target)
+				return fmt.Errorf("mount target %s: it does not exist in %s; create it there, or choose a "+
+					"target outside of %s", t, b.Source, b.Target)
 			}
 			continue
 		}

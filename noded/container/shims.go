@@ -232,7 +232,8 @@ func (s *Shims) List(context.Context) ([]Status, error) {
 
 // Compare orders ids by job, attempt and worker.
 func (id ID) Compare(other ID) int {
-	return cmp.Or(cmp.Compare(id.Job, other.Job), cmp.Compare(id.Attempt, other.Attempt), cmp.Compare(id.Worker, other.Worker))
+	return cmp.Or(cmp.Compare(id.Job, other.Job), cmp.Compare(id.Attempt, other.Attempt),
+		cmp.Compare(id.Worker, other.Worker))
 }
 
 // ParseID reads what ID.String wrote.

@@ -14,7 +14,8 @@ func MountShm(dir string, size int64) error {
 		return err
 	}
 	options := fmt.Sprintf("mode=1777,size=%d", max(size, 1<<20))
-	if err := unix.Mount("tmpfs", ShmDir(dir), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
+	if err := unix.Mount("tmpfs", ShmDir(dir), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		options); err != nil {
 		return fmt.Errorf("mount /dev/shm of the tasks: %w", err)
 	}
 	return nil

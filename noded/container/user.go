@@ -15,7 +15,8 @@ import (
 // go with the user id.
 func (u User) TakeRights() error {
 	gids := append([]uint32{u.GID}, u.GIDs...)
-	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gids)), uintptr(unsafe.Pointer(&gids[0])), 0); e != 0 {
+	if _, _, e := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(gids)), uintptr(unsafe.Pointer(&gids[0])),
+		0); e != 0 {
 		return fmt.Errorf("take the groups of user %d: %w", u.UID, e)
 	}
 	if err := setFilesystemID(unix.SYS_SETFSGID, u.GID); err != nil {

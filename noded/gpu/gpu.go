@@ -56,7 +56,8 @@ func (s Sim) Inventory(context.Context) (Inventory, error) {
 	var i Inventory
 	for n := range s.N {
 		i.Devices = append(i.Devices, Device{NUMA: -1, GPU: cluster.GPU{
-			UUID: fmt.Sprintf("GPU-SIM-%s-%d", s.Node, n), Model: "Simulated", Memory: 80 << 30, Minor: -1, Healthy: true,
+			UUID: fmt.Sprintf("GPU-SIM-%s-%d", s.Node, n), Model: "Simulated", Memory: 80 << 30, Minor: -1,
+			Healthy: true,
 		}})
 	}
 	return i, nil

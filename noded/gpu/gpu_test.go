@@ -41,7 +41,8 @@ func newBench(t *testing.T, library, world string) *bench {
 	b := &bench{path: filepath.Join(t.TempDir(), "world")}
 	b.tell(t, world)
 	b.Helper = gpu.NewHelper(t.Context(), gpu.HelperConfig{
-		Command: []string{os.Args[0]}, Env: []string{envHelper + "=" + library, gputest.EnvWorld + "=" + b.path}, Timeout: 3 * time.Second,
+		Command: []string{os.Args[0]}, Env: []string{envHelper + "=" + library, gputest.EnvWorld + "=" + b.path},
+		Timeout: 3 * time.Second,
 	})
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
@@ -80,7 +81,8 @@ func TestInventory(t *testing.T) {
 		t.Fatalf("got %+v", i)
 	}
 	d := i.Devices[1]
-	if d.UUID != "GPU-b" || d.Model != "NVIDIA H200" || d.Minor != 3 || d.Memory != 1000<<20 || !d.Healthy || d.PCI != "00000000:11:00.0" {
+	if d.UUID != "GPU-b" || d.Model != "NVIDIA H200" || d.Minor != 3 || d.Memory != 1000<<20 || !d.Healthy ||
+		d.PCI != "00000000:11:00.0" {
 		t.Fatalf("got %+v", d)
 	}
 	pids, err := b.Processes(t.Context(), "GPU-b")
@@ -96,7 +98,8 @@ func TestInventory(t *testing.T) {
 }
 
 func TestUnwell(t *testing.T) {
-	b := newBench(t, gputest.Build(t, false), "gpu GPU-a M 0 1 7 0\ngpu GPU-b M 1 1 0 1\ngpu GPU-c M 2 1 0 0\ngpu GPU-d M 3 1 0 0\ngpu GPU-e M 4 1 0 0\nmig 4\ndeaf\nxid 2 13\nxid 3 79\n")
+	b := newBench(t, gputest.Build(t, false), "gpu GPU-a M 0 1 7 0\ngpu GPU-b M 1 1 0 1\ngpu GPU-c M 2 1 0 0\n"+
+		"gpu GPU-d M 3 1 0 0\ngpu GPU-e M 4 1 0 0\nmig 4\ndeaf\nxid 2 13\nxid 3 79\n")
 	var last gpu.Inventory
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		if last = b.inventory(t); !last.Devices[3].Healthy {
@@ -155,7 +158,8 @@ func TestADriverThatHangsForGoodHoldsOneHelper(t *testing.T) {
 	// The second process holds the output open, so that the helper does not seem to end, as if it
 	// hung in the driver.
 	script := "sleep 1000 & echo $! > $$ && mv $$ helper-$$; exec sleep 1000"
-	h := gpu.NewHelper(t.Context(), gpu.HelperConfig{Command: []string{"sh", "-c", "cd " + dir + "; " + script}, Timeout: time.Minute})
+	h := gpu.NewHelper(t.Context(), gpu.HelperConfig{Command: []string{"sh", "-c", "cd " + dir + "; " + script},
+		Timeout: time.Minute})
 	helpers := func() []string {
 		found, _ := filepath.Glob(filepath.Join(dir, "helper-*")) // the pattern is well formed
 		return found

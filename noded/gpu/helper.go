@@ -79,7 +79,8 @@ type HungError struct {
 
 // Error implements error.
 func (e *HungError) Error() string {
-	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; see dmesg; the machine may need a reboot", e.Call, e.After)
+	return fmt.Sprintf("the NVIDIA driver did not answer %q within %v; see dmesg; the machine may need a reboot",
+		e.Call, e.After)
 }
 
 // Inventory implements [Source].

@@ -28,11 +28,14 @@ func TestUpdate(t *testing.T) {
 		err  error
 		want []gpu.Device
 	}{
-		"as before":        {now: known, want: known.Devices},
-		"one gone":         {now: gpu.Inventory{Devices: devices(nil, "b")}, want: devices(map[string]string{"a": lost}, "a", "b")},
-		"one mute":         {now: gpu.Inventory{Devices: devices(map[string]string{"unknown-0": "lost"}, "unknown-0", "b")}, want: devices(map[string]string{"a": lost}, "a", "b")},
-		"all silent":       {err: hangs, want: devices(map[string]string{"a": "it hangs", "b": "it hangs"}, "a", "b")},
-		"another in front": {now: gpu.Inventory{Devices: devices(nil, "c", "a", "b")}, want: devices(nil, "a", "b", "c")},
+		"as before": {now: known, want: known.Devices},
+		"one gone": {now: gpu.Inventory{Devices: devices(nil, "b")},
+			want: devices(map[string]string{"a": lost}, "a", "b")},
+		"one mute": {now: gpu.Inventory{Devices: devices(map[string]string{"unknown-0": "lost"}, "unknown-0",
+			"b")}, want: devices(map[string]string{"a": lost}, "a", "b")},
+		"all silent": {err: hangs, want: devices(map[string]string{"a": "it hangs", "b": "it hangs"}, "a", "b")},
+		"another in front": {now: gpu.Inventory{Devices: devices(nil, "c", "a", "b")},
+			want: devices(nil, "a", "b", "c")},
 	} {
 		got := known.Update(c.now, c.err)
 		if !reflect.DeepEqual(got.Devices, c.want) {
@@ -43,7 +46,8 @@ func TestUpdate(t *testing.T) {
 
 // TestUpdateOfALostGPU shows that a GPU that reports only its UUID keeps its model and memory.
 func TestUpdateOfALostGPU(t *testing.T) {
-	whole := gpu.Device{GPU: cluster.GPU{UUID: "a", Model: "H100", Memory: 80 << 30, Minor: 3, Healthy: true}, PCI: "00000000:10:00.0", NUMA: 1}
+	whole := gpu.Device{GPU: cluster.GPU{UUID: "a", Model: "H100", Memory: 80 << 30, Minor: 3, Healthy: true},
+		PCI: "00000000:10:00.0", NUMA: 1}
 	lost := gpu.Device{GPU: cluster.GPU{UUID: "a", Problem: "name: GPU is lost"}, NUMA: -1}
 	want := whole
 	want.Healthy, want.Problem = false, lost.Problem

@@ -122,7 +122,8 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	}
 	if n.has("nvmlDeviceGetMigMode") {
 		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE && d.Healthy {
-			d.Healthy, d.Problem = false, "MIG is enabled, but only whole GPUs are allocated: turn it off with nvidia-smi -mig 0"
+			d.Healthy, d.Problem = false, "MIG is enabled, but only whole GPUs are allocated: turn it off with "+
+				"nvidia-smi -mig 0"
 		}
 	}
 	n.mu.Lock()
@@ -174,7 +175,8 @@ var userXIDs = map[uint64]bool{13: true, 31: true, 43: true, 45: true, 68: true,
 
 // watchEvents records critical errors as the driver reports them.
 func (n *driver) watchEvents() {
-	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes"} {
+	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2",
+		"nvmlDeviceGetSupportedEventTypes"} {
 		if !n.has(s) {
 			return
 		}

@@ -195,7 +195,8 @@ func (j *Journal) write(records []Record) error {
 	if err := j.file.Sync(); err != nil {
 		// It is unknown what a failed fsync has left on disk, and a second one may report success
 		// wrongly.
-		j.fail(fmt.Errorf("journal %s cannot be written to disk: %w; restart the node daemon when the disk works again", j.path, err))
+		j.fail(fmt.Errorf("journal %s cannot be written to disk: %w; restart the node daemon when the disk works again",
+			j.path, err))
 		return j.broken
 	}
 	j.mu.Lock()

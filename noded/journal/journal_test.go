@@ -50,7 +50,8 @@ func life() []Record {
 		{Op: Intend, ID: "7.1.0", Cores: []int{2, 3}},
 		{Op: Started, ID: "7.1.0"},
 		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
-		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTE, Signal: "SIGUSR1"}, {Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout, Signal: "SIGTERM"},
+		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTE, Signal: "SIGUSR1"},
+		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout, Signal: "SIGTERM"},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
 		{Op: Forget, ID: "8.1.0"},
 	}
@@ -154,7 +155,8 @@ func TestDamageInTheMiddleIsAnError(t *testing.T) {
 func TestLastRecordOfALaterVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	body := `{"op":"final","id":"7.1.0","news":1}`
-	if err := os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(body), table), body), 0o600); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%08x %s\n", crc32.Checksum([]byte(body), table), body),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	var corrupt *CorruptError
@@ -266,7 +268,8 @@ func TestConcurrentAppends(t *testing.T) {
 	for n := range 64 {
 		group.Go(func() {
 			id := fmt.Sprintf("%d.1.0", n)
-			for _, r := range []Record{{Op: Intend, ID: id, Cores: []int{n}}, {Op: Started, ID: id}, {Op: Final, ID: id, Final: result(n)}} {
+			for _, r := range []Record{{Op: Intend, ID: id, Cores: []int{n}}, {Op: Started, ID: id},
+				{Op: Final, ID: id, Final: result(n)}} {
 				if err := j.Append(r); err != nil {
 					t.Error(err)
 				}

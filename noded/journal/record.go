@@ -79,7 +79,8 @@ func parseLine(line []byte) (Record, error) {
 		return r, errTorn
 	}
 	body := line[9:]
-	if sum, err := strconv.ParseUint(string(line[:8]), 16, 32); err != nil || crc32.Checksum(body, table) != uint32(sum) {
+	if sum, err := strconv.ParseUint(string(line[:8]), 16, 32); err != nil ||
+		crc32.Checksum(body, table) != uint32(sum) {
 		return r, errTorn
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -103,7 +104,8 @@ func (r *Record) check() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("record %q was written by a later version: install that version again, or remove the journal if no job runs on this node", r.Op)
+	return fmt.Errorf("record %q was written by a later version: install that version again, or remove the "+
+		"journal if no job runs on this node", r.Op)
 }
 
 // CorruptError means that the journal is damaged at a place that a crash while writing cannot
@@ -117,7 +119,8 @@ type CorruptError struct {
 
 // Error implements error.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; check the disk for errors; if no job runs on this node, move the file away",
+	return fmt.Sprintf("journal %s is damaged at line %d (byte %d): %v; check the disk for errors; if no job "+
+		"runs on this node, move the file away",
 		e.Path, e.Line, e.Offset, e.Err)
 }
 

@@ -86,7 +86,8 @@ func TestTailOfLargeFile(t *testing.T) {
 	}
 	defer r.close()
 	var out bytes.Buffer
-	if err := errors.Join(r.seek(query{tail: 2}), r.copyTo(t.Context(), &out, false, func() bool { return false })); err != nil {
+	if err := errors.Join(r.seek(query{tail: 2}), r.copyTo(t.Context(), &out, false,
+		func() bool { return false })); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != line+line {
@@ -109,7 +110,8 @@ func TestFollowOverRotations(t *testing.T) {
 		var out bytes.Buffer
 		done := make(chan error)
 		go func() {
-			done <- r.copyTo(context.Background(), &out, true, func() bool { mu.Lock(); defer mu.Unlock(); return live })
+			done <- r.copyTo(context.Background(), &out, true,
+				func() bool { mu.Lock(); defer mu.Unlock(); return live })
 		}()
 		want := "line 0\n"
 		for n := range 20 {
@@ -226,7 +228,8 @@ func TestOldLogsGo(t *testing.T) {
 		age   time.Duration
 		limit int64
 		left  string
-	}{{10 * time.Hour, 10 * each, "new newest old older"}, {8 * time.Hour, 10 * each, "new newest old"}, {8 * time.Hour, 2 * each, "new newest"}, {8 * time.Hour, each, "newest"}} {
+	}{{10 * time.Hour, 10 * each, "new newest old older"}, {8 * time.Hour, 10 * each, "new newest old"},
+		{8 * time.Hour, 2 * each, "new newest"}, {8 * time.Hour, each, "newest"}} {
 		if err := removeOldLogs(dir, now, step.age, step.limit); err != nil {
 			t.Fatal(err)
 		}

@@ -77,14 +77,16 @@ func (l *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	reader, err := l.open(r.Context(), id, q)
 	if err != nil {
-		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound, fmt.Sprintf("no %s of %s on this node: %v", q.stream, id, err))
+		api.WriteProblem(w, http.StatusNotFound, api.CodeNotFound,
+			fmt.Sprintf("no %s of %s on this node: %v", q.stream, id, err))
 		return
 	}
 	defer reader.close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
 	// A write error means that the client is gone.
-	_ = reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow, func() bool { return l.Live(id) })
+	_ = reader.copyTo(r.Context(), flusher{w, http.NewResponseController(w)}, q.follow,
+		func() bool { return l.Live(id) })
 }
 
 // flusher sends everything at once, without buffering.

@@ -45,7 +45,8 @@ func (s *Store) Keep(id container.ID) error {
 
 // hasUserPath reports whether some output goes to a path of the user's.
 func hasUserPath(s container.Settings) bool {
-	return slices.ContainsFunc(append([]container.Task{{Log: s.Log}}, s.Tasks...), func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })
+	return slices.ContainsFunc(append([]container.Task{{Log: s.Log}}, s.Tasks...),
+		func(t container.Task) bool { return t.Log.Stdout != "" || t.Log.Stderr != "" })
 }
 
 func keepSettings(dir string, s container.Settings) error {

@@ -69,7 +69,8 @@ func Inspect(c Config) (Machine, error) {
 		return m, fmt.Errorf("read host name: %w", err)
 	}
 	m.Node = cluster.Node{
-		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores), Memory: memory,
+		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores),
+		Memory: memory,
 		Labels: nodeLabels(c, m.Hostname), SharedPath: sharedPaths(c), PortMin: c.PortMin, PortMax: c.PortMax,
 	}
 	return m, nil

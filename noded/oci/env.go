@@ -23,14 +23,17 @@ func (in Input) environment(task *jobspec.Task, s shape) []string {
 		home = "/tmp"
 	}
 	env := map[string]string{
-		"HOME": home, "USER": in.Owner.User, "LOGNAME": in.Owner.User, "SHELL": "/bin/bash", "PATH": defaultPath, "LANG": "C.UTF-8",
+		"HOME": home, "USER": in.Owner.User, "LOGNAME": in.Owner.User, "SHELL": "/bin/bash", "PATH": defaultPath,
+		"LANG":   "C.UTF-8",
 		"TMPDIR": "/tmp",
 	}
 	maps.Copy(env, in.Spec.ExportEnv)
 	rota := in.rotaVariables(task, s)
 	maps.Copy(rota, in.rotaArrayVariables())
 	maps.Copy(rota, in.rotaGroupVariables())
-	for _, source := range []map[string]string{in.slurmVariables(task, s), in.slurmArrayVariables(), in.slurmGroupVariables(), in.gpuVariables(task), in.torchVariables(task, s), in.tensorflowVariables(), task.Env} {
+	for _, source := range []map[string]string{in.slurmVariables(task, s), in.slurmArrayVariables(),
+		in.slurmGroupVariables(), in.gpuVariables(task), in.torchVariables(task, s), in.tensorflowVariables(),
+		task.Env} {
 		maps.Copy(env, source)
 	}
 	maps.Copy(env, rota)
@@ -49,14 +52,19 @@ func (in Input) rotaVariables(task *jobspec.Task, s shape) map[string]string {
 	addr, port := in.rendezvous()
 	fewest, most := in.workerRange()
 	env := map[string]string{
-		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt), "ROTA_RESTARTS": itoa(in.Restarts),
-		"ROTA_CLASS": string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account, "ROTA_CLUSTER": in.Cluster,
-		"ROTA_WORKER": itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
+		"ROTA_JOB_ID": itoa(int(in.Job)), "ROTA_JOB_NAME": in.Spec.Name, "ROTA_ATTEMPT": itoa(in.Attempt),
+		"ROTA_RESTARTS": itoa(in.Restarts),
+		"ROTA_CLASS":    string(in.Class), "ROTA_QUEUE": in.Queue, "ROTA_ACCOUNT": in.Account,
+		"ROTA_CLUSTER": in.Cluster,
+		"ROTA_WORKER":  itoa(in.Worker), "ROTA_WORKERS": itoa(len(in.Nodes)), "ROTA_WORKERS_MIN": itoa(fewest),
 		"ROTA_WORKERS_MAX": itoa(most), "ROTA_NODE": in.Node.Name, "ROTA_NODELIST": hostlist.Compress(in.Nodes),
-		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","), "ROTA_CORES": itoa(task.Resources.Cores),
-		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all), "ROTA_RANKS_PER_WORKER": itoa(s.local),
-		"ROTA_GRACE_SECONDS": itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile, "ROTA_PROGRESS_FILE": launch.ProgressFile,
-		"ROTA_MASTER_ADDR": addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
+		"ROTA_GPUS": itoa(len(in.devicesOf(task))), "ROTA_GPU_UUIDS": strings.Join(in.uuids(task), ","),
+		"ROTA_CORES":  itoa(task.Resources.Cores),
+		"ROTA_MEMORY": strconv.FormatInt(int64(task.Resources.Memory), 10), "ROTA_RANKS": itoa(s.all),
+		"ROTA_RANKS_PER_WORKER": itoa(s.local),
+		"ROTA_GRACE_SECONDS":    itoa(in.gracePeriod()), "ROTA_NOTICE_FILE": launch.NoticeFile,
+		"ROTA_PROGRESS_FILE": launch.ProgressFile,
+		"ROTA_MASTER_ADDR":   addr, "ROTA_MASTER_PORT": itoa(port), "ROTA_SUBMIT_DIR": in.Spec.SubmitDir,
 	}
 	if in.Spec.Checkpoint != nil {
 		env["ROTA_CHECKPOINT_FILE"] = in.Spec.Checkpoint.Path
@@ -94,14 +102,21 @@ func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
 	}
 	cores := itoa(task.Resources.Cores)
 	env := map[string]string{
-		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes, "SLURM_NODELIST": nodes,
+		"SLURM_JOB_ID": id, "SLURM_JOBID": id, "SLURM_JOB_NAME": in.Spec.Name, "SLURM_JOB_NODELIST": nodes,
+		"SLURM_NODELIST":      nodes,
 		"SLURM_JOB_NUM_NODES": count, "SLURM_NNODES": count, "SLURM_NTASKS": itoa(s.all), "SLURM_NPROCS": itoa(s.all),
-		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode, "SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
-		"SLURM_CPUS_ON_NODE": cores, "SLURM_JOB_CPUS_PER_NODE": cores, "SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
-		"SLURM_NODEID": itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name, "SLURM_SUBMIT_DIR": in.Spec.SubmitDir,
-		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account, "SLURM_JOB_QOS": string(in.Class),
-		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_CLUSTER_NAME": in.Cluster,
-		"SLURM_JOB_USER": in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)), "SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
+		"SLURM_NTASKS_PER_NODE": perNode, "SLURM_TASKS_PER_NODE": tasksPerNode,
+		"SLURM_CPUS_PER_TASK": itoa(max(task.Resources.Cores/s.local, 1)),
+		"SLURM_CPUS_ON_NODE":  cores, "SLURM_JOB_CPUS_PER_NODE": cores,
+		"SLURM_MEM_PER_NODE": itoa(int(task.Resources.Memory / jobspec.MiB)),
+		"SLURM_NODEID":       itoa(in.GroupWorker), "SLURMD_NODENAME": in.Node.Name,
+		"SLURM_SUBMIT_DIR":  in.Spec.SubmitDir,
+		"SLURM_SUBMIT_HOST": in.Spec.SubmitHost, "SLURM_JOB_PARTITION": in.Queue, "SLURM_JOB_ACCOUNT": in.Account,
+		"SLURM_JOB_QOS":       string(in.Class),
+		"SLURM_RESTART_COUNT": itoa(in.Restarts), "SLURM_STEP_ID": "0", "SLURM_STEPID": "0",
+		"SLURM_CLUSTER_NAME": in.Cluster,
+		"SLURM_JOB_USER":     in.Owner.User, "SLURM_JOB_UID": itoa(int(in.Owner.UID)),
+		"SLURM_JOB_START_TIME": itoa(int(in.Start / 1000)),
 	}
 	if in.Limit > 0 {
 		env["SLURM_JOB_END_TIME"] = itoa(int(in.Start/1000) + int(in.Limit))
@@ -114,7 +129,8 @@ func (in Input) slurmVariables(task *jobspec.Task, s shape) map[string]string {
 
 // gpuVariables number the granted devices from 0, as programs in the container see them.
 func (in Input) gpuVariables(task *jobspec.Task) map[string]string {
-	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+	env := map[string]string{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "",
+		"NVIDIA_VISIBLE_DEVICES": "void"}
 	if n := len(in.devicesOf(task)); n > 0 {
 		var visible []string
 		for i := range n {
@@ -149,7 +165,8 @@ func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
 		env["PET_MAX_RESTARTS"] = itoa(l.MaxRestarts)
 	}
 	if task.Launch.Rdzv == "c10d" {
-		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.masterEndpoint(), in.rendezvousID()
+		env["PET_RDZV_BACKEND"], env["PET_RDZV_ENDPOINT"], env["PET_RDZV_ID"] = "c10d", in.masterEndpoint(),
+			in.rendezvousID()
 		return env
 	}
 	env["PET_NODE_RANK"], env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"] = itoa(in.GroupWorker), addr, itoa(port)
@@ -161,7 +178,8 @@ func (in Input) torchVariables(task *jobspec.Task, s shape) map[string]string {
 func (in Input) rankEnvironment(task *jobspec.Task, s shape, local int) []string {
 	rank := s.base + local
 	env := map[string]string{
-		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank), "SLURM_LOCALID": itoa(local),
+		"ROTA_RANK": itoa(rank), "ROTA_LOCAL_RANK": itoa(local), "SLURM_PROCID": itoa(rank),
+		"SLURM_LOCALID": itoa(local),
 	}
 	if s.kind != "torchrun" {
 		maps.Copy(env, map[string]string{

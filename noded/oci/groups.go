@@ -40,7 +40,8 @@ func (in Input) slurmArrayVariables() map[string]string {
 	first, last, step := 0, e.Count-1, 1 // of a matrix or a file
 	if a := in.Spec.Array; a != nil && a.Indices != "" {
 		if runs, err := jobspec.ParseIndices(a.Indices); err == nil && len(runs) > 0 {
-			first, last, step = runs[0].First, runs[len(runs)-1].Last, runs[0].Step // of several runs the first, as in Slurm
+			// of several runs the first, as in Slurm
+			first, last, step = runs[0].First, runs[len(runs)-1].Last, runs[0].Step
 		}
 	}
 	env["SLURM_ARRAY_TASK_COUNT"], env["SLURM_ARRAY_TASK_STEP"] = itoa(e.Count), itoa(step)

@@ -45,13 +45,16 @@ func wantEnv(t *testing.T, env map[string]string, want map[string]string) {
 
 func TestArrayEnvironment(t *testing.T) {
 	wantEnv(t, environ(t, element()), map[string]string{
-		"ROTA_ARRAY_JOB_ID": "40", "ROTA_ARRAY_INDEX": "4", "ROTA_ARRAY_COUNT": "6", "ROTA_PARAM_LR": "1e-3", "ROTA_PARAM_OPT": "adam",
-		"SLURM_ARRAY_JOB_ID": "40", "SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "6", "SLURM_ARRAY_TASK_MIN": "0",
+		"ROTA_ARRAY_JOB_ID": "40", "ROTA_ARRAY_INDEX": "4", "ROTA_ARRAY_COUNT": "6", "ROTA_PARAM_LR": "1e-3",
+		"ROTA_PARAM_OPT":     "adam",
+		"SLURM_ARRAY_JOB_ID": "40", "SLURM_ARRAY_TASK_ID": "4", "SLURM_ARRAY_TASK_COUNT": "6",
+		"SLURM_ARRAY_TASK_MIN": "0",
 		"SLURM_ARRAY_TASK_MAX": "20", "SLURM_ARRAY_TASK_STEP": "2", "ROTA_JOB_ID": "42",
 	})
 	in := element()
 	in.Spec.Array = &jobspec.Array{} // a matrix, without its parameters
-	wantEnv(t, environ(t, in), map[string]string{"SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "5", "SLURM_ARRAY_TASK_STEP": "1", "ROTA_ARRAY_COUNT": "6"})
+	wantEnv(t, environ(t, in), map[string]string{"SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "5",
+		"SLURM_ARRAY_TASK_STEP": "1", "ROTA_ARRAY_COUNT": "6"})
 	if _, ok := environ(t, example(nil))["SLURM_ARRAY_TASK_ID"]; ok {
 		t.Error("a job that is no element has an index")
 	}
@@ -67,17 +70,22 @@ func gang() Input {
 	in.Group, in.Worker, in.GroupWorker, in.Nodes = 1, 3, 2, []string{"gpu01", "gpu02", "gpu02"}
 	in.Hosts = []Hosts{
 		{Group: "ps-0", Nodes: []string{"gpu01"}, Addrs: []string{"10.0.0.1"}, Ports: []int{20001}},
-		{Group: "worker", Nodes: in.Nodes, Addrs: []string{"10.0.0.1", "fd00::2", "fd00::2"}, Ports: []int{20002, 20003, 20004}},
+		{Group: "worker", Nodes: in.Nodes, Addrs: []string{"10.0.0.1", "fd00::2", "fd00::2"},
+			Ports: []int{20002, 20003, 20004}},
 	}
 	return in
 }
 
 func TestGangEnvironment(t *testing.T) {
 	wantEnv(t, environ(t, gang()), map[string]string{
-		"ROTA_GROUP": "worker", "ROTA_HOSTS_PS_0": "10.0.0.1:20001", "ROTA_HOSTS_WORKER": "10.0.0.1:20002,[fd00::2]:20003,[fd00::2]:20004",
-		"TF_CONFIG":      `{"cluster":{"ps-0":["10.0.0.1:20001"],"worker":["10.0.0.1:20002","[fd00::2]:20003","[fd00::2]:20004"]},"task":{"type":"worker","index":2}}`,
-		"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "gpu01", "SLURM_JOB_NUM_NODES_HET_GROUP_1": "3", "SLURM_JOB_ID_HET_GROUP_1": "42",
-		"SLURM_PROCID": "4", "SLURM_NTASKS": "6", "WORLD_SIZE": "6", "RANK": "4", "SLURM_NODEID": "2", "ROTA_WORKER": "3", "ROTA_WORKERS": "3",
+		"ROTA_GROUP": "worker", "ROTA_HOSTS_PS_0": "10.0.0.1:20001",
+		"ROTA_HOSTS_WORKER": "10.0.0.1:20002,[fd00::2]:20003,[fd00::2]:20004",
+		"TF_CONFIG": `{"cluster":{"ps-0":["10.0.0.1:20001"],` +
+			`"worker":["10.0.0.1:20002","[fd00::2]:20003","[fd00::2]:20004"]},"task":{"type":"worker","index":2}}`,
+		"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "gpu01", "SLURM_JOB_NUM_NODES_HET_GROUP_1": "3",
+		"SLURM_JOB_ID_HET_GROUP_1": "42",
+		"SLURM_PROCID":             "4", "SLURM_NTASKS": "6", "WORLD_SIZE": "6", "RANK": "4", "SLURM_NODEID": "2",
+		"ROTA_WORKER": "3", "ROTA_WORKERS": "3",
 		"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "20002", "ROTA_MASTER_PORT": "20002",
 	})
 	if _, ok := environ(t, example(nil))["TF_CONFIG"]; ok {
@@ -100,8 +108,10 @@ func TestFilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := filled.Spec.Groups[0].Tasks[0]
-	texts := append(slices.Clone(got.Command), got.Env["OUT"], got.Mounts[0].Source, got.Log.Stdout, got.Secrets[0].Source, got.Progress.File)
-	want := []string{"train.py", "--lr=1e-3", "${array.index}", "${HOME}", "42.2/1-2@gpu02", "/shared/4", "%x-adam.%A_%a", "/home/ada/adam.key", "p-4"}
+	texts := append(slices.Clone(got.Command), got.Env["OUT"], got.Mounts[0].Source, got.Log.Stdout,
+		got.Secrets[0].Source, got.Progress.File)
+	want := []string{"train.py", "--lr=1e-3", "${array.index}", "${HOME}", "42.2/1-2@gpu02", "/shared/4",
+		"%x-adam.%A_%a", "/home/ada/adam.key", "p-4"}
 	if !slices.Equal(texts, want) {
 		t.Errorf("got %q, want %q", texts, want)
 	}
@@ -179,13 +189,16 @@ func TestUlimitsAndRDMA(t *testing.T) {
 
 func TestSecretsStandInNoBundle(t *testing.T) {
 	in := example(nil)
-	in.Spec.Groups[0].Tasks[0].Secrets = []jobspec.Secret{{Name: "wandb", Source: "/home/ada/key", Env: "WANDB_API_KEY"}, {Name: "tls", Source: "/home/ada/tls", File: "/run/rota/secrets/cert"}}
+	in.Spec.Groups[0].Tasks[0].Secrets = []jobspec.Secret{{Name: "wandb", Source: "/home/ada/key",
+		Env: "WANDB_API_KEY"}, {Name: "tls", Source: "/home/ada/tls", File: "/run/rota/secrets/cert"}}
 	plan, err := Plan(in)
-	if err != nil || len(plan.Secrets) != 1 || plan.Secrets[0].File != "/run/rota/secrets/wandb" || plan.Secrets[0].Env != "WANDB_API_KEY" {
+	if err != nil || len(plan.Secrets) != 1 || plan.Secrets[0].File != "/run/rota/secrets/wandb" ||
+		plan.Secrets[0].Env != "WANDB_API_KEY" {
 		t.Errorf("got %+v, %v", plan.Secrets, err)
 	}
 	spec, err := Spec(in)
-	if err != nil || !slices.ContainsFunc(spec.Mounts, func(m specs.Mount) bool { return m.Destination == "/run/rota/secrets" && m.Type == "tmpfs" }) {
+	if err != nil || !slices.ContainsFunc(spec.Mounts,
+		func(m specs.Mount) bool { return m.Destination == "/run/rota/secrets" && m.Type == "tmpfs" }) {
 		t.Errorf("no private directory: %v", err)
 	}
 	for _, file := range []string{"/tmp/x", "/run/rota/secrets/../plan", "/run/rota/secrets"} {
@@ -235,7 +248,8 @@ func TestPortOfTheTask(t *testing.T) {
 	in := gang()
 	in.Spec.Groups[1].Tasks = slices.Clone(in.Spec.Groups[1].Tasks)
 	in.Spec.Groups[1].Tasks[0].Launch = &jobspec.Launch{Type: "torchrun", Nproc: 2, Port: 4711}
-	wantEnv(t, environ(t, in), map[string]string{"MASTER_PORT": "4711", "ROTA_MASTER_PORT": "4711", "PET_MASTER_PORT": "4711", "MASTER_ADDR": "10.0.0.1"})
+	wantEnv(t, environ(t, in), map[string]string{"MASTER_PORT": "4711", "ROTA_MASTER_PORT": "4711",
+		"PET_MASTER_PORT": "4711", "MASTER_ADDR": "10.0.0.1"})
 	plan, err := Plan(in)
 	if err != nil || !slices.Contains(plan.Ranks[0].Args, "--master-port=4711") {
 		t.Errorf("got %v, %v", plan, err)
@@ -253,7 +267,8 @@ func TestElasticWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := in.environment(task, s)
-	for _, want := range []string{"ROTA_WORKERS=2", "ROTA_WORKERS_MIN=1", "ROTA_WORKERS_MAX=6", "ROTA_RANKS=4", "PET_NNODES=2", "PET_NODE_RANK=1", "SLURM_NNODES=2"} {
+	for _, want := range []string{"ROTA_WORKERS=2", "ROTA_WORKERS_MIN=1", "ROTA_WORKERS_MAX=6", "ROTA_RANKS=4",
+		"PET_NNODES=2", "PET_NODE_RANK=1", "SLURM_NNODES=2"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("%s is missing in %q", want, env)
 		}

@@ -40,7 +40,8 @@ func (in Input) rlimits(task *jobspec.Task) ([]specs.POSIXRlimit, error) {
 		name  string
 		value int64
 	}{
-		{"RLIMIT_CORE", int64(u.Core)}, {"RLIMIT_MEMLOCK", int64(u.Memlock)}, {"RLIMIT_NOFILE", u.Nofile}, {"RLIMIT_STACK", int64(u.Stack)},
+		{"RLIMIT_CORE", int64(u.Core)}, {"RLIMIT_MEMLOCK", int64(u.Memlock)}, {"RLIMIT_NOFILE", u.Nofile},
+		{"RLIMIT_STACK", int64(u.Stack)},
 	} {
 		if l.value != 0 {
 			list = append(list, rlimit(l.name, l.value))
@@ -63,7 +64,8 @@ func (in Input) shm(task *jobspec.Task) specs.Mount {
 	if in.Alone() {
 		return tmpfsAt("/dev/shm", task.Resources.Shm, "noexec")
 	}
-	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir, Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
+	return specs.Mount{Destination: "/dev/shm", Type: "bind", Source: in.Node.ShmDir,
+		Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"}}
 }
 
 // ShmSize returns the size of /dev/shm for all tasks of a worker, in bytes: the sum of those that
@@ -86,5 +88,6 @@ func ShmSize(in Input) jobspec.Bytes {
 
 // secretsMount returns the private directory in memory for secrets, so that none is ever on a disk.
 func secretsMount() specs.Mount {
-	return specs.Mount{Destination: launch.SecretsDir, Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=0711", "size=8m"}}
+	return specs.Mount{Destination: launch.SecretsDir, Type: "tmpfs", Source: "tmpfs",
+		Options: []string{"nosuid", "nodev", "noexec", "mode=0711", "size=8m"}}
 }

@@ -107,10 +107,12 @@ func (in Input) torchrun(l *jobspec.Launch, s shape) []string {
 		args = append(args, fmt.Sprintf("--max-restarts=%d", l.MaxRestarts))
 	}
 	if l.Rdzv == "c10d" {
-		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.masterEndpoint(), "--rdzv-id="+in.rendezvousID())
+		return append(args, "--rdzv-backend=c10d", "--rdzv-endpoint="+in.masterEndpoint(), "--rdzv-id="+
+			in.rendezvousID())
 	}
 	addr, port := in.rendezvous()
-	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr, fmt.Sprintf("--master-port=%d", port))
+	return append(args, fmt.Sprintf("--node-rank=%d", in.GroupWorker), "--master-addr="+addr,
+		fmt.Sprintf("--master-port=%d", port))
 }
 
 func (in Input) masterEndpoint() string {
@@ -135,8 +137,10 @@ func LogPath(in Input, pattern string) (string, error) {
 		return "", err
 	}
 	values := map[byte]string{
-		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name, 'u': in.Owner.User,
-		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base), 's': "0",
+		'j': strconv.FormatInt(int64(in.Job), 10), 'A': strconv.FormatInt(int64(in.Job), 10), 'x': in.Spec.Name,
+		'u': in.Owner.User,
+		'n': strconv.Itoa(in.Worker), 'N': in.Node.Name, 'r': strconv.Itoa(in.Restarts), 't': strconv.Itoa(s.base),
+		's': "0",
 		'a': "4294967294", // as in Slurm: a script for arrays may be submitted without one
 	}
 	if e := in.Array; e != nil {
@@ -171,7 +175,8 @@ func expandLogPath(pattern string, values map[byte]string) (string, error) {
 		case pattern[i] == '%':
 			value = "%"
 		case !ok:
-			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a", pattern[i])
+			return "", fmt.Errorf("%%%c is not supported; use %%j, %%x, %%u, %%n, %%N, %%r, %%t, %%A or %%a",
+				pattern[i])
 		}
 		out.WriteString(strings.Repeat("0", max(0, min(width, 10)-len(value))) + value)
 	}

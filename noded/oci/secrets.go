@@ -15,7 +15,8 @@ func SecretFile(s jobspec.Secret) (string, error) {
 		return path.Join(launch.SecretsDir, s.Name), nil
 	}
 	if s.File != path.Clean(s.File) || path.Dir(s.File) != launch.SecretsDir {
-		return "", fmt.Errorf("secret %s: file %q is not in %s, the directory in memory for secrets; leave file out, or name a file in that directory", s.Name, s.File, launch.SecretsDir)
+		return "", fmt.Errorf("secret %s: file %q is not in %s, the directory in memory for secrets; leave file "+
+			"out, or name a file in that directory", s.Name, s.File, launch.SecretsDir)
 	}
 	return s.File, nil
 }

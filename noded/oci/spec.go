@@ -62,11 +62,13 @@ func Spec(in Input) (*specs.Spec, error) {
 		},
 		Linux: &specs.Linux{
 			CgroupsPath: in.Node.CgroupPath,
-			Namespaces:  []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace}, {Type: specs.IPCNamespace}},
-			Devices:     devices,
-			Resources:   in.taskResources(task, rules),
+			Namespaces: []specs.LinuxNamespace{{Type: specs.PIDNamespace}, {Type: specs.MountNamespace},
+				{Type: specs.IPCNamespace}},
+			Devices:   devices,
+			Resources: in.taskResources(task, rules),
 			MaskedPaths: []string{
-				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
+				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+				"/proc/timer_list",
 				"/sys/firmware",
 			},
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
@@ -79,11 +81,14 @@ func Spec(in Input) (*specs.Spec, error) {
 func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
-		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs",
+			Options: []string{"nosuid", "noexec", "strictatime", "mode=755", "size=65536k"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts",
+			Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
 		in.shm(task),
-		{Destination: "/sys", Type: "bind", Source: "/sys", Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
+		{Destination: "/sys", Type: "bind", Source: "/sys",
+			Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}},
 	}
 	for _, b := range in.Node.Root.Binds {
 		if !strings.HasPrefix(b.Target, "/run/") {
@@ -92,10 +97,13 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	}
 	list = append(list,
 		tmpfsAt("/tmp", task.Resources.Tmp),
-		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
-		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir, Options: []string{"bind", "ro", "nosuid", "nodev"}},
+		specs.Mount{Destination: "/run", Type: "tmpfs", Source: "tmpfs",
+			Options: []string{"nosuid", "nodev", "noexec", "mode=755", "size=1024k"}},
+		specs.Mount{Destination: launch.Dir, Type: "bind", Source: in.Node.RunDir,
+			Options: []string{"bind", "ro", "nosuid", "nodev"}},
 		specs.Mount{
-			Destination: launch.ProgressFile, Type: "bind", Source: path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
+			Destination: launch.ProgressFile, Type: "bind",
+			Source:  path.Join(in.Node.RunDir, path.Base(launch.ProgressFile)),
 			Options: []string{"bind", "rw", "nosuid", "nodev", "noexec"},
 		},
 		readOnly(Bind{Source: in.Node.InitPath, Target: launch.InitFile}),
@@ -110,7 +118,8 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 	}
 	shared := slices.SortedFunc(slices.Values(in.Node.SharedPaths), byDepth)
 	for _, p := range shared {
-		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p, Options: []string{"rbind", "rw", "nosuid", "nodev"}})
+		list = append(list, specs.Mount{Destination: p, Type: "bind", Source: p,
+			Options: []string{"rbind", "rw", "nosuid", "nodev"}})
 	}
 	for _, m := range task.Mounts {
 		own, err := in.mount(task, m)
@@ -126,28 +135,34 @@ func (in Input) mounts(task *jobspec.Task) ([]specs.Mount, error) {
 func byDepth(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
 func readOnly(b Bind) specs.Mount {
-	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source, Options: []string{"rbind", "ro", "nosuid", "nodev"}}
+	return specs.Mount{Destination: b.Target, Type: "bind", Source: b.Source,
+		Options: []string{"rbind", "ro", "nosuid", "nodev"}}
 }
 
 // tmpfsAt returns a private directory in memory; its content counts as the job's memory.
 func tmpfsAt(target string, size jobspec.Bytes, options ...string) specs.Mount {
-	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))}, options...)
+	options = append([]string{"nosuid", "nodev", "mode=1777", fmt.Sprintf("size=%d", max(size, jobspec.MiB))},
+		options...)
 	return specs.Mount{Destination: target, Type: "tmpfs", Source: "tmpfs", Options: options}
 }
 
 // mount returns a mount that the job asked for.
 func (in Input) mount(task *jobspec.Task, m jobspec.Mount) (specs.Mount, error) {
-	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" || below(m.Target, jobspec.ReservedTargets()) {
-		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target, strings.Join(jobspec.ReservedTargets(), ", "))
+	if m.Target != path.Clean(m.Target) || !path.IsAbs(m.Target) || m.Target == "/" ||
+		below(m.Target, jobspec.ReservedTargets()) {
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: use an absolute path outside of %s", m.Target,
+			strings.Join(jobspec.ReservedTargets(), ", "))
 	}
 	if above := in.enclosingMount(task, m.Target); above != "" {
-		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it lies in %s, which other jobs share; use a path outside of it", m.Target, above)
+		return specs.Mount{}, fmt.Errorf("mount target %q is not allowed: it lies in %s, which other jobs "+
+			"share; use a path outside of it", m.Target, above)
 	}
 	if m.Type == "tmpfs" {
 		return in.tmpfsMount(m)
 	}
 	if m.Source != path.Clean(m.Source) || !below(m.Source, in.Node.SharedPaths) {
-		return specs.Mount{}, fmt.Errorf("mount source %q is not below a shared path of node %s (%s)", m.Source, in.Node.Name, strings.Join(in.Node.SharedPaths, ", "))
+		return specs.Mount{}, fmt.Errorf("mount source %q is not below a shared path of node %s (%s)", m.Source,
+			in.Node.Name, strings.Join(in.Node.SharedPaths, ", "))
 	}
 	options := []string{"rbind", "nosuid", "nodev", "rw"}
 	if m.ReadOnly {
@@ -192,7 +207,10 @@ func (in Input) tmpfsMount(m jobspec.Mount) (specs.Mount, error) {
 
 // below reports whether p is one of dirs or lies in one.
 func below(p string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/") })
+	return slices.ContainsFunc(dirs, func(d string) bool {
+		return p == d ||
+			strings.HasPrefix(p, strings.TrimSuffix(d, "/")+"/")
+	})
 }
 
 // devices returns the granted GPUs' nodes and the rules that let only these be used. Simulated GPUs
@@ -205,7 +223,8 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 			return nil, nil, fmt.Errorf("GPU %d was granted, but node %s has %d", i, in.Node.Name, len(in.Node.GPUs))
 		}
 		if minor := in.Node.GPUs[i].Minor; minor >= 0 {
-			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195), int64(minor)})
+			nodes = append(nodes, Device{"/dev/nvidia" + strconv.Itoa(minor), cmp.Or(in.Node.NvidiaMajor, 195),
+				int64(minor)})
 		}
 	}
 	if len(nodes) > 0 {
@@ -213,15 +232,18 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 	}
 	if task.Resources.RDMA == rdmaAll {
 		if len(in.Node.RDMA) == 0 {
-			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; add a constraint on a label of nodes that have them", rdmaAll, in.Node.Name)
+			return nil, nil, fmt.Errorf("rdma = %q: node %s has no devices below /dev/infiniband; add a "+
+				"constraint on a label of nodes that have them", rdmaAll, in.Node.Name)
 		}
 		nodes = append(nodes, in.Node.RDMA...)
 	}
 	var devices []specs.LinuxDevice
 	mode := modeRW
 	for _, d := range nodes {
-		devices = append(devices, specs.LinuxDevice{Path: d.Path, Type: "c", Major: d.Major, Minor: d.Minor, FileMode: &mode})
-		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d.Major, Minor: &d.Minor, Access: "rw"})
+		devices = append(devices, specs.LinuxDevice{Path: d.Path, Type: "c", Major: d.Major, Minor: d.Minor,
+			FileMode: &mode})
+		rules = append(rules, specs.LinuxDeviceCgroup{Allow: true, Type: "c", Major: &d.Major, Minor: &d.Minor,
+			Access: "rw"})
 	}
 	return devices, rules, nil
 }

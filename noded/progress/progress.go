@@ -40,7 +40,8 @@ func parseLine(text []byte) *Line {
 		Saved   int64               `json:"saved_step"`
 		Metrics map[string]*float64 `json:"metrics"`
 	}
-	if json.Unmarshal(text, &l) != nil && json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil || l.Step == nil {
+	if json.Unmarshal(text, &l) != nil && json.Unmarshal(notNumbers.ReplaceAll(text, []byte("null")), &l) != nil ||
+		l.Step == nil {
 		return nil
 	}
 	line := &Line{Step: l.Step, Saved: l.Saved}

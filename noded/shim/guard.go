@@ -53,7 +53,8 @@ func openGuard(g container.Guard) (int, error) {
 	}
 	fd, err := unix.Open(g.Source, flags, 0)
 	if err != nil {
-		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w", g.Source, err))
+		return 0, container.FinalAt(g.Source, fmt.Errorf("%s cannot be used with the rights of the job's user: %w",
+			g.Source, err))
 	}
 	if err := checkBelow(g, fd); err != nil {
 		_ = unix.Close(fd) // it was opened only to be checked
@@ -73,7 +74,8 @@ func checkBelow(g container.Guard, fd int) error {
 		return fmt.Errorf("find the real path of %s: %w", g.Source, err)
 	}
 	for _, dir := range g.Below {
-		if dir, err := filepath.EvalSymlinks(dir); err == nil && (real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")) {
+		if dir, err := filepath.EvalSymlinks(dir); err == nil &&
+			(real == dir || strings.HasPrefix(real, strings.TrimSuffix(dir, "/")+"/")) {
 			return nil
 		}
 	}

@@ -144,7 +144,10 @@ func tasksToStop(list []taskState, o workerPhase) []int {
 	if !outcomeDecided(list, o.success) {
 		return nil
 	}
-	return notYetStopped(list, running(list, func(t *taskState) bool { return t.isMain() || t.endsByItself("poststart") }))
+	return notYetStopped(list, running(list, func(t *taskState) bool {
+		return t.isMain() ||
+			t.endsByItself("poststart")
+	}))
 }
 
 // outcomeDecided reports whether the tasks that have ended decide how the worker ends.
@@ -198,12 +201,12 @@ func leaderIndex(list []taskState) int {
 // main task.
 func workerExit(list []taskState, success string) (container.Exit, string) {
 	worst := container.Exit{}
-	var who *taskState
+	var deciding *taskState
 	take := func(which func(int, *taskState) bool) {
 		for i := range list {
 			t := &list[i]
 			if t.state == container.Exited && !t.stoppedByOthers && which(i, t) && severity(t.exit) > severity(worst) {
-				worst, who = t.exit, t
+				worst, deciding = t.exit, t
 			}
 		}
 	}
@@ -222,10 +225,10 @@ func workerExit(list []taskState, success string) (container.Exit, string) {
 	if severity(worst) == 0 && len(list) > 1 && mainTaskNeverRan(list) {
 		worst.Signal = sigKill
 	}
-	if who == nil || who.isMain() {
+	if deciding == nil || deciding.isMain() {
 		return worst, ""
 	}
-	return worst, who.Hook + " task " + who.Name
+	return worst, deciding.Hook + " task " + deciding.Name
 }
 
 // mainTaskNeverRan reports whether a main task never ran. Then the worker has failed, even if all

@@ -16,7 +16,8 @@ var seedFlag = flag.Uint64("seed", 0, "run one random history of a worker's task
 func randomTasks(r *rand.Rand) ([]taskState, string) {
 	list := []taskState{{Task: container.Task{Name: "main"}}}
 	for i := range r.IntN(7) {
-		t := container.Task{Name: fmt.Sprint("t", i), Hook: []string{"", "prestart", "poststart", "poststop"}[r.IntN(4)], Leader: r.IntN(3) == 0}
+		t := container.Task{Name: fmt.Sprint("t", i),
+			Hook: []string{"", "prestart", "poststart", "poststop"}[r.IntN(4)], Leader: r.IntN(3) == 0}
 		t.Sidecar = t.Hook != "" && t.Hook != "poststop" && r.IntN(2) == 0
 		list = append(list, taskState{Task: t})
 	}
@@ -63,7 +64,10 @@ func (h *history) begin(i int) {
 		h.bad("%s begins before it is set up", t.Name)
 	case t.Hook == "poststop" && h.any(func(o *taskState) bool { return o.state == container.Running }):
 		h.bad("%s begins while something runs", t.Name)
-	case t.endsByItself("prestart") && h.any(func(o *taskState) bool { return o.endsByItself("prestart") && o.state == container.Running }):
+	case t.endsByItself("prestart") && h.any(func(o *taskState) bool {
+		return o.endsByItself("prestart") &&
+			o.state == container.Running
+	}):
 		h.bad("two set up at once")
 	}
 	t.state = container.Running
@@ -143,7 +147,8 @@ func (h *history) judge() {
 	mains := slices.DeleteFunc(slices.Clone(h.list), func(m taskState) bool { return !m.isMain() })
 	well := func(m taskState) bool { return m.state == container.Exited && m.succeeded() }
 	ok := map[string]bool{
-		"": !slices.ContainsFunc(mains, func(m taskState) bool { return !well(m) && !m.stoppedByOthers }), "any": slices.ContainsFunc(mains, well),
+		"":    !slices.ContainsFunc(mains, func(m taskState) bool { return !well(m) && !m.stoppedByOthers }),
+		"any": slices.ContainsFunc(mains, well),
 	}
 	ok["all"] = ok[""]
 	if i := leaderIndex(h.list); h.success == "leader" {

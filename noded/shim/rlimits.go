@@ -10,7 +10,8 @@ import (
 
 // resourceLimits are those that a job may set.
 var resourceLimits = map[string]int{
-	"RLIMIT_CORE": unix.RLIMIT_CORE, "RLIMIT_MEMLOCK": unix.RLIMIT_MEMLOCK, "RLIMIT_NOFILE": unix.RLIMIT_NOFILE, "RLIMIT_STACK": unix.RLIMIT_STACK,
+	"RLIMIT_CORE": unix.RLIMIT_CORE, "RLIMIT_MEMLOCK": unix.RLIMIT_MEMLOCK, "RLIMIT_NOFILE": unix.RLIMIT_NOFILE,
+	"RLIMIT_STACK": unix.RLIMIT_STACK,
 }
 
 // rlimits turns the limits of a spec into the kernel's. Raising one above the daemon's own needs a
@@ -39,7 +40,8 @@ func checkRlimit(l specs.POSIXRlimit, kind int) error {
 	if l.Hard <= own.Max || hasCapability(unix.CAP_SYS_RESOURCE) {
 		return nil
 	}
-	return fmt.Errorf("%s of %s is above the node daemon's own of %s: start the daemon with CAP_SYS_RESOURCE, or raise that limit",
+	return fmt.Errorf("%s of %s is above the node daemon's own of %s: start the daemon with CAP_SYS_RESOURCE, "+
+		"or raise that limit",
 		l.Type, limitText(l.Hard), limitText(own.Max))
 }
 

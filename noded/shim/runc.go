@@ -100,7 +100,8 @@ func readSpec(dir string) (*specs.Spec, error) {
 // always allows.
 func adaptToMachine(config *configs.Config) {
 	own, _ := os.ReadFile("/proc/self/oom_score_adj")
-	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil && *config.OomScoreAdj < score {
+	if score, err := strconv.Atoi(strings.TrimSpace(string(own))); err == nil && config.OomScoreAdj != nil &&
+		*config.OomScoreAdj < score {
 		config.OomScoreAdj = &score // lowering needs CAP_SYS_RESOURCE
 	}
 	resources := config.Cgroups.Resources
@@ -119,7 +120,8 @@ func adaptToMachine(config *configs.Config) {
 func explainCgroupError(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) && strings.HasPrefix(path.Path, "/sys/fs/cgroup") {
-		return fmt.Errorf("cannot use cgroups: the node daemon must run as root and /sys/fs/cgroup must be writable: %w", err)
+		return fmt.Errorf("cannot use cgroups: the node daemon must run as root and /sys/fs/cgroup must be "+
+			"writable: %w", err)
 	}
 	return err
 }
@@ -161,14 +163,16 @@ func (c *runcContainer) launch(p *specs.Process, out *logs) error {
 
 func newProcess(p *specs.Process) (*libcontainer.Process, error) {
 	lp := &libcontainer.Process{
-		Args: p.Args, Cwd: p.Cwd, UID: int(p.User.UID), GID: int(p.User.GID), NoNewPrivileges: &p.NoNewPrivileges, Init: true,
+		Args: p.Args, Cwd: p.Cwd, UID: int(p.User.UID), GID: int(p.User.GID), NoNewPrivileges: &p.NoNewPrivileges,
+		Init: true,
 	}
 	for _, gid := range p.User.AdditionalGids {
 		lp.AdditionalGroups = append(lp.AdditionalGroups, int(gid))
 	}
 	if c := p.Capabilities; c != nil {
 		lp.Capabilities = &configs.Capabilities{
-			Bounding: c.Bounding, Effective: c.Effective, Permitted: c.Permitted, Inheritable: c.Inheritable, Ambient: c.Ambient,
+			Bounding: c.Bounding, Effective: c.Effective, Permitted: c.Permitted, Inheritable: c.Inheritable,
+			Ambient: c.Ambient,
 		}
 	}
 	var err error

@@ -55,7 +55,8 @@ func newOutputScanner(dir string, s container.Settings) (*outputScanner, error) 
 		if err != nil {
 			return nil, container.Final(fmt.Errorf("progress.pattern: %w", err))
 		}
-		f.steps, f.stepTask = &stepScanner{pattern: pattern, path: container.StepsPath(dir), atStep: s.Steps.AtStep, metric: s.Steps.Metric}, s.Steps.Task
+		f.steps, f.stepTask = &stepScanner{pattern: pattern, path: container.StepsPath(dir), atStep: s.Steps.AtStep,
+			metric: s.Steps.Metric}, s.Steps.Task
 	}
 	return f, nil
 }
@@ -76,7 +77,10 @@ func (f *outputScanner) task(name string) *taskScanner {
 
 // separatesStreams reports whether a policy applies to one stream only.
 func (t *taskScanner) separatesStreams() bool {
-	return slices.ContainsFunc(t.worker.policies, func(p policyMatcher) bool { return p.Stream == "stdout" || p.Stream == "stderr" })
+	return slices.ContainsFunc(t.worker.policies, func(p policyMatcher) bool {
+		return p.Stream == "stdout" ||
+			p.Stream == "stderr"
+	})
 }
 
 // stream returns the scanner of one stream, nil if there is no pattern for it.

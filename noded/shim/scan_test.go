@@ -37,7 +37,8 @@ func linesOf(t *testing.T, path string) []string {
 // waits for.
 func TestStepsAreThinned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`, AtStep: 17, Metric: "loss"}})
+		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+) (?P<loss>\S+)`,
+			AtStep: 17, Metric: "loss"}})
 		l := s.task("").stream("stdout")
 		for i := range 40 { // ten a second
 			l.write(fmt.Appendf(nil, "s%d 0.5\n", i))
@@ -58,7 +59,8 @@ func TestStepsAreThinned(t *testing.T) {
 
 func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( (?P<loss>\S+))?`, AtStep: 2, Metric: "loss"}})
+		s, dir := scannerOf(t, container.Settings{Steps: &container.StepPattern{Pattern: `s(?P<step>\d+)( ` +
+			`(?P<loss>\S+))?`, AtStep: 2, Metric: "loss"}})
 		l := s.task("").stream("stdout")
 		l.write([]byte("s1\ns2\ns3 nan\ns4 0.25\ns5 0.1\n"))
 		if got := linesOf(t, container.StepsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"step":4`) {
@@ -71,7 +73,8 @@ func TestStepWithoutTheMetricIsNotTheOneWaitedFor(t *testing.T) {
 // TestLinesAreBounded shows that lines are bounded in length and number.
 func TestLinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"}, {Name: "start", Pattern: "^xxx"}}})
+		s, dir := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "late", Pattern: "needle"},
+			{Name: "start", Pattern: "^xxx"}}})
 		l := s.task("").stream("stderr")
 		long := strings.Repeat("x", lineMax)
 		for range 3 { // in parts, as pipes give it
@@ -79,12 +82,14 @@ func TestLinesAreBounded(t *testing.T) {
 		}
 		l.write([]byte("needle\n"))
 		l.write([]byte(strings.Repeat("line\n", linesPerSecond) + "needle of a second with too many lines\n"))
-		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 || !strings.Contains(got[0], `"policy":"start"`) || len(got[0]) > findingMax+100 {
+		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 1 ||
+			!strings.Contains(got[0], `"policy":"start"`) || len(got[0]) > findingMax+100 {
 			t.Errorf("found %.200q", got)
 		}
 		time.Sleep(time.Second) // the bubble's time
 		l.write([]byte("needle\nneedle again\n"))
-		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 2 || !strings.Contains(got[1], `"line":"needle"`) {
+		if got := linesOf(t, container.FindingsPath(dir)); len(got) != 2 ||
+			!strings.Contains(got[1], `"line":"needle"`) {
 			t.Errorf("found %.200q", got)
 		}
 	})
@@ -106,12 +111,13 @@ func TestStepsFileBeginsAnew(t *testing.T) {
 func TestNothingToFindCostsNothing(t *testing.T) {
 	s, _ := scannerOf(t, container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "x", Stream: "stderr"}}})
 	if l := s.task("").stream("stdout"); l != nil {
-		t.Error("a stream that nobody asks for is looked at")
+		t.Error("a stream without a policy is scanned")
 	}
 	if !s.task("").separatesStreams() {
 		t.Error("the streams are not told apart")
 	}
-	if _, err := newOutputScanner("", container.Settings{Policies: []container.Policy{{Name: "e", Pattern: "("}}}); !container.IsFinal(err) {
+	if _, err := newOutputScanner("", container.Settings{Policies: []container.Policy{{Name: "e",
+		Pattern: "("}}}); !container.IsFinal(err) {
 		t.Errorf("a broken pattern: %v", err)
 	}
 }

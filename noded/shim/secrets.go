@@ -34,7 +34,8 @@ func readSecrets(list []container.Secret, u container.User) ([][]byte, error) {
 		var err error
 		as.run(func() { value, err = readSecret(s.Source) })
 		if err != nil {
-			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source, err)
+			err = fmt.Errorf("secret %s: %s cannot be read with the rights of the job's user: %w", s.Name, s.Source,
+				err)
 			return nil, container.FinalAt(s.Source, err)
 		}
 		values = append(values, value)
@@ -95,13 +96,15 @@ func placeSecrets(pid int, list []container.Secret, values [][]byte, u container
 }
 
 func placeSecret(root int, target string, value []byte, u container.User) error {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS}
 	dir, err := unix.Openat2(root, strings.TrimPrefix(filepath.Dir(target), "/"), &how)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(dir) }()
-	fd, err := unix.Openat(dir, filepath.Base(target), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o400)
+	fd, err := unix.Openat(dir, filepath.Base(target),
+		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o400)
 	if err != nil {
 		return err
 	}

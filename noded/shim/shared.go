@@ -42,8 +42,8 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 	if p.cgroup, err = manager.New(config); err != nil {
 		return nil, explainCgroupError(err)
 	}
-	const nobody = -1 // processes are in the tasks' own cgroups
-	if err := errors.Join(p.cgroup.Apply(nobody), p.cgroup.Set(config.Resources)); err != nil {
+	const noProcess = -1 // processes are in the tasks' own cgroups
+	if err := errors.Join(p.cgroup.Apply(noProcess), p.cgroup.Set(config.Resources)); err != nil {
 		return nil, errors.Join(explainCgroupError(err), p.remove())
 	}
 	if err := container.MountShm(dir, s.Shm); err != nil {
@@ -54,7 +54,8 @@ func newSharedResources(dir string, s container.Settings) (*sharedResources, err
 
 // peak returns the most memory, in bytes, that the tasks used together.
 func (r *sharedResources) peak() int64 {
-	for _, name := range []string{filepath.Join(r.cgroup.Path("memory"), "memory.max_usage_in_bytes"), filepath.Join(r.cgroup.Path(""), "memory.peak")} {
+	for _, name := range []string{filepath.Join(r.cgroup.Path("memory"), "memory.max_usage_in_bytes"),
+		filepath.Join(r.cgroup.Path(""), "memory.peak")} {
 		if raw, err := os.ReadFile(name); err == nil {
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
 			return n

@@ -63,7 +63,8 @@ func supervise(first client, order container.Order) error {
 		err = sup.create()
 	}
 	if err != nil {
-		_ = first.send(container.Answer{Error: err.Error(), Final: container.IsFinal(err)}) // a daemon that is gone will find no container and try again
+		// a daemon that is gone will find no container and try again
+		_ = first.send(container.Answer{Error: err.Error(), Final: container.IsFinal(err)})
 		if sup != nil {
 			sup.discard()
 		}

@@ -78,7 +78,8 @@ func (sup *supervisor) create() error {
 	if err != nil {
 		return fmt.Errorf("find own process: %w", err)
 	}
-	if err := errors.Join(container.ReserveExit(sup.dir, len(sup.settings.Tasks)), container.WriteProcess(sup.dir, self)); err != nil {
+	if err := errors.Join(container.ReserveExit(sup.dir, len(sup.settings.Tasks)),
+		container.WriteProcess(sup.dir, self)); err != nil {
 		return err
 	}
 	if len(sup.settings.Tasks) > 0 {
@@ -219,7 +220,8 @@ func (sup *supervisor) run() error {
 			_ = t.container.kill() // it may have ended by itself
 		case t := <-sup.ended:
 			t.recordEnd()
-			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created // a worker that lost a task before its start cannot run
+			// a worker that lost a task before its start cannot run
+			sup.noMoreStarts = sup.noMoreStarts || sup.state == container.Created
 		}
 	}
 	return sup.finish()
@@ -232,7 +234,8 @@ func (sup *supervisor) advanceTasks() bool {
 		for i, t := range sup.tasks {
 			list[i] = t.taskState
 		}
-		m := nextActions(list, workerPhase{success: sup.settings.Success, stopping: sup.stopping, ended: sup.noMoreStarts})
+		m := nextActions(list, workerPhase{success: sup.settings.Success, stopping: sup.stopping,
+			ended: sup.noMoreStarts})
 		for _, i := range m.stop {
 			sup.tasks[i].stopForOthers(sup.overdue)
 		}
@@ -334,7 +337,8 @@ func (sup *supervisor) stopExpired() {
 	}
 	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
 	_ = container.WriteNotice(sup.dir, container.Notice{
-		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt, Signal: unix.SignalName(sup.tasks[0].killSignal()),
+		Reason: "lease", Deadline: deadline, Attempt: sup.settings.ID.Attempt,
+		Signal: unix.SignalName(sup.tasks[0].killSignal()),
 	}) // the stop goes on without the notice
 	sup.noMoreStarts = true
 	_ = sup.signalTasks((*task).killSignal) // a task that cannot be signalled is killed

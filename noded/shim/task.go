@@ -29,14 +29,16 @@ func tasksOf(dir string, s container.Settings) []*task {
 	if len(s.Tasks) == 0 {
 		only := container.Task{KillSignal: s.KillSignal, Log: s.Log, Guards: s.Guards, Secrets: s.Secrets, Leader: true}
 		return []*task{{
-			taskState: taskState{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir), name: s.ID.String(), user: s.User,
+			taskState: taskState{Task: only, state: container.Created}, dir: dir, logDir: container.LogDir(dir),
+			name: s.ID.String(), user: s.User,
 		}}
 	}
 	var list []*task
 	for i, t := range s.Tasks {
 		list = append(list, &task{
-			taskState: taskState{Task: t, state: container.Created}, dir: container.TaskDir(dir, i), logDir: filepath.Join(container.LogDir(dir), t.Name),
-			name: s.ID.String() + "-" + t.Name, user: s.User,
+			taskState: taskState{Task: t, state: container.Created}, dir: container.TaskDir(dir, i),
+			logDir: filepath.Join(container.LogDir(dir), t.Name),
+			name:   s.ID.String() + "-" + t.Name, user: s.User,
 		})
 	}
 	return list

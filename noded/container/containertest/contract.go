@@ -32,10 +32,12 @@ const (
 
 // Harness is a runtime under test and what the contract does to it from outside.
 type Harness struct {
-	Runtime  container.Runtime
-	Bundle   func(t *testing.T, id container.ID, k Kind) string // makes a bundle that runs k and returns its directory
-	Ready    func(t *testing.T, id container.ID)                // waits until the command of a container handles signals
-	Restart  func(t *testing.T) container.Runtime               // the daemon's connections are lost and a new one takes over
+	Runtime container.Runtime
+	Bundle  func(t *testing.T, id container.ID, k Kind) string // makes a bundle that runs k and returns its directory
+	// waits until the command of a container handles signals
+	Ready func(t *testing.T, id container.ID)
+	// the daemon's connections are lost and a new one takes over
+	Restart  func(t *testing.T) container.Runtime
 	KillShim func(t *testing.T, id container.ID)
 }
 
@@ -47,9 +49,11 @@ func Contract(t *testing.T, open func(t *testing.T) *Harness) {
 	for name, test := range map[string]func(*testing.T, *Harness){
 		"exit code": testExit(Exits7, container.Exit{Code: 7}), "success": testExit(Exits0, container.Exit{}),
 		"dies by a signal": testExit(DiesBy11, container.Exit{Signal: 11}), "nothing runs before start": testCreated,
-		"signal": testSignal, "kill": testKill, "lease": testLease, "lease before start": testLeaseBeforeStart, "renew": testRenew,
-		"repeated calls": testRepeated, "restart of the daemon": testRestart, "exit while the daemon is away": testExitAway,
-		"shim killed": testShimKilled, "remove": testRemove, "unknown container": testUnknown,
+		"signal": testSignal, "kill": testKill, "lease": testLease, "lease before start": testLeaseBeforeStart,
+		"renew":          testRenew,
+		"repeated calls": testRepeated, "restart of the daemon": testRestart,
+		"exit while the daemon is away": testExitAway,
+		"shim killed":                   testShimKilled, "remove": testRemove, "unknown container": testUnknown,
 		"tasks: the first fails": testTasksFail, "tasks: stop": testTasksStop, "tasks: kill": testTasksKilled,
 		"tasks: restart of the daemon": testTasksRestart, "tasks: shim killed": testTasksShimKilled,
 	} {
@@ -251,7 +255,8 @@ func testUnknown(t *testing.T, h *Harness) {
 	missing := container.ID{Job: 1, Attempt: 1, Worker: MissingID}
 	for name, err := range map[string]error{
 		"start": h.Runtime.Start(t.Context(), missing), "kill": h.Runtime.Kill(t.Context(), missing),
-		"signal": h.Runtime.Signal(t.Context(), missing, 15), "renew": h.Runtime.Renew(t.Context(), missing, time.Now()),
+		"signal": h.Runtime.Signal(t.Context(), missing, 15),
+		"renew":  h.Runtime.Renew(t.Context(), missing, time.Now()),
 	} {
 		if !errors.Is(err, container.ErrUnknown) {
 			t.Errorf("%s of a container that does not exist: %v", name, err)

@@ -36,7 +36,8 @@ func Build(t testing.TB, old bool) string {
 	if err != nil {
 		t.Fatalf("find nvml.h: %v", err)
 	}
-	args := []string{"-shared", "-fPIC", "-Wall", "-I", filepath.Join(strings.TrimSpace(string(module)), "pkg/nvml"), "-o", to, from}
+	args := []string{"-shared", "-fPIC", "-Wall", "-I", filepath.Join(strings.TrimSpace(string(module)), "pkg/nvml"),
+		"-o", to, from}
 	if old {
 		args = append(args, "-DOLD")
 	}
