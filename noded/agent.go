@@ -21,8 +21,11 @@ import (
 
 // Controller is what an agent needs from the control plane. *api.Client implements it.
 type Controller interface {
+	// Register puts the inventory of the node into the log.
 	Register(ctx context.Context, node string, req api.RegisterRequest) (*api.RegisterResponse, error)
+	// Allocs returns what should run on the node. It waits up to wait for a state newer than after.
 	Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*api.NodeAllocs, error)
+	// Report sends the states of workers and samples of their progress.
 	Report(ctx context.Context, node string, req api.ReportRequest) (*api.ReportResponse, error)
 }
 
@@ -43,8 +46,11 @@ type Bundles interface {
 
 // Journal is what an agent needs from the journal of the node. *journal.Journal implements it.
 type Journal interface {
+	// Append returns when the records are on disk.
 	Append(records ...journal.Record) error
+	// Entry returns what the journal says of one container.
 	Entry(id string) (journal.Entry, bool)
+	// Entries returns what the journal says of all containers.
 	Entries() []journal.Entry
 }
 

@@ -20,7 +20,7 @@ import (
 
 // A request that reaches a controller without a user in it is the node's own and may do anything:
 // no client may cause such a request.
-func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
+func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 	seen := make(chan http.Header, 1)
 	controller := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
 		r *http.Request) {
@@ -60,7 +60,7 @@ func TestTheProxyAlwaysSaysForWhom(t *testing.T) {
 		got := <-seen
 		if got.Get("Rota-Uid") != strconv.Itoa(os.Getuid()) || got.Get("Rota-User") == "" ||
 			got.Get("Rota-User") == "other" {
-			t.Errorf("with %v the controller was told user %q, uid %q", h, got.Get("Rota-User"), got.Get("Rota-Uid"))
+			t.Errorf("with %v the controller got user %q, uid %q", h, got.Get("Rota-User"), got.Get("Rota-Uid"))
 		}
 	}
 }
@@ -124,6 +124,6 @@ func TestAControllerOfAnotherUserIsNotObeyed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := c.Allocs(t.Context(), "n1", "boot", 0, 0); err != nil || got.Index != 7 {
-		t.Errorf("it does as the false one says: %+v, %v", got, err)
+		t.Errorf("it obeys the false controller: %+v, %v", got, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/noded/journal"
 )
 
-func TestPlan(t *testing.T) {
+func TestNextStep(t *testing.T) {
 	now := time.Unix(1000, 0)
 	later := now.Add(time.Minute)
 	wait := &api.Alloc{}
@@ -101,7 +101,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestReached(t *testing.T) {
+func TestReportableState(t *testing.T) {
 	gang, single := &api.Alloc{}, &api.Alloc{Released: true}
 	tests := []struct {
 		name  string

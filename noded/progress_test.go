@@ -158,7 +158,7 @@ func TestProgressFileThatHangs(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		t.Error("it is waited for")
+		t.Error("reading waits for the file")
 	}
 	giveUp()
 	<-done
@@ -173,7 +173,7 @@ func TestProgressFileThatHangs(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is read any more")
+			t.Fatal("no progress is read any more")
 		}
 	}
 }

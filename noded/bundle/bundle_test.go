@@ -157,7 +157,7 @@ func TestBundleOfSeveralTasks(t *testing.T) {
 		var notice container.Notice
 		readJSON(t, filepath.Join(container.RunDir(container.TaskDir(dir, n)), "notice.json"), &notice)
 		if notice.Reason != "cancel" {
-			t.Errorf("task %d was not told", n)
+			t.Errorf("task %d got no notice", n)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestAWaitingShimThatWasKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if taken == dead {
-		t.Error("it was")
+		t.Error("take returned the killed shim")
 	}
 	taken.conn.Close()
 	<-taken.done

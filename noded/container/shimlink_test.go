@@ -35,7 +35,7 @@ func TestACallerThatGoesAwayEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := shim.Write(append(line, '\n')); err != nil {
-		t.Fatalf("the daemon has hung up: %v", err)
+		t.Fatalf("the daemon has closed the connection: %v", err)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("got %v", err)

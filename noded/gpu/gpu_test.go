@@ -97,7 +97,7 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-func TestUnwell(t *testing.T) {
+func TestUnhealthy(t *testing.T) {
 	b := newBench(t, gputest.Build(t, false), "gpu GPU-a M 0 1 7 0\ngpu GPU-b M 1 1 0 1\ngpu GPU-c M 2 1 0 0\n"+
 		"gpu GPU-d M 3 1 0 0\ngpu GPU-e M 4 1 0 0\nmig 4\ndeaf\nxid 2 13\nxid 3 79\n")
 	var last gpu.Inventory

@@ -95,6 +95,7 @@ type flusher struct {
 	control *http.ResponseController
 }
 
+// Write implements io.Writer.
 func (f flusher) Write(b []byte) (int, error) {
 	n, err := f.Writer.Write(b)
 	return n, errors.Join(err, f.control.Flush())

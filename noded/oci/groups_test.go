@@ -56,7 +56,7 @@ func TestArrayEnvironment(t *testing.T) {
 	wantEnv(t, environ(t, in), map[string]string{"SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "5",
 		"SLURM_ARRAY_TASK_STEP": "1", "ROTA_ARRAY_COUNT": "6"})
 	if _, ok := environ(t, example(nil))["SLURM_ARRAY_TASK_ID"]; ok {
-		t.Error("a job that is no element has an index")
+		t.Error("a job that is no array task has an index")
 	}
 }
 
@@ -93,7 +93,7 @@ func TestGangEnvironment(t *testing.T) {
 	}
 }
 
-func TestFilled(t *testing.T) {
+func TestExpanded(t *testing.T) {
 	in := element()
 	task := &in.Spec.Groups[0].Tasks[0]
 	task.Template = true
@@ -124,7 +124,7 @@ func TestFilled(t *testing.T) {
 	in.Array = nil
 	missing := &template.NoValueError{}
 	if _, err := in.Expanded(); !errors.As(err, &missing) || missing.Name != "array.lr" {
-		t.Errorf("without an element: %v", err)
+		t.Errorf("outside of an array: %v", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestALeaseThatHasEndedIsNotExtended(t *testing.T) {
 	select {
 	case <-l.ended:
 	case <-time.After(10 * time.Second):
-		t.Error("its end is never told")
+		t.Error("its end is never signalled")
 	}
 }
 

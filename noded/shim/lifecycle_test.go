@@ -118,7 +118,7 @@ func (h *history) happen() {
 	t.state, t.exit = container.Exited, container.Exit{Code: max(0, h.r.IntN(5)-2)}
 }
 
-func TestNextOnRandomHistories(t *testing.T) {
+func TestNextActionsOnRandomHistories(t *testing.T) {
 	for run := range 5000 {
 		seed := rand.Uint64()
 		if *seedFlag != 0 {

@@ -95,7 +95,7 @@ func TestLinesAreBounded(t *testing.T) {
 	})
 }
 
-func TestStepsFileBeginsAnew(t *testing.T) {
+func TestStepsFileIsEmptied(t *testing.T) {
 	path := t.TempDir() + "/steps"
 	if err := os.WriteFile(path, make([]byte, stepsFileMax+1), 0o600); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestNothingToFindCostsNothing(t *testing.T) {
 		t.Error("a stream without a policy is scanned")
 	}
 	if !s.task("").separatesStreams() {
-		t.Error("the streams are not told apart")
+		t.Error("the streams are not separated")
 	}
 	if _, err := newOutputScanner("", container.Settings{Policies: []container.Policy{{Name: "e",
 		Pattern: "("}}}); !container.IsFinal(err) {

@@ -1,7 +1,8 @@
-// A stand-in for libnvidia-ml.so.1. What it tells is read, on every call, from the file named by ROTA_FAKE_NVML, with lines
+// A stand-in for libnvidia-ml.so.1. What it reports is read, on every call, from the file named by
+// ROTA_FAKE_NVML, with lines
 //   gpu UUID MODEL MINOR MIB ECC LOST     one for each GPU, in order; MODEL has _ for spaces
 //   proc INDEX PID                        a process on a GPU
-//   xid INDEX CODE                        a critical error, told once
+//   xid INDEX CODE                        a critical error, reported once
 //   mig INDEX                             a GPU that is divided
 //   deaf                                  the first wait for events fails
 //   hang                                  no call returns
