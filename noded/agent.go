@@ -189,7 +189,7 @@ func (a *Agent) recoverEntries() error {
 		if !ok {
 			return fmt.Errorf("journal: %q is not a container id (job.attempt.worker)", e.ID)
 		}
-		a.worker(id)
+		a.workerOf(id)
 		if a.Cores != nil {
 			a.Cores.MarkUsed(e.Cores)
 		}
@@ -197,8 +197,8 @@ func (a *Agent) recoverEntries() error {
 	return nil
 }
 
-// worker returns the worker of an id. A missing one is made from the journal.
-func (a *Agent) worker(id container.ID) *worker {
+// workerOf returns the worker of an id. A missing one is made from the journal.
+func (a *Agent) workerOf(id container.ID) *worker {
 	w := a.workers[id]
 	if w == nil {
 		w = &worker{id: id}
@@ -257,7 +257,7 @@ func (a *Agent) inspectAll(ctx context.Context) error {
 	seen := make(map[container.ID]bool, len(all))
 	for _, s := range all {
 		seen[s.ID] = true
-		a.updateStatus(a.worker(s.ID), s)
+		a.updateStatus(a.workerOf(s.ID), s)
 	}
 	for id, w := range a.workers {
 		if !seen[id] && !w.busy && w.changedAt <= began && w.Actual != "" {

@@ -97,7 +97,7 @@ func (a *Agent) applyAllocs(n *api.NodeAllocs, sent moment, received time.Time) 
 		d := &n.Allocs[i]
 		id := container.ID{Job: int64(d.Job), Attempt: d.Attempt, Worker: d.Worker}
 		wanted[id] = true
-		a.worker(id).setDesired(d, received, int64(n.Now))
+		a.workerOf(id).setDesired(d, received, int64(n.Now))
 	}
 	for id, w := range a.workers {
 		if !wanted[id] {

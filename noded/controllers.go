@@ -133,9 +133,9 @@ type proxiedUser struct{}
 
 const proxyBodyMax = 64 << 20 // bytes of a request, as much as controllers accept
 
-// proxy returns a handler that passes requests of local users on to a controller, and vouches for
+// proxyHandler returns a handler that passes requests of local users on to a controller, and vouches for
 // the user's identity.
-func (c *controllers) proxy() http.Handler {
+func (c *controllers) proxyHandler() http.Handler {
 	var users identity.Users
 	transport := &http.Transport{DialContext: c.dialer(), MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second,
 		DisableCompression: true}

@@ -36,7 +36,7 @@ func TestTheProxyAlwaysNamesTheUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: c.proxy(), ConnContext: identity.ConnContext}
+	srv := &http.Server{Handler: c.proxyHandler(), ConnContext: identity.ConnContext}
 	done := make(chan struct{})
 	go func() { defer close(done); srv.Serve(l) }()
 	defer func() { srv.Close(); <-done }()

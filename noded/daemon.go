@@ -239,7 +239,7 @@ func (d *daemon) run(ctx context.Context) error {
 	})
 	group.Go(func() error { return d.serve(running, d.http, handler) })
 	if d.socket != nil {
-		group.Go(func() error { return d.serve(running, d.socket, d.control.proxy()) })
+		group.Go(func() error { return d.serve(running, d.socket, d.control.proxyHandler()) })
 	}
 	d.cfg.Logger.Info("node daemon started", "node", d.cfg.Name, "http", d.machine.Node.Addr, "gossip", d.list.Addr(),
 		"version", api.Build())

@@ -61,8 +61,8 @@ func (o *outbox) putSamples(s []api.Sample) {
 	o.notify()
 }
 
-// putBack returns samples that could not be sent, unless there are newer ones.
-func (o *outbox) putBack(samples []api.Sample) {
+// returnSamples puts back samples that could not be sent, unless there are newer ones.
+func (o *outbox) returnSamples(samples []api.Sample) {
 	o.mu.Lock()
 	for _, one := range samples {
 		id := container.ID{Job: int64(one.Job), Attempt: one.Attempt, Worker: one.Worker}
@@ -81,8 +81,8 @@ func (o *outbox) notify() {
 	}
 }
 
-// batch returns what is to be sent next. Workers stay in the outbox until they are confirmed.
-func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) {
+// nextBatch returns what is to be sent next. Workers stay in the outbox until they are confirmed.
+func (o *outbox) nextBatch() (workers []cluster.WorkerReport, samples []api.Sample) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.findings { // before the ends of the same workers, which they explain
@@ -101,8 +101,8 @@ func (o *outbox) batch() (workers []cluster.WorkerReport, samples []api.Sample) 
 	return workers, samples
 }
 
-// confirm drops what was sent, unless there is something newer.
-func (o *outbox) confirm(sent []cluster.WorkerReport) {
+// dropConfirmed drops what was sent, unless there is something newer.
+func (o *outbox) dropConfirmed(sent []cluster.WorkerReport) {
 	o.mu.Lock()
 	for _, r := range sent {
 		if id := workerID(r); r.Policy != "" || r.Rate != 0 {
@@ -148,7 +148,7 @@ func (a *Agent) sendReports(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-a.out.ready:
 		}
-		workers, samples := a.out.batch()
+		workers, samples := a.out.nextBatch()
 		if len(workers)+len(samples) == 0 {
 			continue
 		}
@@ -157,7 +157,7 @@ func (a *Agent) sendReports(ctx context.Context) error {
 			continue
 		}
 		if a.deliverReports(ctx, workers, samples) {
-			a.out.confirm(workers)
+			a.out.dropConfirmed(workers)
 			a.markConfirmed(workers)
 		}
 	}
@@ -175,7 +175,7 @@ func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *bac
 	}
 	if samples = awaitedSamples(samples); len(samples) > 0 {
 		a.logRetry(ctx, "cannot report progress to the controllers; it will be tried again", err, wait.sleep(ctx))
-		a.out.putBack(samples)
+		a.out.returnSamples(samples)
 	}
 }
 

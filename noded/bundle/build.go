@@ -34,7 +34,7 @@ func (s *Store) Build(
 	if err := s.deviceNodes(ctx, &in); err != nil {
 		return "", err
 	}
-	b, err := s.bundle(dir, id, in)
+	b, err := s.workerBundle(dir, id, in)
 	if err != nil {
 		return "", err
 	}
@@ -67,8 +67,8 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []clu
 	return in
 }
 
-// bundle returns what the worker's containers are made from, one for each task.
-func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
+// workerBundle returns what the worker's containers are made from, one for each task.
+func (s *Store) workerBundle(dir string, id container.ID, in oci.Input) (container.Bundle, error) {
 	tasks, err := oci.Tasks(in)
 	if err != nil {
 		return container.Bundle{}, err
@@ -92,7 +92,7 @@ func (s *Store) bundle(dir string, id container.ID, in oci.Input) (container.Bun
 			at.Node.RunDir, at.Node.ShmDir = container.RunDir(container.TaskDir(dir, i)), container.ShmDir(dir)
 			at.Node.CgroupPath = filepath.Join(in.Node.CgroupPath, tasks[i].Name)
 		}
-		made, settings, err := s.task(dir, at, &tasks[i])
+		made, settings, err := s.taskBundle(dir, at, &tasks[i])
 		if err != nil {
 			return b, nameTask(several, &tasks[i], err)
 		}
@@ -114,8 +114,8 @@ func nameTask(several bool, task *jobspec.Task, err error) error {
 	return err
 }
 
-// task returns what one task's container is made from, and what its shim must know.
-func (s *Store) task(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
+// taskBundle returns what one task's container is made from, and what its shim must know.
+func (s *Store) taskBundle(dir string, in oci.Input, task *jobspec.Task) (container.TaskBundle, container.Task, error) {
 	var b container.TaskBundle
 	if err := s.imageRoot(&in, dir, task); err != nil {
 		return b, container.Task{}, err

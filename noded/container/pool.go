@@ -33,18 +33,18 @@ func newPool(cfg Config) *pool {
 	p := &pool{cfg: cfg, ready: make(chan *shimProcess, cfg.Warm)}
 	p.image, _ = sealedCopy(cfg.ShimPath) // without it the file itself is run
 	for range cfg.Warm {
-		go p.refill()
+		go p.startAhead()
 	}
 	return p
 }
 
-// take returns a waiting shim, or starts one. A shim that was killed while it waited, as the kernel
+// takeShim returns a waiting shim, or starts one. A shim that was killed while it waited, as the kernel
 // may do when memory runs out, is skipped.
-func (p *pool) take() (*shimProcess, error) {
+func (p *pool) takeShim() (*shimProcess, error) {
 	for {
 		select {
 		case s := <-p.ready:
-			go p.refill()
+			go p.startAhead()
 			select {
 			case <-s.done:
 				s.conn.Close()
@@ -52,15 +52,15 @@ func (p *pool) take() (*shimProcess, error) {
 				return s, nil
 			}
 		default:
-			return p.spawn()
+			return p.startShim()
 		}
 	}
 }
 
-func (p *pool) refill() {
-	s, err := p.spawn()
+func (p *pool) startAhead() {
+	s, err := p.startShim()
 	if err != nil {
-		return // the next call of take will see the same error
+		return // the next call of takeShim will see the same error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,8 +89,8 @@ func (p *pool) close() {
 	}
 }
 
-// spawn starts a shim in a session of its own, so that signals to the daemon do not reach it.
-func (p *pool) spawn() (*shimProcess, error) {
+// startShim starts a shim in a session of its own, so that signals to the daemon do not reach it.
+func (p *pool) startShim() (*shimProcess, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)

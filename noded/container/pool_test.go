@@ -36,13 +36,13 @@ func TestSpawnBesideItsSocket(t *testing.T) {
 // TestAWaitingShimThatWasKilled shows that such a shim gets no container.
 func TestAWaitingShimThatWasKilled(t *testing.T) {
 	p := &pool{cfg: Config{ShimPath: "/bin/true"}, ready: make(chan *shimProcess, 1)}
-	dead, err := p.spawn()
+	dead, err := p.startShim()
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-dead.done
 	p.ready <- dead
-	taken, err := p.take()
+	taken, err := p.takeShim()
 	if err != nil {
 		t.Fatal(err)
 	}

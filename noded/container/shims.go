@@ -126,7 +126,7 @@ func (s *Shims) Create(ctx context.Context, id ID, dir string, lease time.Time) 
 	if l, err := s.find(id); err == nil {
 		return l.renew(ctx, lease) // an earlier call has created it
 	}
-	shim, err := s.pool.take()
+	shim, err := s.pool.takeShim()
 	if err != nil {
 		return fmt.Errorf("container %s: start its shim: %w", id, err)
 	}

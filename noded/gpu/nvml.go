@@ -55,9 +55,11 @@ func (n *driver) open() (none bool, err error) {
 	return false, nil
 }
 
-// has reports whether the library has a function. Calling one that an older driver lacks would end
+// hasFunction reports whether the library has a function. Calling one that an older driver lacks would end
 // the process.
-func (n *driver) has(symbol string) bool { return n.lib.Extensions().LookupSymbol(symbol) == nil }
+func (n *driver) hasFunction(symbol string) bool {
+	return n.lib.Extensions().LookupSymbol(symbol) == nil
+}
 
 // Inventory implements [Source].
 func (n *driver) Inventory(context.Context) (Inventory, error) {
@@ -66,7 +68,7 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 	if none || err != nil {
 		return i, err
 	}
-	if n.has("nvmlSystemGetDriverVersion") {
+	if n.hasFunction("nvmlSystemGetDriverVersion") {
 		i.Driver, _ = n.lib.SystemGetDriverVersion()
 	}
 	count, r := n.lib.DeviceGetCount()
@@ -108,19 +110,19 @@ func (n *driver) describe(index int, h nvml.Device) Device {
 	setSize(&d.Memory, memory.Total)
 	d.Minor, r = h.GetMinorNumber()
 	note("minor number", r)
-	if n.has("nvmlDeviceGetPciInfo_v3") {
+	if n.hasFunction("nvmlDeviceGetPciInfo_v3") {
 		if pci, r := h.GetPciInfo(); r == nvml.SUCCESS {
 			d.PCI = cString(pci.BusId[:])
 			d.NUMA = numaOf(d.PCI)
 		}
 	}
-	if n.has("nvmlDeviceGetTotalEccErrors") {
+	if n.hasFunction("nvmlDeviceGetTotalEccErrors") {
 		count, r := h.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
 		if r == nvml.SUCCESS && count > 0 && d.Healthy {
 			d.Healthy, d.Problem = false, fmt.Sprintf("%d uncorrected memory errors since the driver was loaded", count)
 		}
 	}
-	if n.has("nvmlDeviceGetMigMode") {
+	if n.hasFunction("nvmlDeviceGetMigMode") {
 		if now, _, r := h.GetMigMode(); r == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE && d.Healthy {
 			d.Healthy, d.Problem = false, "MIG is enabled, but only whole GPUs are allocated: turn it off with "+
 				"nvidia-smi -mig 0"
@@ -147,8 +149,9 @@ func (n *driver) Processes(_ context.Context, uuid string) ([]int, error) {
 	if r != nvml.SUCCESS {
 		return nil, fmt.Errorf("find GPU %s: %v", uuid, n.lib.ErrorString(r))
 	}
-	if !n.has("nvmlDeviceGetComputeRunningProcesses") && !n.has("nvmlDeviceGetComputeRunningProcesses_v2") &&
-		!n.has("nvmlDeviceGetComputeRunningProcesses_v3") {
+	if !n.hasFunction("nvmlDeviceGetComputeRunningProcesses") &&
+		!n.hasFunction("nvmlDeviceGetComputeRunningProcesses_v2") &&
+		!n.hasFunction("nvmlDeviceGetComputeRunningProcesses_v3") {
 		return nil, fmt.Errorf("the driver is too old to report which processes use a GPU")
 	}
 	list, r := h.GetComputeRunningProcesses()
@@ -177,7 +180,7 @@ var userXIDs = map[uint64]bool{13: true, 31: true, 43: true, 45: true, 68: true,
 func (n *driver) watchEvents() {
 	for _, s := range []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2",
 		"nvmlDeviceGetSupportedEventTypes"} {
-		if !n.has(s) {
+		if !n.hasFunction(s) {
 			return
 		}
 	}

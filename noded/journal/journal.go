@@ -353,12 +353,12 @@ func (f *entrySet) apply(r Record) {
 	case Stopped:
 		k.Stopped, k.Signal = r.Cause, r.Signal
 	case Final:
-		f.finish(k, r)
+		f.keepFirstResult(k, r)
 	}
 }
 
-// finish keeps the first result of a container, and drops the oldest result if there are too many.
-func (f *entrySet) finish(k *keptEntry, r Record) {
+// keepFirstResult keeps the first result of a container, and drops the oldest result if there are too many.
+func (f *entrySet) keepFirstResult(k *keptEntry, r Record) {
 	if k.Final != nil {
 		return
 	}

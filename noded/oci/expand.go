@@ -24,7 +24,7 @@ func (in Input) Expanded() (Input, error) {
 		}
 		changed = true
 		f := expander{value: in.referenceValue}
-		f.task(&tasks[i])
+		f.expandTask(&tasks[i])
 		if f.err != nil {
 			return in, fmt.Errorf("task %s: %w", tasks[i].Name, f.err)
 		}
@@ -72,7 +72,7 @@ type expander struct {
 	err   error
 }
 
-func (f *expander) text(texts ...*string) {
+func (f *expander) expandTexts(texts ...*string) {
 	for _, t := range texts {
 		if f.err != nil {
 			return
@@ -84,41 +84,41 @@ func (f *expander) text(texts ...*string) {
 	}
 }
 
-// task expands a copy of a task: what it shares with the original is copied first.
-func (f *expander) task(t *jobspec.Task) {
+// expandTask expands a copy of a task: what it shares with the original is copied first.
+func (f *expander) expandTask(t *jobspec.Task) {
 	t.Template = false
-	f.text(&t.Image, &t.Script, &t.User)
-	t.Command = f.list(t.Command)
+	f.expandTexts(&t.Image, &t.Script, &t.User)
+	t.Command = f.expandList(t.Command)
 	env := make(map[string]string, len(t.Env))
 	for k, v := range t.Env {
-		f.text(&v)
+		f.expandTexts(&v)
 		env[k] = v
 	}
 	t.Env = env
 	t.Mounts = slices.Clone(t.Mounts)
 	for i := range t.Mounts {
-		f.text(&t.Mounts[i].Source, &t.Mounts[i].Target)
+		f.expandTexts(&t.Mounts[i].Source, &t.Mounts[i].Target)
 	}
 	t.Secrets = slices.Clone(t.Secrets)
 	for i := range t.Secrets {
-		f.text(&t.Secrets[i].Source, &t.Secrets[i].File)
+		f.expandTexts(&t.Secrets[i].Source, &t.Secrets[i].File)
 	}
 	if t.Log != nil {
 		l := *t.Log
-		f.text(&l.Stdout, &l.Stderr)
+		f.expandTexts(&l.Stdout, &l.Stderr)
 		t.Log = &l
 	}
 	if t.Progress != nil {
 		p := *t.Progress
-		f.text(&p.File, &p.Pattern)
+		f.expandTexts(&p.File, &p.Pattern)
 		t.Progress = &p
 	}
 }
 
-func (f *expander) list(texts []string) []string {
+func (f *expander) expandList(texts []string) []string {
 	out := slices.Clone(texts)
 	for i := range out {
-		f.text(&out[i])
+		f.expandTexts(&out[i])
 	}
 	return out
 }

@@ -252,7 +252,7 @@ func (in Input) devices(task *jobspec.Task) ([]specs.LinuxDevice, []specs.LinuxD
 // task, else only its share of the cores.
 func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
 	if in.Alone() {
-		res := in.limits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
+		res := in.workerLimits(int64(max(task.Resources.Cores, 1)), int64(task.Resources.Memory))
 		res.Devices = rules
 		return res
 	}
@@ -263,10 +263,10 @@ func (in Input) taskResources(task *jobspec.Task, rules []specs.LinuxDeviceCgrou
 // Limits returns the limits of a worker of several tasks, which are set on the parent of their
 // cgroups.
 func Limits(in Input) *specs.LinuxResources {
-	return in.limits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
+	return in.workerLimits(max(in.Request.Active.Cores, 1), int64(in.Request.Active.Memory))
 }
 
-func (in Input) limits(cores, memory int64) *specs.LinuxResources {
+func (in Input) workerLimits(cores, memory int64) *specs.LinuxResources {
 	shares := uint64(cores) * 1024
 	pids := pidsBase + pidsPerCore*cores
 	res := &specs.LinuxResources{

@@ -76,7 +76,7 @@ func (l *logs) pipe(f *rotatingFile, lines *lineScanner) (*os.File, error) {
 	l.copying.Add(1)
 	go func() {
 		defer l.copying.Done()
-		l.copy(f, ours, lines)
+		l.copyOutput(f, ours, lines)
 	}()
 	return theirs, nil
 }
@@ -87,8 +87,8 @@ func (l *logs) closeContainerEnds() {
 	l.stderr.Close()
 }
 
-// copy never stops reading: a full disk must not block the job.
-func (l *logs) copy(f *rotatingFile, from *os.File, lines *lineScanner) {
+// copyOutput never stops reading: a full disk must not block the job.
+func (l *logs) copyOutput(f *rotatingFile, from *os.File, lines *lineScanner) {
 	defer f.close()
 	defer lines.end()
 	buffer := make([]byte, 64<<10)
@@ -104,9 +104,9 @@ func (l *logs) copy(f *rotatingFile, from *os.File, lines *lineScanner) {
 	}
 }
 
-// drain waits for the rest of the output. The wait is bounded, because another process may hold the
+// awaitRest waits for the rest of the output. The wait is bounded, because another process may hold the
 // pipe, or the file's server may not answer. The end of the worker must be reported all the same.
-func (l *logs) drain(limit time.Duration) {
+func (l *logs) awaitRest(limit time.Duration) {
 	for _, f := range l.readEnds {
 		_ = f.SetReadDeadline(time.Now().Add(limit)) // pipes can have deadlines
 	}

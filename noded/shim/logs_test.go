@@ -53,7 +53,7 @@ func TestDrainOfALogThatTakesNothing(t *testing.T) {
 	}
 	drained := make(chan struct{})
 	go func() {
-		l.drain(10 * time.Millisecond)
+		l.awaitRest(10 * time.Millisecond)
 		close(drained)
 	}()
 	select {

@@ -226,7 +226,8 @@ func (c *runcContainer) kill() error {
 // exit returns the exit record of an ended container. It must be called before the cgroup is
 // removed.
 func (c *runcContainer) exit() container.Exit {
-	e := container.Exit{Ended: time.Now().UnixMilli(), PeakMem: c.memory("memory.max_usage_in_bytes", "memory.peak")}
+	e := container.Exit{Ended: time.Now().UnixMilli(),
+		PeakMem: c.memoryValue("memory.max_usage_in_bytes", "memory.peak")}
 	if c.waited != nil {
 		status, _ := c.waited.Sys().(syscall.WaitStatus)
 		e.Code, e.Signal = max(status.ExitStatus(), 0), 0
@@ -245,8 +246,8 @@ func (c *runcContainer) exit() container.Exit {
 	return e
 }
 
-// memory reads a number from the memory cgroup, by its name in version 1 or 2.
-func (c *runcContainer) memory(v1, v2 string) int64 {
+// memoryValue reads a number from the memory cgroup, by its name in version 1 or 2.
+func (c *runcContainer) memoryValue(v1, v2 string) int64 {
 	for _, file := range []string{filepath.Join(c.cgroups["memory"], v1), filepath.Join(c.cgroups[""], v2)} {
 		if raw, err := os.ReadFile(file); err == nil {
 			n, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)

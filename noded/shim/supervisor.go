@@ -210,7 +210,7 @@ func (sup *supervisor) run() error {
 		case <-tick.C:
 			sup.trimProgress()
 		case r := <-sup.orders:
-			sup.reply(r)
+			sup.carryOutAndAnswer(r)
 		case <-sup.lease.ended:
 			sup.stopExpired()
 		case <-sup.killAt:
@@ -249,7 +249,7 @@ func (sup *supervisor) advanceTasks() bool {
 	return false
 }
 
-func (sup *supervisor) reply(r request) {
+func (sup *supervisor) carryOutAndAnswer(r request) {
 	err := sup.carryOut(r.Order)
 	a := sup.answer()
 	if err != nil {
@@ -275,7 +275,7 @@ func (sup *supervisor) carryOut(o container.Order) error {
 	case container.OpSignal:
 		return sup.signalTasks(func(t *task) unix.Signal { return sup.stopSignal(t, unix.Signal(o.Signal)) })
 	case container.OpRenew:
-		return sup.lease.set(o.Lease)
+		return sup.lease.setDeadline(o.Lease)
 	}
 	return fmt.Errorf("this shim does not know the order %q", o.Op)
 }
@@ -388,12 +388,12 @@ func (sup *supervisor) exitRecord() container.Exit {
 	worst, by := workerExit(list, sup.settings.Success)
 	out.Code, out.Signal, out.OOM = worst.Code, worst.Signal, worst.OOM
 	if by != "" {
-		out.Why = fmt.Sprintf("its %s ended with %s", by, ending(worst))
+		out.Why = fmt.Sprintf("its %s ended with %s", by, exitText(worst))
 	}
 	return out
 }
 
-func ending(e container.Exit) string {
+func exitText(e container.Exit) string {
 	if e.Signal != 0 {
 		return unix.SignalName(unix.Signal(e.Signal))
 	}

@@ -105,7 +105,7 @@ func (t *task) recordEnd() {
 	if t.startError != nil && t.exit.Code == 0 {
 		t.exit.Signal = sigKill
 	}
-	t.logs.drain(2 * time.Second)
+	t.logs.awaitRest(2 * time.Second)
 	t.exit.LogLost = t.logs.lost.Load()
 	_ = t.container.destroy() // the daemon sweeps what is left when the worker is removed
 }
