@@ -73,6 +73,7 @@ const (
 	stepTimeout   = 60 * time.Second // of one step; creating a container takes about 20 ms
 	listInterval  = 10 * time.Second // between two inspections of all containers, in case a change was missed
 	pollWait      = 10 * time.Second // of one request for allocations; its answer renews the lease
+	pollMargin    = 15 * time.Second // beyond pollWait, for a controller that is slow to answer
 	retryMin      = 100 * time.Millisecond
 	retryMax      = 10 * time.Second
 	messageMax    = 2000 // bytes of an error that are reported

@@ -68,7 +68,7 @@ func (a *Agent) pollAllocs(ctx context.Context) error {
 	after := a.index
 	a.mu.Unlock()
 	sent := currentMoment()
-	ctx, cancel := context.WithTimeout(ctx, pollWait+15*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, pollWait+pollMargin)
 	defer cancel()
 	answer, err := a.Control.Allocs(ctx, a.Node.Name, a.Node.BootID, after, pollWait)
 	if err != nil {

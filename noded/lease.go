@@ -35,14 +35,18 @@ func (l lease) end() time.Time {
 	return l.askedAt.awake.Add(l.term - l.askedAt.slept())
 }
 
+// renewPart says when a shim's lease is old: when the confirmed one ends later by at least this part
+// (one over renewPart) of the term. So not every answer costs an order to every shim.
+const renewPart = 10
+
 // renewLeases passes a confirmed lease on to the shim of every container that is to go on and whose
-// own lease is older than a tenth of the term. The leases of containers that the answer did not
-// list are left to run out. The mutex is held.
+// own lease is old. The leases of containers that the answer did not list are left to run out. The
+// mutex is held.
 func (a *Agent) renewLeases(term time.Duration) {
 	l, end := a.lease, a.lease.end()
 	for _, w := range a.workers {
 		lives := stateOrder(w.Actual) == 1 || stateOrder(w.Actual) == 2
-		if lives && w.Desired != nil && end.Sub(w.lease) >= term/10 {
+		if lives && w.Desired != nil && end.Sub(w.lease) >= term/renewPart {
 			w.lease = end
 			a.steps.Go(func() { a.renewLease(w, l) })
 		}

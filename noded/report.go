@@ -14,6 +14,7 @@ import (
 const (
 	reportMax      = 512 // workers in one report, well below what the controllers accept in one log entry
 	sampleInterval = 2 * time.Second
+	reportTimeout  = 15 * time.Second // of one request with a report; a healthy controller answers in milliseconds
 )
 
 // outbox holds what the controllers have not confirmed yet. Of each worker it holds only the newest
@@ -166,7 +167,7 @@ func (a *Agent) sendReports(ctx context.Context) error {
 // sendSamples sends samples once. If that fails, those that an array waits for go back into the
 // outbox, where newer ones replace them and reports of workers overtake them.
 func (a *Agent) sendSamples(ctx context.Context, samples []api.Sample, wait *backoff) {
-	sending, cancel := context.WithTimeout(ctx, 15*time.Second)
+	sending, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	_, err := a.Control.Report(sending, a.Node.Name, api.ReportRequest{BootID: a.Node.BootID, Samples: samples})
 	if err == nil {
@@ -189,7 +190,7 @@ func awaitedSamples(samples []api.Sample) []api.Sample {
 func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
 	var wait backoff
 	for ctx.Err() == nil {
-		sending, cancel := context.WithTimeout(ctx, 15*time.Second)
+		sending, cancel := context.WithTimeout(ctx, reportTimeout)
 		_, err := a.Control.Report(sending, a.Node.Name,
 			api.ReportRequest{BootID: a.Node.BootID, Workers: workers, Samples: samples})
 		cancel()

@@ -46,9 +46,12 @@ func (s *Store) deviceNodes(ctx context.Context, in *oci.Input) error {
 	return nil
 }
 
+// modprobeTimeout is how long loading a module may take; it takes about a second.
+const modprobeTimeout = 20 * time.Second
+
 // loadUVM loads the module for CUDA and has its device nodes made. If it returns, it failed.
 func loadUVM(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, modprobeTimeout)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "nvidia-modprobe", "-u", "-c", "0").CombinedOutput()
 	if err != nil {

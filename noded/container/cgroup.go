@@ -35,10 +35,13 @@ func cgroupDirs(cgroup string) []string {
 	return dirs
 }
 
+// sweepPatience is how long killed processes may take to leave their cgroup.
+const sweepPatience = 5 * time.Second
+
 // sweepCgroup kills whatever is left in a cgroup and removes it. It is for containers whose shim
 // has died.
 func sweepCgroup(cgroup string) error {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(sweepPatience)
 	for wait := time.Millisecond; ; wait = min(2*wait, 100*time.Millisecond) {
 		left, err := killOnce(cgroup)
 		if left == 0 || time.Now().After(deadline) {

@@ -320,6 +320,9 @@ func (sup *supervisor) killAll() {
 	}
 }
 
+// defaultLeaseGrace is the time between signal and kill if the settings have none.
+const defaultLeaseGrace = 10 * time.Second
+
 // stopExpired stops the worker because its lease was not renewed: the controllers may be about to
 // start it on another node. It gets a notice and a signal, and is killed after the lease grace.
 func (sup *supervisor) stopExpired() {
@@ -333,7 +336,7 @@ func (sup *supervisor) stopExpired() {
 	}
 	grace := time.Duration(sup.settings.LeaseGrace) * time.Millisecond
 	if grace == 0 {
-		grace = 10 * time.Second
+		grace = defaultLeaseGrace
 	}
 	deadline := time.Now().Add(grace).UTC().Format(time.RFC3339Nano)
 	_ = container.WriteNotice(sup.dir, container.Notice{

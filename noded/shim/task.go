@@ -81,12 +81,17 @@ func (t *task) killSignal() unix.Signal {
 	return cmp.Or(unix.Signal(t.KillSignal), unix.SIGTERM)
 }
 
+const (
+	defaultKillTimeout = 30_000          // milliseconds, if the settings have none
+	outputPatience     = 2 * time.Second // for the rest of the output after the end of a container
+)
+
 // stopForOthers asks the task to stop because other tasks have decided how the worker ends. If it
 // does not stop in time, it is sent to the channel overdue, and killed.
 func (t *task) stopForOthers(late chan<- *task) {
 	t.stoppedByOthers = true
 	_ = t.container.signal(t.killSignal()) // a task that cannot be signalled is killed
-	patience := time.Duration(cmp.Or(t.KillTimeout, 30_000)) * time.Millisecond
+	patience := time.Duration(cmp.Or(t.KillTimeout, defaultKillTimeout)) * time.Millisecond
 	time.AfterFunc(patience, func() {
 		select {
 		case <-t.container.ended:
@@ -105,7 +110,7 @@ func (t *task) recordEnd() {
 	if t.startError != nil && t.exit.Code == 0 {
 		t.exit.Signal = sigKill
 	}
-	t.logs.awaitRest(2 * time.Second)
+	t.logs.awaitRest(outputPatience)
 	t.exit.LogLost = t.logs.lost.Load()
 	_ = t.container.destroy() // the daemon sweeps what is left when the worker is removed
 }
