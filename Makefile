@@ -21,7 +21,8 @@ setup: ## install what building and testing need (as root), or say what is missi
 	@.ci/setup "$(PACKAGES)" "$(TOOLS)"
 
 build: setup ## build every program into bin/
-	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-plot ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
+	CGO_ENABLED=0 $(GO) build -tags urfave_cli_no_docs -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota ./cmd/rota-controld ./cmd/rota-init ./examples/trainer
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-plot ./cmd/lab/plot
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-noded ./cmd/rota-shim
 
 test: build ## run every test; those that need root run when you are root
@@ -52,15 +53,15 @@ demo: build ## a one-machine cluster, a training job on it, and its accounting r
 	@.ci/demo
 
 bench: build ## measure; writes bench.json and prints a table
-	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/rota-bench
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/rota-bench ./cmd/lab/bench
 	bin/rota-bench -out bench.json
 
 papers: build ## write the tables of docs/papers.md anew (some minutes); ROTA_TRACES names the folder of the traces, SECTION a word of one section's title
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/rota-papers
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/rota-papers ./cmd/lab/papers
 	bin/rota-papers docs/papers.md $(if $(SECTION),"$(SECTION)")
 
 pgo: build ## profile the control daemon under submissions, for the compiler: cmd/rota-controld/default.pgo, which go build takes by itself
-	CGO_ENABLED=1 $(GO) build -trimpath -o bin/ ./cmd/rota-bench
+	CGO_ENABLED=1 $(GO) build -trimpath -o bin/rota-bench ./cmd/lab/bench
 	CGO_ENABLED=0 $(GO) build -pgo=off -trimpath -o bin/ ./cmd/rota-controld
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	ROTA_PROFILE_DIR="$$dir" bin/rota-bench -only '^submit$$' -out "$$dir/bench.json"; \

@@ -132,7 +132,7 @@ func TestRenderRefuses(t *testing.T) {
 
 // TestDocument checks that the document has a table wherever it says so, with the columns that it says.
 func TestDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/papers.md")
+	text, err := os.ReadFile("../../../docs/papers.md")
 	if err != nil {
 		t.Fatal(err)
 	}

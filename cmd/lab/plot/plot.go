@@ -1,6 +1,4 @@
-// Package plot draws what a simulation did, as one SVG with a panel under the other: what was held, who waited, how slowdowns are
-// distributed, who had which share, and which job was where.
-package plot
+package main
 
 import (
 	"cmp"
@@ -41,8 +39,9 @@ var palette = []color.Color{
 
 func colour(i int) color.Color { return palette[i%len(palette)] }
 
-// Write draws a result that has a story.
-func Write(w io.Writer, r *sim.Result) error {
+// writePlot draws a result that has a story: one SVG with a panel under the other. They show the resources held, the
+// jobs waiting and running, the slowdowns, the accounts' shares, and each attempt on its nodes.
+func writePlot(w io.Writer, r *sim.Result) error {
 	s := r.Story
 	if s == nil {
 		return fmt.Errorf("the result of %s has no story to draw", r.Trace)

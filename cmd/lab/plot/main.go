@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/rota-hpc/rota/controld/sim"
-	"github.com/rota-hpc/rota/controld/sim/plot"
 )
 
 func main() {
@@ -32,5 +31,5 @@ func run(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("standard input has no result of a simulation: rota sim --plot FILE.svg gives one")
 	}
 	told.Result.Story = told.Story
-	return plot.Write(out, told.Result)
+	return writePlot(out, told.Result)
 }

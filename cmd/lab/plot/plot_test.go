@@ -1,4 +1,4 @@
-package plot
+package main
 
 import (
 	"encoding/xml"
@@ -64,11 +64,11 @@ func texts(t *testing.T, drawing string) (all []string, shapes int) {
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestWritePlot(t *testing.T) {
 	for _, spec := range []string{"fitgpp:jobs=300,load=1.2", "fitgpp:jobs=1", "poisson:jobs=3000"} {
 		r := result(t, spec)
 		var out strings.Builder
-		if err := Write(&out, r); err != nil {
+		if err := writePlot(&out, r); err != nil {
 			t.Fatalf("%s: %v", spec, err)
 		}
 		words, shapes := texts(t, out.String())
@@ -117,7 +117,7 @@ func TestBeginning(t *testing.T) {
 }
 
 func TestWriteWithoutStory(t *testing.T) {
-	if err := Write(io.Discard, &sim.Result{Trace: "x"}); err == nil {
+	if err := writePlot(io.Discard, &sim.Result{Trace: "x"}); err == nil {
 		t.Error("a result without a story was drawn")
 	}
 }
@@ -149,7 +149,7 @@ func TestSharesOfCores(t *testing.T) {
 		t.Errorf("the axis says %q and ends at %g, want %g", drawn.Y.Label.Text, drawn.Y.Max, want)
 	}
 	var out strings.Builder
-	if err := Write(&out, r); err != nil {
+	if err := writePlot(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	words, _ := texts(t, out.String())
