@@ -54,9 +54,16 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "controld/cluster", "controld/sched/share", "controld/sched/fit"}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
-	"controld/sim/trace": {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a trace is data"},
+	"controld/sim/trace/field": {pure: true, why: "numbers and times in a file are text"},
+	"controld/sim/trace": {
+		ours: []string{"jobspec", "controld/cluster", "controld/sim/trace/field"}, pure: true, why: "a trace is data",
+	},
+	"controld/sim/trace/synth": {
+		ours: []string{"jobspec", "controld/cluster", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
+		why: "a workload is a function of its seed",
+	},
 	"controld/sim": {
-		ours: []string{"jobspec", "controld/cluster", "controld/sched", "controld/sim/trace"}, pure: true,
+		ours: []string{"jobspec", "controld/cluster", "controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
 	"consensus": {

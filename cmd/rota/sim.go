@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
 const simAbout = `Replays workloads through the code that schedules a live cluster, over a virtual clock. A trace is a file, plain or
@@ -153,7 +154,7 @@ func (w *world) listKnown(c *cli.Context) error {
 		return usagef("--list lists what is known and replays nothing: it goes with no trace and no other option")
 	}
 	_, err := fmt.Fprintf(w.stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads and theirs:\n%s\n\nFormats of traces: %s\n",
-		strings.Join(sim.Known(), "\n"), strings.Join(trace.Known(), "\n"), formatNames())
+		strings.Join(sim.Known(), "\n"), strings.Join(synth.Known(), "\n"), formatNames())
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -246,7 +247,7 @@ func (s *simulation) readArrivals(c *cli.Context) (err error) {
 	switch {
 	case s.inflate > 0 && (s.redraw || text != ""):
 		return usagef("--inflate draws jobs and lets them arrive a second apart: it goes with neither --redraw nor --rate")
-	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }):
+	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool { return strings.HasPrefix(name, synth.GeneratorPrefix) }):
 		return usagef("--redraw draws from the jobs of a file: a generated workload is drawn from its seed already")
 	case text == "":
 		return nil

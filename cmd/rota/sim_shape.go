@@ -10,6 +10,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -21,32 +22,32 @@ type shaping struct {
 	graceMean     int64
 	graceMost     int64
 	grace         bool
-	saves         []trace.MixPart
+	saves         []synth.MixPart
 	estimates     int64 // thousandths; 0: none
 }
 
 // apply changes a workload. Drawn numbers depend on the seed and the job alone.
 func (h *shaping) apply(t *trace.Trace, seed uint64) error {
 	if h.teBelow > 0 {
-		if err := trace.LabelTE(t, h.teBelow); err != nil {
+		if err := synth.LabelTE(t, h.teBelow); err != nil {
 			return err
 		}
 	}
 	if h.noisy {
-		if err := trace.NoiseTE(t, h.missed, h.extra, seed); err != nil {
+		if err := synth.NoiseTE(t, h.missed, h.extra, seed); err != nil {
 			return err
 		}
 	}
 	if h.grace {
-		if err := trace.DrawGrace(t, h.graceMean, h.graceMost, seed); err != nil {
+		if err := synth.DrawGrace(t, h.graceMean, h.graceMost, seed); err != nil {
 			return err
 		}
 	}
 	if h.saves != nil {
-		trace.DrawSaves(t, h.saves, seed)
+		synth.DrawSaves(t, h.saves, seed)
 	}
 	if h.estimates > 0 {
-		return trace.DrawEstimates(t, h.estimates, seed)
+		return synth.DrawEstimates(t, h.estimates, seed)
 	}
 	return nil
 }
@@ -73,7 +74,7 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 		return err
 	}
 	if text := c.String("checkpoint"); text != "" {
-		if h.saves, err = trace.ParseSaves(text); err != nil {
+		if h.saves, err = synth.ParseSaves(text); err != nil {
 			return &usageError{text: "--checkpoint: " + err.Error()}
 		}
 	}

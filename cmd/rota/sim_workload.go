@@ -11,6 +11,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
 // readFiles reads every trace that is a file, once however many runs it is for: what came through a pipe cannot be had again.
@@ -37,7 +38,7 @@ func (s *simulation) readFiles() error {
 }
 
 // generated reports whether a trace is to be drawn, and no file.
-func generated(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }
+func generated(name string) bool { return strings.HasPrefix(name, synth.GeneratorPrefix) }
 
 // readFile reads a trace, that of "-" from standard input.
 func (s *simulation) readFile(name string) (*trace.Trace, error) {
@@ -86,7 +87,7 @@ func (s *simulation) fresh(name string, seed uint64) (*trace.Trace, error) {
 		}
 		return &t, nil
 	}
-	g, err := trace.ParseGenerator(name)
+	g, err := synth.ParseGenerator(name)
 	if err != nil {
 		return nil, &usageError{text: err.Error()}
 	}
@@ -94,9 +95,9 @@ func (s *simulation) fresh(name string, seed uint64) (*trace.Trace, error) {
 	if s.loop == nil {
 		t, err = g.Trace(seed, trace.Capacity(s.setup.Nodes))
 	} else {
-		var source trace.Source
+		var source synth.Source
 		if source, err = g.Source(seed); err == nil {
-			t = trace.Take(name, source)
+			t = synth.Take(name, source)
 		}
 	}
 	if err != nil {
@@ -115,13 +116,13 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 		s.nameInVain(t)
 	}
 	if s.redraw {
-		t = trace.Redraw(t, seed)
+		t = synth.Redraw(t, seed)
 	}
 	if err := s.shape.apply(t, seed); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if s.inflate > 0 {
-		if t, err = trace.Inflate(t, trace.Capacity(s.setup.Nodes).GPUs, s.inflate, seed); err != nil {
+		if t, err = synth.Inflate(t, trace.Capacity(s.setup.Nodes).GPUs, s.inflate, seed); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -148,7 +149,7 @@ func (s *simulation) pace(t *trace.Trace) error {
 	if s.rate == 0 {
 		return nil
 	}
-	if err := trace.Pace(t, s.rate, s.setup.Tick); err != nil {
+	if err := synth.Pace(t, s.rate, s.setup.Tick); err != nil {
 		return fmt.Errorf("%s: %w", t.Name, err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -44,7 +45,7 @@ func (l *list) arrive(e *engine) error {
 
 // loop is a feed that submits the next job whenever the demand of those that wait or run is below a load.
 type loop struct {
-	source   trace.Source
+	source   synth.Source
 	fits     *fitting
 	load     int64 // thousandths
 	capacity cluster.Vector
@@ -72,7 +73,7 @@ func (l *loop) arrive(e *engine) error {
 	}
 	l.seen = len(e.books.gone)
 	var jobs []*trace.Job
-	for !l.over && trace.Load(l.demand, l.capacity) < l.load {
+	for !l.over && synth.Load(l.demand, l.capacity) < l.load {
 		job, ok := l.source.Next()
 		if !ok {
 			l.over = true

@@ -7,20 +7,21 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
 // TestElasticTraining replays the experiments with elastic training jobs: under policy elastic jobs end sooner on average than with fixed workers in
 // the best of them by more than was reported (26.56 %), in none later, and never later than under DRAGON.
 func TestElasticTraining(t *testing.T) {
 	best := 0.0
-	for e := 1; e <= trace.KubeflowExperiments; e++ {
+	for e := 1; e <= synth.KubeflowExperiments; e++ {
 		mean := map[string]float64{}
 		for _, policy := range []string{"elastic", "static", "dragon"} {
-			tr, err := trace.Kubeflow(e)
+			tr, err := synth.Kubeflow(e)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := mustRun(t, tr, setup(t, trace.KubeflowNodes, policy))
+			r := mustRun(t, tr, setup(t, synth.KubeflowNodes, policy))
 			mean[policy] = r.Classes["all"].JCTS.Mean
 			if policy != "static" && r.Resizes == 0 {
 				t.Errorf("experiment %d: nobody was resized under %s", e, policy)

@@ -13,13 +13,14 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // drawn is a workload of many kinds of jobs on a cluster that is too small for it.
 func drawn(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	tb.Helper()
-	g, err := trace.ParseGenerator(fmt.Sprintf("poisson:jobs=%d,load=1.1", jobs))
+	g, err := synth.ParseGenerator(fmt.Sprintf("poisson:jobs=%d,load=1.1", jobs))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -28,12 +29,12 @@ func drawn(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	mix, err := trace.ParseSaves("none:30%,signal:50%,30m:20%")
+	mix, err := synth.ParseSaves("none:30%,signal:50%,30m:20%")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	trace.DrawSaves(t, mix, seed)
-	if err := trace.DrawGrace(t, 60_000, 600_000, seed); err != nil {
+	synth.DrawSaves(t, mix, seed)
+	if err := synth.DrawGrace(t, 60_000, 600_000, seed); err != nil {
 		tb.Fatal(err)
 	}
 	return t
@@ -303,7 +304,7 @@ func TestOraclesAreTold(t *testing.T) {
 }
 
 func TestClosedLoop(t *testing.T) {
-	g, err := trace.ParseGenerator("fitgpp:jobs=600")
+	g, err := synth.ParseGenerator("fitgpp:jobs=600")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +333,7 @@ func TestClosedLoop(t *testing.T) {
 		}
 	}
 	capacity := trace.Capacity(s.Nodes)
-	if load := trace.Load(demand, capacity); load < 2000 || load > 2600 {
+	if load := synth.Load(demand, capacity); load < 2000 || load > 2600 {
 		t.Errorf("the %d jobs of the first instant make a load of %d thousandths", first, load)
 	}
 	if tr.Jobs[len(tr.Jobs)-1].Submit == 0 {

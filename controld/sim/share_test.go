@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
 
 // partOf is a job that asks for a part of a GPU, in thousandths.
@@ -92,7 +93,7 @@ func TestInflatedParts(t *testing.T) {
 	for seed := range uint64(5) {
 		for _, policy := range []string{"backfill", "backfill:fit=frag"} {
 			s := setup(t, "10x64c/512g/8gpu,8x96c/512g/8gpu,6x16c/256g/2gpu", policy)
-			tr, err := trace.Inflate(workload(jobs...), trace.Capacity(s.Nodes).GPUs, 1300, seed+1)
+			tr, err := synth.Inflate(workload(jobs...), trace.Capacity(s.Nodes).GPUs, 1300, seed+1)
 			if err != nil {
 				t.Fatal(err)
 			}

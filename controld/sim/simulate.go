@@ -7,6 +7,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -78,7 +79,7 @@ func admit(t *trace.Trace, nodes []cluster.Node) (jobs []*trace.Job, excluded []
 
 // CloseLoop submits the jobs of a source, each as soon as what waits and runs asks for less than load thousandths of the cluster under the
 // policy of the setup, and returns them as a trace with the submit times that they got: the same arrivals for every policy.
-func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Trace, error) {
+func CloseLoop(source synth.Source, name string, load int64, s Setup) (*trace.Trace, error) {
 	t := &trace.Trace{Name: name, Format: trace.Generated, Seed: s.Seed}
 	l := &loop{source: source, fits: newFitting(s.Nodes), load: load, capacity: trace.Capacity(s.Nodes), trace: t}
 	if load < 1 {
@@ -104,11 +105,11 @@ func CloseLoop(source trace.Source, name string, load int64, s Setup) (*trace.Tr
 }
 
 // Replay is a source of the jobs of a trace, in order, for [CloseLoop].
-func Replay(t *trace.Trace) trace.Source { return &replay{jobs: t.Jobs} }
+func Replay(t *trace.Trace) synth.Source { return &replay{jobs: t.Jobs} }
 
 type replay struct{ jobs []trace.Job }
 
-// Next implements trace.Source.
+// Next implements synth.Source.
 func (r *replay) Next() (trace.Job, bool) {
 	if len(r.jobs) == 0 {
 		return trace.Job{}, false

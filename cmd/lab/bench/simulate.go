@@ -16,6 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -77,7 +78,7 @@ func (b *bench) writeWorkload(file string) error {
 	if err != nil {
 		return err
 	}
-	source, err := trace.PaperModel().Source(b.seed, b.repeat(simJobs))
+	source, err := synth.PaperModel().Source(b.seed, b.repeat(simJobs))
 	if err != nil {
 		return err
 	}

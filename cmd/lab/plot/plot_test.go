@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -20,7 +21,7 @@ func result(t *testing.T, spec string) *sim.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := trace.ParseGenerator(spec)
+	g, err := synth.ParseGenerator(spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -91,15 +92,15 @@ func ParseCurve(text string) (Curve, error) {
 	for _, word := range strings.Fields(text) {
 		count, rate, ok := strings.Cut(word, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is not of the form WORKERS=SPEED", shorten(word))
+			return nil, fmt.Errorf("%q is not of the form WORKERS=SPEED", field.Shorten(word))
 		}
-		n, err := whole(count, 1, MaxWorkers)
+		n, err := field.Whole(count, 1, MaxWorkers)
 		if err != nil {
-			return nil, fmt.Errorf("the workers of %q: %w", shorten(word), err)
+			return nil, fmt.Errorf("the workers of %q: %w", field.Shorten(word), err)
 		}
-		millionths, err := scaled(rate, FullRate, maxRate)
+		millionths, err := field.Scaled(rate, FullRate, maxRate)
 		if err != nil {
-			return nil, fmt.Errorf("the speed of %q: %w", shorten(word), err)
+			return nil, fmt.Errorf("the speed of %q: %w", field.Shorten(word), err)
 		}
 		points = append(points, Point{int(n), millionths})
 	}
@@ -115,17 +116,17 @@ func ParseLocality(text string) (Locality, error) {
 		name, part, ok := strings.Cut(word, "=")
 		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across}, func(s Spread) bool { return s.String() == name })
 		if !ok || s < 0 {
-			return l, fmt.Errorf("%q is not of the form island, node, rack or across=PART", shorten(word))
+			return l, fmt.Errorf("%q is not of the form island, node, rack or across=PART", field.Shorten(word))
 		}
 		if named[s] {
 			return l, fmt.Errorf("%s is there twice", name)
 		}
-		millionths, err := scaled(part, FullRate, FullRate)
+		millionths, err := field.Scaled(part, FullRate, FullRate)
 		if err == nil && millionths == 0 {
 			err = errors.New("is zero")
 		}
 		if err != nil {
-			return l, fmt.Errorf("the part of %q: %w", shorten(word), err)
+			return l, fmt.Errorf("the part of %q: %w", field.Shorten(word), err)
 		}
 		l[s], named[s] = millionths, true
 	}
@@ -145,6 +146,6 @@ func class(r *row, column string) jobspec.Class {
 	case "be":
 		return jobspec.BE
 	}
-	r.fail(column, fmt.Errorf("%q is neither TE nor BE", shorten(r.text(column))))
+	r.fail(column, fmt.Errorf("%q is neither TE nor BE", field.Shorten(r.text(column))))
 	return jobspec.BE
 }

@@ -1,6 +1,6 @@
-// Package trace reads workloads and clusters for the simulator, and draws workloads from seeds.
+// Package trace reads workloads and clusters for the simulator. Package synth draws workloads from seeds.
 //
-// It is pure: readers take bytes that the caller has opened, plain or gzip, and generators take their seed. [Read] turns any of the
+// It is pure: readers take bytes that the caller has opened, plain or gzip. [Read] turns any of the
 // formats below into a [Trace] of jobs in neutral units: milliseconds, cores, bytes, thousandths of a GPU. A line that makes no sense
 // (a field is missing, no number, negative, absurd, zero where nothing is meant by that, an id used before) is left out, counted, and
 // listed with its number and the reason; so is a job whose length is not known. What Rota cannot tell apart from a mistake in the file
@@ -60,11 +60,4 @@
 // Every table may also have the columns name, account, priority, workers, min_workers, max_workers, workers_per_node, time_limit_s,
 // grace_s, restart_s, models (H100|A100), speed (see [ParseCurve]) and locality (see [ParseLocality]), where it has not the like
 // already. Demands are those of each worker then.
-//
-// # Generated
-//
-// [ParseGenerator] describes workloads that are drawn: FitGpp's ([PaperModel]), a mix of independent arrivals ([DefaultMix]), and the
-// experiments of [Kubeflow]. A job depends on the seed and its number alone, so that workloads that differ in one parameter are alike
-// in everything else. [LabelTE], [NoiseTE], [DrawGrace], [DrawSaves], [DrawEstimates],
-// [Redraw], [Pace] and [Inflate] change a trace that was read.
 package trace

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -209,7 +210,7 @@ func (r *record) job() (*Job, error) {
 	if r.ID < 1 {
 		return nil, errors.New("it has no id")
 	}
-	j := draft(fmt.Sprint(r.ID))
+	j := NewJob(fmt.Sprint(r.ID))
 	j.Name, j.User, j.Account, j.Class = r.Name, r.User, r.Account, r.Class
 	if r.Class == "" {
 		j.Class = jobspec.BE
@@ -220,7 +221,7 @@ func (r *record) job() (*Job, error) {
 	if r.Submitted == nil {
 		return nil, errors.New("it has no submit time")
 	}
-	at, err := stamp(*r.Submitted)
+	at, err := field.Time(*r.Submitted)
 	if err != nil {
 		return nil, fmt.Errorf("submitted: %w", err)
 	}
@@ -265,7 +266,7 @@ func count(raw json.RawMessage) (int64, error) {
 	case json.Unmarshal(raw, &list) == nil:
 		return int64(len(list)), nil
 	}
-	return 0, fmt.Errorf("gpus: %s is neither a whole number nor a list", shorten(string(raw)))
+	return 0, fmt.Errorf("gpus: %s is neither a whole number nor a list", field.Shorten(string(raw)))
 }
 
 // ran adds up the attempts, in ms. Without them the last one's length is all that is known.
@@ -315,11 +316,11 @@ func between(from, to *string) (int64, error) {
 	if from == nil || to == nil {
 		return 0, nil
 	}
-	a, err := stamp(*from)
+	a, err := field.Time(*from)
 	if err != nil {
 		return 0, err
 	}
-	b, err := stamp(*to)
+	b, err := field.Time(*to)
 	if err != nil {
 		return 0, err
 	}

@@ -33,7 +33,7 @@ const (
 	MaxMemory  = 1 << 50                           // bytes of a worker
 	MaxGPUs    = cluster.MaxGPUsPerNode            // of a worker
 	MaxWorkers = jobspec.MaxWorkers
-	maxText    = 255 // bytes of an id, a name, a user or an account
+	MaxText    = 255 // bytes of an id, a name, a user or an account
 	maxModels  = 64
 )
 
@@ -106,8 +106,8 @@ func (j *Job) Demand(n int) cluster.Vector {
 	}
 }
 
-// fill gives a job what its trace left open. It is called after all columns are read and before [Job.Check].
-func (j *Job) fill() {
+// Fill gives a job what its trace left open. It is called after all columns are read and before [Job.Check].
+func (j *Job) Fill() {
 	if j.Workers == 0 {
 		j.Workers = 1
 	}
@@ -183,8 +183,8 @@ func (j *Job) checkTexts() error {
 
 // checkText refuses what could not be shown on one line.
 func checkText(what, text string) error {
-	if len(text) > maxText {
-		return fmt.Errorf("the %s has %d bytes, at most %d", what, len(text), maxText)
+	if len(text) > MaxText {
+		return fmt.Errorf("the %s has %d bytes, at most %d", what, len(text), MaxText)
 	}
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("the %s is not UTF-8", what)

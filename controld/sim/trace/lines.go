@@ -10,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // Bounds of an input.
@@ -126,7 +128,7 @@ func (r *row) named(column string) string {
 }
 
 func (r *row) whole(column string, least, most int64) int64 {
-	n, err := whole(r.text(column), least, most)
+	n, err := field.Whole(r.text(column), least, most)
 	if err != nil {
 		r.fail(column, err)
 	}
@@ -135,7 +137,7 @@ func (r *row) whole(column string, least, most int64) int64 {
 
 // scaled reads a decimal number as a multiple of 1/scale.
 func (r *row) scaled(column string, scale, most int64) int64 {
-	n, err := scaled(r.text(column), scale, most)
+	n, err := field.Scaled(r.text(column), scale, most)
 	if err != nil {
 		r.fail(column, err)
 	}
@@ -185,10 +187,10 @@ func header(line string, required, optional []string) ([]string, error) {
 	}
 	for i, c := range columns {
 		if slices.Contains(columns[:i], c) {
-			return nil, fmt.Errorf("column %q is there twice", shorten(c))
+			return nil, fmt.Errorf("column %q is there twice", field.Shorten(c))
 		}
 		if !slices.Contains(required, c) && !slices.Contains(optional, c) {
-			return nil, fmt.Errorf("column %q is not known; known are %s", shorten(c), strings.Join(slices.Concat(required, optional), ", "))
+			return nil, fmt.Errorf("column %q is not known; known are %s", field.Shorten(c), strings.Join(slices.Concat(required, optional), ", "))
 		}
 	}
 	for _, c := range required {

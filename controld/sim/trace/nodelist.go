@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -66,7 +67,7 @@ func (n *nodeList) table(l *lines) error {
 		}
 		for _, c := range []string{"sn", "model", RackLabel} {
 			if (c == "sn" || r.has(c)) && !isWord(r.text(c)) {
-				r.fail(c, fmt.Errorf("%q is not a name: letters, digits, dots, hyphens and underscores", shorten(r.text(c))))
+				r.fail(c, fmt.Errorf("%q is not a name: letters, digits, dots, hyphens and underscores", field.Shorten(r.text(c))))
 			}
 		}
 		if m.model == "" {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -105,11 +106,11 @@ func parseGroup(group string, at int) (int64, machine, error) {
 	}
 	shape, rack, racked := strings.Cut(group, "@")
 	if racked && !isWord(rack) {
-		return bad(len(shape)+1, "%q is not the name of a rack: letters, digits, dots, hyphens and underscores", shorten(rack))
+		return bad(len(shape)+1, "%q is not the name of a rack: letters, digits, dots, hyphens and underscores", field.Shorten(rack))
 	}
 	count, offset := int64(1), 0
 	if digits := leading(shape); digits != "" && strings.HasPrefix(shape[len(digits):], "x") && !isModelPart(shape) {
-		n, err := whole(digits, 1, cluster.MaxNodes)
+		n, err := field.Whole(digits, 1, cluster.MaxNodes)
 		if err != nil {
 			return bad(0, "the number of nodes %v", err)
 		}
@@ -124,7 +125,7 @@ func parseGroup(group string, at int) (int64, machine, error) {
 		offset += len(part) + 1
 	}
 	if m.cores == 0 {
-		return bad(0, "%q has no cores: begin it as in 32c/256g/8gpu", shorten(group))
+		return bad(0, "%q has no cores: begin it as in 32c/256g/8gpu", field.Shorten(group))
 	}
 	return count, m, nil
 }
@@ -141,14 +142,14 @@ func (m *machine) part(part string, seen map[string]bool) error {
 	digits := leading(part)
 	unit := part[len(digits):]
 	if digits == "" {
-		return fmt.Errorf("%q is not an amount such as 32c, 256g, 8gpu or 8xH100", shorten(part))
+		return fmt.Errorf("%q is not an amount such as 32c, 256g, 8gpu or 8xH100", field.Shorten(part))
 	}
 	kind, err := m.amount(digits, unit)
 	if err != nil {
-		return fmt.Errorf("%q: %w", shorten(part), err)
+		return fmt.Errorf("%q: %w", field.Shorten(part), err)
 	}
 	if seen[kind] {
-		return fmt.Errorf("%q: %s are there already", shorten(part), kind)
+		return fmt.Errorf("%q: %s are there already", field.Shorten(part), kind)
 	}
 	seen[kind] = true
 	return nil
@@ -159,21 +160,21 @@ func (m *machine) amount(digits, unit string) (kind string, err error) {
 	model, isGPU := modelOf(unit)
 	switch {
 	case unit == "c":
-		m.cores, err = whole(digits, 1, MaxCores)
+		m.cores, err = field.Whole(digits, 1, MaxCores)
 		return "cores", err
 	case isGPU:
 		if !isWord(model) {
-			return "", fmt.Errorf("%q is not the name of a GPU model: letters, digits, dots, hyphens and underscores", shorten(model))
+			return "", fmt.Errorf("%q is not the name of a GPU model: letters, digits, dots, hyphens and underscores", field.Shorten(model))
 		}
 		m.model = model
-		m.gpus, err = whole(digits, 0, MaxGPUs)
+		m.gpus, err = field.Whole(digits, 0, MaxGPUs)
 		return "GPUs", err
 	}
 	shift, ok := map[string]int{"m": 20, "g": 30, "t": 40}[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(unit), "b"), "i")]
 	if !ok {
-		return "", fmt.Errorf("the unit %q is none of c (cores), m, g, t (memory), gpu and xMODEL", shorten(unit))
+		return "", fmt.Errorf("the unit %q is none of c (cores), m, g, t (memory), gpu and xMODEL", field.Shorten(unit))
 	}
-	n, err := whole(digits, 1, MaxMemory>>shift)
+	n, err := field.Whole(digits, 1, MaxMemory>>shift)
 	m.memory = jobspec.Bytes(n) << shift
 	return "sizes of memory", err
 }
@@ -195,7 +196,7 @@ func leading(text string) string {
 
 // isWord reports whether text can be a name of a rack, a node or a model.
 func isWord(text string) bool {
-	if text == "" || len(text) > maxText {
+	if text == "" || len(text) > MaxText {
 		return false
 	}
 	for _, c := range []byte(text) {
@@ -207,3 +208,18 @@ func isWord(text string) bool {
 }
 
 var errNoNodes = errors.New("no node in the list")
+
+// Capacity is what healthy nodes have together.
+func Capacity(nodes []cluster.Node) cluster.Vector {
+	var v cluster.Vector
+	for i := range nodes {
+		v.Cores += nodes[i].Cores
+		v.Memory += nodes[i].Memory
+		for _, g := range nodes[i].GPUs {
+			if g.Healthy {
+				v.GPUs += gpu
+			}
+		}
+	}
+	return v
+}

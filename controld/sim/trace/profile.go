@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // Bounds of a profile.
@@ -123,7 +125,7 @@ func (f *Profile) read(file string, l *lines) error {
 	case file == "scalability.csv":
 		return every(l, []string{"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"}, nil, f.scalability)
 	case strings.HasPrefix(file, "validation-"):
-		batch, err := whole(strings.TrimSuffix(strings.TrimPrefix(file, "validation-"), ".csv"), 1, maxSteps)
+		batch, err := field.Whole(strings.TrimSuffix(strings.TrimPrefix(file, "validation-"), ".csv"), 1, maxSteps)
 		if err != nil {
 			return fmt.Errorf("the batch in its name: %w", err)
 		}
@@ -147,7 +149,7 @@ func every(l *lines, required, optional []string, each func(*row) error) error {
 func (f *Profile) placement(r *row) error {
 	digits := []byte(r.text("placement"))
 	if len(digits) == 0 || len(digits) > 16 || strings.Trim(string(digits), "123456789") != "" {
-		return fmt.Errorf("column placement: %q is not a digit for each node", shorten(string(digits)))
+		return fmt.Errorf("column placement: %q is not a digit for each node", field.Shorten(string(digits)))
 	}
 	slices.Sort(digits)
 	key, batch, s := string(digits), r.whole("local_bsz", 1, maxBatch), measured(r)

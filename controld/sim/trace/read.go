@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // Options say how a trace is to be read.
@@ -43,7 +45,7 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 	}
 	decode, ok := decoders[format]
 	if !ok {
-		return nil, fmt.Errorf("format %q: %w", shorten(string(format)), ErrFormat)
+		return nil, fmt.Errorf("format %q: %w", field.Shorten(string(format)), ErrFormat)
 	}
 	s := &sink{trace: &Trace{Name: o.Name, Format: format}, options: o, lineOf: map[string]int{}}
 	if err := decode(s, &lines{r: b}); err != nil {
@@ -63,7 +65,7 @@ type sink struct {
 	full    [][]Job // jobs come in runs, since copying large ones to make room for more costs more than all else
 	last    []Job
 	count   int
-	spare   Job // see draft
+	spare   Job // see sink.draft
 	options Options
 	lineOf  map[string]int // of each id
 	dated   bool           // submit times count from long before the first, such as from 1970, and become relative to it when all are read
@@ -73,7 +75,7 @@ type sink struct {
 // add takes a job with its line number. The error says why it is left out.
 func (s *sink) add(j *Job, line int) error {
 	j.Line = line
-	j.fill()
+	j.Fill()
 	if err := s.check(j); err != nil {
 		return err
 	}
@@ -92,9 +94,9 @@ func (s *sink) add(j *Job, line int) error {
 	return nil
 }
 
-// draft is a job before its columns are read. It is void once the next one is asked for.
+// draft is NewJob in a place of its own. It is void once the next one is asked for.
 func (s *sink) draft(id string) *Job {
-	s.spare = *draft(id)
+	s.spare = *NewJob(id)
 	return &s.spare
 }
 
@@ -188,7 +190,7 @@ func formatOf(line string) (Format, error) {
 	if len(strings.Fields(line)) == swfFields && !strings.Contains(line, ",") {
 		return SWF, nil
 	}
-	return "", fmt.Errorf("the first line is %q: %w", shorten(line), ErrFormat)
+	return "", fmt.Errorf("the first line is %q: %w", field.Shorten(line), ErrFormat)
 }
 
 // Counted is a number with its noun.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -308,10 +308,10 @@ func TestSkippedIsPlain(t *testing.T) {
 			t.Errorf("%q: %v, %+q instead of %+q", bad, err, got.Skipped, want)
 		}
 	}
-	if got := shorten(strings.Repeat("é", 30)); got != strings.Repeat("é", 20)+"…" {
+	if got := field.Shorten(strings.Repeat("é", 30)); got != strings.Repeat("é", 20)+"…" {
 		t.Errorf("shortened to %q", got)
 	}
-	if got := shorten("x" + strings.Repeat("é", 30)); got != "x"+strings.Repeat("é", 19)+"…" {
+	if got := field.Shorten("x" + strings.Repeat("é", 30)); got != "x"+strings.Repeat("é", 19)+"…" {
 		t.Errorf("shortened to %q", got)
 	}
 }
@@ -326,24 +326,6 @@ func TestNodeGPUs(t *testing.T) {
 		if j.Request.GPUs > 4*gpu || j.Request.GPUs < 4*gpu && j.Workers > 1 || j.PerNode != 1 {
 			t.Errorf("line %d: %d workers of %d thousandths of a GPU", j.Line, j.Workers, j.Request.GPUs)
 		}
-	}
-}
-
-func TestDemandAndAccounts(t *testing.T) {
-	k, err := Kubeflow(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := k.Jobs[0].Demand(3)
-	if d.Cores != 7 || d.Memory != 20*jobspec.GiB || d.GPUs != 0 {
-		t.Errorf("three workers and a server need %+v", d)
-	}
-	p, err := Read(open1(t, "philly.csv"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(p.Accounts(), " "); got != "11cb48 6214e9 6c71a0" {
-		t.Errorf("accounts %s", got)
 	}
 }
 
@@ -364,5 +346,15 @@ func TestAnApplicationWithoutProfile(t *testing.T) {
 	_, err := Read(strings.NewReader(text), Options{Profiles: &Profiles{}})
 	if !errors.Is(err, ErrNoJobs) || !strings.Contains(err.Error(), `line 2: there is no profile of application "bert"`) {
 		t.Error(err)
+	}
+}
+
+func TestAccounts(t *testing.T) {
+	p, err := Read(open1(t, "philly.csv"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(p.Accounts(), " "); got != "11cb48 6214e9 6c71a0" {
+		t.Errorf("accounts %s", got)
 	}
 }

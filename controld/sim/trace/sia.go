@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -28,7 +29,7 @@ func readSia(s *sink, l *lines) error {
 		}
 	}
 	return table(l, s.trace, required, optional, func(r *row, line int) error {
-		j := draft(r.named("name"))
+		j := NewJob(r.named("name"))
 		j.Account, j.User, j.App = siaAccount, siaAccount, r.named("application")
 		j.Submit = r.scaled("time", second, maxStamp)
 		j.Workers = int(r.whole("num_replicas", 1, MaxWorkers))
@@ -55,7 +56,7 @@ func readSia(s *sink, l *lines) error {
 func (s *sink) train(j *Job) error {
 	f := s.options.Profiles.of(j.App)
 	if f == nil {
-		return fmt.Errorf("there is no profile of application %q", shorten(j.App))
+		return fmt.Errorf("there is no profile of application %q", field.Shorten(j.App))
 	}
 	length, ok := f.length[int64(j.Batch)]
 	if !ok {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -53,7 +54,7 @@ func readSWF(s *sink, l *lines) error {
 func (s *sink) swfComment(text string) {
 	key, value, _ := strings.Cut(strings.TrimLeft(text, "; \t"), ":")
 	if strings.EqualFold(key, "UnixStartTime") {
-		if at, err := whole(value, 0, 1<<40); err == nil {
+		if at, err := field.Whole(value, 0, 1<<40); err == nil {
 			s.trace.Epoch = cluster.UnixMS(at * second)
 		}
 	}
@@ -91,7 +92,7 @@ func (f *swfRow) known(i int) bool { return f.fields[i] != "-1" }
 
 // seconds reads a field as ms, at most so many.
 func (f *swfRow) seconds(i int, what string, most int64) int64 {
-	ms, err := scaled(f.fields[i], second, most)
+	ms, err := field.Scaled(f.fields[i], second, most)
 	if err != nil {
 		f.fail("the %s (field %d) %w", what, i+1, err)
 	}
@@ -99,7 +100,7 @@ func (f *swfRow) seconds(i int, what string, most int64) int64 {
 }
 
 func (f *swfRow) whole(i int, what string, least, most int64) int64 {
-	n, err := whole(f.fields[i], least, most)
+	n, err := field.Whole(f.fields[i], least, most)
 	if err != nil {
 		f.fail("the %s (field %d) %w", what, i+1, err)
 	}
@@ -116,14 +117,14 @@ func (f *swfRow) name(prefix string, i int) string {
 
 // job reads the line: as many workers of one core as processors were used, anywhere.
 func (f *swfRow) job() *Job {
-	j := draft(f.fields[swfJob])
+	j := NewJob(f.fields[swfJob])
 	j.User, j.Account = f.name("user", swfUser), f.name("group", swfGroup)
 	j.Name, j.QoS = f.name("program", swfProgram), f.name("queue", swfQueue)
 	if !f.known(swfSubmit) {
 		f.fail("the submit time (field %d) is unknown", swfSubmit+1)
 	}
 	if !f.known(swfRun) {
-		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, shorten(f.fields[swfStatus]))
+		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, field.Shorten(f.fields[swfStatus]))
 	}
 	j.Submit, j.Work = f.seconds(swfSubmit, "submit time", maxStamp), f.seconds(swfRun, "run time", MaxTime)
 	procs := swfProcs // the run time was measured with these

@@ -5,23 +5,24 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// draft is a job before its columns are read.
-func draft(id string) *Job {
+// NewJob is a job of which only the id is known.
+func NewJob(id string) *Job {
 	return &Job{ID: id, Class: jobspec.BE, Priority: MidPriority, Grace: Unknown, Restart: Unknown}
 }
 
 var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "ram_gb", "gpus", "exec_min", "grace_min"}
 
-// fitgppAccount is the account above the users of such a trace.
-const fitgppAccount = "paper"
+// FitGppAccount is the account above the users of such a trace.
+const FitGppAccount = "paper"
 
 func readFitGpp(s *sink, l *lines) error {
 	return table(l, s.trace, fitgppColumns, extraColumns, func(r *row, line int) error {
 		j := s.draft(r.named("job_id"))
-		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), fitgppAccount
+		j.Class, j.User, j.Account = class(r, "class"), r.named("user"), FitGppAccount
 		j.Submit = r.scaled("submit_min", minute, maxStamp)
 		j.Work = r.scaled("exec_min", minute, MaxTime)
 		j.Grace = r.scaled("grace_min", minute, MaxTime)
@@ -43,7 +44,7 @@ func readPhilly(s *sink, l *lines) error {
 	required := []string{"timestamp", "duration", "num_gpus", "cluster"}
 	return table(l, s.trace, required, append([]string{"gpu_time"}, extraColumns...), func(r *row, line int) error {
 		j := s.draft(strconv.Itoa(line))
-		at, err := stamp(r.text("timestamp"))
+		at, err := field.Time(r.text("timestamp"))
 		if err != nil {
 			r.fail("timestamp", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
 // Format is the form of a trace file.
@@ -72,7 +73,7 @@ func (t *Trace) skip(n int, text, why string) {
 	if len(t.Skipped) >= MaxSkippedKept {
 		return
 	}
-	t.Skipped = append(t.Skipped, Line{n, strings.Map(shown, cutTo(text, maxShown)), why})
+	t.Skipped = append(t.Skipped, Line{n, strings.Map(shown, field.ShortenTo(text, maxShown)), why})
 }
 
 // shown is a character of a bad line as it is shown: whatever stands there must not move a terminal's cursor.

@@ -1,20 +1,74 @@
-package trace
+package synth
 
 import (
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%s", path, got)
+	}
+}
+
+// dumpJob writes all that a job has, in the words that the seeds' digests were made of.
+func dumpJob(j *trace.Job) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User, j.Submit, j.Work, j.Workers,
+		j.Request.Cores, j.Request.Memory, j.Request.GPUs)
+	for _, f := range []struct {
+		what string
+		v    any
+		show bool
+	}{
+		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch, j.Batch != 0},
+		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace, j.Grace != trace.Unknown}, {"restart", j.Restart, j.Restart != trace.Unknown},
+		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority, j.Priority != trace.MidPriority},
+		{"min", j.MinWorkers, j.Elastic()}, {"max", j.MaxWorkers, j.Elastic()}, {"pernode", j.PerNode, j.PerNode != 0},
+		{"servers", j.Servers, j.Servers != 0}, {"models", j.Models, len(j.Models) > 0}, {"unplaced", true, j.Unplaced},
+		{"locality", j.Locality, j.Locality != trace.Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every, j.Every != 0},
+	} {
+		if f.show {
+			fmt.Fprintf(&b, " %s=%v", f.what, f.v)
+		}
+	}
+	if j.Scaling != nil {
+		b.WriteString(" rates=")
+		for n := 1; n <= min(8, j.MaxWorkers); n++ {
+			fmt.Fprintf(&b, "%d,", j.Scaling.Rate(trace.Layout{PerNode: []int{n}}))
+		}
+	}
+	return b.String() + "\n"
+}
+
 // digest is a short name for a whole trace.
-func digest(t *Trace) string {
+func digest(t *trace.Trace) string {
 	h := fnv.New64a()
 	for i := range t.Jobs {
 		h.Write([]byte(dumpJob(&t.Jobs[i])))
@@ -22,9 +76,9 @@ func digest(t *Trace) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-func generate(t *testing.T, text string, seed uint64) *Trace {
+func generate(t *testing.T, text string, seed uint64) *trace.Trace {
 	t.Helper()
-	nodes, err := ParseNodes("84x32c/256g/8gpu")
+	nodes, err := trace.ParseNodes("84x32c/256g/8gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +86,7 @@ func generate(t *testing.T, text string, seed uint64) *Trace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := g.Trace(seed, Capacity(nodes))
+	got, err := g.Trace(seed, trace.Capacity(nodes))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +168,7 @@ func TestFitGppModel(t *testing.T) {
 		values["gpus "+string(j.Class)] = append(values["gpus "+string(j.Class)], float64(j.Request.GPUs/gpu))
 		values["cores"] = append(values["cores"], float64(j.Request.Cores))
 		values["gib"] = append(values["gib"], float64(j.Request.Memory/jobspec.GiB))
-		if j.Work%minute != 0 || j.Grace%minute != 0 || j.Workers != 1 || j.Account != fitgppAccount {
+		if j.Work%minute != 0 || j.Grace%minute != 0 || j.Workers != 1 || j.Account != trace.FitGppAccount {
 			t.Fatalf("job %d: %+v", i, j)
 		}
 	}
@@ -156,7 +210,7 @@ func trunc(mean, sd, least, most float64, round func(float64) float64) float64 {
 
 // TestArrive draws arrivals with the mean that was asked for, in order.
 func TestArrive(t *testing.T) {
-	tr := &Trace{Jobs: make([]Job, 20000)}
+	tr := &trace.Trace{Jobs: make([]trace.Job, 20000)}
 	if err := Arrive(tr, 10_000, 9); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +226,7 @@ func TestArrive(t *testing.T) {
 	if math.Abs(mean-10_000) > 300 || math.Abs(sd-10_000) > 400 {
 		t.Errorf("gaps of %.0f +- %.0f ms, want 10000 of both as in a Poisson process", mean, sd)
 	}
-	for _, gap := range []int64{0, -1, MaxTime, MaxTime + 1} {
+	for _, gap := range []int64{0, -1, trace.MaxTime, trace.MaxTime + 1} {
 		if err := Arrive(tr, gap, 9); err == nil {
 			t.Errorf("a gap of %d ms is accepted for %d jobs", gap, len(tr.Jobs))
 		}
@@ -182,7 +236,7 @@ func TestArrive(t *testing.T) {
 // TestGapFor brings the load that was asked for.
 func TestGapFor(t *testing.T) {
 	capacity := cluster.Vector{Cores: 100, Memory: 1000 * jobspec.GiB, GPUs: 10 * gpu}
-	jobs := []Job{
+	jobs := []trace.Job{
 		{Workers: 1, Work: 1000, Request: cluster.Vector{Cores: 10, Memory: jobspec.GiB, GPUs: 5 * gpu}},
 		{Workers: 2, Work: 3000, Request: cluster.Vector{Cores: 10, Memory: jobspec.GiB}},
 	}
@@ -252,7 +306,7 @@ func TestModelsRefused(t *testing.T) {
 		}
 	}
 	m := PaperModel()
-	for _, count := range []int{0, -1, MaxJobs + 1} {
+	for _, count := range []int{0, -1, trace.MaxJobs + 1} {
 		if _, err := m.Source(1, count); err == nil {
 			t.Errorf("%d jobs: no error", count)
 		}
@@ -267,7 +321,7 @@ func TestModelsRefused(t *testing.T) {
 		"workers": func(m *Mix) { m.Kinds[0].Workers = nil },
 		"gpus":    func(m *Mix) { m.Kinds[0].GPUs = []int{65} },
 		"class":   func(m *Mix) { m.Kinds[0].Class = "" },
-		"stretch": func(m *Mix) { m.Kinds[3].Stretch = MaxWorkers },
+		"stretch": func(m *Mix) { m.Kinds[3].Stretch = trace.MaxWorkers },
 	} {
 		m := DefaultMix()
 		change(&m)
@@ -312,10 +366,10 @@ func TestKubeflow(t *testing.T) {
 			if got := fmt.Sprintf("%dc %v %d..%d", j.Request.Cores, j.Request.Memory, j.MinWorkers, j.MaxWorkers); got != want {
 				t.Errorf("experiment %d, job %d: %s, want %s", e+1, i, got, want)
 			}
-			if err := j.Check(); err != nil || j.Submit != int64(i)*30_000 || j.Rate(layout(1)) != FullRate {
+			if err := j.Check(); err != nil || j.Submit != int64(i)*30_000 || j.Rate(trace.Layout{PerNode: []int{1}}) != trace.FullRate {
 				t.Errorf("experiment %d, job %d: %v, at %d", e+1, i, err, j.Submit)
 			}
-			if high := j.Priority > MidPriority; high != (e == 2 && i == 1) {
+			if high := j.Priority > trace.MidPriority; high != (e == 2 && i == 1) {
 				t.Errorf("experiment %d, job %d has priority %d", e+1, i, j.Priority)
 			}
 		}
@@ -323,7 +377,7 @@ func TestKubeflow(t *testing.T) {
 	if _, err := Kubeflow(4); err == nil {
 		t.Error("there is a fourth experiment")
 	}
-	if nodes, err := ParseNodes(KubeflowNodes); err != nil || len(nodes) != 3 {
+	if nodes, err := trace.ParseNodes(KubeflowNodes); err != nil || len(nodes) != 3 {
 		t.Errorf("%d nodes, %v", len(nodes), err)
 	}
 }
@@ -374,5 +428,16 @@ func TestStreamsApart(t *testing.T) {
 				seen[x] = at
 			}
 		}
+	}
+}
+
+func TestDemandOfServers(t *testing.T) {
+	k, err := Kubeflow(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := k.Jobs[0].Demand(3)
+	if d.Cores != 7 || d.Memory != 20*jobspec.GiB || d.GPUs != 0 {
+		t.Errorf("three workers and a server need %+v", d)
 	}
 }

@@ -1,4 +1,4 @@
-package trace
+package synth
 
 import (
 	"math"
@@ -6,22 +6,23 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func plain(n int) *Trace {
-	t := &Trace{Name: "plain", Jobs: make([]Job, n)}
+func plain(n int) *trace.Trace {
+	t := &trace.Trace{Name: "plain", Jobs: make([]trace.Job, n)}
 	for i := range t.Jobs {
-		j := draft("j" + string(rune('a'+i%26)))
+		j := trace.NewJob("j" + string(rune('a'+i%26)))
 		j.User, j.Work = "u", int64(i%20+1)*minute
 		j.Request.GPUs = int64(i%3) * gpu / 2
-		j.fill()
+		j.Fill()
 		t.Jobs[i] = *j
 	}
 	return t
 }
 
-func countTE(t *Trace) (te int) {
+func countTE(t *trace.Trace) (te int) {
 	for i := range t.Jobs {
 		if t.Jobs[i].Class == jobspec.TE {
 			te++
@@ -67,7 +68,7 @@ func TestLabels(t *testing.T) {
 	if err := NoiseTE(tr, 0, 0, 4); err != nil || countTE(tr) != te {
 		t.Errorf("no noise changed labels (%v)", err)
 	}
-	if LabelTE(tr, 0) == nil || LabelTE(tr, MaxTime+1) == nil || NoiseTE(tr, -1, 0, 1) == nil || NoiseTE(tr, 0, 1001, 1) == nil {
+	if LabelTE(tr, 0) == nil || LabelTE(tr, trace.MaxTime+1) == nil || NoiseTE(tr, -1, 0, 1) == nil || NoiseTE(tr, 0, 1001, 1) == nil {
 		t.Error("absurd numbers are accepted")
 	}
 }
@@ -95,7 +96,7 @@ func TestDrawGrace(t *testing.T) {
 	if err := DrawGrace(plain(1), 0, 0, 5); err != nil {
 		t.Errorf("no grace at all: %v", err)
 	}
-	if DrawGrace(tr, -1, 5, 1) == nil || DrawGrace(tr, 5, 4, 1) == nil || DrawGrace(tr, 5, MaxTime+1, 1) == nil {
+	if DrawGrace(tr, -1, 5, 1) == nil || DrawGrace(tr, 5, 4, 1) == nil || DrawGrace(tr, 5, trace.MaxTime+1, 1) == nil {
 		t.Error("absurd numbers are accepted")
 	}
 }
@@ -105,24 +106,24 @@ func TestSaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []MixPart{{SavesNone, 0, 300}, {SavesSignal, 0, 500}, {SavesEvery, 30 * minute, 200}}
+	want := []MixPart{{trace.SavesNone, 0, 300}, {trace.SavesSignal, 0, 500}, {trace.SavesEvery, 30 * minute, 200}}
 	if !slices.Equal(mix, want) {
 		t.Fatalf("read as %v", mix)
 	}
 	tr := plain(10_000)
-	tr.Jobs[0].Saves = SavesSignal
+	tr.Jobs[0].Saves = trace.SavesSignal
 	DrawSaves(tr, mix, 6)
-	counts := map[Saves]int{}
+	counts := map[trace.Saves]int{}
 	for _, j := range tr.Jobs[1:] {
 		counts[j.Saves]++
-		if err := j.checkTexts(); err != nil {
+		if err := j.Check(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	near(t, "none", counts[SavesNone], 3000)
-	near(t, "signal", counts[SavesSignal], 5000)
-	near(t, "every", counts[SavesEvery], 2000)
-	if tr.Jobs[0].Saves != SavesSignal {
+	near(t, "none", counts[trace.SavesNone], 3000)
+	near(t, "signal", counts[trace.SavesSignal], 5000)
+	near(t, "every", counts[trace.SavesEvery], 2000)
+	if tr.Jobs[0].Saves != trace.SavesSignal {
 		t.Error("what was known was drawn anew")
 	}
 	if alone, err := ParseSaves("none"); err != nil || alone[0].Share != 1000 {
@@ -215,7 +216,7 @@ func TestPace(t *testing.T) {
 			t.Errorf("%+v: %d, %v", c, tr.Jobs[0].Submit, err)
 		}
 	}
-	for _, c := range []struct{ at, rate, tick int64 }{{0, 0, 0}, {0, -5, 0}, {0, 100_001, 0}, {0, 1000, -1}, {MaxTime, 999, 0}, {MaxTime, 1, 0}} {
+	for _, c := range []struct{ at, rate, tick int64 }{{0, 0, 0}, {0, -5, 0}, {0, 100_001, 0}, {0, 1000, -1}, {trace.MaxTime, 999, 0}, {trace.MaxTime, 1, 0}} {
 		tr := plain(1)
 		tr.Jobs[0].Submit = c.at
 		if err := Pace(tr, c.rate, c.tick); err == nil {
@@ -235,7 +236,7 @@ func TestInflate(t *testing.T) {
 		j := &got.Jobs[i]
 		asked += j.Demand(1).GPUs
 		ids[j.ID] = true
-		if err := j.Check(); err != nil || j.Work != MaxTime || j.Submit != int64(i)*second {
+		if err := j.Check(); err != nil || j.Work != trace.MaxTime || j.Submit != int64(i)*second {
 			t.Fatalf("job %d: %v, %+v", i, err, j)
 		}
 	}

@@ -1,4 +1,4 @@
-package trace
+package synth
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -93,7 +95,7 @@ func ParseGenerator(text string) (*Generator, error) {
 	kind, rest, given := strings.Cut(text, ":")
 	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
-		return nil, fmt.Errorf("generator %q is not known; known are %s", shorten(kind), strings.Join(generatorNames(), ", "))
+		return nil, fmt.Errorf("generator %q is not known; known are %s", field.Shorten(kind), strings.Join(generatorNames(), ", "))
 	}
 	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
 	seen := map[string]bool{}
@@ -103,7 +105,7 @@ func ParseGenerator(text string) (*Generator, error) {
 		}
 		key, value, _ := strings.Cut(word, "=")
 		if !slices.Contains(generators[i].names(), key) {
-			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, shorten(key), strings.Join(generators[i].names(), ", "))
+			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, field.Shorten(key), strings.Join(generators[i].names(), ", "))
 		}
 		if seen[key] {
 			return nil, fmt.Errorf("generator %s: %s is there twice", kind, key)
@@ -114,7 +116,7 @@ func ParseGenerator(text string) (*Generator, error) {
 		}
 	}
 	if kind == "seed000" && len(seen) > 1 {
-		return nil, fmt.Errorf("generator %s: %s are several experiments: give one", kind, shorten(rest))
+		return nil, fmt.Errorf("generator %s: %s are several experiments: give one", kind, field.Shorten(rest))
 	}
 	if seen["load"] && seen["gap"] {
 		return nil, fmt.Errorf("generator %s: load and gap both say how often jobs arrive: give one", kind)
@@ -129,31 +131,31 @@ func (g *Generator) set(key, value string) (err error) {
 	var n int64
 	switch key {
 	case "jobs":
-		n, err = whole(value, 1, MaxJobs)
+		n, err = field.Whole(value, 1, trace.MaxJobs)
 		g.jobs = int(n)
 	case "e1", "e2", "e3":
 		if value != "" {
-			return fmt.Errorf("is the name of an experiment and has no value such as %s", shorten(value))
+			return fmt.Errorf("is the name of an experiment and has no value such as %s", field.Shorten(value))
 		}
 		g.which = int(key[1] - '0')
 	case "experiment":
-		n, err = whole(value, 1, KubeflowExperiments)
+		n, err = field.Whole(value, 1, KubeflowExperiments)
 		g.which = int(n)
 	case "users":
-		n, err = whole(value, 1, 1_000_000)
+		n, err = field.Whole(value, 1, 1_000_000)
 		g.model.Users = int(n)
 	case "load":
-		if g.load, err = scaled(value, 1000, 1_000_000); err == nil && g.load == 0 {
+		if g.load, err = field.Scaled(value, 1000, 1_000_000); err == nil && g.load == 0 {
 			err = fmt.Errorf("%s is zero", value)
 		}
 	case "te":
 		digits, percent := strings.CutSuffix(value, "%")
 		if !percent {
-			return fmt.Errorf("is a percentage, such as 30%%, and not %s", shorten(value))
+			return fmt.Errorf("is a percentage, such as 30%%, and not %s", field.Shorten(value))
 		}
-		g.model.TEShare, err = scaled(digits, 10, 1000)
+		g.model.TEShare, err = field.Scaled(digits, 10, 1000)
 	case "grace":
-		n, err = scaled(value, 1000, 100_000)
+		n, err = field.Scaled(value, 1000, 100_000)
 		g.model = g.model.ScaleGrace(float64(n) / 1000)
 	case "gap":
 		var s jobspec.Seconds
@@ -180,8 +182,8 @@ func (g *Generator) Source(seed uint64) (Source, error) {
 }
 
 // Trace draws the workload with arrivals for a cluster of a capacity.
-func (g *Generator) Trace(seed uint64, capacity cluster.Vector) (*Trace, error) {
-	var t *Trace
+func (g *Generator) Trace(seed uint64, capacity cluster.Vector) (*trace.Trace, error) {
+	var t *trace.Trace
 	switch g.kind {
 	case "kubeflow", "seed000":
 		return Kubeflow(g.which)

@@ -1,4 +1,4 @@
-package trace
+package field
 
 import (
 	"errors"
@@ -9,27 +9,34 @@ import (
 	"unicode/utf8"
 )
 
-// scaled reads a number that is not negative as a multiple of 1/scale, rounded. The value is at most most (after scaling).
-func scaled(text string, scale, most int64) (int64, error) {
+// Millisecond counts.
+const (
+	second int64 = 1000
+	minute       = 60 * second
+	hour         = 60 * minute
+)
+
+// Scaled reads a number that is not negative as a multiple of 1/scale, rounded. The value is at most most (after scaling).
+func Scaled(text string, scale, most int64) (int64, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
 		return 0, errors.New("is empty")
 	case !isDecimal(text):
-		return 0, fmt.Errorf("%q is not a number", shorten(text))
+		return 0, fmt.Errorf("%q is not a number", Shorten(text))
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%s is absurd", shorten(text))
+		return 0, fmt.Errorf("%s is absurd", Shorten(text))
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a number", shorten(text))
+		return 0, fmt.Errorf("%q is not a number", Shorten(text))
 	case x < 0:
-		return 0, fmt.Errorf("%s is negative", shorten(text))
+		return 0, fmt.Errorf("%s is negative", Shorten(text))
 	}
 	x = math.Round(x * float64(scale))
 	if x > float64(most) {
-		return 0, fmt.Errorf("%s is more than %s", shorten(text), inUnits(most, scale))
+		return 0, fmt.Errorf("%s is more than %s", Shorten(text), inUnits(most, scale))
 	}
 	return int64(x), nil
 }
@@ -50,17 +57,17 @@ func inUnits(most, scale int64) string {
 	return strconv.FormatFloat(float64(most)/float64(scale), 'f', -1, 64)
 }
 
-// whole reads an integer between least and most.
-func whole(text string, least, most int64) (int64, error) {
+// Whole reads an integer between least and most.
+func Whole(text string, least, most int64) (int64, error) {
 	text = strings.TrimSpace(text)
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case text == "":
 		return 0, errors.New("is empty")
 	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%s is absurd", shorten(text))
+		return 0, fmt.Errorf("%s is absurd", Shorten(text))
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a whole number", shorten(text))
+		return 0, fmt.Errorf("%q is not a whole number", Shorten(text))
 	case n < 0 && least >= 0:
 		return 0, fmt.Errorf("%d is negative", n)
 	case n == 0 && least > 0:
@@ -73,21 +80,21 @@ func whole(text string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// shorten keeps an error message on one line.
-func shorten(text string) string {
-	return cutTo(text, 40)
+// Shorten keeps an error message on one line.
+func Shorten(text string) string {
+	return ShortenTo(text, 40)
 }
 
-// cutTo returns the beginning of a text and says if that is not all of it.
-func cutTo(text string, most int) string {
+// ShortenTo returns the beginning of a text and says if that is not all of it.
+func ShortenTo(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return clip(text, most) + "…"
+	return Clip(text, most) + "…"
 }
 
-// clip returns the beginning of a text, of whole characters.
-func clip(text string, most int) string {
+// Clip returns the beginning of a text, of whole characters.
+func Clip(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -97,9 +104,9 @@ func clip(text string, most int) string {
 	return text[:most]
 }
 
-// stamp reads a date and a time of day, 2017-09-25 00:01:57 or RFC 3339, as ms since 1970. Without a zone it is taken for UTC.
-func stamp(text string) (int64, error) {
-	bad := fmt.Errorf("%q is not a time such as 2017-09-25 00:01:57", shorten(text))
+// Time reads a date and a time of day, 2017-09-25 00:01:57 or RFC 3339, as ms since 1970. Without a zone it is taken for UTC.
+func Time(text string) (int64, error) {
+	bad := fmt.Errorf("%q is not a time such as 2017-09-25 00:01:57", Shorten(text))
 	text = strings.TrimSpace(text)
 	if len(text) < len("2017-09-25 00:01:57") || text[10] != ' ' && text[10] != 'T' {
 		return 0, bad

@@ -1,4 +1,4 @@
-package trace
+package synth
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -22,7 +23,7 @@ type Kind struct {
 	Memory  jobspec.Bytes
 	Grace   int64 // ms
 	Stretch int   // elastic from 1 to this many times the workers asked for; 0 or 1: not elastic
-	Scaling Scaling
+	Scaling trace.Scaling
 }
 
 // Mix is a workload of independent arrivals of several kinds of jobs.
@@ -49,14 +50,14 @@ func DefaultMix() Mix {
 		{
 			Name: "elastic", Weight: 10, Class: jobspec.BE, Users: 6, Length: LogNormal{hour, 5 * minute, 24 * hour, 1},
 			Workers: []int{1, 2, 4}, GPUs: []int{1}, Cores: 4, Memory: 24 * jobspec.GiB, Grace: minute, Stretch: 4,
-			Scaling: Diminishing{Loss: 50_000},
+			Scaling: trace.Diminishing{Loss: 50_000},
 		},
 	}}
 }
 
 // Check returns what is wrong with the mix, or nil.
 func (m *Mix) Check() error {
-	if m.Gap < 1 || m.Gap > MaxTime {
+	if m.Gap < 1 || m.Gap > trace.MaxTime {
 		return fmt.Errorf("arrivals %d ms apart: 1 ms to ten years", m.Gap)
 	}
 	if len(m.Kinds) == 0 {
@@ -78,14 +79,14 @@ func (k *Kind) check() error {
 		return fmt.Errorf("%d users: 1 to 10000", k.Users)
 	case len(k.Workers) == 0 || len(k.GPUs) == 0:
 		return fmt.Errorf("it has no number of workers or of GPUs")
-	case k.Stretch < 0 || k.Stretch > MaxWorkers:
-		return fmt.Errorf("its stretch is %d: 0 to %d", k.Stretch, MaxWorkers)
+	case k.Stretch < 0 || k.Stretch > trace.MaxWorkers:
+		return fmt.Errorf("its stretch is %d: 0 to %d", k.Stretch, trace.MaxWorkers)
 	}
 	for _, workers := range k.Workers {
 		for _, gpus := range k.GPUs {
 			j := k.sized(workers, gpus)
 			j.ID, j.User, j.Work = "1", "u", 1
-			j.fill()
+			j.Fill()
 			if err := j.Check(); err != nil {
 				return err
 			}
@@ -95,8 +96,8 @@ func (k *Kind) check() error {
 }
 
 // sized is a job of the kind without a length.
-func (k *Kind) sized(workers, gpus int) *Job {
-	j := draft("")
+func (k *Kind) sized(workers, gpus int) *trace.Job {
+	j := trace.NewJob("")
 	j.Class, j.Account, j.Name, j.Grace = k.Class, k.Name, k.Name, k.Grace
 	j.Workers, j.Scaling = workers, k.Scaling
 	n := max(1, int64(gpus))
@@ -108,28 +109,28 @@ func (k *Kind) sized(workers, gpus int) *Job {
 }
 
 // Generate draws count jobs. Equal seeds give equal traces.
-func (m *Mix) Generate(seed uint64, count int) (*Trace, error) {
+func (m *Mix) Generate(seed uint64, count int) (*trace.Trace, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if count < 1 || count > MaxJobs {
-		return nil, fmt.Errorf("%d jobs: 1 to %d", count, MaxJobs)
+	if count < 1 || count > trace.MaxJobs {
+		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
 	}
-	t := &Trace{Name: "poisson", Format: Generated, Jobs: make([]Job, count)}
+	t := &trace.Trace{Name: "poisson", Format: trace.Generated, Jobs: make([]trace.Job, count)}
 	for i := range t.Jobs {
 		t.Jobs[i] = m.job(seed, i)
 	}
 	return t, Arrive(t, m.Gap, seed)
 }
 
-func (m *Mix) job(seed uint64, index int) Job {
+func (m *Mix) job(seed uint64, index int) trace.Job {
 	r := source(seed, streamJob, uint64(index))
 	k := m.kind(r)
 	j := k.sized(k.Workers[r.IntN(len(k.Workers))], k.GPUs[r.IntN(len(k.GPUs))])
 	j.ID = strconv.Itoa(index)
 	j.User = fmt.Sprintf("%s-%d", k.Name, rank(r, k.Users)+1)
 	j.Work = k.Length.draw(r)
-	j.fill()
+	j.Fill()
 	return *j
 }
 

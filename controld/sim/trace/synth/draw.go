@@ -1,11 +1,24 @@
-package trace
+package synth
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
 )
+
+// Millisecond counts, the unit of every time in this package.
+const (
+	second int64 = 1000
+	minute       = 60 * second
+	hour         = 60 * minute
+)
+
+// gpu is a whole GPU in the unit of vectors.
+const gpu = cluster.WholeGPU
 
 // Streams keep the draws for different purposes apart, so that asking for one more kind of number does not change the others.
 const (
@@ -86,7 +99,7 @@ type LogNormal struct {
 }
 
 func (n LogNormal) check(what string) error {
-	if n.Least < 1 || n.Median < n.Least || n.Most < n.Median || n.Most > MaxTime {
+	if n.Least < 1 || n.Median < n.Least || n.Most < n.Median || n.Most > trace.MaxTime {
 		return fmt.Errorf("%s: the least, the median and the most are not positive, in order and below ten years", what)
 	}
 	if !(n.Sigma >= 0 && n.Sigma <= 10) {

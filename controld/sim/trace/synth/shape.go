@@ -1,4 +1,4 @@
-package trace
+package synth
 
 import (
 	"errors"
@@ -6,12 +6,14 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // LabelTE makes jobs that run for less than below ms trial-and-error and all others best effort: a label that knows the truth.
-func LabelTE(t *Trace, below int64) error {
-	if below < 1 || below > MaxTime {
+func LabelTE(t *trace.Trace, below int64) error {
+	if below < 1 || below > trace.MaxTime {
 		return fmt.Errorf("jobs below %d ms as TE: 1 ms to ten years", below)
 	}
 	for i := range t.Jobs {
@@ -25,7 +27,7 @@ func LabelTE(t *Trace, below int64) error {
 
 // NoiseTE makes labels wrong as users do: missed thousandths of the TE jobs lose their label, and extra thousandths of the others get
 // one.
-func NoiseTE(t *Trace, missed, extra int64, seed uint64) error {
+func NoiseTE(t *trace.Trace, missed, extra int64, seed uint64) error {
 	if missed < 0 || missed > 1000 || extra < 0 || extra > 1000 {
 		return fmt.Errorf("noise of %d and %d: %w", missed, extra, errShare)
 	}
@@ -43,13 +45,13 @@ func NoiseTE(t *Trace, missed, extra int64, seed uint64) error {
 
 // DrawGrace gives jobs without a known grace period one from a normal distribution whose deviation is its mean, cut off at 0 and most,
 // in ms.
-func DrawGrace(t *Trace, mean, most int64, seed uint64) error {
-	if mean < 0 || most < mean || most > MaxTime {
+func DrawGrace(t *trace.Trace, mean, most int64, seed uint64) error {
+	if mean < 0 || most < mean || most > trace.MaxTime {
 		return fmt.Errorf("grace periods of %d ms, at most %d ms: not negative, in order and below ten years", mean, most)
 	}
 	n := Normal{Mean: float64(mean), SD: float64(mean), Most: float64(most)}
 	for i := range t.Jobs {
-		if t.Jobs[i].Grace == Unknown {
+		if t.Jobs[i].Grace == trace.Unknown {
 			t.Jobs[i].Grace = n.nearest(source(seed, streamGrace, uint64(i)))
 		}
 	}
@@ -58,7 +60,7 @@ func DrawGrace(t *Trace, mean, most int64, seed uint64) error {
 
 // MixPart is one way of saving and how many thousandths of the jobs save like that.
 type MixPart struct {
-	Saves Saves
+	Saves trace.Saves
 	Every int64 // ms
 	Share int64
 }
@@ -71,13 +73,13 @@ func ParseSaves(text string) ([]MixPart, error) {
 	for word := range strings.SplitSeq(text, ",") {
 		p, err := parsePart(strings.TrimSpace(word), !strings.Contains(text, ","))
 		if err != nil {
-			return nil, fmt.Errorf("checkpoints %q: %w", shorten(text), err)
+			return nil, fmt.Errorf("checkpoints %q: %w", field.Shorten(text), err)
 		}
 		parts = append(parts, p)
 		total += p.Share
 	}
 	if total != 1000 {
-		return nil, fmt.Errorf("checkpoints %q: the shares add up to %g %%, not 100 %%", shorten(text), float64(total)/10)
+		return nil, fmt.Errorf("checkpoints %q: the shares add up to %g %%, not 100 %%", field.Shorten(text), float64(total)/10)
 	}
 	return parts, nil
 }
@@ -86,37 +88,37 @@ func parsePart(word string, alone bool) (MixPart, error) {
 	way, share, shared := strings.Cut(word, ":")
 	p := MixPart{Share: 1000}
 	if !shared && !alone {
-		return p, fmt.Errorf("%q has no share: write %s:30%%", shorten(word), shorten(word))
+		return p, fmt.Errorf("%q has no share: write %s:30%%", field.Shorten(word), field.Shorten(word))
 	}
 	if shared {
 		digits, percent := strings.CutSuffix(share, "%")
-		n, err := scaled(digits, 10, 1000)
+		n, err := field.Scaled(digits, 10, 1000)
 		if err == nil && !percent {
 			err = errors.New("has no % behind it")
 		}
 		if err != nil {
-			return p, fmt.Errorf("the share of %q %w", shorten(word), err)
+			return p, fmt.Errorf("the share of %q %w", field.Shorten(word), err)
 		}
 		p.Share = n
 	}
 	switch way {
-	case string(SavesNone), string(SavesSignal):
-		p.Saves = Saves(way)
+	case string(trace.SavesNone), string(trace.SavesSignal):
+		p.Saves = trace.Saves(way)
 		return p, nil
 	}
 	every, err := jobspec.ParseSeconds(way)
 	if err != nil {
-		return p, fmt.Errorf("%q is not none, signal or the time between checkpoints: %w", shorten(way), err)
+		return p, fmt.Errorf("%q is not none, signal or the time between checkpoints: %w", field.Shorten(way), err)
 	}
 	if every == 0 {
 		return p, fmt.Errorf("%q is no time between checkpoints", way)
 	}
-	p.Saves, p.Every = SavesEvery, int64(every)*second
+	p.Saves, p.Every = trace.SavesEvery, int64(every)*second
 	return p, nil
 }
 
 // DrawSaves gives jobs of which it is not known a way of saving, by the shares of a mix that [ParseSaves] returned.
-func DrawSaves(t *Trace, mix []MixPart, seed uint64) {
+func DrawSaves(t *trace.Trace, mix []MixPart, seed uint64) {
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
 		if j.Saves != "" {
@@ -134,7 +136,7 @@ func DrawSaves(t *Trace, mix []MixPart, seed uint64) {
 
 // DrawEstimates gives jobs without one the estimate of a user who is wrong by a factor of up to worst thousandths, at least 1000: all
 // factors are equally likely, none is below 1. At 1000 estimates are exact.
-func DrawEstimates(t *Trace, worst int64, seed uint64) error {
+func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 	if worst < 1000 || worst > 1_000_000 {
 		return fmt.Errorf("estimates up to %d thousandths of the length: 1000 to a million", worst)
 	}
@@ -142,7 +144,7 @@ func DrawEstimates(t *Trace, worst int64, seed uint64) error {
 		j := &t.Jobs[i]
 		if j.Estimate == 0 {
 			factor := 1000 + source(seed, streamEstimate, uint64(i)).Int64N(worst-1000+1)
-			j.Estimate = min(MaxTime, cluster.MulDiv(j.Work, factor, 1000))
+			j.Estimate = min(trace.MaxTime, cluster.MulDiv(j.Work, factor, 1000))
 		}
 	}
 	return nil
@@ -151,7 +153,7 @@ func DrawEstimates(t *Trace, worst int64, seed uint64) error {
 // Inflate returns a trace that fills a cluster: jobs drawn from t at random, again and again, until together they ask for factor
 // thousandths of capacity GPUs (in thousandths of a GPU). They arrive a second apart and never end, so that what cannot be placed shows
 // how well the cluster was packed.
-func Inflate(t *Trace, capacity, factor int64, seed uint64) (*Trace, error) {
+func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace, error) {
 	if factor < 1 || factor > 100_000 {
 		return nil, fmt.Errorf("inflation to %d thousandths: 1 to 100000", factor)
 	}
@@ -163,14 +165,14 @@ func Inflate(t *Trace, capacity, factor int64, seed uint64) (*Trace, error) {
 		return nil, errors.New("the trace or the cluster has no GPU to inflate to")
 	}
 	goal := cluster.MulDiv(capacity, factor, 1000)
-	out := &Trace{Name: t.Name, Format: t.Format, Skipped: t.Skipped, Bad: t.Bad, Seed: seed}
+	out := &trace.Trace{Name: t.Name, Format: t.Format, Skipped: t.Skipped, Bad: t.Bad, Seed: seed}
 	for asked, i := int64(0), uint64(0); asked < goal; i++ {
-		if len(out.Jobs) >= MaxJobs {
-			return nil, fmt.Errorf("it takes more than %d jobs to inflate to %d thousandths", MaxJobs, factor)
+		if len(out.Jobs) >= trace.MaxJobs {
+			return nil, fmt.Errorf("it takes more than %d jobs to inflate to %d thousandths", trace.MaxJobs, factor)
 		}
 		j := t.Jobs[source(seed, streamInflate, i).IntN(len(t.Jobs))]
 		asked += j.Demand(j.Workers).GPUs
-		j.ID, j.Submit, j.Work = fmt.Sprintf("%s#%d", clip(j.ID, maxText-12), i+1), int64(i)*second, MaxTime
+		j.ID, j.Submit, j.Work = fmt.Sprintf("%s#%d", field.Clip(j.ID, trace.MaxText-12), i+1), int64(i)*second, trace.MaxTime
 		out.Jobs = append(out.Jobs, j)
 	}
 	return out, nil
@@ -178,12 +180,12 @@ func Inflate(t *Trace, capacity, factor int64, seed uint64) (*Trace, error) {
 
 // Redraw returns a trace of as many jobs, which arrive when those of t do: each is drawn from the jobs of t at random, so that every seed gives
 // another workload of the same kind.
-func Redraw(t *Trace, seed uint64) *Trace {
+func Redraw(t *trace.Trace, seed uint64) *trace.Trace {
 	out := *t
-	out.Seed, out.Jobs = seed, make([]Job, len(t.Jobs))
+	out.Seed, out.Jobs = seed, make([]trace.Job, len(t.Jobs))
 	for i := range out.Jobs {
 		j := t.Jobs[source(seed, streamRedraw, uint64(i)).IntN(len(t.Jobs))]
-		j.ID, j.Submit = fmt.Sprintf("%s#%d", clip(j.ID, maxText-12), i+1), t.Jobs[i].Submit
+		j.ID, j.Submit = fmt.Sprintf("%s#%d", field.Clip(j.ID, trace.MaxText-12), i+1), t.Jobs[i].Submit
 		out.Jobs[i] = j
 	}
 	return &out
@@ -191,15 +193,15 @@ func Redraw(t *Trace, seed uint64) *Trace {
 
 // Pace lets the jobs of a trace arrive at rate thousandths of the rate at which they do. Times are rounded to whole multiples of tick ms, so
 // that nobody waits for a decision only because of that; 0 stands for 1.
-func Pace(t *Trace, rate, tick int64) error {
-	if rate < 1 || rate > 100_000 || tick < 0 || tick > MaxTime {
+func Pace(t *trace.Trace, rate, tick int64) error {
+	if rate < 1 || rate > 100_000 || tick < 0 || tick > trace.MaxTime {
 		return fmt.Errorf("arrivals at %d thousandths of their rate, at multiples of %d ms: 1 to 100000, and not negative", rate, tick)
 	}
 	tick = max(1, tick)
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
 		at := cluster.MulDiv(j.Submit, 1000, rate)
-		if at > MaxTime {
+		if at > trace.MaxTime {
 			return fmt.Errorf("job %s would come after more than ten years", j.ID)
 		}
 		j.Submit = (at + tick/2) / tick * tick

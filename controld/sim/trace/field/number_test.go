@@ -1,4 +1,4 @@
-package trace
+package field
 
 import (
 	"math/rand/v2"
@@ -17,13 +17,13 @@ func TestStamp(t *testing.T) {
 		for _, text := range []string{
 			at.Format("2006-01-02T15:04:05.000Z07:00"), at.In(zone).Format("2006-01-02T15:04:05.000Z07:00"), at.Format("2006-01-02 15:04:05.000"),
 		} {
-			got, err := stamp(text)
+			got, err := Time(text)
 			if err != nil || got != at.UnixMilli() {
-				t.Fatalf("seed %d: stamp(%q) = %d, %v; want %d", seed, text, got, err, at.UnixMilli())
+				t.Fatalf("seed %d: Time(%q) = %d, %v; want %d", seed, text, got, err, at.UnixMilli())
 			}
 		}
 	}
-	if got, err := stamp("2017-09-25T00:01:57.123456789Z"); err != nil || got != 1506297717123 {
+	if got, err := Time("2017-09-25T00:01:57.123456789Z"); err != nil || got != 1506297717123 {
 		t.Errorf("nanoseconds: %d, %v", got, err)
 	}
 }
@@ -34,7 +34,7 @@ func TestStampRefuses(t *testing.T) {
 		"2017-09-00 00:00:00", "1969-12-31 23:59:59", "2017-09-25 24:00:00", "2017-09-25 00:60:00", "2017-09-25x00:01:57", "2017/09/25 00:01:57",
 		"2017-09-25 00:01:57.", "2017-09-25 00:01:57Q", "2017-09-25 00:01:57+2:00", "2017-09-25 00:01:57+24:00", "2017-09-25 0a:01:57",
 	} {
-		if got, err := stamp(text); err == nil {
+		if got, err := Time(text); err == nil {
 			t.Errorf("stamp(%q) = %d, want an error", text, got)
 		}
 	}
@@ -63,7 +63,7 @@ func TestScaled(t *testing.T) {
 		{"", 1000, 0, "is empty"},
 		{strings.Repeat("9", 300), 1, 0, "more than"},
 	} {
-		got, err := scaled(test.text, test.scale, 1_000_000)
+		got, err := Scaled(test.text, test.scale, 1_000_000)
 		switch {
 		case test.fail == "" && (err != nil || got != test.want):
 			t.Errorf("scaled(%q) = %d, %v; want %d", test.text, got, err, test.want)
@@ -78,7 +78,7 @@ func TestWhole(t *testing.T) {
 		"7": "", " 10 ": "", "": "is empty", "0": "is zero", "-3": "negative", "11": "more than 10", "1.5": "not a whole", "x": "not a whole",
 		"99999999999999999999": "absurd", "+": "not a whole",
 	} {
-		_, err := whole(text, 1, 10)
+		_, err := Whole(text, 1, 10)
 		if (err == nil) != (fail == "") || err != nil && !strings.Contains(err.Error(), fail) {
 			t.Errorf("whole(%q): error %v, want one with %q", text, err, fail)
 		}

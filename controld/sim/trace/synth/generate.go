@@ -1,4 +1,4 @@
-package trace
+package synth
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -13,7 +14,7 @@ import (
 // one when it pulls them, an open loop draws it ([Arrive]).
 type Source interface {
 	// Next returns the following job; ok is false when there is none.
-	Next() (job Job, ok bool)
+	Next() (job trace.Job, ok bool)
 }
 
 // ClassModel is what the jobs of one class are like: minutes, cores, GiB and GPUs.
@@ -60,11 +61,11 @@ func (m *FitGppModel) Check() error {
 		n    Normal
 		most float64
 	}{
-		{"minutes of TE", m.TE.Minutes, float64(MaxTime / minute)}, {"minutes of BE", m.BE.Minutes, float64(MaxTime / minute)},
-		{"minutes of grace", m.GraceMinutes, float64(MaxTime / minute)},
-		{"cores of TE", m.TE.Cores, MaxCores}, {"cores of BE", m.BE.Cores, MaxCores},
-		{"GiB of TE", m.TE.GiB, MaxMemory >> 30}, {"GiB of BE", m.BE.GiB, MaxMemory >> 30},
-		{"GPUs of TE", m.TE.GPUs, MaxGPUs}, {"GPUs of BE", m.BE.GPUs, MaxGPUs},
+		{"minutes of TE", m.TE.Minutes, float64(trace.MaxTime / minute)}, {"minutes of BE", m.BE.Minutes, float64(trace.MaxTime / minute)},
+		{"minutes of grace", m.GraceMinutes, float64(trace.MaxTime / minute)},
+		{"cores of TE", m.TE.Cores, trace.MaxCores}, {"cores of BE", m.BE.Cores, trace.MaxCores},
+		{"GiB of TE", m.TE.GiB, trace.MaxMemory >> 30}, {"GiB of BE", m.BE.GiB, trace.MaxMemory >> 30},
+		{"GPUs of TE", m.TE.GPUs, trace.MaxGPUs}, {"GPUs of BE", m.BE.GPUs, trace.MaxGPUs},
 	} {
 		if err := d.n.check(d.what); err != nil {
 			return err
@@ -81,8 +82,8 @@ func (m FitGppModel) Source(seed uint64, count int) (Source, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
 	}
-	if count < 1 || count > MaxJobs {
-		return nil, fmt.Errorf("%d jobs: 1 to %d", count, MaxJobs)
+	if count < 1 || count > trace.MaxJobs {
+		return nil, fmt.Errorf("%d jobs: 1 to %d", count, trace.MaxJobs)
 	}
 	return &fitgppSource{model: m, seed: seed, left: count}, nil
 }
@@ -95,9 +96,9 @@ type fitgppSource struct {
 }
 
 // Next implements [Source].
-func (s *fitgppSource) Next() (Job, bool) {
+func (s *fitgppSource) Next() (trace.Job, bool) {
 	if s.left == 0 {
-		return Job{}, false
+		return trace.Job{}, false
 	}
 	j := s.model.job(s.seed, s.index)
 	s.index++
@@ -106,10 +107,10 @@ func (s *fitgppSource) Next() (Job, bool) {
 }
 
 // job draws the job with a number. The order of the draws is part of what a seed means.
-func (m *FitGppModel) job(seed uint64, index int) Job {
+func (m *FitGppModel) job(seed uint64, index int) trace.Job {
 	r := source(seed, streamJob, uint64(index))
-	j := draft(strconv.Itoa(index))
-	j.Account = fitgppAccount
+	j := trace.NewJob(strconv.Itoa(index))
+	j.Account = trace.FitGppAccount
 	c := &m.BE
 	if chance(r, m.TEShare) {
 		j.Class, c = jobspec.TE, &m.TE
@@ -122,13 +123,13 @@ func (m *FitGppModel) job(seed uint64, index int) Job {
 		GPUs:   c.GPUs.nearest(r) * gpu,
 	}
 	j.Grace = m.GraceMinutes.upTo(r) * minute
-	j.fill()
+	j.Fill()
 	return *j
 }
 
 // Take pulls every job of a source into a trace in which all arrive at once.
-func Take(name string, s Source) *Trace {
-	t := &Trace{Name: name, Format: Generated}
+func Take(name string, s Source) *trace.Trace {
+	t := &trace.Trace{Name: name, Format: trace.Generated}
 	for j, ok := s.Next(); ok; j, ok = s.Next() {
 		t.Jobs = append(t.Jobs, j)
 	}
@@ -136,13 +137,13 @@ func Take(name string, s Source) *Trace {
 }
 
 // Arrive gives the jobs of a trace arrivals that do not know of each other, gap ms apart on average, and keeps their order.
-func Arrive(t *Trace, gap int64, seed uint64) error {
-	if gap < 1 || gap > MaxTime {
+func Arrive(t *trace.Trace, gap int64, seed uint64) error {
+	if gap < 1 || gap > trace.MaxTime {
 		return fmt.Errorf("arrivals %d ms apart: 1 ms to ten years", gap)
 	}
 	at := int64(0)
 	for i := range t.Jobs {
-		if at > MaxTime {
+		if at > trace.MaxTime {
 			return fmt.Errorf("arrivals %d ms apart: job %d of %d would come after more than ten years", gap, i+1, len(t.Jobs))
 		}
 		t.Jobs[i].Submit = at
@@ -154,7 +155,7 @@ func Arrive(t *Trace, gap int64, seed uint64) error {
 
 // GapFor returns the mean time between arrivals, in ms, at which jobs bring load thousandths of what capacity can do, in the resource
 // that is scarcest for them. At 1000 a scheduler without any waste would just keep up.
-func GapFor(jobs []Job, capacity cluster.Vector, load int64) (int64, error) {
+func GapFor(jobs []trace.Job, capacity cluster.Vector, load int64) (int64, error) {
 	if load < 1 {
 		return 0, fmt.Errorf("a load of %d thousandths is not positive", load)
 	}
@@ -176,7 +177,7 @@ func GapFor(jobs []Job, capacity cluster.Vector, load int64) (int64, error) {
 		}
 	}
 	gap := busy / float64(max(1, len(jobs))) * 1000 / float64(load)
-	return max(1, int64(math.Round(min(gap, float64(MaxTime))))), nil
+	return max(1, int64(math.Round(min(gap, float64(trace.MaxTime))))), nil
 }
 
 func parts(v cluster.Vector) [3]float64 {
@@ -194,19 +195,4 @@ func Load(demand, capacity cluster.Vector) int64 {
 		}
 	}
 	return int64(load * 1000)
-}
-
-// Capacity is what healthy nodes have together.
-func Capacity(nodes []cluster.Node) cluster.Vector {
-	var v cluster.Vector
-	for i := range nodes {
-		v.Cores += nodes[i].Cores
-		v.Memory += nodes[i].Memory
-		for _, g := range nodes[i].GPUs {
-			if g.Healthy {
-				v.GPUs += gpu
-			}
-		}
-	}
-	return v
 }

@@ -1,9 +1,10 @@
-package trace
+package synth
 
 import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -17,7 +18,7 @@ const KubeflowNodes = "3x8c/30g"
 // one parameter server and a range of workers that differs between the experiments. A job has 60 minutes of work for one worker, n
 // workers are as fast as n/(1+0.05(n-1)), and a resize takes 10 s. In the third experiment the second job has a high priority. The jobs
 // ask for as many workers as they can use, which is what they get where workers are fixed.
-func Kubeflow(experiment int) (*Trace, error) {
+func Kubeflow(experiment int) (*trace.Trace, error) {
 	worker := []cluster.Vector{
 		{Cores: 1, Memory: 2 * jobspec.GiB}, {Cores: 2, Memory: 6 * jobspec.GiB}, {Cores: 4, Memory: 12 * jobspec.GiB},
 	}
@@ -25,14 +26,14 @@ func Kubeflow(experiment int) (*Trace, error) {
 	if experiment < 1 || experiment > KubeflowExperiments {
 		return nil, fmt.Errorf("experiment %d: 1 to %d", experiment, KubeflowExperiments)
 	}
-	t := &Trace{Name: fmt.Sprintf("kubeflow-%d", experiment), Format: Generated}
+	t := &trace.Trace{Name: fmt.Sprintf("kubeflow-%d", experiment), Format: trace.Generated}
 	for i := range 4 {
-		j := draft(fmt.Sprint(i + 1))
+		j := trace.NewJob(fmt.Sprint(i + 1))
 		j.Name, j.User, j.Account = "training", fmt.Sprintf("user%d", i+1), "kubeflow"
 		j.Submit, j.Work, j.Restart, j.Grace = int64(i)*30*second, hour, 10*second, 0
 		j.Request, j.MinWorkers, j.Workers, j.MaxWorkers = worker[experiment-1], 1, most[experiment-1], most[experiment-1]
 		j.Servers, j.Server = 1, cluster.Vector{Cores: 1, Memory: 2 * jobspec.GiB}
-		j.Scaling = Diminishing{Loss: 50_000}
+		j.Scaling = trace.Diminishing{Loss: 50_000}
 		if experiment == 3 && i == 1 {
 			j.Priority = 100
 		}
