@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// extraColumns may be added to any table of jobs. They say what the public traces leave out; a line may leave each empty.
+// extraColumns may be added to any table of jobs. They give what public traces leave out. A line
+// may leave each of them empty.
 var extraColumns = []string{
 	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s", "grace_s", "restart_s",
 	"models", "speed", "locality",
@@ -56,7 +57,7 @@ func extras(r *row, j *Job) {
 	rates(r, j)
 }
 
-// rates reads how a job's speed depends on its workers and on where they are.
+// rates reads how the speed of a job depends on the number and the place of its workers.
 func rates(r *row, j *Job) {
 	if r.has("speed") {
 		c, err := ParseCurve(r.text("speed"))
@@ -86,7 +87,8 @@ func models(text string) []string {
 	return list
 }
 
-// ParseCurve reads "1=1 2=1.9 4=3.5": a number of workers and how many times as fast as the job's Work assumes it is with them.
+// ParseCurve reads "1=1 2=1.9 4=3.5": numbers of workers, each with the speed relative to that
+// which the job's Work assumes.
 func ParseCurve(text string) (Curve, error) {
 	var points []Point
 	for _, word := range strings.Fields(text) {
@@ -107,8 +109,9 @@ func ParseCurve(text string) (Curve, error) {
 	return NewCurve(points)
 }
 
-// ParseLocality reads "node=0.98 rack=0.9 across=0.6": the part of its speed that a job keeps when its workers are no nearer than
-// that. A spread that is not named costs as much as the next nearer one; island is the reference.
+// ParseLocality reads "node=0.98 rack=0.9 across=0.6": the part of its speed that a job keeps when
+// its workers are no nearer than that. A spread that is not named costs as much as the next nearer
+// one. The spread island is the reference.
 func ParseLocality(text string) (Locality, error) {
 	var l Locality
 	named := [Across + 1]bool{}

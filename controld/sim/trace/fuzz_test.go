@@ -29,7 +29,7 @@ func addInputs(f *testing.F, patterns ...string) {
 	}
 }
 
-// fuzzProfiles are those of toyProfiles, for targets.
+// fuzzProfiles are toyProfiles for fuzz targets.
 func fuzzProfiles(f *testing.F) *Profiles {
 	f.Helper()
 	p := &Profiles{}
@@ -45,7 +45,7 @@ func fuzzProfiles(f *testing.F) *Profiles {
 	return p
 }
 
-// checkTrace holds every promise about a trace that was read from anything.
+// checkTrace checks what holds for every trace that was read.
 func checkTrace(t *testing.T, tr *Trace) {
 	t.Helper()
 	last, ids := int64(0), map[string]bool{}
@@ -110,7 +110,8 @@ func FuzzSia(f *testing.F)      { fuzzFormat(f, Sia, "sia/work.csv") }
 func FuzzTiresias(f *testing.F) { fuzzFormat(f, Tiresias, "tiresias.csv") }
 func FuzzHistory(f *testing.F)  { fuzzFormat(f, History, "*.json") }
 
-// FuzzProfile reads anything as each file of a profile and asks it for speeds, which are never negative.
+// FuzzProfile reads anything as each file of a profile and asks it for speeds, which are never
+// negative.
 func FuzzProfile(f *testing.F) {
 	addInputs(f, "sia/*.csv")
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What nodes get whose spec does not say.
+// Values of nodes whose spec does not give them.
 const (
 	DefaultModel  = "Simulated"      // GPU model
 	gpuMemory     = 80 * jobspec.GiB // of each GPU
@@ -20,7 +20,7 @@ const (
 
 // SpecError says what is wrong with a description of nodes, and where.
 type SpecError struct {
-	Line    int // of a file, from 1; 0 if the text is no file
+	Line    int // of a file, from 1; 0 if the text is not a file
 	Column  int // byte from 1; 0: the whole line
 	Problem string
 }
@@ -36,7 +36,7 @@ func (e *SpecError) Error() string {
 	return fmt.Sprintf("nodes, column %d: %s", e.Column, e.Problem)
 }
 
-// machine is what one group of nodes is like.
+// machine describes the nodes of one group.
 type machine struct {
 	cores  int64
 	memory jobspec.Bytes
@@ -45,7 +45,7 @@ type machine struct {
 	rack   string
 }
 
-// node makes a machine into a node of the state.
+// node returns a machine as a node of the state.
 func (m *machine) node(name string) cluster.Node {
 	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory, State: cluster.NodeUp}
 	if m.memory == 0 {
@@ -72,9 +72,10 @@ func (m *machine) node(name string) cluster.Node {
 //	       | number "x" model .             the same: 8xH100 is 8gpu:H100
 //	size   = number ( "m" | "g" | "t" ) [ "b" | "ib" ] .    binary units; small or capital letters
 //
-// Each part may stand once in a group, in any order. 84x32c/256g/8gpu is 84 nodes of 32 cores, 256 GiB and 8 GPUs;
-// 4x64c/8xH100@r1,4x64c/8xA100@r2 is two racks of different ones. Rack and model are of letters, digits, dots, hyphens and
-// underscores. Nodes are called n1, n2 and so on with leading zeros, across all groups in order. The error is a *[SpecError].
+// Each part may stand once in a group, in any order. 84x32c/256g/8gpu is 84 nodes of 32 cores, 256
+// GiB and 8 GPUs; 4x64c/8xH100@r1,4x64c/8xA100@r2 is two racks of different nodes. Rack and model
+// consist of letters, digits, dots, hyphens and underscores. Nodes are called n1, n2 and so on with
+// leading zeros, across all groups in order. The error is a *[SpecError].
 func ParseNodes(spec string) ([]cluster.Node, error) {
 	var machines []machine
 	at := 0
@@ -130,7 +131,8 @@ func parseGroup(group string, at int) (int64, machine, error) {
 	return count, m, nil
 }
 
-// isModelPart reports whether a group begins with GPUs of a model, 8xH100/64c, and not with a number of nodes, 8x64c.
+// isModelPart reports whether a group begins with GPUs of a model (8xH100/64c), not with a number
+// of nodes (8x64c).
 func isModelPart(shape string) bool {
 	first, _, _ := strings.Cut(shape, "/")
 	rest := first[len(leading(first))+1:]
@@ -155,7 +157,7 @@ func (m *machine) part(part string, seen map[string]bool) error {
 	return nil
 }
 
-// amount sets the resource that the unit tells and returns its name.
+// amount sets the resource of a unit and returns its name.
 func (m *machine) amount(digits, unit string) (kind string, err error) {
 	model, isGPU := modelOf(unit)
 	switch {
@@ -194,7 +196,7 @@ func leading(text string) string {
 	return text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
 }
 
-// isWord reports whether text can be a name of a rack, a node or a model.
+// isWord reports whether text can be the name of a rack, a node or a model.
 func isWord(text string) bool {
 	if text == "" || len(text) > MaxText {
 		return false

@@ -35,7 +35,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// dump is a trace as a reader of a golden file can check it against the input.
+// dump writes a trace so that a reader can check a golden file against the input.
 func dump(t *Trace) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s epoch=%d jobs=%d bad=%d\n", t.Name, t.Format, t.Epoch, len(t.Jobs), t.Bad)
@@ -98,7 +98,8 @@ func toyProfiles(t *testing.T) *Profiles {
 	return p
 }
 
-// TestFormats reads an input of each format, tells its format, and compares with what a person has checked.
+// TestFormats reads an input of each format, recognises its format, and compares with a golden file
+// that was checked by hand.
 func TestFormats(t *testing.T) {
 	for _, test := range []struct {
 		file   string
@@ -132,7 +133,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestGzip reads the same with and without packing, and with a mark of the byte order, and says so when the packing is broken.
+// TestGzip reads the same with and without gzip, and with a byte order mark, and reports broken
+// gzip data.
 func TestGzip(t *testing.T) {
 	plain, err := io.ReadAll(open1(t, "fitgpp.csv"))
 	if err != nil {
@@ -204,8 +206,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTimesFromAnEpoch: a log may count from 1970 or whenever; what it says is the same as counted from its first job. A time that is wild beside the
-// first job's costs its own line only.
+// TestTimesFromAnEpoch: times may count from 1970 or any other epoch, and mean the same as times
+// from the first job. A wild time costs its own line only.
 func TestTimesFromAnEpoch(t *testing.T) {
 	const late = "1600000000"
 	for _, f := range []struct {
@@ -260,7 +262,7 @@ func (f failing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestReadError does not take the end of what could be read for the end of the trace.
+// TestReadError: a read error is not the end of the trace.
 func TestReadError(t *testing.T) {
 	for _, file := range []string{"fitgpp.csv", "log.swf", "history.json"} {
 		if _, err := Read(failing{open1(t, file)}, Options{}); !errors.Is(err, errBroken) {
@@ -296,7 +298,8 @@ func TestSkippedBounded(t *testing.T) {
 	}
 }
 
-// TestSkippedIsPlain: what stands in a bad line neither moves the cursor of a terminal nor ends in half a character.
+// TestSkippedIsPlain: the text of a bad line neither moves the cursor of a terminal nor ends in
+// half a character.
 func TestSkippedIsPlain(t *testing.T) {
 	head := strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n"
 	for bad, want := range map[string]string{

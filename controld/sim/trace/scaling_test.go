@@ -66,7 +66,7 @@ func TestLocality(t *testing.T) {
 	}
 }
 
-// TestLinear is what a job does whose trace says nothing of speed.
+// TestLinear: without a speed in the trace, a job is as fast as it has workers.
 func TestLinear(t *testing.T) {
 	j := Job{Workers: 4}
 	for n, want := range map[int]int64{0: 0, 1: 250_000, 4: FullRate, 8: 2 * FullRate} {
@@ -92,7 +92,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestProfileByHand works out steps of the toy profile on paper.
+// TestProfileByHand compares steps of the toy profile with values worked out by hand.
 func TestProfileByHand(t *testing.T) {
 	f := toyProfiles(t).of("toy")
 	const ms = 1_000_000
@@ -122,7 +122,7 @@ func TestProfileByHand(t *testing.T) {
 	}
 }
 
-// TestProfileFallsBack answers between placements when a count of nodes was never measured.
+// TestProfileFallsBack interpolates between placements when a number of nodes was not measured.
 func TestProfileFallsBack(t *testing.T) {
 	p := &Profiles{}
 	if err := p.Add("x/placements.csv", strings.NewReader("placement,local_bsz,step_time,sync_time\n1,8,0.1,0\n1111,8,0.4,0.1\n")); err != nil {

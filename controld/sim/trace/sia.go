@@ -8,13 +8,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// restartCosts are what a checkpoint and a restart of each application was measured to hold its GPUs for, in ms.
+// restartCosts are how long a checkpoint and a restart of each application hold its GPUs, in ms, as
+// measured.
 var restartCosts = map[string]int64{
 	"cifar10": 50 * second, "deepspeech2": 25 * second, "bert": 120 * second, "yolov3": 80 * second, "imagenet": 250 * second,
 	"ncf": 15 * second,
 }
 
-// siaAccount is the account of jobs that have none: these workloads know no users.
+// siaAccount is the account of jobs that have none: these workloads name no users.
 const siaAccount = "sia"
 
 func readSia(s *sink, l *lines) error {
@@ -36,7 +37,7 @@ func readSia(s *sink, l *lines) error {
 		j.Batch = int(r.whole("batch_size", 1, maxBatch))
 		j.Request = cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}
 		if cost, ok := restartCosts[j.App]; ok {
-			j.Restart, j.Grace = cost, 0 // saving is part of it
+			j.Restart, j.Grace = cost, 0 // saving is part of the cost
 		}
 		if r.err == nil {
 			if err := s.train(j); err != nil {
@@ -44,7 +45,7 @@ func readSia(s *sink, l *lines) error {
 			}
 		}
 		extras(r, j)
-		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // who is alike: the same program, started the same way
+		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // jobs are alike if the program and its batch are the same
 		if r.err != nil {
 			return r.err
 		}
@@ -52,7 +53,7 @@ func readSia(s *sink, l *lines) error {
 	})
 }
 
-// train gives a job its work and its speed from the profile of its application.
+// train sets the work and the speed of a job from the profile of its application.
 func (s *sink) train(j *Job) error {
 	f := s.options.Profiles.of(j.App)
 	if f == nil {
@@ -76,7 +77,7 @@ func (s *sink) train(j *Job) error {
 	return nil
 }
 
-// packed is n workers on as few nodes of four as possible.
+// packed divides n workers among as few nodes of four as possible.
 func packed(n int) []int {
 	var nodes []int
 	for ; n > nodeWorkers; n -= nodeWorkers {
@@ -85,12 +86,12 @@ func packed(n int) []int {
 	return append(nodes, n)
 }
 
-// Training is the speed of a job of a profiled application at a fixed global batch: the time of a step as it was measured, relative
-// to the one with the workers that the job asked for, packed.
+// Training is the speed of a job of a profiled application at a fixed global batch. It is the
+// measured step time, relative to that of the requested workers, packed.
 type Training struct {
 	profile   *Profile
 	batch     int64
-	reference int64 // ns of a step with the workers asked for
+	reference int64 // ns of a step with the requested workers
 }
 
 // Rate implements [Scaling].
@@ -102,6 +103,6 @@ func (t *Training) Rate(l Layout) int64 {
 	return max(1, cluster.MulDiv(t.reference, FullRate, ns))
 }
 
-// StepTime is how long a step takes in a layout, in ns; 0 without workers. The layout's spread does not matter: the measurements say
-// what it costs to be on several nodes.
+// StepTime returns how long a step takes in a layout, in ns; 0 without workers. The spread of the
+// layout does not matter, because the measurements include the cost of several nodes.
 func (t *Training) StepTime(l Layout) int64 { return t.profile.iteration(l.PerNode, t.batch) }

@@ -13,7 +13,7 @@ import (
 // swfFields is the number of fields of a line of the Standard Workload Format.
 const swfFields = 18
 
-// Places of the fields that are used.
+// Positions of the fields that are used.
 const (
 	swfJob         = 0
 	swfSubmit      = 1
@@ -50,7 +50,7 @@ func readSWF(s *sink, l *lines) error {
 	return l.err
 }
 
-// swfComment takes the start of the log from a comment of the header.
+// swfComment reads the start of the log from a comment of the header.
 func (s *sink) swfComment(text string) {
 	key, value, _ := strings.Cut(strings.TrimLeft(text, "; \t"), ":")
 	if strings.EqualFold(key, "UnixStartTime") {
@@ -75,7 +75,7 @@ func (s *sink) swfLine(l *lines) error {
 	return s.add(j, l.n)
 }
 
-// swfRow is one line. The first error sticks.
+// swfRow is one line. It keeps the first error.
 type swfRow struct {
 	fields []string
 	err    error
@@ -90,7 +90,7 @@ func (f *swfRow) fail(format string, args ...any) {
 // known reports whether a field has a value; -1 stands for none.
 func (f *swfRow) known(i int) bool { return f.fields[i] != "-1" }
 
-// seconds reads a field as ms, at most so many.
+// seconds reads a field as ms, at most most.
 func (f *swfRow) seconds(i int, what string, most int64) int64 {
 	ms, err := field.Scaled(f.fields[i], second, most)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *swfRow) whole(i int, what string, least, most int64) int64 {
 	return n
 }
 
-// name makes a number into a name; unknown ones have none.
+// name makes a name of a number; an unknown number gives an empty name.
 func (f *swfRow) name(prefix string, i int) string {
 	if !f.known(i) {
 		return ""
@@ -115,7 +115,7 @@ func (f *swfRow) name(prefix string, i int) string {
 	return prefix + f.fields[i]
 }
 
-// job reads the line: as many workers of one core as processors were used, anywhere.
+// job reads the line as a job with a worker of one core for each processor used.
 func (f *swfRow) job() *Job {
 	j := NewJob(f.fields[swfJob])
 	j.User, j.Account = f.name("user", swfUser), f.name("group", swfGroup)
@@ -127,7 +127,7 @@ func (f *swfRow) job() *Job {
 		f.fail("the run time (field %d) is unknown (status %s)", swfRun+1, field.Shorten(f.fields[swfStatus]))
 	}
 	j.Submit, j.Work = f.seconds(swfSubmit, "submit time", maxStamp), f.seconds(swfRun, "run time", MaxTime)
-	procs := swfProcs // the run time was measured with these
+	procs := swfProcs // the run time was measured with this number
 	if !f.known(procs) {
 		procs = swfAskedProcs
 	}

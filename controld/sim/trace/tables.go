@@ -9,14 +9,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// NewJob is a job of which only the id is known.
+// NewJob returns a job of which only the id is known.
 func NewJob(id string) *Job {
 	return &Job{ID: id, Class: jobspec.BE, Priority: MidPriority, Grace: Unknown, Restart: Unknown}
 }
 
 var fitgppColumns = []string{"job_id", "class", "user", "submit_min", "cpus", "ram_gb", "gpus", "exec_min", "grace_min"}
 
-// FitGppAccount is the account above the users of such a trace.
+// FitGppAccount is the account above the users of a fitgpp workload.
 const FitGppAccount = "paper"
 
 func readFitGpp(s *sink, l *lines) error {
@@ -63,7 +63,8 @@ func readPhilly(s *sink, l *lines) error {
 	})
 }
 
-// checkGPUTime holds the product that a philly line repeats against its factors, as a guard against shifted columns.
+// checkGPUTime compares the product that a philly line repeats with its factors, to find shifted
+// columns.
 func checkGPUTime(r *row, ms int64) {
 	const most = 1 << 60
 	if got := r.scaled("gpu_time", second, most); r.err == nil && (got > ms+ms/100+second || got < ms-ms/100-second) {
@@ -71,8 +72,9 @@ func checkGPUTime(r *row, ms int64) {
 	}
 }
 
-// gang makes n GPUs into workers: up to a node's GPUs are one worker on one node, more are whole nodes. Such traces know no cores
-// and no memory, so a worker gets one core and one GiB for each GPU, which never bind on a GPU node.
+// gang divides n GPUs among workers: up to a node's GPUs are one worker on one node, more are whole
+// nodes. Such traces have no cores and no memory, so a worker gets one core and one GiB for each
+// GPU, which no GPU node runs out of first.
 func (s *sink) gang(j *Job, n int64) {
 	per := int64(s.options.nodeGPUs())
 	j.Workers, j.PerNode = 1, 1
@@ -117,7 +119,7 @@ func readOpenB(s *sink, l *lines) error {
 			j.Models = models(r.text("gpu_spec"))
 		}
 		extras(r, j)
-		j.Name = "" // every pod has a name of its own, which therefore says nothing of other pods
+		j.Name = "" // every pod has a name of its own, so names do not tell which pods are alike
 		if r.err != nil {
 			return r.err
 		}
@@ -125,7 +127,7 @@ func readOpenB(s *sink, l *lines) error {
 	})
 }
 
-// podRequest is what a pod needs. Cores are whole in Rota, so that parts of one are rounded up.
+// podRequest returns what a pod needs. Parts of a core are rounded up.
 func podRequest(r *row) cluster.Vector {
 	v := cluster.Vector{
 		Cores:  max(1, (r.whole("cpu_milli", 0, MaxCores*1000)+999)/1000),
@@ -145,7 +147,7 @@ func podRequest(r *row) cluster.Vector {
 	return v
 }
 
-// podTimes sets when a pod came and how long it ran, or was wanted if it never did.
+// podTimes sets when a pod arrived and how long it ran, or was wanted if it never ran.
 func podTimes(r *row, j *Job) {
 	created, deleted := r.scaled("creation_time", second, maxStamp), r.scaled("deletion_time", second, maxStamp)
 	began := created

@@ -9,14 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// Millisecond counts.
+// Milliseconds.
 const (
 	second int64 = 1000
 	minute       = 60 * second
 	hour         = 60 * minute
 )
 
-// Scaled reads a number that is not negative as a multiple of 1/scale, rounded. The value is at most most (after scaling).
+// Scaled reads a number that is not negative as a multiple of 1/scale, rounded. The scaled value is
+// at most most.
 func Scaled(text string, scale, most int64) (int64, error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -41,7 +42,7 @@ func Scaled(text string, scale, most int64) (int64, error) {
 	return int64(x), nil
 }
 
-// isDecimal reports whether a text has only what decimal numbers are written with.
+// isDecimal reports whether a text has only characters of decimal numbers.
 func isDecimal(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -80,12 +81,12 @@ func Whole(text string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// Shorten keeps an error message on one line.
+// Shorten cuts a text to 40 bytes, so that an error message stays on one line.
 func Shorten(text string) string {
 	return ShortenTo(text, 40)
 }
 
-// ShortenTo returns the beginning of a text and says if that is not all of it.
+// ShortenTo returns at most most bytes of a text, with an ellipsis if that is not all of it.
 func ShortenTo(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -93,7 +94,7 @@ func ShortenTo(text string, most int) string {
 	return Clip(text, most) + "…"
 }
 
-// Clip returns the beginning of a text, of whole characters.
+// Clip returns the beginning of a text, at most most bytes of whole characters.
 func Clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -104,7 +105,8 @@ func Clip(text string, most int) string {
 	return text[:most]
 }
 
-// Time reads a date and a time of day, 2017-09-25 00:01:57 or RFC 3339, as ms since 1970. Without a zone it is taken for UTC.
+// Time reads a date and a time of day, 2017-09-25 00:01:57 or RFC 3339, as ms since 1970. A time
+// without a zone is UTC.
 func Time(text string) (int64, error) {
 	bad := fmt.Errorf("%q is not a time such as 2017-09-25 00:01:57", Shorten(text))
 	text = strings.TrimSpace(text)
@@ -120,7 +122,7 @@ func Time(text string) (int64, error) {
 	return days*24*hour + clock - zone, nil
 }
 
-// date returns the days from 1970-01-01 to YYYY-MM-DD, of which the years are 1970 to 9999.
+// date returns the days from 1970-01-01 to YYYY-MM-DD. Years are 1970 to 9999.
 func date(text string) (int64, bool) {
 	y, ok1 := digits(text[0:4], 1970, 9999)
 	m, ok2 := digits(text[5:7], 1, 12)

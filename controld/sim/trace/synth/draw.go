@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// Millisecond counts, the unit of every time in this package.
+// Milliseconds, the unit of every time in this package.
 const (
 	second int64 = 1000
 	minute       = 60 * second
@@ -20,7 +20,8 @@ const (
 // gpu is a whole GPU in the unit of vectors.
 const gpu = cluster.WholeGPU
 
-// Streams keep the draws for different purposes apart, so that asking for one more kind of number does not change the others.
+// Streams keep the draws for different purposes apart, so that one more kind of number does not
+// change the others.
 const (
 	streamJob uint64 = iota + 1
 	streamArrival
@@ -32,8 +33,8 @@ const (
 	streamRedraw
 )
 
-// source returns random numbers for one purpose and one job. They depend on nothing else, so a job is the same whoever draws it and
-// whatever was drawn before.
+// source returns random numbers for one purpose and one job. They depend on nothing else, so a job
+// is the same whatever was drawn before.
 func source(seed, stream, index uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(mix(seed+stream<<56), mix(index^seed<<1)))
 }
@@ -52,7 +53,8 @@ type Normal struct {
 	Least, Most float64
 }
 
-// check refuses what has no values, or whose values are so rare that drawing them would not end.
+// check refuses a distribution without values, or whose values within the bounds are too rare to be
+// found.
 func (n Normal) check(what string) error {
 	for _, x := range []float64{n.Mean, n.SD, n.Least, n.Most} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -68,12 +70,14 @@ func (n Normal) check(what string) error {
 	return nil
 }
 
-// maxDraws bounds the search for a value within the bounds; a value that check allows is found long before.
+// maxDraws bounds the search for a value within the bounds. A distribution that check allows needs
+// far fewer.
 const maxDraws = 1_000_000
 
 func (n Normal) draw(r *rand.Rand) float64 {
 	for range maxDraws {
-		// The conversion keeps the product from being fused with the sum, which some processors would round differently.
+		// The conversion prevents a fused multiply and add, which some processors would round
+		// differently.
 		if x := n.Mean + float64(n.SD*r.NormFloat64()); x >= n.Least && x <= n.Most {
 			return x
 		}
@@ -118,7 +122,7 @@ func (n LogNormal) draw(r *rand.Rand) int64 {
 	return n.Median
 }
 
-// exponential draws the gap before the next of arrivals that do not know of each other, in ms.
+// exponential draws the gap before the next of independent arrivals, in ms.
 func exponential(r *rand.Rand, mean int64) int64 {
 	return int64(math.Round(float64(float64(mean) * r.ExpFloat64())))
 }

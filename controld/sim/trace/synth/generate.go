@@ -10,20 +10,20 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Source hands out the jobs of a workload one after the other, without a submit time: a simulator that closes the loop gives them
-// one when it pulls them, an open loop draws it ([Arrive]).
+// Source hands out the jobs of a workload one after the other, without a submit time. A closed loop
+// sets the time when it takes a job; an open loop draws it ([Arrive]).
 type Source interface {
 	// Next returns the following job; ok is false when there is none.
 	Next() (job trace.Job, ok bool)
 }
 
-// ClassModel is what the jobs of one class are like: minutes, cores, GiB and GPUs.
+// ClassModel describes the jobs of one class: minutes, cores, GiB and GPUs.
 type ClassModel struct {
 	Minutes, Cores, GiB, GPUs Normal
 }
 
-// FitGppModel is the synthetic workload of the FitGpp paper: single tasks of two classes, all quantities from truncated normal
-// distributions, times rounded up to minutes.
+// FitGppModel is the synthetic workload of the FitGpp paper: jobs of one worker in two classes. All
+// quantities come from truncated normal distributions. Times are rounded up to minutes.
 type FitGppModel struct {
 	TEShare      int64 // thousandths of the jobs that are TE
 	Users        int   // equal ones, leaves of one account
@@ -31,7 +31,8 @@ type FitGppModel struct {
 	GraceMinutes Normal
 }
 
-// PaperModel is the workload as far as the paper tells: its execution times and grace periods, and demands that reproduce its tables.
+// PaperModel is the workload as far as the paper describes it: its execution times and grace
+// periods, and demands that reproduce its tables.
 func PaperModel() FitGppModel {
 	cores, memory := Normal{10, 10, 1, 32}, Normal{96, 60, 1, 256}
 	return FitGppModel{
@@ -42,7 +43,7 @@ func PaperModel() FitGppModel {
 	}
 }
 
-// ScaleGrace returns the model with grace periods of f times the length and the spread.
+// ScaleGrace returns the model with the length and the spread of grace periods multiplied by f.
 func (m FitGppModel) ScaleGrace(f float64) FitGppModel {
 	m.GraceMinutes = m.GraceMinutes.times(f)
 	return m
@@ -127,7 +128,7 @@ func (m *FitGppModel) job(seed uint64, index int) trace.Job {
 	return *j
 }
 
-// Take pulls every job of a source into a trace in which all arrive at once.
+// Take reads every job of a source into a trace in which all arrive at once.
 func Take(name string, s Source) *trace.Trace {
 	t := &trace.Trace{Name: name, Format: trace.Generated}
 	for j, ok := s.Next(); ok; j, ok = s.Next() {
@@ -136,7 +137,8 @@ func Take(name string, s Source) *trace.Trace {
 	return t
 }
 
-// Arrive gives the jobs of a trace arrivals that do not know of each other, gap ms apart on average, and keeps their order.
+// Arrive gives the jobs of a trace independent arrivals, gap ms apart on average, and keeps their
+// order.
 func Arrive(t *trace.Trace, gap int64, seed uint64) error {
 	if gap < 1 || gap > trace.MaxTime {
 		return fmt.Errorf("arrivals %d ms apart: 1 ms to ten years", gap)
@@ -153,13 +155,14 @@ func Arrive(t *trace.Trace, gap int64, seed uint64) error {
 	return nil
 }
 
-// GapFor returns the mean time between arrivals, in ms, at which jobs bring load thousandths of what capacity can do, in the resource
-// that is scarcest for them. At 1000 a scheduler without any waste would just keep up.
+// GapFor returns the mean time between arrivals, in ms, at which jobs demand load thousandths of
+// capacity, in the resource that is scarcest for them. At 1000 a scheduler without waste would just
+// keep up.
 func GapFor(jobs []trace.Job, capacity cluster.Vector, load int64) (int64, error) {
 	if load < 1 {
 		return 0, fmt.Errorf("a load of %d thousandths is not positive", load)
 	}
-	busy := float64(0) // ms that the whole of the scarcest resource is busy with all jobs
+	busy := float64(0) // ms for which all jobs keep the whole of the scarcest resource busy
 	total := [3]float64{}
 	for i := range jobs {
 		d := parts(jobs[i].Demand(jobs[i].Workers))
@@ -184,8 +187,9 @@ func parts(v cluster.Vector) [3]float64 {
 	return [3]float64{float64(v.Cores), float64(v.Memory), float64(v.GPUs)}
 }
 
-// Load is the demand of live jobs, waiting or running, over a cluster's capacity in thousandths, in the resource where it is
-// highest. A closed loop submits the next job while it is below its goal.
+// Load is the demand of pending and running jobs over the capacity of a cluster, in thousandths, in
+// the resource where it is highest. A closed loop submits the next job while the load is below its
+// goal.
 func Load(demand, capacity cluster.Vector) int64 {
 	load := float64(0)
 	have := parts(capacity)

@@ -37,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// dumpJob writes all that a job has, in the words that the seeds' digests were made of.
+// dumpJob writes all fields of a job. The digests of seeds.golden were made of this text.
 func dumpJob(j *trace.Job) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User, j.Submit, j.Work, j.Workers,
@@ -98,7 +98,7 @@ func generate(t *testing.T, text string, seed uint64) *trace.Trace {
 	return got
 }
 
-// TestSeedsStable pins what a seed means: results that were published can be had again.
+// TestSeedsStable fixes what a seed means, so that published results can be reproduced.
 func TestSeedsStable(t *testing.T) {
 	var b strings.Builder
 	for _, text := range []string{
@@ -122,7 +122,8 @@ func TestSeedsStable(t *testing.T) {
 	golden(t, "seeds.golden", b.String())
 }
 
-// TestJobsIndependent draws the same job whatever was asked for before, and the same demands under another grace period.
+// TestJobsIndependent draws the same job whatever was drawn before, and the same demands with
+// another grace period.
 func TestJobsIndependent(t *testing.T) {
 	m := PaperModel()
 	long := m.ScaleGrace(8)
@@ -152,7 +153,7 @@ func moments(values []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd)
 }
 
-// TestFitGppModel holds the jobs against the moments and the bounds of the distributions that they come from.
+// TestFitGppModel compares the jobs with the moments and the bounds of their distributions.
 func TestFitGppModel(t *testing.T) {
 	tr := generate(t, "fitgpp:jobs=40000", 3)
 	values := map[string][]float64{}
@@ -178,7 +179,8 @@ func TestFitGppModel(t *testing.T) {
 	if len(users) != 50 {
 		t.Errorf("%d users", len(users))
 	}
-	// Means and deviations of the truncated distributions, rounded as the model rounds, integrated numerically.
+	// Means and deviations of the truncated distributions, rounded as the model rounds, integrated
+	// numerically.
 	for what, want := range map[string]struct{ mean, sd, least, most float64 }{
 		"work te": {trunc(5, 3, 0, 30, math.Ceil), 0, 1, 30}, "work be": {trunc(30, 10, 1, 1440, math.Ceil), 0, 1, 1440},
 		"gpus te": {trunc(2, 1.2, 0, 8, math.Round), 0, 0, 8}, "gpus be": {trunc(3, 1.2, 0, 8, math.Round), 0, 0, 8},
@@ -195,7 +197,8 @@ func TestFitGppModel(t *testing.T) {
 	}
 }
 
-// trunc is the mean of a normal distribution cut off at both ends and then rounded, by summing over a fine grid.
+// trunc is the mean of a normal distribution cut off at both ends and then rounded, by summing over
+// a fine grid.
 func trunc(mean, sd, least, most float64, round func(float64) float64) float64 {
 	const steps = 400_000
 	weight, sum := 0.0, 0.0
@@ -208,7 +211,7 @@ func trunc(mean, sd, least, most float64, round func(float64) float64) float64 {
 	return sum / weight
 }
 
-// TestArrive draws arrivals with the mean that was asked for, in order.
+// TestArrive draws arrivals in order, with the given mean.
 func TestArrive(t *testing.T) {
 	tr := &trace.Trace{Jobs: make([]trace.Job, 20000)}
 	if err := Arrive(tr, 10_000, 9); err != nil {
@@ -233,7 +236,7 @@ func TestArrive(t *testing.T) {
 	}
 }
 
-// TestGapFor brings the load that was asked for.
+// TestGapFor brings the given load.
 func TestGapFor(t *testing.T) {
 	capacity := cluster.Vector{Cores: 100, Memory: 1000 * jobspec.GiB, GPUs: 10 * gpu}
 	jobs := []trace.Job{
@@ -264,7 +267,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestSource hands out as many jobs as asked for, without submit times.
+// TestSource hands out the given number of jobs, without submit times.
 func TestSource(t *testing.T) {
 	g, err := ParseGenerator("fitgpp:jobs=3")
 	if err != nil {

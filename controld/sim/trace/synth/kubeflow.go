@@ -11,13 +11,14 @@ import (
 // KubeflowExperiments is the number of experiments of [Kubeflow].
 const KubeflowExperiments = 3
 
-// KubeflowNodes are the nodes of these experiments, for [ParseNodes].
+// KubeflowNodes are the nodes of these experiments, for [trace.ParseNodes].
 const KubeflowNodes = "3x8c/30g"
 
-// Kubeflow returns an experiment, from 1, with elastic training jobs on a small cluster: four of them, half a minute apart, each with
-// one parameter server and a range of workers that differs between the experiments. A job has 60 minutes of work for one worker, n
-// workers are as fast as n/(1+0.05(n-1)), and a resize takes 10 s. In the third experiment the second job has a high priority. The jobs
-// ask for as many workers as they can use, which is what they get where workers are fixed.
+// Kubeflow returns an experiment, from 1, with four elastic training jobs on a small cluster, half
+// a minute apart. Each has one parameter server, and a range of workers that differs between the
+// experiments. A job has 60 minutes of work for one worker, n workers are n/(1+0.05(n-1)) times as
+// fast, and a resize takes 10 s. In the third experiment the second job has a high priority. The
+// jobs request as many workers as they can use, which is what they get where workers are fixed.
 func Kubeflow(experiment int) (*trace.Trace, error) {
 	worker := []cluster.Vector{
 		{Cores: 1, Memory: 2 * jobspec.GiB}, {Cores: 2, Memory: 6 * jobspec.GiB}, {Cores: 4, Memory: 12 * jobspec.GiB},

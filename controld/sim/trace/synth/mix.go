@@ -15,14 +15,14 @@ type Kind struct {
 	Name    string // also the account of its jobs
 	Weight  int    // share of the jobs, relative to the other kinds
 	Class   jobspec.Class
-	Users   int       // the k-th submits 1/k as much as the first
+	Users   int       // the k-th user submits 1/k as much as the first
 	Length  LogNormal // of the job's Work
-	Workers []int     // asked for, equally likely
+	Workers []int     // requested, equally likely
 	GPUs    []int     // of each worker, equally likely
 	Cores   int64     // for each GPU of a worker, at least one
 	Memory  jobspec.Bytes
 	Grace   int64 // ms
-	Stretch int   // elastic from 1 to this many times the workers asked for; 0 or 1: not elastic
+	Stretch int   // elastic from 1 to this many times the requested workers; 0 or 1: not elastic
 	Scaling trace.Scaling
 }
 
@@ -32,7 +32,8 @@ type Mix struct {
 	Gap   int64 // ms between arrivals on average
 }
 
-// DefaultMix is a cluster's everyday work: short trials, training on a part of a node, wide gangs, and elastic jobs.
+// DefaultMix is the everyday work of a cluster: short trials, training on a part of a node, wide
+// gangs, and elastic jobs.
 func DefaultMix() Mix {
 	return Mix{Gap: 30 * second, Kinds: []Kind{
 		{
@@ -95,7 +96,7 @@ func (k *Kind) check() error {
 	return k.Length.check("its length")
 }
 
-// sized is a job of the kind without a length.
+// sized returns a job of the kind without a length.
 func (k *Kind) sized(workers, gpus int) *trace.Job {
 	j := trace.NewJob("")
 	j.Class, j.Account, j.Name, j.Grace = k.Class, k.Name, k.Name, k.Grace
@@ -148,7 +149,8 @@ func (m *Mix) kind(r *rand.Rand) *Kind {
 	return &m.Kinds[len(m.Kinds)-1]
 }
 
-// rank draws one of n, the k-th with a weight of 1/k. The weights are integers so that all machines draw the same.
+// rank draws one of n, the k-th with a weight of 1/k. The weights are integers so that all machines
+// draw the same.
 func rank(r *rand.Rand, n int) int {
 	const unit = 1_000_000
 	total := int64(0)

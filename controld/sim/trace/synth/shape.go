@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// LabelTE makes jobs that run for less than below ms trial-and-error and all others best effort: a label that knows the truth.
+// LabelTE makes jobs that run for less than below ms trial-and-error jobs and all others best
+// effort. This label is always right.
 func LabelTE(t *trace.Trace, below int64) error {
 	if below < 1 || below > trace.MaxTime {
 		return fmt.Errorf("jobs below %d ms as TE: 1 ms to ten years", below)
@@ -25,8 +26,8 @@ func LabelTE(t *trace.Trace, below int64) error {
 	return nil
 }
 
-// NoiseTE makes labels wrong as users do: missed thousandths of the TE jobs lose their label, and extra thousandths of the others get
-// one.
+// NoiseTE makes labels wrong, as users do: missed thousandths of the TE jobs lose their label, and
+// extra thousandths of the others get one.
 func NoiseTE(t *trace.Trace, missed, extra int64, seed uint64) error {
 	if missed < 0 || missed > 1000 || extra < 0 || extra > 1000 {
 		return fmt.Errorf("noise of %d and %d: %w", missed, extra, errShare)
@@ -43,8 +44,8 @@ func NoiseTE(t *trace.Trace, missed, extra int64, seed uint64) error {
 	return nil
 }
 
-// DrawGrace gives jobs without a known grace period one from a normal distribution whose deviation is its mean, cut off at 0 and most,
-// in ms.
+// DrawGrace draws grace periods, in ms, for jobs without one. They come from a normal distribution
+// whose deviation is its mean, cut off at 0 and most.
 func DrawGrace(t *trace.Trace, mean, most int64, seed uint64) error {
 	if mean < 0 || most < mean || most > trace.MaxTime {
 		return fmt.Errorf("grace periods of %d ms, at most %d ms: not negative, in order and below ten years", mean, most)
@@ -58,15 +59,16 @@ func DrawGrace(t *trace.Trace, mean, most int64, seed uint64) error {
 	return nil
 }
 
-// MixPart is one way of saving and how many thousandths of the jobs save like that.
+// MixPart is one way of saving state, with its share of the jobs in thousandths.
 type MixPart struct {
 	Saves trace.Saves
 	Every int64 // ms
 	Share int64
 }
 
-// ParseSaves reads a mix of ways in which jobs save their state, such as "none:30%,signal:50%,30m:20%": a duration is the time between
-// checkpoints. The shares add up to 100 %; a single way may go without.
+// ParseSaves reads a mix of ways in which jobs save their state, such as
+// "none:30%,signal:50%,30m:20%". A duration is the time between checkpoints. The shares add up to
+// 100 %; a single way needs no share.
 func ParseSaves(text string) ([]MixPart, error) {
 	var parts []MixPart
 	total := int64(0)
@@ -117,7 +119,8 @@ func parsePart(word string, alone bool) (MixPart, error) {
 	return p, nil
 }
 
-// DrawSaves gives jobs of which it is not known a way of saving, by the shares of a mix that [ParseSaves] returned.
+// DrawSaves draws a way of saving for jobs without one, by the shares of a mix that [ParseSaves]
+// returned.
 func DrawSaves(t *trace.Trace, mix []MixPart, seed uint64) {
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
@@ -134,8 +137,8 @@ func DrawSaves(t *trace.Trace, mix []MixPart, seed uint64) {
 	}
 }
 
-// DrawEstimates gives jobs without one the estimate of a user who is wrong by a factor of up to worst thousandths, at least 1000: all
-// factors are equally likely, none is below 1. At 1000 estimates are exact.
+// DrawEstimates draws an estimate for jobs without one. It is too long by a factor of 1000 to worst
+// thousandths, all equally likely. At 1000 estimates are exact.
 func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 	if worst < 1000 || worst > 1_000_000 {
 		return fmt.Errorf("estimates up to %d thousandths of the length: 1000 to a million", worst)
@@ -150,9 +153,9 @@ func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 	return nil
 }
 
-// Inflate returns a trace that fills a cluster: jobs drawn from t at random, again and again, until together they ask for factor
-// thousandths of capacity GPUs (in thousandths of a GPU). They arrive a second apart and never end, so that what cannot be placed shows
-// how well the cluster was packed.
+// Inflate returns a trace that fills a cluster. Jobs are drawn from t at random until together they
+// request factor thousandths of capacity GPUs (in thousandths of a GPU). They arrive a second apart
+// and never end, so that what cannot be placed shows how well the cluster was packed.
 func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace, error) {
 	if factor < 1 || factor > 100_000 {
 		return nil, fmt.Errorf("inflation to %d thousandths: 1 to 100000", factor)
@@ -178,8 +181,8 @@ func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace,
 	return out, nil
 }
 
-// Redraw returns a trace of as many jobs, which arrive when those of t do: each is drawn from the jobs of t at random, so that every seed gives
-// another workload of the same kind.
+// Redraw returns a trace of as many jobs with the arrival times of t. Each job is drawn from those
+// of t at random, so that every seed gives another workload of the same kind.
 func Redraw(t *trace.Trace, seed uint64) *trace.Trace {
 	out := *t
 	out.Seed, out.Jobs = seed, make([]trace.Job, len(t.Jobs))
@@ -191,8 +194,8 @@ func Redraw(t *trace.Trace, seed uint64) *trace.Trace {
 	return &out
 }
 
-// Pace lets the jobs of a trace arrive at rate thousandths of the rate at which they do. Times are rounded to whole multiples of tick ms, so
-// that nobody waits for a decision only because of that; 0 stands for 1.
+// Pace changes the rate of arrivals to rate thousandths. Times are rounded to whole multiples of
+// tick ms, so that no job waits for a decision only because of that; 0 stands for 1.
 func Pace(t *trace.Trace, rate, tick int64) error {
 	if rate < 1 || rate > 100_000 || tick < 0 || tick > trace.MaxTime {
 		return fmt.Errorf("arrivals at %d thousandths of their rate, at multiples of %d ms: 1 to 100000, and not negative", rate, tick)

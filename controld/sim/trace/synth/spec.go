@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// GeneratorPrefix begins the name of a generated trace where the name of a file could stand.
+// GeneratorPrefix begins the name of a generated trace, where the name of a file could stand.
 const GeneratorPrefix = "gen:"
 
 // Generator is a workload to be drawn, as a user described it.
@@ -43,7 +43,7 @@ var (
 	gapKey  = generatorKey{"gap", "mean time between arrivals, such as 30s, instead of load"}
 )
 
-// generators are the kinds in the order they are listed to users.
+// generators are the kinds of workloads, in the order in which users see them.
 var generators = []generatorRow{
 	{"fitgpp", "the synthetic workload of the FitGpp paper", []generatorKey{
 		jobsKey, loadKey, gapKey, {"te", "share of trial-and-error jobs (30%)"}, {"users", "number of equal users (50)"}, {"grace", "a factor on grace periods (1)"},
@@ -53,7 +53,8 @@ var generators = []generatorRow{
 	{"seed000", "the same, by the name of the experiment", []generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"}, {"e3", "of 4 cores, the second job of high priority"}}},
 }
 
-// Known describes the workloads that can be drawn, a line for each and one for each of its parameters.
+// Known describes the workloads that can be drawn: a line for each, and a line for each of its
+// parameters.
 func Known() []string {
 	var list []string
 	for _, g := range generators {
@@ -88,8 +89,9 @@ func generatorNames() []string {
 //	kubeflow[:experiment=1]   four elastic jobs on 3x8c/30g
 //	seed000:e1                the same, by the name of an experiment: e1, e2 or e3
 //
-// jobs is their number (1000). load is what they bring of the cluster's scarcest resource (0.9), gap the mean time between
-// arrivals instead. te is the share of TE jobs (30%), users their number (50), grace a factor on grace periods (1).
+// jobs is the number of jobs (1000). load is their demand of the cluster's scarcest resource (0.9);
+// gap is the mean time between arrivals instead. te is the share of TE jobs (30%), users the number
+// of users (50), grace a factor on grace periods (1).
 func ParseGenerator(text string) (*Generator, error) {
 	text = strings.TrimPrefix(text, GeneratorPrefix)
 	kind, rest, given := strings.Cut(text, ":")
@@ -167,10 +169,12 @@ func (g *Generator) set(key, value string) (err error) {
 	return err
 }
 
-// String is the description as it was read, with its prefix: workloads that differ have different ones.
+// String is the description as it was read, with its prefix. Different workloads have different
+// descriptions.
 func (g *Generator) String() string { return GeneratorPrefix + g.text }
 
-// Source returns the jobs one by one for a closed loop, or an error for a workload that has times of its own.
+// Source returns the jobs one by one for a closed loop. A workload with arrival times of its own is
+// an error.
 func (g *Generator) Source(seed uint64) (Source, error) {
 	if g.kind != "fitgpp" {
 		return nil, fmt.Errorf("generator %s: only the fitgpp workload can be pulled by a closed loop", g.kind)
@@ -181,7 +185,7 @@ func (g *Generator) Source(seed uint64) (Source, error) {
 	return g.model.Source(seed, g.jobs)
 }
 
-// Trace draws the workload with arrivals for a cluster of a capacity.
+// Trace draws the workload with arrivals for a cluster of that capacity.
 func (g *Generator) Trace(seed uint64, capacity cluster.Vector) (*trace.Trace, error) {
 	var t *trace.Trace
 	switch g.kind {
