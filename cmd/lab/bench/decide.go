@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The large cluster that decisions are timed on.
+// The large cluster on which decisions are timed.
 const (
 	largeNodes   = 10_000 // of 8 GPUs
 	largePending = 100_000
@@ -24,11 +24,11 @@ const (
 	largeArrivals = 1000 // of each class
 )
 
-// decideGCPercent is GOGC as the controller has it with a state of this size: see its garbage.go.
+// decideGCPercent is GOGC as the controller sets it with a state of this size: see its garbage.go.
 const decideGCPercent = 220
 
-// measureDecide times single decisions, with the functions that the controller runs: a job arrives at a full cluster, is applied, a cycle
-// decides and its plan is applied.
+// measureDecide times single decisions, with the functions that the controller runs. A job arrives
+// at a full cluster and is applied; then a cycle decides and its plan is applied.
 func measureDecide(ctx context.Context, b *bench) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(decideGCPercent))
 	for _, policy := range []string{"rota", "fairshare", ""} {
@@ -51,7 +51,8 @@ func (b *bench) decideUnder(ctx context.Context, policy string) error {
 		name = "standard"
 	}
 	runtime.GC()
-	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(), b.repeat(largePending)),
+	b.add(fmt.Sprintf("state of %d nodes, %d jobs running and %d pending", b.repeat(largeNodes), l.running(),
+		b.repeat(largePending)),
 		float64(liveHeap()-before)/(1<<20), "MiB", "<= 1024", "live heap after a collection, policy "+name)
 	for _, class := range []jobspec.Class{jobspec.TE, jobspec.BE} {
 		ds, cpu, victims, err := l.arrivals(ctx, class, b.repeat(largeArrivals))
@@ -59,7 +60,7 @@ func (b *bench) decideUnder(ctx context.Context, policy string) error {
 			return err
 		}
 		what := fmt.Sprintf("one %s job arrives at it, policy %s", class, name)
-		peer := fmt.Sprintf("applied, decided and committed; %.2f ms of processors each; %d jobs were asked to leave for %d",
+		peer := fmt.Sprintf("applied, decided and committed; %.2f ms of processors each; %d jobs were preempted for %d",
 			float64(cpu.Microseconds())/1000, victims, len(ds))
 		b.add(what+", p50", percentile(ds, 50), "ms", "", peer)
 		b.add(what+", p99", percentile(ds, 99), "ms", "<= 10", peer)
@@ -68,7 +69,7 @@ func (b *bench) decideUnder(ctx context.Context, policy string) error {
 	return nil
 }
 
-// ownTime is what this program has used of processors so far, collecting garbage included.
+// ownTime is the processor time of this program so far, garbage collection included.
 func ownTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -83,13 +84,13 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-// large is a cluster that is full, with a long queue.
+// large is a full cluster with a long queue.
 type large struct {
 	state *cluster.State
 	index uint64
 	now   cluster.Instant
 	made  int
-	each  int // how many jobs a user submits at a time
+	each  int // jobs that a user submits at a time
 	desk  sched.Desk
 }
 
@@ -98,12 +99,16 @@ func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, e
 	cfg.Policy.Name = policy
 	l := &large{state: cluster.New(cfg), now: 3_600_000, each: 1000}
 	if policy == "fairshare" {
-		l.each = max(1, 4*nodes/largeUsers) // everybody has jobs from the start: else the first ones would have to leave most of what they hold to others
+		// Every user has jobs from the start. Otherwise the first users would lose most of what
+		// they hold.
+		l.each = max(1, 4*nodes/largeUsers)
 	}
 	for i := range nodes {
-		n := cluster.Node{Name: fmt.Sprintf("n%05d", i), BootID: "b", Cores: 64, Memory: 512 * jobspec.GiB, PortMin: 20000, PortMax: 20999}
+		n := cluster.Node{Name: fmt.Sprintf("n%05d", i), BootID: "b", Cores: 64, Memory: 512 * jobspec.GiB, PortMin: 20000,
+			PortMax: 20999}
 		for g := range 8 {
-			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB, Minor: g, Healthy: true})
+			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB,
+				Minor: g, Healthy: true})
 		}
 		if _, err := l.apply(cluster.RegisterNode{Node: n}); err != nil {
 			return nil, err
@@ -115,7 +120,7 @@ func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, e
 	return l, nil
 }
 
-// fill has as many jobs run as there is room for, and others wait.
+// fill starts as many jobs as there is room for; the others stay pending.
 func (l *large) fill(ctx context.Context, nodes, pending int) error {
 	if err := l.submit(4*nodes, jobspec.BE); err != nil {
 		return err
@@ -123,7 +128,7 @@ func (l *large) fill(ctx context.Context, nodes, pending int) error {
 	if err := l.settle(ctx); err != nil {
 		return err
 	}
-	l.now += 2 * 3_600_000 // they have run for a while, so that they may be asked to leave
+	l.now += 2 * 3_600_000 // they have run for a while, so that they may be preempted
 	if err := l.submit(pending, jobspec.BE); err != nil {
 		return err
 	}
@@ -135,7 +140,7 @@ func (l *large) apply(c cluster.Command) (any, error) {
 	return l.state.Apply(l.index, cluster.Entry{Stamp: cluster.Stamp{At: l.now}, Command: c})
 }
 
-// submit adds jobs of many shapes and users, those of one user in one command.
+// submit adds jobs of many shapes and users. Jobs of one user share a command.
 func (l *large) submit(n int, class jobspec.Class) error {
 	for n > 0 {
 		user := l.made / l.each % largeUsers
@@ -156,9 +161,10 @@ func (l *large) job(class jobspec.Class, account int) *jobspec.Job {
 	j := &jobspec.Job{
 		Name: "j", Class: class, Account: fmt.Sprintf("a%d", account), Checkpoint: &jobspec.Checkpoint{},
 		Preemption: &jobspec.Preemption{GracePeriod: jobspec.Seconds(30 + l.made%97)},
-		Groups: []jobspec.Group{{Name: "main", Count: 1, Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{
-			Cores: 1 + shape/8%5, Memory: jobspec.Bytes(1+shape/40) * jobspec.GiB, GPUs: 1 + shape%8,
-		}}}}},
+		Groups: []jobspec.Group{{Name: "main", Count: 1,
+			Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{
+				Cores: 1 + shape/8%5, Memory: jobspec.Bytes(1+shape/40) * jobspec.GiB, GPUs: 1 + shape%8,
+			}}}}},
 	}
 	j.Default()
 	l.made++
@@ -201,7 +207,7 @@ func (l *large) report(j *cluster.Job, state cluster.WorkerState) error {
 	return nil
 }
 
-// leave ends the attempts of jobs that were asked to.
+// leave ends the attempts of preempted jobs.
 func (l *large) leave(jobs []cluster.JobID) error {
 	for _, id := range jobs {
 		if j := l.state.View().Job(id); j.Live() != nil {
@@ -213,7 +219,8 @@ func (l *large) leave(jobs []cluster.JobID) error {
 	return nil
 }
 
-// cycle decides and commits. It returns how many actions the plan had and who was asked to leave.
+// cycle decides and commits. It returns the number of actions of the plan, and the jobs that are
+// preempted.
 func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 	v := l.state.View()
 	plan, _ := l.desk.Cycle(v, l.now, v.Config().Policy)
@@ -229,9 +236,10 @@ func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 	return len(plan.Actions), stops, err
 }
 
-// arrivals times jobs of a class that come one by one, a tenth of a second after the other. Who is asked to leave for one does so before the next
-// one comes.
-func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []time.Duration, cpu time.Duration, victims int, err error) {
+// arrivals times jobs of a class that arrive one by one, a tenth of a second apart. Jobs that are
+// preempted for one stop before the next one arrives.
+func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []time.Duration, cpu time.Duration,
+	victims int, err error) {
 	for range n {
 		if ctx.Err() != nil {
 			return nil, 0, 0, context.Cause(ctx)
@@ -251,7 +259,7 @@ func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []
 		if err := l.leave(stops); err != nil {
 			return nil, 0, 0, err
 		}
-		if _, _, err := l.cycle(); err != nil { // the room is there now
+		if _, _, err := l.cycle(); err != nil { // the room is free now
 			return nil, 0, 0, err
 		}
 	}

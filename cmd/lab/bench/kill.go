@@ -16,13 +16,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// measureKill kills the leader with SIGKILL again and again while many clients submit. Every acknowledged id must be there afterwards,
-// once, and every job must have run exactly once. Jobs run on a counting node, which speaks the protocol of a node daemon and ends each
-// job at once: no machine starts a thousand containers a second.
+// measureKill kills the leader with SIGKILL again and again while many clients submit. Every
+// acknowledged id must exist afterwards, once, and every job must have run exactly once. Jobs run
+// on a counting node, which speaks the protocol of a node daemon and ends each job at once: no
+// machine starts a thousand containers a second.
 func measureKill(ctx context.Context, b *bench) error {
 	peer := b.beside(ctx, b.slurmKill)
 	for _, n := range []int{1, 3} {
-		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0, func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20), peer) })
+		err := b.with(ctx, fmt.Sprintf("kill%d", n), n, 0,
+			func(c *lab.Cluster) error { return b.killLeaders(ctx, c, b.repeat(20), peer) })
 		if err != nil {
 			return fmt.Errorf("%d controllers: %w", n, err)
 		}
@@ -93,13 +95,14 @@ func (b *bench) kills(ctx context.Context, c *lab.Cluster, n int) error {
 	return nil
 }
 
-// acknowledged is the clients' own record of what they were promised, on disk before anything is compared.
+// acknowledged is the clients' own record of acknowledged ids, on disk before anything is compared.
 type acknowledged struct {
 	mu  sync.Mutex
 	ids []cluster.JobID
 }
 
-// collect submits from many clients until during returns. Each client writes and syncs an id before it counts as acknowledged.
+// collect submits from many clients until during returns. Each client writes and syncs an id before
+// it counts as acknowledged.
 func (a *acknowledged) collect(ctx context.Context, c *lab.Cluster, during func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,7 +118,8 @@ func (a *acknowledged) collect(ctx context.Context, c *lab.Cluster, during func(
 	return errors.Join(append(errs, err)...)
 }
 
-// client submits until stop, a key for every job, and repeats what was not answered with the same key.
+// client submits until stop, with a key for every job. It repeats a submission without an answer
+// with the same key.
 func (a *acknowledged) client(ctx context.Context, c *lab.Cluster, n int, stop <-chan struct{}) error {
 	client, err := c.Client()
 	if err != nil {
@@ -149,7 +153,7 @@ func (a *acknowledged) client(ctx context.Context, c *lab.Cluster, n int, stop <
 	}
 }
 
-// submitUntilAnswered repeats one submission, with one key, until somebody says yes.
+// submitUntilAnswered repeats one submission, with one key, until a controller accepts it.
 func submitUntilAnswered(ctx context.Context, client *api.Client, job *jobspec.Job) (cluster.JobID, error) {
 	key := api.NewKey()
 	for {
@@ -169,7 +173,7 @@ func submitUntilAnswered(ctx context.Context, client *api.Client, job *jobspec.J
 	}
 }
 
-// verdict compares what was promised with what is there.
+// verdict counts the differences between acknowledged and existing jobs.
 type verdict struct{ lost, reused, wrong int }
 
 func (a *acknowledged) verify(ctx context.Context, client *api.Client, node *countingNode) (verdict, error) {

@@ -22,7 +22,8 @@ const dateJob = `job "date" {
 }
 `
 
-// measureLatency times the way from executing `rota submit` to `date` as the first command of the job's script, on an idle cluster.
+// measureLatency times the way from the start of `rota submit` to `date`, the first command of the
+// job's script, on an idle cluster.
 func measureLatency(ctx context.Context, b *bench) error {
 	return b.with(ctx, "latency", 1, 1, func(c *lab.Cluster) error { return b.firstCommand(ctx, c) })
 }

@@ -1,5 +1,6 @@
-// Command rota-bench measures Rota beside a peer or a physical limit, in one run on one machine, and writes what it measured as JSON. It
-// asserts nothing: docs/benchmarks.md says what the numbers mean. It needs root, since jobs run in real containers.
+// Command rota-bench measures Rota beside a peer or a physical limit, in one run on one machine,
+// and writes the results as JSON. It asserts nothing: docs/benchmarks.md says what the numbers
+// mean. It needs root, since jobs run in real containers.
 package main
 
 import (
@@ -65,7 +66,7 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == emptyServer {
 		serveEmpty(os.Args[2])
 	}
-	signal.Ignore(syscall.SIGPIPE) // whoever reads the table may leave; the clusters are taken down all the same
+	signal.Ignore(syscall.SIGPIPE) // the reader of the table may exit early; the clusters are stopped all the same
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
@@ -79,7 +80,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	b := &bench{out: out}
 	f := flag.NewFlagSet("rota-bench", flag.ContinueOnError)
 	file := f.String("out", "bench.json", "file for the results")
-	only := f.String("only", "", "regular expression of the measurements to take: start, latency, throughput, submit, queue, cycle, decide, simulate, kill")
+	only := f.String("only", "", "regular expression of the measurements to take: "+
+		"start, latency, throughput, submit, queue, cycle, decide, simulate, kill")
 	f.StringVar(&b.bin, "bin", "bin", "directory with Rota's programs")
 	f.Uint64Var(&b.seed, "seed", 1, "of the instants at which leaders are killed")
 	f.BoolVar(&b.quick, "quick", false, "a tenth of the repetitions")

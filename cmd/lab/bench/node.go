@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// countingNode speaks the protocol of a node daemon and counts how often each job's command would have started.
+// countingNode speaks the protocol of a node daemon and counts how often each job's command would
+// have started.
 type countingNode struct {
 	client *api.Client
 	name   string
@@ -27,14 +28,16 @@ func (n *countingNode) register(ctx context.Context) error {
 		SharedPath: []string{n.shared}, PortMin: 29500, PortMax: 60000, State: cluster.NodeUp,
 	}
 	for g := range n.gpus {
-		node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", n.name, g), Model: "Simulated", Memory: 80 << 30, Minor: -1, Healthy: true})
+		node.GPUs = append(node.GPUs,
+			cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", n.name, g), Model: "Simulated", Memory: 80 << 30, Minor: -1,
+				Healthy: true})
 	}
 	_, err := n.client.Register(ctx, n.name, api.RegisterRequest{Node: node})
 	return err
 }
 
-// run fetches and ends workers until ctx ends. Like a node daemon it starts a worker once, however often it is listed, and repeats a
-// report until it is acknowledged.
+// run fetches and ends workers until ctx ends. Like a node daemon it starts a worker once, however
+// often it is listed, and repeats a report until it is acknowledged.
 func (n *countingNode) run(ctx context.Context) error {
 	type worker struct {
 		job     cluster.JobID
@@ -46,7 +49,7 @@ func (n *countingNode) run(ctx context.Context) error {
 		allocs, err := n.client.Allocs(ctx, n.name, countingBoot, after, 5*time.Second)
 		if err != nil {
 			after = 0
-			continue // between leaders
+			continue // no leader at present
 		}
 		after = allocs.Index
 		var reports []cluster.WorkerReport
@@ -56,7 +59,8 @@ func (n *countingNode) run(ctx context.Context) error {
 				known[w] = true
 				n.starts[a.Job]++
 			}
-			reports = append(reports, cluster.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: cluster.WorkerExited})
+			reports = append(reports, cluster.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker,
+				State: cluster.WorkerExited})
 		}
 		if len(reports) > 0 && n.pace > 0 {
 			select {

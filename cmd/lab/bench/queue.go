@@ -20,16 +20,19 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The full queue: this many users with this many pending jobs each, every job with an environment and a script of its own.
+// The full queue: this many users with this many pending jobs each. Every job has its own
+// environment and script.
 const (
 	queueUsers = 1000
 	queueEach  = 100
 )
 
-// watchedPace is how long a job runs, one after the other, while users watch: a hundred start and end in a second.
+// watchedPace is how long a job runs, one after the other, while users watch: a hundred jobs start
+// and end in a second.
 const watchedPace = 10 * time.Millisecond
 
-// fullQueue is a controller whose queue is full, and a node that works through it one job at a time.
+// fullQueue is a controller whose queue is full, and a node that works through it one job at a
+// time.
 type fullQueue struct {
 	b      *bench
 	c      *lab.Cluster
@@ -39,7 +42,7 @@ type fullQueue struct {
 	each   int
 }
 
-// measureQueue measures what users and watchers of a full queue wait for.
+// measureQueue measures how long users and watchers of a full queue wait.
 func measureQueue(ctx context.Context, b *bench) error {
 	return b.with(ctx, "queue", 1, 0, func(c *lab.Cluster) error {
 		q := &fullQueue{b: b, c: c, each: b.repeat(queueEach)}
@@ -84,7 +87,8 @@ func (q *fullQueue) close() {
 
 func userName(u int) string { return fmt.Sprintf("bench%d", u) }
 
-// pending is a job that waits for all GPUs of the node, with an environment and a script of 1 KiB that no other job has.
+// pending returns a job that waits for all GPUs of the node, with an environment and a script of 1
+// KiB of its own.
 func (q *fullQueue) pending(u, k int) *jobspec.Job {
 	env := map[string]string{}
 	for v := range 8 {
@@ -101,7 +105,7 @@ func (q *fullQueue) pending(u, k int) *jobspec.Job {
 	}
 }
 
-// fill fills the queue and says what a pending job takes of the controller's memory.
+// fill fills the queue and measures the controller's memory for each pending job.
 func (q *fullQueue) fill(ctx context.Context) error {
 	for u, client := range q.users {
 		jobs := make([]*jobspec.Job, q.each)
@@ -128,12 +132,14 @@ func (q *fullQueue) fill(ctx context.Context) error {
 	q.b.add(fmt.Sprintf("memory of a pending job, %d pending", all), live/float64(all)-1024, "B", "<= 2000",
 		"all that is live in the controller's heap, beside the scripts of 1 KiB; Slurm 3,800")
 	q.b.add(fmt.Sprintf("resident memory of the controller, %d pending", all), resident/1e6, "MB", "",
-		fmt.Sprintf("with the scripts and garbage; while it was filled at most %.0f, pages of the log included; Slurm 390", most/1e6))
+		fmt.Sprintf("with the scripts and garbage; while it was filled at most %.0f, pages of the log included; Slurm 390",
+			most/1e6))
 	return nil
 }
 
-// live is what the controller's heap holds that is no garbage. It waits for a collection while the controller has nothing to do, which the
-// runtime makes every two minutes: one that goes on beside other work takes what is allocated meanwhile for live.
+// live returns the live heap of the controller. It waits for a garbage collection while the
+// controller is idle, which the runtime makes every two minutes. A collection during other work
+// counts new garbage as live.
 func (q *fullQueue) live(ctx context.Context) (float64, error) {
 	const quiet = 2 * time.Second // longer than any collection takes
 	begin, last := 0.0, time.Now()
@@ -156,7 +162,8 @@ func (q *fullQueue) live(ctx context.Context) (float64, error) {
 	}
 }
 
-// memory reads a size from a process's status, in bytes. Pages of files, such as the log's, are in VmHWM but not in RssAnon.
+// memory reads a size from a process's status, in bytes. Pages of files, such as the log's, are in
+// VmHWM but not in RssAnon.
 func memory(pid int, field string) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -171,7 +178,7 @@ func memory(pid int, field string) (float64, error) {
 	return 0, fmt.Errorf("process %d: its status has no %s", pid, field)
 }
 
-// metric reads one number that a daemon reports of itself.
+// metric reads one number from a daemon's metrics.
 func metric(ctx context.Context, addr, name string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, addr+"/metrics", nil)
 	if err != nil {
@@ -214,7 +221,8 @@ func (q *fullQueue) lists(ctx context.Context) error {
 	return nil
 }
 
-// busy times single requests while the queue is worked through, a start and an end after the other.
+// busy times single requests while the node works through the queue, one start and one end after
+// the other.
 func (q *fullQueue) busy(ctx context.Context) error {
 	stop, err := q.work(ctx, 0)
 	if err != nil {
@@ -270,7 +278,8 @@ func (q *fullQueue) submissions(ctx context.Context, n int) ([]time.Duration, er
 
 // work runs a node that ends each job after a pace, until stop is called.
 func (q *fullQueue) work(ctx context.Context, pace time.Duration) (stop func(), err error) {
-	node := &countingNode{client: q.admin, name: "worker", shared: q.c.Shared[0], gpus: 8, pace: pace, starts: map[cluster.JobID]int{}}
+	node := &countingNode{client: q.admin, name: "worker", shared: q.c.Shared[0], gpus: 8, pace: pace,
+		starts: map[cluster.JobID]int{}}
 	if err := node.register(ctx); err != nil {
 		return nil, err
 	}
@@ -294,8 +303,9 @@ func (q *fullQueue) arrays(ctx context.Context) error {
 	return err
 }
 
-// watched times submissions with and without a thousand users who watch their own jobs, and says what the controller spends on them. Jobs
-// start and end all the time, and each is news to one watcher.
+// watched times submissions with and without a thousand users that watch their own jobs, and
+// measures the controller's processor time. Jobs start and end all the time, and each change goes
+// to one watcher.
 func (q *fullQueue) watched(ctx context.Context) error {
 	stop, err := q.work(ctx, watchedPace)
 	if err != nil {
@@ -323,7 +333,7 @@ func (q *fullQueue) watched(ctx context.Context) error {
 			}
 		})
 	}
-	watching.Wait() // for everyone's first list, which is a whole one
+	watching.Wait() // for the first list of each watcher, which is a whole one
 	with, err := q.submissions(ctx, n)
 	if err != nil {
 		return err
@@ -336,12 +346,15 @@ func (q *fullQueue) watched(ctx context.Context) error {
 		return fmt.Errorf("%d watchers gave up: %w", len(failed), <-failed)
 	}
 	q.b.add("processor of the controller, 1000 watchers", 100*cpu, "%", "<= 50",
-		fmt.Sprintf("of one core, while some %d jobs a second start and end; %.0f %% without watchers", time.Second/watchedPace, 100*idle))
-	q.b.add("submission with 1000 watchers, p99", percentile(with, 99), "ms", "<= 2x", fmt.Sprintf("without them %.1f ms", percentile(alone, 99)))
+		fmt.Sprintf("of one core, while some %d jobs a second start and end; %.0f %% without watchers",
+			time.Second/watchedPace, 100*idle))
+	q.b.add("submission with 1000 watchers, p99", percentile(with, 99), "ms", "<= 2x",
+		fmt.Sprintf("without them %.1f ms", percentile(alone, 99)))
 	return nil
 }
 
-// watch keeps a list of one user's jobs up to date until ctx ends. It calls begun when it has the first, or none will come.
+// watch keeps a list of one user's jobs up to date until ctx ends. It calls begun when it has the
+// first list, or fails to get one.
 func (q *fullQueue) watch(ctx context.Context, u int, begun func()) error {
 	defer begun()
 	f := api.JobFilter{User: userName(u), Delta: true}
@@ -356,7 +369,7 @@ func (q *fullQueue) watch(ctx context.Context, u int, begun func()) error {
 	}
 }
 
-// processor is the part of one core that the controller takes for a while.
+// processor returns the part of one core that the controller uses over a time.
 func (q *fullQueue) processor(ctx context.Context, d time.Duration) (float64, error) {
 	before, err := processTime(q.leader.Pid())
 	if err != nil {
@@ -372,7 +385,7 @@ func (q *fullQueue) processor(ctx context.Context, d time.Duration) (float64, er
 	return (after - before).Seconds() / time.Since(begin).Seconds(), err
 }
 
-// processTime is the processor time that a process has had, in user and system mode.
+// processTime returns the processor time of a process, in user and system mode.
 func processTime(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -388,7 +401,7 @@ func processTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * tick, errors.Join(err1, err2)
 }
 
-// cancelAll cancels everything that waits in one request.
+// cancelAll cancels all pending jobs in one request.
 func (q *fullQueue) cancelAll(ctx context.Context) error {
 	begin := time.Now()
 	resp, err := q.admin.CancelMany(ctx, api.CancelRequest{States: []string{"PD"}})

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// noSlurm is what stands beside a number on a machine without the peer.
+// noSlurm is the entry for the peer on a machine without Slurm.
 const noSlurm = "no Slurm runs here"
 
-// slurm reports whether a Slurm controller answers on this machine. rota-bench does not start one: point SLURM_CONF at a running
-// installation.
+// slurm reports whether a Slurm controller answers on this machine. rota-bench does not start one:
+// set SLURM_CONF for a running installation.
 func slurm(ctx context.Context) bool {
 	return exec.CommandContext(ctx, "scontrol", "ping").Run() == nil
 }
@@ -27,7 +27,7 @@ func sbatch(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "sbatch", append([]string{"--parsable", "-o", "/dev/null"}, args...)...)
 }
 
-// beside runs one measurement of the peer and returns its words, or why there are none.
+// beside runs one measurement of the peer. It returns its text, or why there is none.
 func (b *bench) beside(ctx context.Context, measure func(context.Context) (string, error)) string {
 	if !slurm(ctx) {
 		return noSlurm
@@ -45,13 +45,14 @@ func (b *bench) slurmSubmit(ctx context.Context) (string, error) {
 	return fmt.Sprintf("sbatch -H: p50 %.1f ms, p99 %.1f ms", percentile(ds, 50), percentile(ds, 99)), err
 }
 
-// slurmRate is how many held jobs eight sbatch clients submit in a second.
+// slurmRate measures how many held jobs eight sbatch clients submit per second.
 func (b *bench) slurmRate(ctx context.Context) (string, error) {
 	ids, rate, err := slurmStream(ctx, b.span(10*time.Second), func() {})
 	return fmt.Sprintf("sbatch, 8 clients: %.0f/s of %d", rate, len(ids)), err
 }
 
-// slurmStream submits held jobs from eight clients for d, with during running meanwhile, and returns the ids that were acknowledged.
+// slurmStream submits held jobs from eight clients for d, and runs during meanwhile. It returns the
+// ids that were acknowledged.
 func slurmStream(ctx context.Context, d time.Duration, during func()) ([]string, float64, error) {
 	var mu sync.Mutex
 	var ids []string
@@ -102,7 +103,7 @@ func (b *bench) slurmThroughput(ctx context.Context) (string, error) {
 	}
 	for {
 		out, err := exec.CommandContext(ctx, "squeue", "-h", "-t", "PD,R,CG", "-j", strings.TrimSpace(string(id))).Output()
-		if err != nil || len(bytes.TrimSpace(out)) == 0 { // an unknown id is an error: all are done and forgotten
+		if err != nil || len(bytes.TrimSpace(out)) == 0 { // an unknown id is an error: all tasks have ended and are forgotten
 			break
 		}
 		select {
@@ -114,8 +115,8 @@ func (b *bench) slurmThroughput(ctx context.Context) (string, error) {
 	return fmt.Sprintf("Slurm's array, no containers: %.0f/s", float64(n)/time.Since(start).Seconds()), nil
 }
 
-// slurmKill kills slurmctld in the middle of a stream of submissions, starts it again as it was started, and counts the acknowledged
-// jobs that it does not know any more.
+// slurmKill kills slurmctld in the middle of a stream of submissions and starts it again in the
+// same way. It counts the acknowledged jobs that slurmctld does not know any more.
 func (b *bench) slurmKill(ctx context.Context) (string, error) {
 	var restart error
 	ids, _, err := slurmStream(ctx, 6*time.Second, func() {

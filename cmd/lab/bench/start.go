@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 )
 
-// with runs use on a cluster of its own, on loopback, and stops it.
+// with calls use with a cluster of its own, on loopback, and stops the cluster afterwards.
 func (b *bench) with(ctx context.Context, name string, controllers, nodes int, use func(*lab.Cluster) error) error {
 	dir := filepath.Join(b.dir, name)
 	shared := filepath.Join(dir, "shared")
@@ -65,7 +65,8 @@ const sleeper = `job "held" {
 }
 `
 
-// measureStart times the command line: what starting the program costs, and a whole submission from one client.
+// measureStart times the command line: the start of the program, and a whole submission from one
+// client.
 func measureStart(ctx context.Context, b *bench) error {
 	n := b.repeat(500)
 	floor, err := times(ctx, n, func() *exec.Cmd { return exec.Command("/bin/true") })

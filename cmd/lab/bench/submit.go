@@ -23,10 +23,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// emptyServer is the argument that makes this program the empty handler which submissions are compared with.
+// emptyServer is the argument that makes this program the empty handler, with which submissions are
+// compared.
 const emptyServer = "-serve-empty"
 
-// serveEmpty answers the route of a submission after reading it, and does nothing else.
+// serveEmpty reads and answers requests to the route of a submission, and does nothing else.
 func serveEmpty(addr string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/jobs", func(w http.ResponseWriter, r *http.Request) {
@@ -40,10 +41,10 @@ func serveEmpty(addr string) {
 	log.Fatal(http.ListenAndServe(addr, mux))
 }
 
-// clients is how many callers submit at once.
+// clients is the number of clients that submit at once.
 const clients = 64
 
-// held is a job that only waits.
+// held returns a job that stays pending.
 func held(dir string) *jobspec.Job {
 	return &jobspec.Job{
 		Name: "held", Hold: true, Workdir: dir,
@@ -53,11 +54,13 @@ func held(dir string) *jobspec.Job {
 	}
 }
 
-// measureSubmit compares the rate of submissions over HTTP with that of a handler that does nothing.
+// measureSubmit compares the rate of submissions over HTTP with that of a handler that does
+// nothing.
 func measureSubmit(ctx context.Context, b *bench) error {
 	peer := b.beside(ctx, b.slurmRate)
 	for _, n := range []int{1, 3} {
-		err := b.with(ctx, fmt.Sprintf("submit%d", n), n, 1, func(c *lab.Cluster) error { return b.submitRates(ctx, c, peer) })
+		err := b.with(ctx, fmt.Sprintf("submit%d", n), n, 1,
+			func(c *lab.Cluster) error { return b.submitRates(ctx, c, peer) })
 		if err != nil {
 			return err
 		}
@@ -65,7 +68,7 @@ func measureSubmit(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// served is what a server did under load.
+// served is the work of a server under load.
 type served struct {
 	span time.Duration
 	used time.Duration // processor time of the server's processes
@@ -78,7 +81,7 @@ func (s served) rate() float64 { return float64(len(s.lat)) / s.span.Seconds() }
 // cost is the processor time for each request.
 func (s served) cost() time.Duration { return s.used / time.Duration(max(len(s.lat), 1)) }
 
-// and adds what the server did at another time.
+// and adds the work of the server at another time.
 func (s served) and(o served) served {
 	return served{s.span + o.span, s.used + o.used, append(s.lat, o.lat...)}
 }
@@ -97,7 +100,8 @@ func loadServer(ctx context.Context, addr string, body []byte, d time.Duration, 
 	return served{span, after - before, lat}, err
 }
 
-// processorTime is what processes have used, in user and kernel mode, to a hundredth of a second.
+// processorTime is the processor time of processes, in user and kernel mode, to a hundredth of a
+// second.
 func processorTime(pids []int) (time.Duration, error) {
 	const tick = time.Second / 100 // USER_HZ of every Linux that Rota runs on
 	var sum time.Duration
@@ -123,7 +127,8 @@ func processorTime(pids []int) (time.Duration, error) {
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// emptyHandler starts this program as the empty handler and returns its address and process. It ends with ctx.
+// emptyHandler starts this program as the empty handler and returns its address and process. It
+// ends with ctx.
 func emptyHandler(ctx context.Context) (addr string, pid int, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -151,10 +156,12 @@ func emptyHandler(ctx context.Context) (addr string, pid int, err error) {
 	return "http://" + addr, cmd.Process.Pid, context.Cause(ctx)
 }
 
-// rounds is how often Rota and the empty handler take turns: what the machine does beside comes and goes within seconds, and both should see it.
+// rounds is how often Rota and the empty handler take turns. Other load on the machine changes
+// within seconds, and should affect both.
 const rounds = 5
 
-// takeTurns loads the leader of a cluster and an empty handler by turns, with the same requests.
+// takeTurns loads the leader of a cluster and an empty handler in alternation, with the same
+// requests.
 func (b *bench) takeTurns(ctx context.Context, c *lab.Cluster, leader string) (rota, empty served, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -199,9 +206,11 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 		goal, batchGoal = ">= 25", ">= 8000"
 	}
 	name := fmt.Sprintf("%d controllers", c.Options.Controllers)
-	b.add("submissions/s, 64 clients, "+name, got.rate(), "/s", "", fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate(), percentile(got.lat, 99)))
+	b.add("submissions/s, 64 clients, "+name, got.rate(), "/s", "",
+		fmt.Sprintf("empty handler %.0f/s; p99 %.1f ms", empty.rate(), percentile(got.lat, 99)))
 	b.add("the same, of the empty handler's rate, "+name, 100*got.rate()/empty.rate(), "%", goal, peer)
-	b.add("processor time for each submission, "+name, micros(got.cost()), "us", "", fmt.Sprintf("empty handler %.0f us", micros(empty.cost())))
+	b.add("processor time for each submission, "+name, micros(got.cost()), "us", "",
+		fmt.Sprintf("empty handler %.0f us", micros(empty.cost())))
 	jobs := make([]*jobspec.Job, 1000)
 	for i := range jobs {
 		jobs[i] = held(c.Shared[0])
@@ -210,14 +219,17 @@ func (b *bench) submitRates(ctx context.Context, c *lab.Cluster, peer string) er
 	if err != nil {
 		return err
 	}
-	// Not so long that the cluster has all the jobs that it may have.
+	// Short enough that the cluster does not reach its limit of jobs.
 	span, lat, err := load(ctx, leader.HTTP, many, 4, b.span(2*time.Second))
-	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", batchGoal, "Slurm has no such request")
+	b.add("jobs/s in requests of 1000, "+name, 1000*float64(len(lat))/span.Seconds(), "/s", batchGoal,
+		"Slurm has no such request")
 	return err
 }
 
-// load posts body from n keep-alive clients for d, each time with a key of its own, and returns how long that took, all and each.
-func load(ctx context.Context, addr string, body []byte, n int, d time.Duration) (time.Duration, []time.Duration, error) {
+// load posts body from n keep-alive clients for d, with a new key each time. It returns the
+// duration of all, and of each request.
+func load(ctx context.Context, addr string, body []byte, n int, d time.Duration) (time.Duration, []time.Duration,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, d+time.Minute)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n}}

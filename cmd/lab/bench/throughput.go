@@ -14,7 +14,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// measureThroughput runs many jobs of `true`, each in its own container, and compares the rate with what the shim alone does.
+// measureThroughput runs many jobs of `true`, each in its own container, and compares the rate with
+// that of the bare shim.
 func measureThroughput(ctx context.Context, b *bench) error {
 	n := b.repeat(1500)
 	bare, err := b.bareShims(ctx, n)
@@ -49,7 +50,7 @@ func (b *bench) manyTrue(ctx context.Context, c *lab.Cluster, n int, bare float6
 	return nil
 }
 
-// untilFinished waits until nothing is queued or running any more, and checks that n jobs completed.
+// untilFinished waits until no job is pending or running, and checks that n jobs completed.
 func untilFinished(ctx context.Context, client *api.Client, n int) error {
 	if err := drained(ctx, client); err != nil {
 		return err
@@ -61,7 +62,7 @@ func untilFinished(ctx context.Context, client *api.Client, n int) error {
 	return err
 }
 
-// drained waits until nothing is queued or running any more.
+// drained waits until no job is pending or running.
 func drained(ctx context.Context, client *api.Client) error {
 	for {
 		list, _, err := client.Jobs(ctx, api.JobFilter{Limit: 1}, api.Read{Consistent: true})
@@ -103,9 +104,11 @@ func eachFinished(ctx context.Context, client *api.Client, visit func(api.Job)) 
 	}
 }
 
-// bareShims runs the shim's own benchmark: create, start, exit record and remove, eight at a time, with nothing else around them.
+// bareShims runs the shim's own benchmark: create, start, exit record and remove, eight at a time,
+// with nothing else around them.
 func (b *bench) bareShims(ctx context.Context, n int) (float64, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=^BenchmarkTrue$/^warm=0$/^parallel=8$", fmt.Sprintf("-benchtime=%dx", n), "./cmd/rota-shim")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=^BenchmarkTrue$/^warm=0$/^parallel=8$",
+		fmt.Sprintf("-benchtime=%dx", n), "./cmd/rota-shim")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return 0, fmt.Errorf("bare shims: %w: %s", err, out)

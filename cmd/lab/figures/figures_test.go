@@ -38,7 +38,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestMethodsAreReferences: a call of a method refers to the file that declares it, also where the type is declared elsewhere.
+// TestMethodsAreReferences: a call of a method refers to the file that declares it, also where the
+// type is declared elsewhere.
 func TestMethodsAreReferences(t *testing.T) {
 	s := loadText(t, map[string]string{
 		"type.go": "package p\n\ntype T struct{}\n\nvar global T\n",
@@ -100,7 +101,8 @@ func TestMedian(t *testing.T) {
 
 func TestIsProduct(t *testing.T) {
 	for name, want := range map[string]bool{
-		"cmd/rota": true, "controld/fsm": true, "noded/gpu/gputest": false, "cmd/lab/figures": false, "cmd/lab": false, "cmd/labels": true,
+		"cmd/rota": true, "controld/fsm": true, "noded/gpu/gputest": false, "cmd/lab/figures": false, "cmd/lab": false,
+		"cmd/labels":  true,
 		"cmd/e2e/lab": false, "examples/trainer": false,
 	} {
 		if got := isProduct(name); got != want {
@@ -120,7 +122,8 @@ func TestMeasureAndPrint(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"18 96 3 2 some/package", "2 2 some/package.T 1 1 some/package.u", "functions and methods: 4, median length of a name: 3 letters",
+		"18 96 3 2 some/package", "2 2 some/package.T 1 1 some/package.u",
+		"functions and methods: 4, median length of a name: 3 letters",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, &out)

@@ -1,7 +1,9 @@
-// Command figures prints how large the product's code is and how closely its files depend on each other: lines and tokens by
-// package, the files of each package's largest reference cycle, the types with most methods, and the length of function names.
+// Command figures prints how large the product's code is and how closely its files depend on each
+// other: lines and tokens by package, the files of each package's largest reference cycle, the
+// types with most methods, and the length of function names.
 //
-// Tests are not counted, nor are examples, measurement tools (cmd/lab) and packages that only tests use.
+// Tests are not counted, nor are examples, measurement tools (cmd/lab) and packages that only tests
+// use.
 package main
 
 import (
@@ -42,9 +44,13 @@ func run(dir string, out io.Writer) error {
 	return printFigures(out, all)
 }
 
-// printFigures writes the table of packages, largest first, the table of types, and the figures of the whole.
+// printFigures writes the table of packages, largest first, the table of types, and the figures of
+// the whole.
 func printFigures(out io.Writer, all []figures) error {
-	slices.SortFunc(all, func(a, b figures) int { return cmp.Or(cmp.Compare(b.lines, a.lines), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(all, func(a, b figures) int {
+		return cmp.Or(cmp.Compare(b.lines, a.lines),
+			cmp.Compare(a.name, b.name))
+	})
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "lines\ttokens\tfiles\tin a cycle\t  package")
 	var sum figures
@@ -67,6 +73,7 @@ func printFigures(out io.Writer, all []figures) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\nfunctions and methods: %d, median length of a name: %d letters\n", len(sum.names), median(sum.names))
+	_, err := fmt.Fprintf(out, "\nfunctions and methods: %d, median length of a name: %d letters\n", len(sum.names),
+		median(sum.names))
 	return err
 }

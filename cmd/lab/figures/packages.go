@@ -98,7 +98,8 @@ func isProduct(name string) bool {
 
 // list runs go list over the packages of a module and all that they import.
 func list(dir string) ([]listed, error) {
-	cmd := exec.Command("go", "list", "-e", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles,Standard,Module", "./...")
+	cmd := exec.Command("go", "list", "-e", "-export", "-deps",
+		"-json=ImportPath,Dir,Export,GoFiles,CgoFiles,Standard,Module", "./...")
 	cmd.Dir = dir
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint

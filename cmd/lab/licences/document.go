@@ -8,10 +8,13 @@ import (
 // fence surrounds a text in the document. No licence has four of these in a row.
 const fence = "````"
 
-// document lists modules with their licences, and then each text once, with the modules that it belongs to.
+// document lists modules with their licences, and then each text once, with the modules that it
+// belongs to.
 func document(modules []module) string {
 	var b strings.Builder
-	b.WriteString("# Third-party licences\n\nThe programs `rota`, `rota-controld`, `rota-noded`, `rota-shim` and `rota-init` contain these modules. The texts of their\n" +
+	b.WriteString("# Third-party licences\n\n" +
+		"The programs `rota`, `rota-controld`, `rota-noded`, `rota-shim` and `rota-init` contain these " +
+		"modules. The texts of their\n" +
 		"licences follow. `make third-party` writes this file.\n\n| module | version | licence |\n|---|---|---|\n")
 	var texts []string
 	owners := map[string][]string{} // modules by text

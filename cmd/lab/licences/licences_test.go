@@ -24,7 +24,8 @@ func TestFileIsCurrent(t *testing.T) {
 		want = append(want, strings.TrimSpace(m.path+" "+m.version))
 	}
 	if got := listedModules(string(text)); !slices.Equal(got, want) {
-		t.Errorf("the file is out of date: make third-party\nit has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the file is out of date: make third-party\nit has\n%s\nwant\n%s", strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 	for _, m := range modules {
 		if strings.Contains(m.path, "gonum.org") || strings.Contains(m.path, "svgo") {
@@ -41,7 +42,8 @@ func TestRecognise(t *testing.T) {
 		{"Permission is hereby granted, free of charge, to any person\nobtaining a copy of this software and", "MIT"},
 		{bsd, "BSD-2-Clause"},
 		{bsd + "The names may not be used to\nendorse or promote products", "BSD-3-Clause"},
-		{bsd + "Permission is hereby granted, free of charge, to any person obtaining a copy of this software", "MIT BSD-2-Clause"},
+		{bsd + "Permission is hereby granted, free of charge, to any person obtaining a copy of this software",
+			"MIT BSD-2-Clause"},
 		{"This file is in the Public Domain.", "public domain"},
 		{"All rights reserved.", ""},
 	} {
@@ -51,7 +53,8 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// TestReadLicences: texts beside a linked package and above it count, others do not, and an unknown one is an error.
+// TestReadLicences: texts beside a linked package and above it count, others do not, and an unknown
+// one is an error.
 func TestReadLicences(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -80,7 +83,8 @@ func TestReadLicences(t *testing.T) {
 	again := m
 	again.path = "example.org/n"
 	text := document([]module{m, again})
-	if strings.Count(text, mit) != 1 || !strings.Contains(text, "## example.org/m, example.org/n\n\n````text\na notice\n````\n") {
+	if strings.Count(text, mit) != 1 ||
+		!strings.Contains(text, "## example.org/m, example.org/n\n\n````text\na notice\n````\n") {
 		t.Errorf("each text is there once, with its modules:\n%s", text)
 	}
 	if got := strings.Join(listedModules(text), ", "); got != "example.org/m v1, example.org/n v1" {

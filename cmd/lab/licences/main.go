@@ -1,5 +1,6 @@
-// Command licences writes the licences of all modules that are linked into the programs that we ship, with their texts. Most of
-// these licences ask for that. A licence that no rule recognises is an error, so that a person reads it.
+// Command licences writes the licences of all modules that are linked into the programs that we
+// ship, with their texts. Most of these licences ask for that. A licence that no rule recognises is
+// an error, so that a person reads it.
 package main
 
 import (

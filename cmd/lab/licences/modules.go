@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// programs are those that packages ship, each with the build tags and the setting of cgo that the Makefile gives it.
+// programs are those that packages ship, each with the build tags and the setting of cgo that the
+// Makefile gives it.
 var programs = []struct {
 	cgo, tags string
 	paths     []string
@@ -36,11 +37,13 @@ type module struct {
 	texts         []licenceText
 }
 
-// linkedModules lists the modules of all packages in the programs, by path, with the standard library first.
+// linkedModules lists the modules of all packages in the programs, by path, with the standard
+// library first.
 func linkedModules(dir string) ([]module, error) {
 	found := map[string]*module{}
 	for _, p := range programs {
-		cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", p.tags, "-json=Dir,Standard,Module"}, p.paths...)...)
+		cmd := exec.Command("go", append([]string{"list", "-deps", "-tags", p.tags, "-json=Dir,Standard,Module"},
+			p.paths...)...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CGO_ENABLED="+p.cgo)
 		var complaint bytes.Buffer
@@ -106,7 +109,8 @@ func goRoot(dir string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// readLicences reads the licence files in the folders of the module's linked packages and in those above them.
+// readLicences reads the licence files in the folders of the module's linked packages and in those
+// above them.
 func (m *module) readLicences() error {
 	folders := map[string]bool{}
 	for _, folder := range m.linked {

@@ -11,18 +11,20 @@ type licenceText struct {
 	names []string // of the licences that it holds, by SPDX's names; none of a notice
 }
 
-// recognitions are the licences that we know. A text holds a licence if it has all of some phrases, whatever the line breaks
-// and capitals, and none of others.
+// recognitions are the licences that we know. A text holds a licence if it has all of some phrases,
+// whatever the line breaks and capitals, and none of others.
 var recognitions = []struct {
 	name      string
 	has, lack []string
 }{
 	{"Apache-2.0", []string{"apache license", "version 2.0"}, nil},
 	{"MPL-2.0", []string{"mozilla public license", "2.0"}, nil},
-	{"MIT", []string{"permission is hereby granted, free of charge, to any person obtaining a copy of this software"}, nil},
-	{"ISC", []string{"permission to use, copy, modify, and/or distribute this software for any purpose with or without fee"}, nil},
+	{"MIT", []string{"permission is hereby granted, free of charge, to any person obtaining a copy of this software"},
+		nil},
+	{"ISC", []string{"permission to use, copy, modify, and/or distribute this software for any purpose"}, nil},
 	{"BSD-3-Clause", []string{"redistribution and use in source and binary forms", "endorse or promote products"}, nil},
-	{"BSD-2-Clause", []string{"redistribution and use in source and binary forms"}, []string{"endorse or promote products"}},
+	{"BSD-2-Clause", []string{"redistribution and use in source and binary forms"},
+		[]string{"endorse or promote products"}},
 	{"CC-BY-4.0", []string{"creative commons attribution 4.0"}, nil},
 	{"public domain", []string{"public domain"}, []string{"mozilla public license", "apache license"}},
 }
@@ -45,7 +47,8 @@ func isLicenceFile(name string) bool {
 	if strings.Contains(name, "logo") { // of a picture, which no program holds
 		return false
 	}
-	return strings.Contains(name, "license") || strings.Contains(name, "licence") || strings.HasPrefix(name, "copying") || isNotice(name)
+	return strings.Contains(name, "license") || strings.Contains(name, "licence") ||
+		strings.HasPrefix(name, "copying") || isNotice(name)
 }
 
 // isNotice reports whether a file only adds to a licence.
@@ -54,7 +57,8 @@ func isNotice(name string) bool {
 	return strings.HasPrefix(name, "notice") || strings.HasPrefix(name, "patents")
 }
 
-// tidy removes blanks at the ends of lines and blank lines around the text, so that equal texts are equal.
+// tidy removes blanks at the ends of lines and blank lines around the text, so that equal texts are
+// equal.
 func tidy(text string) string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i := range lines {

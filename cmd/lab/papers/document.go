@@ -30,10 +30,11 @@ type document struct {
 //	...
 //	<!-- end -->
 //
-// The first line says what rows are called by: policy, trace, or both. A line with two bars is a column: its title, where the number is
-// in the JSON of a result, and how it is shown: digits, then "of ROW" or "change ROW" for percentages of another row of the same trace,
-// and "/N" to divide. theirs has what a paper reports, in the order of the columns; name calls rows otherwise; goal is told below the
-// table as met or missed.
+// The first line says what names the rows: policy, trace, or both. A line with two bars is a
+// column: its title, the path of the number in the JSON of a result, and its format. The format is
+// a number of digits, then "of ROW" or "change ROW" for percentages of another row of the same
+// trace, and "/N" to divide. theirs has the numbers of a paper, in the order of the columns. name
+// gives a row another name. goal is reported below the table as met or missed.
 type block struct {
 	title    string
 	commands [][]string // in words
@@ -53,7 +54,7 @@ type column struct {
 	digits int
 	divide float64
 	how    string // "", "of" or "change"
-	base   string // the row that it is compared with
+	base   string // the row with which it is compared
 }
 
 // theirs is a row from a paper.
@@ -76,7 +77,7 @@ const (
 	endMark   = "<!-- end -->"
 )
 
-// parse reads a document. A mistake is told with its line.
+// parse reads a document. An error names the line.
 func parse(text string) (*document, error) {
 	d := &document{lines: strings.Split(text, "\n")}
 	title, fence := "", []string(nil)
@@ -88,7 +89,7 @@ func parse(text string) (*document, error) {
 		case line == "```sh":
 			end := next(d.lines, i+1, "```")
 			if end < 0 {
-				return nil, fmt.Errorf("line %d: the fence does not end", i+1)
+				return nil, fmt.Errorf("line %d: the code block does not end", i+1)
 			}
 			fence, i = d.lines[i+1:end], end
 		case strings.HasPrefix(line, tableMark):
@@ -113,7 +114,7 @@ func next(lines []string, from int, text string) int {
 	return -1
 }
 
-// commands splits the lines of a fence into words. A line may go on after a backslash.
+// commands splits the lines of a code block into words. A line may continue after a backslash.
 func commands(fence []string) [][]string {
 	var list [][]string
 	for line := range strings.SplitSeq(strings.ReplaceAll(strings.Join(fence, "\n"), "\\\n", " "), "\n") {
@@ -124,14 +125,15 @@ func commands(fence []string) [][]string {
 	return list
 }
 
-// read takes the comment at a line and finds the table that follows; it returns the table's last line.
+// read reads the comment at a line, finds the table that follows, and returns the last line of the
+// table.
 func (b *block) read(lines []string, at int) (int, error) {
 	if len(b.commands) == 0 {
 		return 0, fmt.Errorf("line %d: no command before the table", at+1)
 	}
 	for _, by := range b.by {
 		if by != "policy" && by != "trace" {
-			return 0, fmt.Errorf("line %d: rows are called by policy or trace, not %q", at+1, by)
+			return 0, fmt.Errorf("line %d: rows are named by policy or trace, not %q", at+1, by)
 		}
 	}
 	end := next(lines, at+1, "-->")
@@ -194,7 +196,7 @@ func (b *block) column(parts []string) error {
 			c.how, c.base = words[i], words[i+1]
 			i++
 		default:
-			return fmt.Errorf("%q says nothing about a column", words[i])
+			return fmt.Errorf("%q is not an option of a column", words[i])
 		}
 	}
 	b.columns = append(b.columns, c)
@@ -212,7 +214,7 @@ func (b *block) goal(row, title, bound string) error {
 	return nil
 }
 
-// String is the document with its tables as they are now.
+// String returns the document with its present tables.
 func (d *document) String() string {
 	var out []string
 	at := 0

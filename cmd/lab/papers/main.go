@@ -1,6 +1,7 @@
-// Command rota-papers runs what docs/papers.md says and writes the tables there anew. A table in the document has the commands that it
-// is made of before it, in a fence of the language sh, and a comment that says what of their results stands where; see [block]. So what
-// a reader sees is what was run. Sections that need a trace which is not there stay as they are and are named.
+// Command rota-papers runs the commands in docs/papers.md and writes its tables. In the document,
+// the commands of a table stand before it, in a code block of the language sh. A comment after them
+// defines the columns; see [block]. So readers see what was run. A section whose trace is missing
+// keeps its table, and the program names it.
 package main
 
 import (
@@ -29,14 +30,15 @@ type press struct {
 	sections []string
 	out      io.Writer
 	run      func(ctx context.Context, words []string) ([]byte, error) // for tests
-	known    map[string][]*outcome                                     // of commands that have been run
+	known    map[string][]*outcome                                     // by the command's words
 }
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("rota-papers", flag.ContinueOnError)
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "Usage: rota-papers [--rota PROGRAM] FILE.md [SECTION...]\n\nWrites the tables of FILE.md anew, or those of the sections whose titles have one of the words given.\n"+
-			"Traces are looked for in the folder that ROTA_TRACES names.\n\n")
+		fmt.Fprint(flags.Output(), "Usage: rota-papers [--rota PROGRAM] FILE.md [SECTION...]\n\n"+
+			"Writes the tables of FILE.md, or those of the sections whose titles have one of the words given.\n"+
+			"ROTA_TRACES names the folder of the traces.\n\n")
 		flags.PrintDefaults()
 	}
 	rota := flags.String("rota", beside("rota"), "the `PROGRAM` that simulates")
@@ -44,7 +46,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	if flags.NArg() == 0 {
-		return fmt.Errorf("which document? rota-papers docs/papers.md")
+		return fmt.Errorf("name a document: rota-papers docs/papers.md")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -53,7 +55,7 @@ func run(args []string, out io.Writer) error {
 	return p.file(ctx, flags.Arg(0))
 }
 
-// beside is the path of a program in the folder of this one.
+// beside returns the path of a program in the folder of this one.
 func beside(name string) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -62,7 +64,8 @@ func beside(name string) string {
 	return filepath.Join(filepath.Dir(self), name)
 }
 
-// file rewrites a document, after each table, so that what has been computed is not lost when a later one fails.
+// file rewrites a document after each table, so that computed tables are kept when a later one
+// fails.
 func (p *press) file(ctx context.Context, name string) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -77,7 +80,7 @@ func (p *press) file(ctx context.Context, name string) error {
 			continue
 		}
 		if missing := b.missing(); missing != "" {
-			fmt.Fprintf(p.out, "%s: left as it is: there is no %s\n", b.title, missing)
+			fmt.Fprintf(p.out, "%s: kept as it is: %s is missing\n", b.title, missing)
 			continue
 		}
 		began := time.Now()
@@ -116,7 +119,7 @@ func (p *press) fill(ctx context.Context, b *block) error {
 	return err
 }
 
-// outcomes runs a command, once for all tables that are made of it.
+// outcomes runs a command, once for all tables that use it.
 func (p *press) outcomes(ctx context.Context, words []string) ([]*outcome, error) {
 	line := strings.Join(words, " ")
 	if known := p.known[line]; known != nil {
@@ -153,7 +156,7 @@ func (p *press) execute(ctx context.Context, words []string) ([]byte, error) {
 // tracesVariable names the folder with the traces, in the environment and in commands.
 const tracesVariable = "ROTA_TRACES"
 
-// expand puts the folder of the traces in.
+// expand replaces the variable with the folder of the traces.
 func expand(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -162,7 +165,7 @@ func expand(words []string) []string {
 	return out
 }
 
-// missing returns a trace that the block needs and that is not there, "" if all are.
+// missing returns a trace that the block needs and that does not exist, "" if all exist.
 func (b *block) missing() string {
 	for _, words := range b.commands {
 		for _, w := range words {

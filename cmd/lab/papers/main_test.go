@@ -23,9 +23,10 @@ const sample = "# Papers\n" +
 	"goal lrtp | against FIFO | <= -50\n" +
 	"goal lrtp | TE p95 | >= 6\n" +
 	"-->\nold\n<!-- end -->\nAfter.\n" +
-	"\n## Two\n\n```sh\nrota sim --trace $ROTA_TRACES/none.csv --nodes 1x8c\n```\n<!-- table trace\nwait | wait | 0\n-->\nold too\n<!-- end -->\n"
+	"\n## Two\n\n```sh\nrota sim --trace $ROTA_TRACES/none.csv --nodes 1x8c\n```\n" +
+	"<!-- table trace\nwait | wait | 0\n-->\nold too\n<!-- end -->\n"
 
-// fake answers commands with results whose numbers are easy to follow.
+// fake answers commands with results whose numbers are easy to check.
 func fake(t *testing.T, want string) func(context.Context, []string) ([]byte, error) {
 	t.Helper()
 	return func(_ context.Context, words []string) ([]byte, error) {
@@ -50,7 +51,8 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	p := &press{out: &out, run: fake(t, "rota sim --trace gen:fitgpp --nodes 4x8c --policy fifo --compare lrtp --seeds 1..2")}
+	p := &press{out: &out, run: fake(t,
+		"rota sim --trace gen:fitgpp --nodes 4x8c --policy fifo --compare lrtp --seeds 1..2")}
 	if err := p.file(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func TestFile(t *testing.T) {
 	if want := strings.Replace(sample, "old\n", table+"\n", 1); string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if !strings.Contains(out.String(), "Two: left as it is: there is no $ROTA_TRACES/none.csv") {
+	if !strings.Contains(out.String(), "Two: kept as it is: $ROTA_TRACES/none.csv is missing") {
 		t.Errorf("nothing says what was left out:\n%s", &out)
 	}
 	p.sections, p.run = []string{"three"}, nil
@@ -84,7 +86,7 @@ func TestFile(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ from, to, want string }{
-		{"<!-- table policy", "<!-- table user", `line 11: rows are called by policy or trace, not "user"`},
+		{"<!-- table policy", "<!-- table user", `line 11: rows are named by policy or trace, not "user"`},
 		{"rota sim --trace gen", "sim --trace gen", "no command"},
 		{"| 1\n", "| one\n", "line 12"},
 		{"/3600", "/0", "nothing to divide by"},
@@ -112,7 +114,7 @@ func TestRenderRefuses(t *testing.T) {
 	for _, test := range []struct{ from, to, want string }{
 		{"change fifo", "change sjf", "no row sjf"},
 		{"theirs fifo", "theirs sjf", "theirs sjf"},
-		{"goal lrtp | TE", "goal sjf | TE", "not there"},
+		{"goal lrtp | TE", "goal sjf | TE", "a missing row"},
 		{"| wait |", "| weight |", "weight is no number"},
 	} {
 		doc, err := parse(strings.Replace(sample, test.from, test.to, 1))
@@ -130,7 +132,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// TestDocument checks that the document has a table wherever it says so, with the columns that it says.
+// TestDocument checks that the document has a table at each marker, with its columns.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/papers.md")
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
-// outcome is what one policy made of one trace, for every seed.
+// outcome is the result of one policy on one trace, for every seed.
 type outcome struct {
 	policy, trace string
 	runs          []map[string]any
 }
 
-// outcomes reads what rota sim printed: a result or a list of them, each with or without seeds.
+// outcomes reads the output of rota sim: a result or a list of them, each with or without seeds.
 func outcomes(out []byte) ([]*outcome, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(out, &list) != nil {
@@ -64,7 +64,7 @@ func number(run map[string]any, path []string) (float64, error) {
 	return f, nil
 }
 
-// row is how an outcome is called.
+// row returns the name of an outcome's row.
 func (b *block) row(o *outcome) string {
 	var words []string
 	for _, by := range b.by {
@@ -117,7 +117,7 @@ func (b *block) values(c *column, o *outcome, all []*outcome) ([]float64, error)
 	return values, nil
 }
 
-// render makes the table: of each row what a paper has, if it is known, and what we have.
+// render makes the table. Each row of a paper, if known, comes before our row.
 func (b *block) render(all []*outcome) ([]string, error) {
 	head, rule := "| |", "|---|"
 	if len(b.theirs) > 0 {
@@ -156,11 +156,11 @@ func (b *block) render(all []*outcome) ([]string, error) {
 	}
 	for _, t := range b.theirs {
 		if !used[t.row] {
-			return nil, fmt.Errorf("theirs %s: no result is called so", t.row)
+			return nil, fmt.Errorf("theirs %s: no result has this name", t.row)
 		}
 	}
 	if len(met) < len(b.goals) {
-		return nil, fmt.Errorf("a goal is about a row that is not there")
+		return nil, fmt.Errorf("a goal names a missing row")
 	}
 	if len(met) > 0 {
 		lines = append(append(lines, ""), met...)
@@ -168,7 +168,7 @@ func (b *block) render(all []*outcome) ([]string, error) {
 	return append(lines, ""), nil
 }
 
-// paper are the rows that a paper reports for a row of ours.
+// paper returns the rows of a paper for one of our rows.
 func (b *block) paper(row string) []string {
 	var lines []string
 	for _, t := range b.theirs {
@@ -183,7 +183,7 @@ func (b *block) paper(row string) []string {
 	return lines
 }
 
-// text is a number with its interval.
+// text formats a number with its interval.
 func (c *column) text(mean, half float64) string {
 	text := strconv.FormatFloat(mean, 'f', c.digits, 64)
 	if c.how == "change" && mean > 0 {

@@ -1,5 +1,6 @@
-// Command rota-plot draws what a simulation did. `rota sim --plot FILE.svg` runs it: the result comes as JSON on standard input, the
-// drawing goes to standard output. It is a program of its own so that no other command has to load what draws.
+// Command rota-plot draws the result of a simulation. `rota sim --plot FILE.svg` runs it: the
+// result comes as JSON on standard input, the drawing goes to standard output. It is a program of
+// its own, so that no other command loads the drawing packages.
 package main
 
 import (

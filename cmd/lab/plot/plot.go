@@ -18,7 +18,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Sizes of the drawing, and how much of a run it shows.
+// Sizes of the drawing, and bounds of what it shows.
 const (
 	width      = 11 * vg.Inch
 	height     = 3.2 * vg.Inch // of a panel
@@ -31,16 +31,19 @@ const (
 	percentage = 100.0
 )
 
-// palette are colours that also those tell apart who see few.
+// palette are colours that people with impaired colour vision can tell apart.
 var palette = []color.Color{
-	color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0x00, 0x9e, 0x73, 0xff}, color.RGBA{0xcc, 0x79, 0xa7, 0xff},
-	color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x99, 0x99, 0x99, 0xff}, color.RGBA{0x33, 0x33, 0x33, 0xff},
+	color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff}, color.RGBA{0x00, 0x9e, 0x73,
+		0xff}, color.RGBA{0xcc, 0x79, 0xa7, 0xff},
+	color.RGBA{0xe6, 0x9f, 0x00, 0xff}, color.RGBA{0x56, 0xb4, 0xe9, 0xff}, color.RGBA{0x99, 0x99, 0x99,
+		0xff}, color.RGBA{0x33, 0x33, 0x33, 0xff},
 }
 
 func colour(i int) color.Color { return palette[i%len(palette)] }
 
-// writePlot draws a result that has a story: one SVG with a panel under the other. They show the resources held, the
-// jobs waiting and running, the slowdowns, the accounts' shares, and each attempt on its nodes.
+// writePlot draws a result that has a story: one SVG with a panel under the other. They show the
+// resources held, the jobs pending and running, the slowdowns, the accounts' shares, and each
+// attempt on its nodes.
 func writePlot(w io.Writer, r *sim.Result) error {
 	s := r.Story
 	if s == nil {
@@ -76,7 +79,7 @@ func panel(title, x, y string) *plot.Plot {
 	return p
 }
 
-// line adds a curve to a panel. What it shows holds from each point to the next.
+// line adds a curve to a panel. A value holds from its point to the next.
 func line(p *plot.Plot, name string, i int, points plotter.XYs) error {
 	if len(points) == 0 {
 		return nil
@@ -105,7 +108,7 @@ func held(r *sim.Result) (*plot.Plot, error) {
 	p.Y.Min, p.Y.Max = 0, percentage
 	for i, c := range []struct {
 		name string
-		have int64 // a cluster without has no line for it
+		have int64 // a cluster without the resource has no line for it
 		of   func(*sim.Sample) int64
 	}{
 		{"GPUs", s.Capacity.GPUs, func(x *sim.Sample) int64 { return x.Held.GPUs }},
@@ -125,13 +128,14 @@ func held(r *sim.Result) (*plot.Plot, error) {
 
 func queue(r *sim.Result) (*plot.Plot, error) {
 	p := panel("Jobs", "hours", "jobs")
-	if err := line(p, "waiting", 1, curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Waiting) })); err != nil {
+	if err := line(p, "waiting", 1,
+		curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Waiting) })); err != nil {
 		return nil, err
 	}
 	return p, line(p, "running", 0, curve(r.Story, func(x *sim.Sample) float64 { return float64(x.Running) }))
 }
 
-// slowdowns draws which part of the jobs of each class was slowed down by no more than so much.
+// slowdowns draws the distribution of the slowdowns of each class.
 func slowdowns(r *sim.Result) (*plot.Plot, error) {
 	p := panel("Slowdown", "slowdown", "part of the jobs")
 	p.Y.Min, p.Y.Max = 0, 1
@@ -156,7 +160,8 @@ func slowdowns(r *sim.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
-// shares draws which part of the cluster's GPUs the accounts that held most held over time; of a cluster without, of its cores.
+// shares draws the share of GPUs over time of the accounts that held most, or of cores if there are
+// no GPUs.
 func shares(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
 	what, all, of := "GPUs", s.Capacity.GPUs, func(x *sim.Sample) []int64 { return x.GPUs }
@@ -194,11 +199,13 @@ func shares(r *sim.Result) (*plot.Plot, error) {
 	return p, nil
 }
 
-// beginning returns the attempts by their starts. Of more than about most it returns those before some instant, as far as they had come by then.
+// beginning returns the attempts by their starts. If there are more than about most, it returns
+// those that start before some instant, cut off there.
 func beginning(spans []sim.Span, most int) []sim.Span {
-	first := slices.SortedStableFunc(slices.Values(spans), func(a, b sim.Span) int { return cmp.Compare(a.Start, b.Start) })
+	first := slices.SortedStableFunc(slices.Values(spans),
+		func(a, b sim.Span) int { return cmp.Compare(a.Start, b.Start) })
 	n := most
-	for n < len(first) && first[n].Start == first[0].Start { // all that begin at once are shown
+	for n < len(first) && first[n].Start == first[0].Start { // all attempts that start at once are shown
 		n++
 	}
 	if n >= len(first) {
@@ -217,7 +224,8 @@ func beginning(spans []sim.Span, most int) []sim.Span {
 	return first
 }
 
-// jobs draws every attempt as bars over its time, one for the GPUs that it held side by side on a node.
+// jobs draws every attempt as bars over time: one bar for the GPUs that it held side by side on a
+// node.
 func jobs(r *sim.Result) (*plot.Plot, error) {
 	s := r.Story
 	title := "Attempts on the GPUs of the nodes; those that were stopped end in black"
@@ -274,13 +282,15 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 			c.FillPolygon(colour(k), []vg.Point{{X: left, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: left, Y: high}})
 			if s.Stopped {
 				edge := vg.Length(math.Max(float64(left), float64(right)-0.5))
-				c.FillPolygon(color.Black, []vg.Point{{X: edge, Y: low}, {X: right, Y: low}, {X: right, Y: high}, {X: edge, Y: high}})
+				c.FillPolygon(color.Black, []vg.Point{{X: edge, Y: low}, {X: right, Y: low}, {X: right, Y: high},
+					{X: edge, Y: high}})
 			}
 		}
 	}
 }
 
-// lane returns where a bar lies: each GPU has a part of its node's height. Workers without a GPU lie beside each other, as far as they can.
+// lane returns the position of a bar: each GPU has a part of its node's height. Workers without a
+// GPU lie beside each other, as far as possible.
 func (b *bars) lane(row *sim.Row, i int) (from, to float64) {
 	const gap = 0.06
 	if row.GPUs == 0 {

@@ -40,7 +40,7 @@ func result(t *testing.T, spec string) *sim.Result {
 	return r
 }
 
-// texts reads a drawing as XML, which it must be, and returns what is written in it.
+// texts parses a drawing as XML and returns its texts and the number of its shapes.
 func texts(t *testing.T, drawing string) (all []string, shapes int) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(drawing))
@@ -84,7 +84,8 @@ func TestWritePlot(t *testing.T) {
 	}
 }
 
-// TestBeginning: of a run with many attempts all are drawn that had begun by some instant, also those that ended long after it.
+// TestBeginning: of a run with many attempts all that start before some instant are drawn, also
+// those that end long after it.
 func TestBeginning(t *testing.T) {
 	at := func(id string, start, end int64) sim.Span {
 		return sim.Span{ID: id, Start: start, End: end, Stopped: true}
@@ -98,7 +99,7 @@ func TestBeginning(t *testing.T) {
 		{4, "short 5 stopped, long 100 stopped, late 9 stopped, last 8 stopped"},
 		{3, "short 5 stopped, long 7, late 7"},
 		{2, "short 5 stopped, long 5"},
-		{1, "short 5 stopped, long 5"}, // which begin at once
+		{1, "short 5 stopped, long 5"}, // both start at once
 	} {
 		var got []string
 		for _, s := range beginning(byEnd, test.most) {
@@ -123,14 +124,15 @@ func TestWriteWithoutStory(t *testing.T) {
 	}
 }
 
-// TestSharesOfCores: where there are no GPUs accounts share the cores, those first that held most.
+// TestSharesOfCores: without GPUs the accounts share the cores; those that held most come first.
 func TestSharesOfCores(t *testing.T) {
 	nodes, err := trace.ParseNodes("2x8c/32g")
 	if err != nil {
 		t.Fatal(err)
 	}
 	job := func(account string, cores, minutes int64) trace.Job {
-		return trace.Job{ID: account, User: account, Account: account, Class: jobspec.BE, Priority: trace.MidPriority, Work: minutes * 60_000, Workers: 1,
+		return trace.Job{ID: account, User: account, Account: account, Class: jobspec.BE, Priority: trace.MidPriority,
+			Work: minutes * 60_000, Workers: 1,
 			MinWorkers: 1, MaxWorkers: 1, Request: cluster.Vector{Cores: cores, Memory: jobspec.GiB}}
 	}
 	p, err := sim.ParsePolicy("fifo")
@@ -154,7 +156,8 @@ func TestSharesOfCores(t *testing.T) {
 		t.Fatal(err)
 	}
 	words, _ := texts(t, out.String())
-	if text := strings.Join(words, " "); strings.Index(text, "much") > strings.Index(text, "little") || !strings.Contains(text, "little") {
+	if text := strings.Join(words, " "); strings.Index(text, "much") > strings.Index(text, "little") ||
+		!strings.Contains(text, "little") {
 		t.Errorf("accounts are not in the order of what they held: %s", text)
 	}
 }

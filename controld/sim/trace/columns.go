@@ -13,7 +13,8 @@ import (
 // extraColumns may be added to any table of jobs. They give what public traces leave out. A line
 // may leave each of them empty.
 var extraColumns = []string{
-	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s", "grace_s", "restart_s",
+	"name", "account", "priority", "workers", "min_workers", "max_workers", "workers_per_node", "time_limit_s",
+	"grace_s", "restart_s",
 	"models", "speed", "locality",
 }
 
@@ -34,7 +35,8 @@ func extras(r *row, j *Job) {
 		column string
 		to     *int
 	}{
-		{"workers", &j.Workers}, {"min_workers", &j.MinWorkers}, {"max_workers", &j.MaxWorkers}, {"workers_per_node", &j.PerNode},
+		{"workers", &j.Workers}, {"min_workers", &j.MinWorkers}, {"max_workers", &j.MaxWorkers}, {"workers_per_node",
+			&j.PerNode},
 	} {
 		if r.has(c.column) {
 			*c.to = int(r.whole(c.column, 1, MaxWorkers))
@@ -117,12 +119,13 @@ func ParseLocality(text string) (Locality, error) {
 	named := [Across + 1]bool{}
 	for _, word := range strings.Fields(text) {
 		name, part, ok := strings.Cut(word, "=")
-		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across}, func(s Spread) bool { return s.String() == name })
+		s := slices.IndexFunc([]Spread{OneIsland, OneNode, OneRack, Across},
+			func(s Spread) bool { return s.String() == name })
 		if !ok || s < 0 {
 			return l, fmt.Errorf("%q is not of the form island, node, rack or across=PART", field.Shorten(word))
 		}
 		if named[s] {
-			return l, fmt.Errorf("%s is there twice", name)
+			return l, fmt.Errorf("%s is given twice", name)
 		}
 		millionths, err := field.Scaled(part, FullRate, FullRate)
 		if err == nil && millionths == 0 {

@@ -55,7 +55,7 @@ func checkTrace(t *testing.T, tr *Trace) {
 			t.Fatalf("job on line %d: %v", j.Line, err)
 		}
 		if j.Submit < last || j.Line < 1 || ids[j.ID] {
-			t.Fatalf("job %q on line %d: at %d after %d, or its id is there twice", j.ID, j.Line, j.Submit, last)
+			t.Fatalf("job %q on line %d: at %d after %d, or its id is given twice", j.ID, j.Line, j.Submit, last)
 		}
 		last, ids[j.ID] = j.Submit, true
 		for n := j.MinWorkers; n <= min(j.MaxWorkers, j.MinWorkers+8); n++ {
@@ -144,7 +144,8 @@ func checkNodes(t *testing.T, nodes []cluster.Node) {
 		t.Fatalf("%d nodes", len(nodes))
 	}
 	for _, n := range nodes {
-		if n.Name == "" || names[n.Name] || n.Cores < 1 || n.Cores > MaxCores || n.Memory < 1 || n.Memory > MaxMemory || len(n.GPUs) > MaxGPUs {
+		if n.Name == "" || names[n.Name] || n.Cores < 1 || n.Cores > MaxCores || n.Memory < 1 || n.Memory > MaxMemory ||
+			len(n.GPUs) > MaxGPUs {
 			t.Fatalf("node %+v", n)
 		}
 		names[n.Name] = true
@@ -153,7 +154,8 @@ func checkNodes(t *testing.T, nodes []cluster.Node) {
 
 // FuzzParseNodes reads any text as a spec; an error points into it.
 func FuzzParseNodes(f *testing.F) {
-	for _, spec := range []string{"84x32c/256g/8gpu", "2x64c/8xH100@r1,3x64c/512GiB/8gpu:A100@r2", "8xT4/2c", "1x", "x", "4x4x4c", "@", "1c@,", "270000c"} {
+	for _, spec := range []string{"84x32c/256g/8gpu", "2x64c/8xH100@r1,3x64c/512GiB/8gpu:A100@r2", "8xT4/2c", "1x", "x",
+		"4x4x4c", "@", "1c@,", "270000c"} {
 		f.Add(spec)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {
@@ -171,7 +173,8 @@ func FuzzParseNodes(f *testing.F) {
 
 // FuzzReadNodes reads anything as a list of nodes.
 func FuzzReadNodes(f *testing.F) {
-	for _, list := range []string{"sn,cpu_milli,memory_mib,gpu,model\na,1000,1,0,\n", "# x\nn1 4c/8g\n2x4c@r1\n", "n1\n", "n1  4c/8q # y\n"} {
+	for _, list := range []string{"sn,cpu_milli,memory_mib,gpu,model\na,1000,1,0,\n", "# x\nn1 4c/8g\n2x4c@r1\n", "n1\n",
+		"n1  4c/8q # y\n"} {
 		f.Add([]byte(list))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

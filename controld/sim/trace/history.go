@@ -198,7 +198,7 @@ func (s *sink) historyJob(line int, raw json.RawMessage) error {
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		err = fmt.Errorf("%s: a %s does not belong there", cmp.Or(wrong.Field, "the job"), wrong.Value)
+		err = fmt.Errorf("%s: a %s is not allowed there", cmp.Or(wrong.Field, "the job"), wrong.Value)
 	}
 	if err != nil {
 		s.trace.skip(line, string(bytes.Join(bytes.Fields(raw[:min(len(raw), 4*maxShown)]), []byte(" "))), err.Error())
@@ -254,7 +254,8 @@ func (r *record) size(j *Job) error {
 	}
 	n := int64(r.Workers)
 	j.Workers = r.Workers
-	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n), GPUs: (gpus + n - 1) / n * gpu}
+	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n),
+		GPUs: (gpus + n - 1) / n * gpu}
 	return nil
 }
 

@@ -72,7 +72,7 @@ type Job struct {
 	MinWorkers int            // elastic jobs run with any number from here to MaxWorkers; others have Workers in both
 	MaxWorkers int
 	PerNode    int            // at most this many workers on one node; 0: any number
-	Servers    int            // workers of a fixed second role, such as parameter servers, which start and end with the gang
+	Servers    int            // workers of a fixed second role, such as parameter servers; the gang includes them
 	Server     cluster.Vector // request of each of them
 	Models     []string       // allowed GPU models; empty: any
 
@@ -150,7 +150,8 @@ func (j *Job) Check() error {
 
 func (j *Job) checkTexts() error {
 	for _, t := range []struct{ what, text string }{
-		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service", j.QoS}, {"application", j.App},
+		{"id", j.ID}, {"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"class of service",
+			j.QoS}, {"application", j.App},
 	} {
 		if err := checkText(t.what, t.text); err != nil {
 			return err
@@ -224,7 +225,8 @@ func (j *Job) checkTimes() error {
 func (j *Job) checkWorkers() error {
 	switch {
 	case j.MinWorkers < 1 || j.MaxWorkers < j.MinWorkers || j.Workers < j.MinWorkers || j.Workers > j.MaxWorkers:
-		return fmt.Errorf("%d workers are not between %d and %d, or these are not positive and in order", j.Workers, j.MinWorkers, j.MaxWorkers)
+		return fmt.Errorf("%d workers are not between %d and %d, or these are not positive and in order", j.Workers,
+			j.MinWorkers, j.MaxWorkers)
 	case j.MaxWorkers > MaxWorkers || j.Servers > MaxWorkers:
 		return fmt.Errorf("%d workers and %d servers, at most %d of each", j.MaxWorkers, j.Servers, MaxWorkers)
 	case j.PerNode < 0 || j.Servers < 0:

@@ -189,15 +189,16 @@ func header(line string, required, optional []string) ([]string, error) {
 	}
 	for i, c := range columns {
 		if slices.Contains(columns[:i], c) {
-			return nil, fmt.Errorf("column %q is there twice", field.Shorten(c))
+			return nil, fmt.Errorf("column %q is given twice", field.Shorten(c))
 		}
 		if !slices.Contains(required, c) && !slices.Contains(optional, c) {
-			return nil, fmt.Errorf("column %q is not known; known are %s", field.Shorten(c), strings.Join(slices.Concat(required, optional), ", "))
+			return nil, fmt.Errorf("column %q is not known; known are %s", field.Shorten(c),
+				strings.Join(slices.Concat(required, optional), ", "))
 		}
 	}
 	for _, c := range required {
 		if !slices.Contains(columns, c) {
-			return nil, fmt.Errorf("there is no column %q", c)
+			return nil, fmt.Errorf("column %q is missing", c)
 		}
 	}
 	return columns, nil

@@ -111,7 +111,8 @@ func (n *nodeList) line(text string, line int) error {
 	spec := words[len(words)-1]
 	at := strings.LastIndex(text, spec)
 	if len(words) > 2 || len(words) == 2 && !isWord(words[0]) {
-		return &SpecError{Line: line, Column: 1, Problem: "a line is NAME GROUP, such as n01 32c/256g/8gpu@r1, or a spec alone"}
+		return &SpecError{Line: line, Column: 1,
+			Problem: "a line is NAME GROUP, such as n01 32c/256g/8gpu@r1, or a spec alone"}
 	}
 	nodes, err := parseAt(spec, at, line)
 	if err != nil {

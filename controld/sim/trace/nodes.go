@@ -47,7 +47,8 @@ type machine struct {
 
 // node returns a machine as a node of the state.
 func (m *machine) node(name string) cluster.Node {
-	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory, State: cluster.NodeUp}
+	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory,
+		State: cluster.NodeUp}
 	if m.memory == 0 {
 		n.Memory = min(MaxMemory, memoryPerCore*jobspec.Bytes(m.cores))
 	}
@@ -107,7 +108,8 @@ func parseGroup(group string, at int) (int64, machine, error) {
 	}
 	shape, rack, racked := strings.Cut(group, "@")
 	if racked && !isWord(rack) {
-		return bad(len(shape)+1, "%q is not the name of a rack: letters, digits, dots, hyphens and underscores", field.Shorten(rack))
+		return bad(len(shape)+1, "%q is not the name of a rack: letters, digits, dots, hyphens and underscores",
+			field.Shorten(rack))
 	}
 	count, offset := int64(1), 0
 	if digits := leading(shape); digits != "" && strings.HasPrefix(shape[len(digits):], "x") && !isModelPart(shape) {
@@ -151,7 +153,7 @@ func (m *machine) part(part string, seen map[string]bool) error {
 		return fmt.Errorf("%q: %w", field.Shorten(part), err)
 	}
 	if seen[kind] {
-		return fmt.Errorf("%q: %s are there already", field.Shorten(part), kind)
+		return fmt.Errorf("%q: %s are given already", field.Shorten(part), kind)
 	}
 	seen[kind] = true
 	return nil
@@ -166,13 +168,15 @@ func (m *machine) amount(digits, unit string) (kind string, err error) {
 		return "cores", err
 	case isGPU:
 		if !isWord(model) {
-			return "", fmt.Errorf("%q is not the name of a GPU model: letters, digits, dots, hyphens and underscores", field.Shorten(model))
+			return "", fmt.Errorf("%q is not the name of a GPU model: letters, digits, dots, hyphens and underscores",
+				field.Shorten(model))
 		}
 		m.model = model
 		m.gpus, err = field.Whole(digits, 0, MaxGPUs)
 		return "GPUs", err
 	}
-	shift, ok := map[string]int{"m": 20, "g": 30, "t": 40}[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(unit), "b"), "i")]
+	shift, ok := map[string]int{"m": 20, "g": 30,
+		"t": 40}[strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(unit), "b"), "i")]
 	if !ok {
 		return "", fmt.Errorf("the unit %q is none of c (cores), m, g, t (memory), gpu and xMODEL", field.Shorten(unit))
 	}

@@ -42,9 +42,10 @@ func (t *timing) largest() int64 { return t.batch[len(t.batch)-1] }
 func (t *timing) add(batch int64, s sample) error {
 	i, twice := slices.BinarySearch(t.batch, batch)
 	if twice {
-		return fmt.Errorf("local_bsz %d is there twice for one placement", batch)
+		return fmt.Errorf("local_bsz %d is given twice for one placement", batch)
 	}
-	t.batch, t.step, t.sync = slices.Insert(t.batch, i, batch), slices.Insert(t.step, i, s.step), slices.Insert(t.sync, i, s.sync)
+	t.batch, t.step, t.sync = slices.Insert(t.batch, i, batch), slices.Insert(t.step, i, s.step), slices.Insert(t.sync,
+		i, s.sync)
 	return nil
 }
 

@@ -57,7 +57,8 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 
 // decoders turn lines into jobs.
 var decoders = map[Format]func(*sink, *lines) error{
-	FitGpp: readFitGpp, Philly: readPhilly, SWF: readSWF, OpenB: readOpenB, Sia: readSia, Tiresias: readTiresias, History: readHistory,
+	FitGpp: readFitGpp, Philly: readPhilly, SWF: readSWF, OpenB: readOpenB, Sia: readSia, Tiresias: readTiresias,
+	History: readHistory,
 }
 
 // sink collects the jobs of one input.
@@ -69,7 +70,7 @@ type sink struct {
 	spare   Job // see sink.draft
 	options Options
 	lineOf  map[string]int // of each id
-	dated   bool           // submit times count from an epoch such as 1970, and become relative to the first when all are read
+	dated   bool           // submit times count from an epoch such as 1970 until all are read
 	origin  int64          // submit time of the first job of the file, if dated
 }
 
@@ -130,7 +131,8 @@ func (s *sink) finish() (*Trace, error) {
 	}
 	if len(t.Jobs) == 0 {
 		if t.Bad > 0 {
-			return nil, fmt.Errorf("%s could not be used, the first was %s: %w", Counted(t.Bad, "line", "lines"), t.Skipped[0], ErrNoJobs)
+			return nil, fmt.Errorf("%s could not be used, the first was %s: %w", Counted(t.Bad, "line", "lines"), t.Skipped[0],
+				ErrNoJobs)
 		}
 		return nil, ErrNoJobs
 	}
@@ -183,7 +185,8 @@ func formatOf(line string) (Format, error) {
 		format Format
 		marks  []string // columns that no other format has
 	}{
-		{FitGpp, []string{"submit_min", "exec_min"}}, {Philly, []string{"timestamp", "num_gpus"}}, {OpenB, []string{"gpu_milli", "deletion_time"}},
+		{FitGpp, []string{"submit_min", "exec_min"}}, {Philly, []string{"timestamp", "num_gpus"}}, {OpenB,
+			[]string{"gpu_milli", "deletion_time"}},
 		{Sia, []string{"application", "batch_size"}}, {Tiresias, []string{"model_name", "num_gpu"}},
 	} {
 		if !slices.ContainsFunc(f.marks, func(m string) bool { return !slices.Contains(columns, m) }) {

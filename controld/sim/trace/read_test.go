@@ -50,19 +50,24 @@ func dump(t *Trace) string {
 
 func dumpJob(j *Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User, j.Submit, j.Work, j.Workers,
+	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User,
+		j.Submit, j.Work, j.Workers,
 		j.Request.Cores, j.Request.Memory, j.Request.GPUs)
 	for _, f := range []struct {
 		what string
 		v    any
 		show bool
 	}{
-		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch, j.Batch != 0},
-		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace, j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
-		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority, j.Priority != MidPriority},
+		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch,
+			j.Batch != 0},
+		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace,
+			j.Grace != Unknown}, {"restart", j.Restart, j.Restart != Unknown},
+		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority,
+			j.Priority != MidPriority},
 		{"min", j.MinWorkers, j.Elastic()}, {"max", j.MaxWorkers, j.Elastic()}, {"pernode", j.PerNode, j.PerNode != 0},
 		{"servers", j.Servers, j.Servers != 0}, {"models", j.Models, len(j.Models) > 0}, {"unplaced", true, j.Unplaced},
-		{"locality", j.Locality, j.Locality != Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every, j.Every != 0},
+		{"locality", j.Locality, j.Locality != Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every,
+			j.Every != 0},
 	} {
 		if f.show {
 			fmt.Fprintf(&b, " %s=%v", f.what, f.v)
@@ -148,7 +153,8 @@ func TestGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, input := range map[string][]byte{"gzip": packed.Bytes(), "mark": append([]byte("\ufeff"), plain...), "crlf": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))} {
+	for name, input := range map[string][]byte{"gzip": packed.Bytes(), "mark": append([]byte("\ufeff"), plain...),
+		"crlf": bytes.ReplaceAll(plain, []byte("\n"), []byte("\r\n"))} {
 		got, err := Read(bytes.NewReader(input), Options{})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -183,18 +189,22 @@ func TestRefused(t *testing.T) {
 		{"unknown format", head, "slurm", `"slurm"`, ErrFormat},
 		{"header only", head, "", "no job", ErrNoJobs},
 		{"only bad lines", head + "0,BE,u,0,1,1,1,0,0\n", "", "line 2: the run time is zero", ErrNoJobs},
-		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "", `line 1: column "colour" is not known; known are job_id`, nil},
-		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is there twice`, nil},
+		{"unknown column", strings.Join(fitgppColumns, ",") + ",colour\n", "",
+			`line 1: column "colour" is not known; known are job_id`, nil},
+		{"column twice", head[:len(head)-1] + ",gpus\n", "", `column "gpus" is given twice`, nil},
 		{"misspelt column", strings.Replace(head, "cpus", "cpu", 1), "", `column "cpu" is not known`, nil},
-		{"missing column", "job_id,class\n", FitGpp, `there is no column "user"`, nil},
+		{"missing column", "job_id,class\n", FitGpp, `column "user" is missing`, nil},
 		{"wrong format", head + "0,BE,u,0,1,1,1,5,0\n", Philly, `column "job_id" is not known`, nil},
 		{"swf of another length", "1 2 3\n", SWF, "3 fields, not 18", ErrNoJobs},
 		{"history without jobs", `{"items":[]}`, "", "no job", ErrNoJobs},
-		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "", "the input ends in the middle of what begins on line 1", nil},
-		{"a table is no history", "1,te,3\r\n2,be,4\r\n", History, "2 lines could not be used, the first was line 1: neither a job nor a list of jobs: 1,te,3: ", ErrNoJobs},
+		{"history cut in a list", "{\n\"items\": [\n{\"id\": 1}, {\"id\":\n", "",
+			"the input ends in the middle of what begins on line 1", nil},
+		{"a table is no history", "1,te,3\r\n2,be,4\r\n", History,
+			"2 lines could not be used, the first was line 1: neither a job nor a list of jobs: 1,te,3: ", ErrNoJobs},
 		{"history cut in its last line", "{\"id\": 1}\n{\"id\": 2", "", "2 lines could not be used", ErrNoJobs},
 		{"history of numbers", `{"items":[1,2]}`, "", "line 1", ErrNoJobs},
-		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "", "no measured speeds", ErrNoProfiles},
+		{"sia without profiles", "name,time,application,num_replicas,batch_size\na,1,bert,1,12\n", "",
+			"measured speeds of its applications are missing", ErrNoProfiles},
 	} {
 		_, err := Read(strings.NewReader(test.input), Options{Format: test.format})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -244,7 +254,8 @@ func TestTimesFromAnEpoch(t *testing.T) {
 		}
 	}
 	wild := strings.Join(fitgppColumns, ",") + "\n0,BE,u,0,1,1,1,5,0\n1,BE,u,26666666,1,1,1,5,0\n"
-	if got, err := Read(strings.NewReader(wild), Options{}); err != nil || len(got.Jobs) != 1 || got.Bad != 1 || !strings.Contains(got.Skipped[0].Why, "ten years") {
+	if got, err := Read(strings.NewReader(wild), Options{}); err != nil || len(got.Jobs) != 1 || got.Bad != 1 ||
+		!strings.Contains(got.Skipped[0].Why, "ten years") {
 		t.Errorf("%v, %+v", err, got)
 	}
 }

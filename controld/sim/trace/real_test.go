@@ -86,8 +86,10 @@ func TestRealTraces(t *testing.T) {
 			}
 			checkTrace(t, got)
 			last, gpuHours, coreHours, users := totals(got)
-			if got.Format != test.format || len(got.Jobs) != test.jobs || got.Bad != test.bad || users != test.users || len(got.Accounts()) != test.accounts {
-				t.Errorf("%s: %d jobs, %d bad, %d users, %d accounts; want %+v", got.Format, len(got.Jobs), got.Bad, users, len(got.Accounts()), test)
+			if got.Format != test.format || len(got.Jobs) != test.jobs || got.Bad != test.bad || users != test.users ||
+				len(got.Accounts()) != test.accounts {
+				t.Errorf("%s: %d jobs, %d bad, %d users, %d accounts; want %+v", got.Format, len(got.Jobs), got.Bad, users,
+					len(got.Accounts()), test)
 			}
 			if last/second != test.lastSeconds || gpuHours != test.gpuHours || coreHours != test.coreHour {
 				t.Errorf("last job at %d s, %d GPU hours, %d core hours; want %+v", last/second, gpuHours, coreHours, test)

@@ -11,8 +11,9 @@ import (
 // restartCosts are how long a checkpoint and a restart of each application hold its GPUs, in ms, as
 // measured.
 var restartCosts = map[string]int64{
-	"cifar10": 50 * second, "deepspeech2": 25 * second, "bert": 120 * second, "yolov3": 80 * second, "imagenet": 250 * second,
-	"ncf": 15 * second,
+	"cifar10": 50 * second, "deepspeech2": 25 * second, "bert": 120 * second, "yolov3": 80 * second,
+	"imagenet": 250 * second,
+	"ncf":      15 * second,
 }
 
 // siaAccount is the account of jobs that have none: these workloads name no users.

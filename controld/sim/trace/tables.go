@@ -86,24 +86,26 @@ func (s *sink) gang(j *Job, n int64) {
 
 func readTiresias(s *sink, l *lines) error {
 	required := []string{"job_id", "num_gpu", "submit_time", "model_name", "duration"}
-	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...), func(r *row, line int) error {
-		j := s.draft(r.named("job_id"))
-		j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
-		j.App, j.Name = r.text("model_name"), r.text("model_name")
-		s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
-		if r.has("iterations") {
-			j.Steps = r.whole("iterations", 1, 1<<50)
-		}
-		extras(r, j)
-		if r.err != nil {
-			return r.err
-		}
-		return s.add(j, line)
-	})
+	return table(l, s.trace, required, append([]string{"iterations", "interval"}, extraColumns...),
+		func(r *row, line int) error {
+			j := s.draft(r.named("job_id"))
+			j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
+			j.App, j.Name = r.text("model_name"), r.text("model_name")
+			s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
+			if r.has("iterations") {
+				j.Steps = r.whole("iterations", 1, 1<<50)
+			}
+			extras(r, j)
+			if r.err != nil {
+				return r.err
+			}
+			return s.add(j, line)
+		})
 }
 
 func readOpenB(s *sink, l *lines) error {
-	required := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time"}
+	required := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time",
+		"scheduled_time"}
 	optional := []string{"gpu_spec", "qos", "pod_phase"}
 	for _, c := range extraColumns {
 		if c != "name" && c != "models" {
@@ -137,9 +139,9 @@ func podRequest(r *row) cluster.Vector {
 	part := r.whole("gpu_milli", 0, gpu)
 	switch {
 	case n == 0 && part > 0:
-		r.fail("gpu_milli", fmt.Errorf("%d of no GPU", part))
+		r.fail("gpu_milli", fmt.Errorf("%d thousandths without a GPU", part))
 	case n > 0 && part == 0:
-		r.fail("gpu_milli", fmt.Errorf("nothing of %d GPUs", n))
+		r.fail("gpu_milli", fmt.Errorf("0 thousandths of %d GPUs", n))
 	case n > 1 && part < gpu:
 		r.fail("gpu_milli", fmt.Errorf("%d thousandths of %d GPUs: only one GPU can be shared", part, n))
 	}

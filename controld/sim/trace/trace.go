@@ -41,10 +41,10 @@ const (
 var ErrNoJobs = errors.New("no job in the trace")
 
 // ErrNoProfiles says that the measured speeds of a sia workload are missing.
-var ErrNoProfiles = errors.New("there are no measured speeds of its applications")
+var ErrNoProfiles = errors.New("measured speeds of its applications are missing")
 
 // ErrFormat says that the format of an input is unknown.
-var ErrFormat = errors.New("the format is not one that is known (fitgpp, philly, swf, openb, sia, tiresias, history)")
+var ErrFormat = errors.New("the format is unknown (known: fitgpp, philly, swf, openb, sia, tiresias, history)")
 
 // Line is a line of the input that was left out.
 type Line struct {

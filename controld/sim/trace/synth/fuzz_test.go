@@ -9,7 +9,8 @@ import (
 
 // FuzzTexts reads any text as a mix of checkpoints and as the description of a workload.
 func FuzzTexts(f *testing.F) {
-	for _, text := range []string{"none:30%,signal:50%,30m:20%", "fitgpp:jobs=10,load=2", "poisson:jobs=5,gap=1m", "kubeflow:experiment=2"} {
+	for _, text := range []string{"none:30%,signal:50%,30m:20%", "fitgpp:jobs=10,load=2", "poisson:jobs=5,gap=1m",
+		"kubeflow:experiment=2"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

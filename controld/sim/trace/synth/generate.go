@@ -37,7 +37,8 @@ func PaperModel() FitGppModel {
 	cores, memory := Normal{10, 10, 1, 32}, Normal{96, 60, 1, 256}
 	return FitGppModel{
 		TEShare: 300, Users: 50,
-		TE:           ClassModel{Minutes: Normal{5, 3, 0, 30}, Cores: cores, GiB: memory, GPUs: Normal{2, 1.2, 0, 8}}, // the shortest take one minute
+		TE: ClassModel{Minutes: Normal{5, 3, 0, 30}, Cores: cores, GiB: memory,
+			GPUs: Normal{2, 1.2, 0, 8}}, // the shortest take one minute
 		BE:           ClassModel{Minutes: Normal{30, 10, 1, 24 * 60}, Cores: cores, GiB: memory, GPUs: Normal{3, 1.2, 0, 8}},
 		GraceMinutes: Normal{3, 1, 0, 20},
 	}
@@ -62,7 +63,8 @@ func (m *FitGppModel) Check() error {
 		n    Normal
 		most float64
 	}{
-		{"minutes of TE", m.TE.Minutes, float64(trace.MaxTime / minute)}, {"minutes of BE", m.BE.Minutes, float64(trace.MaxTime / minute)},
+		{"minutes of TE", m.TE.Minutes, float64(trace.MaxTime / minute)}, {"minutes of BE", m.BE.Minutes,
+			float64(trace.MaxTime / minute)},
 		{"minutes of grace", m.GraceMinutes, float64(trace.MaxTime / minute)},
 		{"cores of TE", m.TE.Cores, trace.MaxCores}, {"cores of BE", m.BE.Cores, trace.MaxCores},
 		{"GiB of TE", m.TE.GiB, trace.MaxMemory >> 30}, {"GiB of BE", m.BE.GiB, trace.MaxMemory >> 30},
@@ -146,7 +148,7 @@ func Arrive(t *trace.Trace, gap int64, seed uint64) error {
 	at := int64(0)
 	for i := range t.Jobs {
 		if at > trace.MaxTime {
-			return fmt.Errorf("arrivals %d ms apart: job %d of %d would come after more than ten years", gap, i+1, len(t.Jobs))
+			return fmt.Errorf("arrivals %d ms apart: job %d of %d would arrive after more than ten years", gap, i+1, len(t.Jobs))
 		}
 		t.Jobs[i].Submit = at
 		at += exponential(source(seed, streamArrival, uint64(i)), gap)

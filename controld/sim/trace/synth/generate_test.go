@@ -40,19 +40,24 @@ func golden(t *testing.T, name, got string) {
 // dumpJob writes all fields of a job. The digests of seeds.golden were made of this text.
 func dumpJob(j *trace.Job) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User, j.Submit, j.Work, j.Workers,
+	fmt.Fprintf(&b, "%d: %s %s %s/%s at %d work %d: %d x (%dc %v %dmg)", j.Line, j.ID, j.Class, j.Account, j.User,
+		j.Submit, j.Work, j.Workers,
 		j.Request.Cores, j.Request.Memory, j.Request.GPUs)
 	for _, f := range []struct {
 		what string
 		v    any
 		show bool
 	}{
-		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch, j.Batch != 0},
-		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace, j.Grace != trace.Unknown}, {"restart", j.Restart, j.Restart != trace.Unknown},
-		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority, j.Priority != trace.MidPriority},
+		{"name", j.Name, j.Name != ""}, {"qos", j.QoS, j.QoS != ""}, {"app", j.App, j.App != ""}, {"batch", j.Batch,
+			j.Batch != 0},
+		{"steps", j.Steps, j.Steps != 0}, {"progress", j.Progress, j.Progress != 0}, {"grace", j.Grace,
+			j.Grace != trace.Unknown}, {"restart", j.Restart, j.Restart != trace.Unknown},
+		{"limit", j.Limit, j.Limit != 0}, {"estimate", j.Estimate, j.Estimate != 0}, {"priority", j.Priority,
+			j.Priority != trace.MidPriority},
 		{"min", j.MinWorkers, j.Elastic()}, {"max", j.MaxWorkers, j.Elastic()}, {"pernode", j.PerNode, j.PerNode != 0},
 		{"servers", j.Servers, j.Servers != 0}, {"models", j.Models, len(j.Models) > 0}, {"unplaced", true, j.Unplaced},
-		{"locality", j.Locality, j.Locality != trace.Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every, j.Every != 0},
+		{"locality", j.Locality, j.Locality != trace.Locality{}}, {"saves", j.Saves, j.Saves != ""}, {"every", j.Every,
+			j.Every != 0},
 	} {
 		if f.show {
 			fmt.Fprintf(&b, " %s=%v", f.what, f.v)
@@ -102,7 +107,8 @@ func generate(t *testing.T, text string, seed uint64) *trace.Trace {
 func TestSeedsStable(t *testing.T) {
 	var b strings.Builder
 	for _, text := range []string{
-		"gen:fitgpp:jobs=2000", "gen:fitgpp:jobs=2000,load=2,te=50%,users=7,grace=4", "gen:poisson:jobs=2000", "gen:poisson:jobs=500,gap=1m",
+		"gen:fitgpp:jobs=2000", "gen:fitgpp:jobs=2000,load=2,te=50%,users=7,grace=4", "gen:poisson:jobs=2000",
+		"gen:poisson:jobs=500,gap=1m",
 		"kubeflow", "kubeflow:experiment=2", "kubeflow:experiment=3",
 	} {
 		for _, seed := range []uint64{1, 2, 1 << 63} {
@@ -111,7 +117,8 @@ func TestSeedsStable(t *testing.T) {
 			if digest(got) != digest(again) {
 				t.Errorf("%s, seed %d: not the same twice", text, seed)
 			}
-			fmt.Fprintf(&b, "%s seed=%d name=%s jobs=%d last=%d digest=%s\n", text, seed, got.Name, len(got.Jobs), got.Jobs[len(got.Jobs)-1].Submit, digest(got))
+			fmt.Fprintf(&b, "%s seed=%d name=%s jobs=%d last=%d digest=%s\n", text, seed, got.Name, len(got.Jobs),
+				got.Jobs[len(got.Jobs)-1].Submit, digest(got))
 			if seed == 1 {
 				for i := range got.Jobs[:4] {
 					b.WriteString(dumpJob(&got.Jobs[i]))
@@ -287,7 +294,7 @@ func TestSource(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := g.Source(1); err == nil {
-			t.Errorf("%s can be pulled by a closed loop", text)
+			t.Errorf("%s can feed a closed loop", text)
 		}
 	}
 }
@@ -369,7 +376,8 @@ func TestKubeflow(t *testing.T) {
 			if got := fmt.Sprintf("%dc %v %d..%d", j.Request.Cores, j.Request.Memory, j.MinWorkers, j.MaxWorkers); got != want {
 				t.Errorf("experiment %d, job %d: %s, want %s", e+1, i, got, want)
 			}
-			if err := j.Check(); err != nil || j.Submit != int64(i)*30_000 || j.Rate(trace.Layout{PerNode: []int{1}}) != trace.FullRate {
+			if err := j.Check(); err != nil || j.Submit != int64(i)*30_000 ||
+				j.Rate(trace.Layout{PerNode: []int{1}}) != trace.FullRate {
 				t.Errorf("experiment %d, job %d: %v, at %d", e+1, i, err, j.Submit)
 			}
 			if high := j.Priority > trace.MidPriority; high != (e == 2 && i == 1) {
@@ -391,7 +399,7 @@ func TestParseGeneratorRefuses(t *testing.T) {
 		"slurm":                     `"slurm" is not known`,
 		"fitgpp:color=1":            "known are jobs, load, gap, te, users, grace",
 		"fitgpp:jobs=0":             "jobs is zero",
-		"fitgpp:jobs=5,jobs=6":      "jobs is there twice",
+		"fitgpp:jobs=5,jobs=6":      "jobs is given twice",
 		"fitgpp:jobs":               "jobs is empty",
 		"fitgpp:load=0":             "load 0 is zero",
 		"fitgpp:load=-1":            "load -1 is negative",

@@ -81,7 +81,8 @@ func ParseSaves(text string) ([]MixPart, error) {
 		total += p.Share
 	}
 	if total != 1000 {
-		return nil, fmt.Errorf("checkpoints %q: the shares add up to %g %%, not 100 %%", field.Shorten(text), float64(total)/10)
+		return nil, fmt.Errorf("checkpoints %q: the shares add up to %g %%, not 100 %%", field.Shorten(text),
+			float64(total)/10)
 	}
 	return parts, nil
 }
@@ -96,7 +97,7 @@ func parsePart(word string, alone bool) (MixPart, error) {
 		digits, percent := strings.CutSuffix(share, "%")
 		n, err := field.Scaled(digits, 10, 1000)
 		if err == nil && !percent {
-			err = errors.New("has no % behind it")
+			err = errors.New("has no % sign")
 		}
 		if err != nil {
 			return p, fmt.Errorf("the share of %q %w", field.Shorten(word), err)
@@ -198,14 +199,15 @@ func Redraw(t *trace.Trace, seed uint64) *trace.Trace {
 // tick ms, so that no job waits for a decision only because of that; 0 stands for 1.
 func Pace(t *trace.Trace, rate, tick int64) error {
 	if rate < 1 || rate > 100_000 || tick < 0 || tick > trace.MaxTime {
-		return fmt.Errorf("arrivals at %d thousandths of their rate, at multiples of %d ms: 1 to 100000, and not negative", rate, tick)
+		return fmt.Errorf("arrivals at %d thousandths of their rate, at multiples of %d ms: 1 to 100000, and not negative",
+			rate, tick)
 	}
 	tick = max(1, tick)
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
 		at := cluster.MulDiv(j.Submit, 1000, rate)
 		if at > trace.MaxTime {
-			return fmt.Errorf("job %s would come after more than ten years", j.ID)
+			return fmt.Errorf("job %s would arrive after more than ten years", j.ID)
 		}
 		j.Submit = (at + tick/2) / tick * tick
 	}

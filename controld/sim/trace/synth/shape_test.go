@@ -68,7 +68,8 @@ func TestLabels(t *testing.T) {
 	if err := NoiseTE(tr, 0, 0, 4); err != nil || countTE(tr) != te {
 		t.Errorf("no noise changed labels (%v)", err)
 	}
-	if LabelTE(tr, 0) == nil || LabelTE(tr, trace.MaxTime+1) == nil || NoiseTE(tr, -1, 0, 1) == nil || NoiseTE(tr, 0, 1001, 1) == nil {
+	if LabelTE(tr, 0) == nil || LabelTE(tr, trace.MaxTime+1) == nil || NoiseTE(tr, -1, 0, 1) == nil ||
+		NoiseTE(tr, 0, 1001, 1) == nil {
 		t.Error("absurd numbers are accepted")
 	}
 }
@@ -137,7 +138,7 @@ func TestParseSavesRefuses(t *testing.T) {
 		"none:30%":            "add up to 30 %",
 		"none:30%,signal:80%": "add up to 110 %",
 		"none,signal":         "has no share",
-		"none:30,signal:70":   "has no % behind it",
+		"none:30,signal:70":   "has no % sign",
 		"none:-1%,signal:99%": "negative",
 		"none:x%":             "not a number",
 		"often:100%":          "not none, signal or the time",
@@ -179,7 +180,8 @@ func TestDrawEstimates(t *testing.T) {
 	}
 }
 
-// TestRedraw: as many jobs of the same kind at the same times, others with every seed, and the trace itself is left as it is.
+// TestRedraw: as many jobs of the same kind at the same times, others with every seed, and the
+// trace itself is left as it is.
 func TestRedraw(t *testing.T) {
 	tr := plain(300)
 	for i := range tr.Jobs {
@@ -207,7 +209,8 @@ func TestRedraw(t *testing.T) {
 // TestPace: arrivals are spread, at whole multiples of a tick if one is given.
 func TestPace(t *testing.T) {
 	for _, c := range []struct{ at, rate, tick, want int64 }{
-		{60_000, 1000, 0, 60_000}, {57_000, 950, 0, 60_000}, {60_000, 950, 0, 63_157}, {60_000, 950, minute, minute}, {600_000, 950, minute, 11 * minute},
+		{60_000, 1000, 0, 60_000}, {57_000, 950, 0, 60_000}, {60_000, 950, 0, 63_157}, {60_000, 950, minute,
+			minute}, {600_000, 950, minute, 11 * minute},
 		{60_000, 2000, 0, 30_000}, {60_000, 2000, minute, minute}, {59_999, 2000, minute, 0}, {0, 1, 0, 0},
 	} {
 		tr := plain(1)
@@ -216,7 +219,8 @@ func TestPace(t *testing.T) {
 			t.Errorf("%+v: %d, %v", c, tr.Jobs[0].Submit, err)
 		}
 	}
-	for _, c := range []struct{ at, rate, tick int64 }{{0, 0, 0}, {0, -5, 0}, {0, 100_001, 0}, {0, 1000, -1}, {trace.MaxTime, 999, 0}, {trace.MaxTime, 1, 0}} {
+	for _, c := range []struct{ at, rate, tick int64 }{{0, 0, 0}, {0, -5, 0}, {0, 100_001, 0}, {0, 1000, -1},
+		{trace.MaxTime, 999, 0}, {trace.MaxTime, 1, 0}} {
 		tr := plain(1)
 		tr.Jobs[0].Submit = c.at
 		if err := Pace(tr, c.rate, c.tick); err == nil {

@@ -46,11 +46,15 @@ var (
 // generators are the kinds of workloads, in the order in which users see them.
 var generators = []generatorRow{
 	{"fitgpp", "the synthetic workload of the FitGpp paper", []generatorKey{
-		jobsKey, loadKey, gapKey, {"te", "share of trial-and-error jobs (30%)"}, {"users", "number of equal users (50)"}, {"grace", "a factor on grace periods (1)"},
+		jobsKey, loadKey, gapKey, {"te", "share of trial-and-error jobs (30%)"},
+		{"users", "number of equal users (50)"}, {"grace", "a factor on grace periods (1)"},
 	}},
-	{"poisson", "independent arrivals of trials, training, wide gangs and elastic jobs", []generatorKey{jobsKey, loadKey, gapKey}},
+	{"poisson", "independent arrivals of trials, training, wide gangs and elastic jobs",
+		[]generatorKey{jobsKey, loadKey, gapKey}},
 	{"kubeflow", "four elastic jobs for " + KubeflowNodes, []generatorKey{{"experiment", "1 to 3 (1)"}}},
-	{"seed000", "the same, by the name of the experiment", []generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"}, {"e3", "of 4 cores, the second job of high priority"}}},
+	{"seed000", "the same, by the name of the experiment",
+		[]generatorKey{{"e1", "workers of 1 core"}, {"e2", "of 2 cores"},
+			{"e3", "of 4 cores, the second job of high priority"}}},
 }
 
 // Known describes the workloads that can be drawn: a line for each, and a line for each of its
@@ -97,7 +101,8 @@ func ParseGenerator(text string) (*Generator, error) {
 	kind, rest, given := strings.Cut(text, ":")
 	i := slices.IndexFunc(generators, func(g generatorRow) bool { return g.kind == kind })
 	if i < 0 {
-		return nil, fmt.Errorf("generator %q is not known; known are %s", field.Shorten(kind), strings.Join(generatorNames(), ", "))
+		return nil, fmt.Errorf("generator %q is not known; known are %s", field.Shorten(kind),
+			strings.Join(generatorNames(), ", "))
 	}
 	g := &Generator{text: text, kind: kind, jobs: 1000, model: PaperModel(), mix: DefaultMix(), which: 1}
 	seen := map[string]bool{}
@@ -107,10 +112,11 @@ func ParseGenerator(text string) (*Generator, error) {
 		}
 		key, value, _ := strings.Cut(word, "=")
 		if !slices.Contains(generators[i].names(), key) {
-			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, field.Shorten(key), strings.Join(generators[i].names(), ", "))
+			return nil, fmt.Errorf("generator %s: key %q is not known; known are %s", kind, field.Shorten(key),
+				strings.Join(generators[i].names(), ", "))
 		}
 		if seen[key] {
-			return nil, fmt.Errorf("generator %s: %s is there twice", kind, key)
+			return nil, fmt.Errorf("generator %s: %s is given twice", kind, key)
 		}
 		seen[key] = true
 		if err := g.set(key, value); err != nil {
@@ -177,10 +183,10 @@ func (g *Generator) String() string { return GeneratorPrefix + g.text }
 // an error.
 func (g *Generator) Source(seed uint64) (Source, error) {
 	if g.kind != "fitgpp" {
-		return nil, fmt.Errorf("generator %s: only the fitgpp workload can be pulled by a closed loop", g.kind)
+		return nil, fmt.Errorf("generator %s: only the fitgpp workload can feed a closed loop", g.kind)
 	}
 	if g.timed {
-		return nil, fmt.Errorf("generator %s: load and gap say how often jobs arrive, and so does the closed loop that pulls them", g.kind)
+		return nil, fmt.Errorf("generator %s: load and gap say how often jobs arrive, and so does the closed loop", g.kind)
 	}
 	return g.model.Source(seed, g.jobs)
 }

@@ -4,49 +4,49 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// books are the running totals of a simulation: integrals over time, and counts.
-type books struct {
+// totals are the running totals of a simulation: integrals over time, and counts.
+type totals struct {
 	accounts []account
 	byName   map[string]int32
 	users    []string
 	userOf   map[string]int32
 
 	held       cluster.Vector // by all live attempts
-	window     window         // what utilisation is measured over
+	window     window         // the time over which utilisation is measured
 	lost       int64          // thousandths of a GPU, ms
 	preempts   int
 	migrations int
 	resizes    int
-	gaps       []int64          // ms between the end of a grace and the next start
-	absences   []int64          // the same with the grace
-	gone       []cluster.Vector // demands of the jobs that have ended, if a loop wants to know
-	closed     bool             // a loop does
-	atLast     *snapshot        // of the cluster when everybody had arrived
+	gaps       []int64          // ms between the end of a grace period and the next start
+	absences   []int64          // the same with the grace period
+	gone       []cluster.Vector // demands of the jobs that have ended, for a closed loop
+	closed     bool             // the feed is a closed loop
+	atLast     *snapshot        // of the cluster when the last job had arrived
 	last       cluster.Instant  // arrival of the last job, if known
 	story      *Story
 }
 
-// account is one account's running totals.
+// account holds the running totals of one account.
 type account struct {
 	name     string
 	jobs     int
 	held     int64 // thousandths of a GPU
 	cores    int64
 	waiting  int
-	since    cluster.Instant // the totals below are of before
+	since    cluster.Instant // the totals below count until then
 	gpuMS    int64           // thousandths of a GPU, ms
-	backlog  int64           // ms with jobs waiting
-	backHeld int64           // thousandths of a GPU, ms, held meanwhile
+	backlog  int64           // ms with pending jobs
+	backHeld int64           // thousandths of a GPU, ms, held while jobs were pending
 }
 
-// window integrates what is held over a stretch of time.
+// window integrates the held capacity over a stretch of time.
 type window struct {
 	since                    cluster.Instant
 	cores, memory, gpus, all float64 // amount times ms; all: ms
 }
 
-// pass brings the integral of the cluster up to the present, as far as it counts.
-func (b *books) pass(e *engine) {
+// advance brings the integral of the cluster up to the present, within the window.
+func (b *totals) advance(e *engine) {
 	until := e.now
 	if b.last > 0 {
 		until = min(until, b.last)
@@ -64,8 +64,9 @@ func (b *books) pass(e *engine) {
 	}
 }
 
-// settle brings the integrals of an account up to the present. It is called before anything about it changes.
-func (a *account) settle(now cluster.Instant) {
+// advance brings the integrals of an account up to the present. Call it before anything about the
+// account changes.
+func (a *account) advance(now cluster.Instant) {
 	if d := int64(now - a.since); d > 0 {
 		a.gpuMS += d * a.held
 		if a.waiting > 0 {
@@ -76,8 +77,8 @@ func (a *account) settle(now cluster.Instant) {
 	a.since = now
 }
 
-// arrived takes a new job in.
-func (b *books) arrived(e *engine, r *run) {
+// addArrival counts a new job.
+func (b *totals) addArrival(e *engine, r *run) {
 	if b.byName == nil {
 		b.byName, b.userOf = map[string]int32{}, map[string]int32{}
 	}
@@ -98,55 +99,55 @@ func (b *books) arrived(e *engine, r *run) {
 	}
 	r.account, r.user, r.gpus = i, u, r.job.Demand(r.job.Workers).GPUs
 	a := &b.accounts[i]
-	a.settle(e.now)
+	a.advance(e.now)
 	a.waiting++
 	a.jobs++
 }
 
-// started notes that a job holds room.
-func (b *books) started(e *engine, r *run) {
+// addStart counts the capacity of a started job.
+func (b *totals) addStart(e *engine, r *run) {
 	a := &b.accounts[r.account]
-	a.settle(e.now)
+	a.advance(e.now)
 	a.waiting--
 	a.held, a.cores = a.held+r.held.GPUs, a.cores+r.held.Cores
 	b.held = plus(b.held, r.held)
-	if r.displaced > 0 {
-		b.gaps = append(b.gaps, int64(e.now-r.displaced))
+	if r.preemptedAt > 0 {
+		b.gaps = append(b.gaps, int64(e.now-r.preemptedAt))
 		b.absences = append(b.absences, int64(e.now-r.noticed))
-		r.displaced = 0
+		r.preemptedAt = 0
 	}
 }
 
-// hold notes that so much more is kept for workers to come, which nobody is charged for.
-func (b *books) hold(more cluster.Vector) { b.held = plus(b.held, more) }
+// addHeld counts capacity that is kept for workers to come. No account is charged for it.
+func (b *totals) addHeld(more cluster.Vector) { b.held = plus(b.held, more) }
 
-// exited notes that an attempt has given its room back. What it held before it made progress is lost.
-func (b *books) exited(e *engine, r *run) {
+// addExit subtracts the capacity of an ended attempt. What it held before it made progress is lost.
+func (b *totals) addExit(e *engine, r *run) {
 	a := &b.accounts[r.account]
-	a.settle(e.now)
+	a.advance(e.now)
 	a.held, a.cores = a.held-r.held.GPUs, a.cores-r.held.Cores
 	b.held = minus(b.held, r.held)
 	working := e.now
 	if r.stopped > 0 {
 		working = r.stopped
 	}
-	b.lose(r, int64(min(r.from, working)-r.assigned))
+	b.addLost(r, int64(min(r.from, working)-r.assigned))
 	b.story.span(e, r)
 }
 
-// lose notes time for which an attempt has held its room in vain.
-func (b *books) lose(r *run, ms int64) { b.lost += ms * r.held.GPUs }
+// addLost counts time for which an attempt held its capacity without lasting progress.
+func (b *totals) addLost(r *run, ms int64) { b.lost += ms * r.held.GPUs }
 
-// displaced notes that a stopped job waits again.
-func (b *books) displaced(e *engine, r *run) {
-	b.accounts[r.account].waiting++ // settled by exited just now
+// addPreemption counts a stopped job as pending again.
+func (b *totals) addPreemption(e *engine, r *run) {
+	b.accounts[r.account].waiting++ // addExit has just advanced the account
 	switch r.cause {
 	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder:
 		b.preempts++
-		if r.preempted++; int(r.preempted) >= e.setup.displaced {
+		if r.preempted++; int(r.preempted) >= e.setup.maxPreempts {
 			e.stuck = r.job.ID
 		}
-		r.displaced, r.noticed = e.now, r.stopped
+		r.preemptedAt, r.noticed = e.now, r.stopped
 	case cluster.CauseMigrate, cluster.CauseDrain:
 		b.migrations++
 	case cluster.CauseShrink, cluster.CauseGrow:
@@ -154,28 +155,30 @@ func (b *books) displaced(e *engine, r *run) {
 	}
 }
 
-// finished notes that a job has ended for good.
-func (b *books) finished(_ *engine, r *run) {
+// addEnd counts a job that has ended for good.
+func (b *totals) addEnd(_ *engine, r *run) {
 	if b.closed {
 		b.gone = append(b.gone, r.job.Demand(r.job.Workers))
 	}
 }
 
-// snapshot is what is free on each node at one instant.
+// snapshot is the free capacity of each node at one instant.
 type snapshot struct {
 	grid *cluster.Grid
 	gpus int64 // thousandths of a GPU that are free
 }
 
-// photograph notes what is free once the last job has arrived and its cycles are over.
-func (b *books) photograph(e *engine) {
+// recordFreeAfterLast records the free capacity once the last job has arrived and its cycles are
+// over.
+func (b *totals) recordFreeAfterLast(e *engine) {
 	if b.last > 0 && e.now >= b.last {
-		b.photographNow(e)
+		b.recordFree(e)
 	}
 }
 
-// photographNow notes what is free now, if nothing has been noted yet: a run that ends before the last job arrives ends with that.
-func (b *books) photographNow(e *engine) {
+// recordFree records the free capacity, unless it is recorded already. A run that ends before the
+// last job arrives ends with it.
+func (b *totals) recordFree(e *engine) {
 	if b.atLast != nil {
 		return
 	}
