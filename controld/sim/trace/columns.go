@@ -18,8 +18,8 @@ var extraColumns = []string{
 	"models", "speed", "locality",
 }
 
-// extras reads the columns of extraColumns that a line has.
-func extras(r *row, j *Job) {
+// readExtras reads the columns of extraColumns that a line has.
+func readExtras(r *row, j *Job) {
 	if !r.extras {
 		return
 	}
@@ -56,11 +56,11 @@ func extras(r *row, j *Job) {
 	if r.has("models") {
 		j.Models = models(r.text("models"))
 	}
-	rates(r, j)
+	readSpeed(r, j)
 }
 
-// rates reads how the speed of a job depends on the number and the place of its workers.
-func rates(r *row, j *Job) {
+// readSpeed reads how the speed of a job depends on the number and the place of its workers.
+func readSpeed(r *row, j *Job) {
 	if r.has("speed") {
 		c, err := ParseCurve(r.text("speed"))
 		if err != nil {

@@ -119,7 +119,7 @@ func FuzzProfile(f *testing.F) {
 		for _, name := range []string{"a/placements.csv", "a/scalability.csv", "a/validation-64.csv"} {
 			_ = p.Add(name, bytes.NewReader(b)) // what is refused must not matter
 		}
-		a := p.of("a")
+		a := p.ofApplication("a")
 		if a == nil {
 			return
 		}
@@ -130,8 +130,8 @@ func FuzzProfile(f *testing.F) {
 				}
 			}
 		}
-		if a.most(64) < 0 || a.most(64) > MaxWorkers {
-			t.Fatalf("at most %d workers", a.most(64))
+		if a.mostWorkers(64) < 0 || a.mostWorkers(64) > MaxWorkers {
+			t.Fatalf("at most %d workers", a.mostWorkers(64))
 		}
 	})
 }

@@ -232,14 +232,14 @@ func (r *record) job() (*Job, error) {
 		return nil, fmt.Errorf("time_limit: %d s is negative or more than ten years", r.TimeLimit)
 	}
 	j.Limit = r.TimeLimit * second
-	if j.Work, err = r.ran(); err != nil {
+	if j.Work, err = r.runTime(); err != nil {
 		return nil, err
 	}
-	return j, r.size(j)
+	return j, r.setRequest(j)
 }
 
-// size divides the capacity of all workers among them.
-func (r *record) size(j *Job) error {
+// setRequest divides the capacity of all workers among them.
+func (r *record) setRequest(j *Job) error {
 	gpus, err := count(r.GPUs)
 	if err != nil {
 		return err
@@ -272,8 +272,8 @@ func count(raw json.RawMessage) (int64, error) {
 	return 0, fmt.Errorf("gpus: %s is neither a whole number nor a list", field.Shorten(string(raw)))
 }
 
-// ran adds up the attempts, in ms. Without attempts it is the length of the last one.
-func (r *record) ran() (int64, error) {
+// runTime adds up the attempts, in ms. Without attempts it is the length of the last one.
+func (r *record) runTime() (int64, error) {
 	if r.Ended == nil {
 		return 0, errors.New("it has not ended")
 	}

@@ -75,8 +75,8 @@ type Profiles struct {
 	apps map[string]*Profile
 }
 
-// of returns the profile of an application, or nil.
-func (p *Profiles) of(app string) *Profile {
+// ofApplication returns the profile of an application, or nil.
+func (p *Profiles) ofApplication(app string) *Profile {
 	if p == nil {
 		return nil
 	}
@@ -125,9 +125,9 @@ func cutLast(name string) (dir, file string, ok bool) {
 func (f *Profile) read(file string, l *lines) error {
 	switch {
 	case file == "placements.csv":
-		return every(l, []string{"placement", "local_bsz", "step_time", "sync_time"}, nil, f.placement)
+		return readEvery(l, []string{"placement", "local_bsz", "step_time", "sync_time"}, nil, f.placement)
 	case file == "scalability.csv":
-		return every(l, []string{"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"}, nil, f.scalability)
+		return readEvery(l, []string{"num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"}, nil, f.scalability)
 	case strings.HasPrefix(file, "validation-"):
 		batch, err := field.Whole(strings.TrimSuffix(strings.TrimPrefix(file, "validation-"), ".csv"), 1, maxSteps)
 		if err != nil {
@@ -138,8 +138,8 @@ func (f *Profile) read(file string, l *lines) error {
 	return errors.New("the file is none of placements.csv, scalability.csv and validation-BATCH.csv")
 }
 
-// every is [table] for a file in which each line must be good.
-func every(l *lines, required, optional []string, each func(*row) error) error {
+// readEvery is [table] for a file in which each line must be good.
+func readEvery(l *lines, required, optional []string, each func(*row) error) error {
 	var t Trace
 	if err := table(l, &t, required, optional, func(r *row, _ int) error { return each(r) }); err != nil {
 		return err
@@ -211,7 +211,7 @@ func measured(r *row) sample {
 // validation reads the length of the training from the line of the last epoch.
 func (f *Profile) validation(l *lines, batch int64) error {
 	var last length
-	err := every(l, []string{"iteration"}, []string{"progress", "metric", "grad_sqr", "grad_var"}, func(r *row) error {
+	err := readEvery(l, []string{"iteration"}, []string{"progress", "metric", "grad_sqr", "grad_var"}, func(r *row) error {
 		now := length{steps: r.whole("iteration", 1, maxSteps)}
 		if r.has("progress") {
 			now.progress = r.scaled("progress", 1, maxSteps)
@@ -231,9 +231,9 @@ func (f *Profile) validation(l *lines, batch int64) error {
 	return err
 }
 
-// most returns the largest number of workers that was measured and among which a global batch can
-// be divided.
-func (f *Profile) most(batch int64) int64 {
+// mostWorkers returns the largest number of workers that was measured and among which a global
+// batch can be divided.
+func (f *Profile) mostWorkers(batch int64) int64 {
 	n := int64(0)
 	for k := range f.placements {
 		n = max(n, sum(k))

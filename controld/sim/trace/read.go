@@ -52,7 +52,7 @@ func Read(r io.Reader, o Options) (*Trace, error) {
 	if err := decode(s, &lines{r: b}); err != nil {
 		return nil, fmt.Errorf("format %s: %w", format, err)
 	}
-	return s.finish()
+	return s.sortedTrace()
 }
 
 // decoders turn lines into jobs.
@@ -123,11 +123,11 @@ func (s *sink) check(j *Job) error {
 	return nil
 }
 
-func (s *sink) finish() (*Trace, error) {
+func (s *sink) sortedTrace() (*Trace, error) {
 	t := s.trace
 	t.Jobs = make([]Job, 0, s.count)
 	for _, run := range append(s.full, s.last) {
-		t.gather(run)
+		t.appendRun(run)
 	}
 	if len(t.Jobs) == 0 {
 		if t.Bad > 0 {
@@ -136,19 +136,19 @@ func (s *sink) finish() (*Trace, error) {
 		}
 		return nil, ErrNoJobs
 	}
-	t.arrange()
+	t.sortByArrival()
 	if s.dated {
-		t.begin()
+		t.startAtFirst()
 	}
 	return t, nil
 }
 
-// gather adds a run of jobs. It is a call of its own for the garbage collector, which can stop a
+// appendRun adds a run of jobs. It is a call of its own for the garbage collector, which can stop a
 // goroutine only where a function begins. In one long copy the collector asks again and again, and
 // pages are written several times as slowly (0.2 s for 65,536 jobs).
 //
 //go:noinline
-func (t *Trace) gather(run []Job) { t.Jobs = append(t.Jobs, run...) }
+func (t *Trace) appendRun(run []Job) { t.Jobs = append(t.Jobs, run...) }
 
 // detect recognises the format of a trace by its first lines. It returns [ErrFormat] for an unknown
 // format and [ErrNoJobs] for an empty input.

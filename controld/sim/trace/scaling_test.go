@@ -96,7 +96,7 @@ func TestAlone(t *testing.T) {
 
 // TestProfileByHand compares steps of the toy profile with values worked out by hand.
 func TestProfileByHand(t *testing.T) {
-	f := toyProfiles(t).of("toy")
+	f := toyProfiles(t).ofApplication("toy")
 	const ms = 1_000_000
 	for _, test := range []struct {
 		what    string
@@ -131,7 +131,7 @@ func TestProfileFallsBack(t *testing.T) {
 		strings.NewReader("placement,local_bsz,step_time,sync_time\n1,8,0.1,0\n1111,8,0.4,0.1\n")); err != nil {
 		t.Fatal(err)
 	}
-	got := p.of("x").iteration([]int{1, 1}, 16)
+	got := p.ofApplication("x").iteration([]int{1, 1}, 16)
 	if got != 200_000_000 {
 		t.Errorf("two nodes between one and four: %d ns, want 200 ms", got)
 	}

@@ -41,11 +41,11 @@ func readSia(s *sink, l *lines) error {
 			j.Restart, j.Grace = cost, 0 // saving is part of the cost
 		}
 		if r.err == nil {
-			if err := s.train(j); err != nil {
+			if err := s.setTraining(j); err != nil {
 				return err
 			}
 		}
-		extras(r, j)
+		readExtras(r, j)
 		j.Name = fmt.Sprintf("%s-%d", j.App, j.Batch) // jobs are alike if the program and its batch are the same
 		if r.err != nil {
 			return r.err
@@ -54,9 +54,9 @@ func readSia(s *sink, l *lines) error {
 	})
 }
 
-// train sets the work and the speed of a job from the profile of its application.
-func (s *sink) train(j *Job) error {
-	f := s.options.Profiles.of(j.App)
+// setTraining sets the work and the speed of a job from the profile of its application.
+func (s *sink) setTraining(j *Job) error {
+	f := s.options.Profiles.ofApplication(j.App)
 	if f == nil {
 		return fmt.Errorf("there is no profile of application %q", field.Shorten(j.App))
 	}
@@ -74,7 +74,7 @@ func (s *sink) train(j *Job) error {
 	}
 	j.Steps, j.Progress, j.Scaling = length.steps, length.progress, t
 	j.Work = max(1, length.steps*t.reference/1_000_000)
-	j.MinWorkers, j.MaxWorkers = 1, max(j.Workers, int(f.most(t.batch)))
+	j.MinWorkers, j.MaxWorkers = 1, max(j.Workers, int(f.mostWorkers(t.batch)))
 	return nil
 }
 

@@ -31,7 +31,7 @@ func readFitGpp(s *sink, l *lines) error {
 			Memory: jobspec.Bytes(r.scaled("ram_gb", int64(jobspec.GiB), MaxMemory)),
 			GPUs:   r.whole("gpus", 0, MaxGPUs) * gpu,
 		}
-		extras(r, j)
+		readExtras(r, j)
 		if r.err != nil {
 			return r.err
 		}
@@ -51,11 +51,11 @@ func readPhilly(s *sink, l *lines) error {
 		j.Submit, j.Work = at, r.scaled("duration", second, MaxTime)
 		j.Account, j.User = r.named("cluster"), r.text("cluster")
 		n := r.whole("num_gpus", 1, MaxGPUs*MaxWorkers)
-		s.gang(j, n)
+		s.setGang(j, n)
 		if r.has("gpu_time") && r.err == nil {
 			checkGPUTime(r, n*j.Work)
 		}
-		extras(r, j)
+		readExtras(r, j)
 		if r.err != nil {
 			return r.err
 		}
@@ -72,10 +72,10 @@ func checkGPUTime(r *row, ms int64) {
 	}
 }
 
-// gang divides n GPUs among workers: up to a node's GPUs are one worker on one node, more are whole
-// nodes. Such traces have no cores and no memory, so a worker gets one core and one GiB for each
-// GPU, which no GPU node runs out of first.
-func (s *sink) gang(j *Job, n int64) {
+// setGang divides n GPUs among workers: up to a node's GPUs are one worker on one node, more are
+// whole nodes. Such traces have no cores and no memory, so a worker gets one core and one GiB for
+// each GPU, which no GPU node runs out of first.
+func (s *sink) setGang(j *Job, n int64) {
 	per := int64(s.options.nodeGPUs())
 	j.Workers, j.PerNode = 1, 1
 	if n > per {
@@ -91,11 +91,11 @@ func readTiresias(s *sink, l *lines) error {
 			j := s.draft(r.named("job_id"))
 			j.Submit, j.Work = r.scaled("submit_time", second, maxStamp), r.scaled("duration", second, MaxTime)
 			j.App, j.Name = r.text("model_name"), r.text("model_name")
-			s.gang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
+			s.setGang(j, r.whole("num_gpu", 1, MaxGPUs*MaxWorkers))
 			if r.has("iterations") {
 				j.Steps = r.whole("iterations", 1, 1<<50)
 			}
-			extras(r, j)
+			readExtras(r, j)
 			if r.err != nil {
 				return r.err
 			}
@@ -120,7 +120,7 @@ func readOpenB(s *sink, l *lines) error {
 		if r.has("gpu_spec") {
 			j.Models = models(r.text("gpu_spec"))
 		}
-		extras(r, j)
+		readExtras(r, j)
 		j.Name = "" // every pod has a name of its own, so names do not tell which pods are alike
 		if r.err != nil {
 			return r.err

@@ -102,13 +102,13 @@ func (t *Trace) Accounts() []string {
 	return names
 }
 
-// arrange sorts the jobs by arrival; jobs of one instant stay in the order of the file.
-func (t *Trace) arrange() {
+// sortByArrival sorts the jobs by arrival; jobs of one instant stay in the order of the file.
+func (t *Trace) sortByArrival() {
 	slices.SortStableFunc(t.Jobs, func(a, b Job) int { return cmp.Compare(a.Submit, b.Submit) })
 }
 
-// begin makes the first arrival instant 0 of a trace whose times count from an epoch.
-func (t *Trace) begin() {
+// startAtFirst makes the first arrival instant 0 of a trace whose times count from an epoch.
+func (t *Trace) startAtFirst() {
 	if len(t.Jobs) == 0 {
 		return
 	}
