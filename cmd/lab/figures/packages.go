@@ -93,7 +93,7 @@ func isProduct(name string) bool {
 			return false
 		}
 	}
-	return !strings.HasSuffix(path.Base(name), "test") // such as gputest
+	return name != "" && !strings.HasSuffix(path.Base(name), "test") // the root holds no code; gputest is for tests
 }
 
 // list runs go list over the packages of a module and all that they import.
