@@ -15,6 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/wire"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // submission is the body of POST /v1/jobs in its two forms: one job, or a list of them.
@@ -186,7 +187,7 @@ func (x *exchange) accept(jobs []*jobspec.Job) error {
 	code := api.CodeUnsupported
 	for i, j := range jobs {
 		j.Default()
-		for _, p := range j.Validate() {
+		for _, p := range rules.Validate(j) {
 			if p.Code != jobspec.CodeUnsupported {
 				code = api.CodeInvalidJob
 			}

@@ -25,7 +25,7 @@ func (c Constraint) test(kind string) (func(fact) bool, error) {
 	}
 	switch c.Operator {
 	case "regexp":
-		re, err := compilePattern(c.Value)
+		re, err := compileOperand(c.Value)
 		if err != nil {
 			return nil, err
 		}

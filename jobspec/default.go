@@ -52,7 +52,7 @@ func (g *Group) Default() {
 		orElse(&g.Count, 1)
 	}
 	g.Elastic = g.Elastic.withDefaults()
-	if g.loose() {
+	if g.Loose() {
 		orElse(&g.MaxWorkersPerNode, g.Count)
 	}
 	orElse(&g.MaxWorkersPerNode, 1)
@@ -102,7 +102,7 @@ func (j *Job) defaultArray() {
 	fill(&a.MaxFailures, -1)
 	if a.Stop != nil {
 		s := *a.Stop
-		for _, t := range j.mainTasks() {
+		for _, t := range j.MainTasks() {
 			if t.Progress != nil && t.Progress.Metric == s.Metric {
 				orElse(&s.Goal, t.Progress.Goal)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/rules"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
@@ -131,7 +132,7 @@ func setString(field *string, value string) {
 
 // checkJob tests a job that was made by the command line, of one group with one task.
 func checkJob(job *jobspec.Job) error {
-	problems := job.Validate()
+	problems := rules.Validate(job)
 	for i := range problems {
 		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].") // nobody has written those
 	}

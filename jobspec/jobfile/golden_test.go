@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew; read the difference before committing it")
@@ -85,7 +86,7 @@ func TestOK(t *testing.T) {
 			if diags.HasErrors() {
 				t.Fatalf("refused:\n%v", diags)
 			}
-			if problems := job.Validate(); problems != nil {
+			if problems := rules.Validate(job); problems != nil {
 				t.Errorf("with its defaults the job breaks rules: %v", problems)
 			}
 			text, err := json.MarshalIndent(job, "", "  ")

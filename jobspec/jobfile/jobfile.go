@@ -14,6 +14,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // Diagnostics are all that is wrong with a job file, each with its place.
@@ -53,9 +54,9 @@ func Load(filename string, src []byte, opts Options) (Read, Diagnostics) {
 	if f.job == nil || noBody(diags) {
 		return Read{}, diags
 	}
-	problems := append(f.resolveTimes(opts.Now), f.job.Validate()...)
+	problems := append(f.resolveTimes(opts.Now), rules.Validate(f.job)...)
 	if opts.Now != nil {
-		problems = append(problems, f.job.ValidateAt(opts.Now().Unix())...)
+		problems = append(problems, rules.ValidateAt(f.job, opts.Now().Unix())...)
 	}
 	unread := diags
 	for _, p := range problems {
@@ -67,7 +68,7 @@ func Load(filename string, src []byte, opts Options) (Read, Diagnostics) {
 		return Read{}, diags
 	}
 	read := Read{Job: f.job, Sensitive: result.Sensitive()}
-	for _, p := range f.job.Warnings() {
+	for _, p := range rules.Warnings(f.job) {
 		read.Warnings = append(read.Warnings, result.At(inFile(p.Path), p.Code, p.Text, p.Hint))
 	}
 	f.job.Default()

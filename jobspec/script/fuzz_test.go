@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // FuzzRead looks for scripts that are read wrongly: there is either a job or a mistake, the job
@@ -41,7 +42,7 @@ func FuzzRead(f *testing.F) {
 		if r.Job == nil {
 			return
 		}
-		if bad := r.Job.Validate(); len(bad) > 0 {
+		if bad := rules.Validate(r.Job); len(bad) > 0 {
 			t.Fatalf("the job breaks rules: %v", bad)
 		}
 		first, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(src, "\uFEFF"), "\r\n", "\n"), "\n")

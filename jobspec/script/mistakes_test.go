@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // mistakes are scripts and flags with mistakes; testdata/mistakes.txt has every message.
@@ -155,7 +157,7 @@ func TestMistakes(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "=== %s\n%s", m.name, r.Problems.Format("x.sh"))
 		if r.Job != nil {
-			if bad := r.Job.Validate(); len(bad) > 0 {
+			if bad := rules.Validate(r.Job); len(bad) > 0 {
 				t.Errorf("%s: the job breaks rules: %v", m.name, bad)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // Options is what the meaning of a script depends on, besides its text.
@@ -181,9 +182,9 @@ func (a *request) applyFlags(all []setting) {
 
 // checkRules reports which rules of all jobs the job breaks, with the flag that is the reason.
 func (a *request) checkRules() {
-	problems := a.job.Validate()
+	problems := rules.Validate(a.job)
 	if a.opts.Clock.Civil != nil {
-		problems = append(problems, a.job.ValidateAt(a.opts.Clock.Now)...)
+		problems = append(problems, rules.ValidateAt(a.job, a.opts.Clock.Now)...)
 	}
 	for _, p := range problems {
 		place, by, found := a.originOf(p.Path)
@@ -197,7 +198,7 @@ func (a *request) checkRules() {
 			a.add(Problem{Kind: Mistake, Code: p.Code, Text: text, Hint: p.Hint})
 		}
 	}
-	for _, p := range a.job.Warnings() {
+	for _, p := range rules.Warnings(a.job) {
 		if p.Code == jobspec.CodeTryTooMuch {
 			a.add(Problem{Kind: Warning, Code: p.Code, Text: p.Text, Hint: p.Hint})
 		}

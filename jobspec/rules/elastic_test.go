@@ -1,9 +1,10 @@
-package jobspec_test
+package rules_test
 
 import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // stretchy is a job whose number of workers may change.
@@ -21,10 +22,10 @@ func stretchy(edit ...func(*jobspec.Elastic)) *jobspec.Job {
 func TestElastic(t *testing.T) {
 	job := stretchy(func(e *jobspec.Elastic) { e.MultipleOf, e.Resize = 2, jobspec.ResizeRestart })
 	for range 2 {
-		if problems := job.Validate(); problems != nil {
+		if problems := rules.Validate(job); problems != nil {
 			t.Errorf("%v", problems)
 		}
-		if warnings := job.Warnings(); warnings != nil {
+		if warnings := rules.Warnings(job); warnings != nil {
 			t.Errorf("warnings %v", warnings)
 		}
 		job.Default()
@@ -37,7 +38,7 @@ func TestElastic(t *testing.T) {
 		t.Errorf("from %d to %d", g.Fewest(), g.Most())
 	}
 	job.Checkpoint = nil
-	if w := job.Warnings(); len(w) != 1 || w[0].Code != jobspec.CodeForgetful {
+	if w := rules.Warnings(job); len(w) != 1 || w[0].Code != jobspec.CodeForgetful {
 		t.Errorf("without a checkpoint: %v", w)
 	}
 }

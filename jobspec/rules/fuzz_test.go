@@ -1,4 +1,4 @@
-package jobspec_test
+package rules_test
 
 import (
 	"encoding/json"
@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // FuzzValidate takes jobs as a program may send them: whatever they are, nothing panics, and defaults make no good job bad and no bad job
 // good.
 func FuzzValidate(f *testing.F) {
-	names, err := filepath.Glob("jobfile/testdata/ok/*.json")
+	names, err := filepath.Glob("../jobfile/testdata/ok/*.json")
 	if err != nil || len(names) == 0 {
 		f.Fatalf("no jobs to begin with: %v", err)
 	}
@@ -23,7 +24,7 @@ func FuzzValidate(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	for _, r := range rules {
+	for _, r := range broken {
 		job := r.job()
 		r.spoil(job)
 		text, err := json.Marshal(job)
@@ -37,9 +38,9 @@ func FuzzValidate(f *testing.F) {
 		if json.Unmarshal(text, job) != nil {
 			return
 		}
-		before := job.Validate()
-		_ = job.ValidateAt(1 << 30)
-		_ = job.Warnings()
+		before := rules.Validate(job)
+		_ = rules.ValidateAt(job, 1<<30)
+		_ = rules.Warnings(job)
 		if job.Array != nil {
 			e := job.Array.Elements()
 			for i := range min(e.Len(), 10) {
@@ -49,7 +50,7 @@ func FuzzValidate(f *testing.F) {
 			}
 		}
 		job.Default()
-		if after := job.Validate(); (before == nil) != (after == nil) {
+		if after := rules.Validate(job); (before == nil) != (after == nil) {
 			t.Errorf("before: %v\nwith defaults: %v", before, after)
 		}
 		once, err := json.Marshal(job)

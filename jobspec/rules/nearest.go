@@ -1,4 +1,4 @@
-package jobspec
+package rules
 
 import (
 	"fmt"

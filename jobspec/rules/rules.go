@@ -1,4 +1,7 @@
-package jobspec
+// Package rules has the rules that a job must meet, whichever way it is submitted: [Validate] for those of the job alone, [ValidateAt]
+// for its times at submission, and [Warnings] for what is allowed and probably not meant. Whether the cluster has room, queue and
+// account for the job is decided by controld.
+package rules
 
 import (
 	"fmt"
@@ -6,34 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-)
 
-// Limits of a job. They keep one job's record small: every controller keeps it in memory and in the log.
-const (
-	MaxWorkers      = 4096
-	MaxGroups       = 64
-	MaxTasks        = 16 // of one group
-	MaxTags         = 32
-	MaxMetaKeys     = 64
-	MaxMetaBytes    = 4 << 10
-	MaxDescription  = 4 << 10
-	MaxExport       = 256
-	MaxEnvBytes     = 256 << 10
-	MaxScriptBytes  = 1 << 20
-	MaxArguments    = 4096
-	MaxCommandBytes = 128 << 10 // what Linux takes as one argument
-	MaxMounts       = 64
-	MaxAttempts     = 100
-	MaxCores        = 4096
-	MaxGPUs         = 64 // of one worker
-	MaxProcesses    = 1024
-	MinMemory       = 4 * MiB // below it no container starts
+	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Validate returns everything that is wrong with the job, in the order of its fields; nil when nothing is. It looks at the job
 // alone: whether queue, account and room for it exist is the cluster's business. A job that breaks no rule breaks none
 // after [Job.Default] either, and the other way round.
-func (j *Job) Validate() []Problem {
+func Validate(j *jobspec.Job) []jobspec.Problem {
 	glance := &checker{unplaced: true}
 	if glance.job(j); len(glance.problems) == 0 {
 		return nil
@@ -45,7 +28,7 @@ func (j *Job) Validate() []Problem {
 
 // checker collects problems; path is the place it looks at.
 type checker struct {
-	problems []Problem
+	problems []jobspec.Problem
 	// unplaced leaves groups, tasks and words out of places. Most jobs are right, and to spell the places of what is not wrong with them
 	// takes longer than to look.
 	unplaced bool
@@ -68,21 +51,21 @@ func (c *checker) at(path string, i int) string {
 }
 
 func (c *checker) add(code, path, hint, format string, args ...any) {
-	c.problems = append(c.problems, Problem{Code: code, Path: path, Text: fmt.Sprintf(format, args...), Hint: hint})
+	c.problems = append(c.problems, jobspec.Problem{Code: code, Path: path, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-func (c *checker) job(j *Job) {
+func (c *checker) job(j *jobspec.Job) {
 	c.name("name", j.Name)
-	c.choice("class", string(j.Class), string(TE), string(BE))
+	c.choice("class", string(j.Class), string(jobspec.TE), string(jobspec.BE))
 	c.nameIfSet("queue", j.Queue)
 	c.nameIfSet("account", j.Account)
 	if j.Priority != nil {
 		c.between("priority", *j.Priority, 0, 100)
 	}
 	c.duration("time_limit", j.TimeLimit)
-	c.atMost("description", len(j.Description), MaxDescription, "bytes")
+	c.atMost("description", len(j.Description), jobspec.MaxDescription, "bytes")
 	c.text("description", j.Description)
-	c.atMost("tags", len(j.Tags), MaxTags, "tags")
+	c.atMost("tags", len(j.Tags), jobspec.MaxTags, "tags")
 	for i, tag := range j.Tags {
 		c.name(at("tags", i), tag)
 	}
@@ -92,7 +75,7 @@ func (c *checker) job(j *Job) {
 	c.absolute("workdir", j.Workdir)
 	c.absolute("submit_dir", j.SubmitDir)
 	c.times(j)
-	c.choice("gang_scope", j.GangScope, ScopeGroup, ScopeJob)
+	c.choice("gang_scope", j.GangScope, jobspec.ScopeGroup, jobspec.ScopeJob)
 	c.choice("on_dependency_failure", j.OnDependencyFailure, "cancel", "hold")
 	c.dependencies(j)
 	c.array(j.Array)
@@ -107,24 +90,24 @@ func (c *checker) job(j *Job) {
 	c.stopFeeds(j)
 }
 
-func (c *checker) restart(where string, r *Restart) {
+func (c *checker) restart(where string, r *jobspec.Restart) {
 	if r == nil {
 		return
 	}
-	c.between(where+".attempts", r.Attempts, 0, MaxAttempts)
+	c.between(where+".attempts", r.Attempts, 0, jobspec.MaxAttempts)
 	c.duration(where+".delay", r.Delay)
 	c.choice(where+".backoff", r.Backoff, "exponential", "constant")
 	c.duration(where+".max_delay", r.MaxDelay)
 	c.duration(where+".window", r.Window)
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		c.add(CodeConflict, where+".max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
+		c.add(jobspec.CodeConflict, where+".max_delay", "make max_delay at least delay", "max_delay (%v) is shorter than delay (%v)", r.MaxDelay, r.Delay)
 	}
 	c.exitCodes(where+".retry_on_exit", r.RetryOnExit)
 	c.exitCodes(where+".no_retry_on_exit", r.NoRetryOnExit)
 	for i, code := range r.NoRetryOnExit {
 		for _, other := range r.RetryOnExit {
 			if code == other {
-				c.add(CodeConflict, at(where+".no_retry_on_exit", i), "leave it in one of the two lists",
+				c.add(jobspec.CodeConflict, at(where+".no_retry_on_exit", i), "leave it in one of the two lists",
 					"exit code %d is in retry_on_exit as well", code)
 			}
 		}
@@ -138,7 +121,7 @@ func (c *checker) exitCodes(path string, codes []int) {
 	}
 }
 
-func (c *checker) checkpoint(k *Checkpoint) {
+func (c *checker) checkpoint(k *jobspec.Checkpoint) {
 	if k == nil {
 		return
 	}
@@ -149,7 +132,7 @@ func (c *checker) checkpoint(k *Checkpoint) {
 	}
 }
 
-func (c *checker) preemption(p *Preemption) {
+func (c *checker) preemption(p *jobspec.Preemption) {
 	if p == nil {
 		return
 	}
@@ -160,8 +143,8 @@ func (c *checker) preemption(p *Preemption) {
 // The rules below each look at one kind of value.
 
 func (c *checker) name(path, name string) {
-	if !ValidName(name) {
-		c.add(CodeName, path, "use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
+	if !jobspec.ValidName(name) {
+		c.add(jobspec.CodeName, path, "use letters, digits, '.', '_' and '-', at most 63, with a letter or digit at both ends", "%q is not a name", name)
 	}
 }
 
@@ -170,23 +153,6 @@ func (c *checker) nameIfSet(path, name string) {
 		c.name(path, name)
 	}
 }
-
-// ValidName reports whether name can name a job, group, task, queue or account: 1 to 63 letters, digits, dots, underscores and
-// hyphens with a letter or digit at both ends.
-func ValidName(name string) bool {
-	if len(name) == 0 || len(name) > 63 {
-		return false
-	}
-	for i := range len(name) {
-		inner := i > 0 && i < len(name)-1
-		if c := name[i]; !isLetter(c) && !isDigit(c) && !(inner && (c == '.' || c == '_' || c == '-')) {
-			return false
-		}
-	}
-	return true
-}
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 func (c *checker) choice(path, value string, choices ...string) {
 	if value == "" {
@@ -197,7 +163,7 @@ func (c *checker) choice(path, value string, choices ...string) {
 			return
 		}
 	}
-	c.add(CodeChoice, path, "write "+oneOf(choices), "%q is not known here", value)
+	c.add(jobspec.CodeChoice, path, "write "+oneOf(choices), "%q is not known here", value)
 }
 
 // oneOf lists words as in "a, b or c".
@@ -211,35 +177,35 @@ func oneOf(words []string) string {
 
 func (c *checker) between(path string, n, low, high int) {
 	if n < low || n > high {
-		c.add(CodeRange, path, "", "%d is out of range: %d to %d", n, low, high)
+		c.add(jobspec.CodeRange, path, "", "%d is out of range: %d to %d", n, low, high)
 	}
 }
 
-func (c *checker) duration(path string, d Seconds) {
-	if d < 0 || d > MaxDuration {
-		c.add(CodeRange, path, "", "%d seconds is out of range: 1s to %v", int64(d), MaxDuration)
+func (c *checker) duration(path string, d jobspec.Seconds) {
+	if d < 0 || d > jobspec.MaxDuration {
+		c.add(jobspec.CodeRange, path, "", "%d seconds is out of range: 1s to %v", int64(d), jobspec.MaxDuration)
 	}
 }
 
-func (c *checker) size(path string, b, low, high Bytes) {
+func (c *checker) size(path string, b, low, high jobspec.Bytes) {
 	if b != 0 && (b < low || b > high) {
-		c.add(CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
+		c.add(jobspec.CodeRange, path, "", "%v is out of range: %v to %v", b, low, high)
 	}
 }
 
 func (c *checker) atMost(path string, n, limit int, what string) {
 	if n > limit {
-		c.add(CodeTooLarge, path, "", "%d %s are too many: at most %d", n, what, limit)
+		c.add(jobspec.CodeTooLarge, path, "", "%d %s are too many: at most %d", n, what, limit)
 	}
 }
 
 // text refuses what no program can be given, and what would be another text once it was passed on as JSON.
 func (c *checker) text(path, text string) {
 	if strings.IndexByte(text, 0) >= 0 {
-		c.add(CodeText, path, "", "the text has a NUL byte")
+		c.add(jobspec.CodeText, path, "", "the text has a NUL byte")
 	}
 	if !utf8.ValidString(text) {
-		c.add(CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q", text[:min(len(text), 60)])
+		c.add(jobspec.CodeText, path, "write it in UTF-8, or let a script find it", "the text is not in UTF-8: %q", text[:min(len(text), 60)])
 	}
 }
 
@@ -249,7 +215,7 @@ func (c *checker) absolute(where, p string) {
 	}
 	c.text(where, p)
 	if !path.IsAbs(p) {
-		c.add(CodePath, where, "start it with /", "%q is not an absolute path", p)
+		c.add(jobspec.CodePath, where, "start it with /", "%q is not an absolute path", p)
 	}
 }
 
@@ -261,7 +227,7 @@ func (c *checker) signal(path, name string) {
 	if known := "SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"); knownSignal(known) {
 		hint = fmt.Sprintf("write %q", known)
 	}
-	c.add(CodeSignal, path, hint, "%q is not a signal", name)
+	c.add(jobspec.CodeSignal, path, hint, "%q is not a signal", name)
 }
 
 // signals are those that can ask a program to stop or save.
@@ -280,28 +246,28 @@ func (c *checker) meta(path string, meta map[string]string) {
 	if len(meta) == 0 {
 		return
 	}
-	c.atMost(path, len(meta), MaxMetaKeys, "entries")
+	c.atMost(path, len(meta), jobspec.MaxMetaKeys, "entries")
 	total, variables := 0, map[string]string{}
 	for _, key := range sortedKeys(meta) {
-		if other, taken := variables[Variable(key)]; taken {
-			c.add(CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other, key, Variable(key))
+		if other, taken := variables[jobspec.Variable(key)]; taken {
+			c.add(jobspec.CodeDuplicate, path+"."+key, "name one of them differently", "%s and %s are both $ROTA_META_%s", other, key, jobspec.Variable(key))
 		}
-		variables[Variable(key)] = key
+		variables[jobspec.Variable(key)] = key
 		total += len(key) + len(meta[key])
-		if !ValidName(key) {
+		if !jobspec.ValidName(key) {
 			c.name(path+"."+key, key)
 		}
 		c.text(path+"."+key, meta[key])
 	}
-	c.atMost(path, total, MaxMetaBytes, "bytes")
+	c.atMost(path, total, jobspec.MaxMetaBytes, "bytes")
 }
 
 func (c *checker) export(globs []string) {
-	c.atMost("export", len(globs), MaxExport, "patterns")
+	c.atMost("export", len(globs), jobspec.MaxExport, "patterns")
 	for i, glob := range globs {
 		plain := strings.NewReplacer("*", "_", "?", "_").Replace(glob)
-		if !validVariable(plain) {
-			c.add(CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it", "%q is not a pattern of variable names", glob)
+		if !jobspec.ValidVariable(plain) {
+			c.add(jobspec.CodeText, at("export", i), "use the name of a variable, with * and ? for parts of it", "%q is not a pattern of variable names", glob)
 		}
 	}
 }
@@ -312,28 +278,14 @@ func (c *checker) env(path string, env map[string]string) {
 		total += len(key) + len(env[key]) + 2
 		where := path + "." + key
 		switch {
-		case !validVariable(key):
-			c.add(CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", key)
+		case !jobspec.ValidVariable(key):
+			c.add(jobspec.CodeText, where, "use letters, digits and underscores, not starting with a digit", "%q cannot name a variable", key)
 		case strings.HasPrefix(key, "ROTA_"):
-			c.add(CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
+			c.add(jobspec.CodeConflict, where, "choose a name that does not start with ROTA_", "%s is set by Rota itself", key)
 		}
 		c.text(where, env[key])
 	}
-	c.atMost(path, total, MaxEnvBytes, "bytes")
-}
-
-var toVariable = strings.NewReplacer("-", "_", ".", "_")
-
-// Variable is a name as a part of a variable's: RUN_ID for run-id.
-func Variable(name string) string { return strings.ToUpper(toVariable.Replace(name)) }
-
-func validVariable(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; !isLetter(c) && c != '_' && !(isDigit(c) && i > 0) {
-			return false
-		}
-	}
-	return name != ""
+	c.atMost(path, total, jobspec.MaxEnvBytes, "bytes")
 }
 
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

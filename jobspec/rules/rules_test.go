@@ -1,4 +1,4 @@
-package jobspec_test
+package rules_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
 // pipeline is a job of three groups, the first of which has a helper beside its main task.
@@ -44,10 +45,10 @@ func TestGoodJobs(t *testing.T) {
 	for name, job := range map[string]*jobspec.Job{
 		"pipeline": pipeline(), "sweep": sweep(), "together": together, "rows": rows, "sweep of several groups": sweepTogether,
 	} {
-		if problems := job.Validate(); problems != nil {
+		if problems := rules.Validate(job); problems != nil {
 			t.Errorf("%s: %v", name, problems)
 		}
-		if warnings := job.Warnings(); warnings != nil {
+		if warnings := rules.Warnings(job); warnings != nil {
 			t.Errorf("%s: warnings %v", name, warnings)
 		}
 		once, err := job.Canonical()
@@ -55,7 +56,7 @@ func TestGoodJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		job.Default()
-		if problems := job.Validate(); problems != nil {
+		if problems := rules.Validate(job); problems != nil {
 			t.Errorf("%s, with defaults: %v", name, problems)
 		}
 		if twice, _ := json.Marshal(job); string(once) != string(twice) {
@@ -107,8 +108,8 @@ func secret(s jobspec.Secret) func(*jobspec.Job) {
 	return func(j *jobspec.Job) { task(j).Secrets = []jobspec.Secret{s} }
 }
 
-// rules has a job that breaks one rule for each way to break it.
-var rules = map[string]rule{
+// broken has a job that breaks one rule for each way to break it.
+var broken = map[string]rule{
 	"begin":          {minimal, func(j *jobspec.Job) { j.Begin = "tomorrow" }, jobspec.CodeTime, "begin"},
 	"deadline":       {minimal, func(j *jobspec.Job) { j.Deadline = "2026-02-30T00:00:00Z" }, jobspec.CodeTime, "deadline"},
 	"deadline first": {minimal, func(j *jobspec.Job) { j.Begin, j.Deadline = "2026-01-02T00:00:00Z", "2026-01-02T00:30:00+01:00" }, jobspec.CodeDeadline, "deadline"},
@@ -289,7 +290,7 @@ var rules = map[string]rule{
 
 // TestRules breaks one rule at a time.
 func TestRules(t *testing.T) {
-	for name, c := range rules {
+	for name, c := range broken {
 		t.Run(name, func(t *testing.T) { c.check(t) })
 	}
 }
@@ -304,12 +305,12 @@ func together() *jobspec.Job {
 func (c rule) check(t *testing.T) {
 	job := c.job()
 	c.spoil(job)
-	problems := job.Validate()
+	problems := rules.Validate(job)
 	if len(problems) != 1 || problems[0].Code != c.code || problems[0].Path != c.path || problems[0].Text == "" {
 		t.Errorf("got %v, want %s at %s", problems, c.code, c.path)
 	}
 	job.Default()
-	if after := job.Validate(); !reflect.DeepEqual(after, problems) {
+	if after := rules.Validate(job); !reflect.DeepEqual(after, problems) {
 		t.Errorf("with defaults: %v, without: %v", after, problems)
 	}
 }
@@ -317,7 +318,7 @@ func (c rule) check(t *testing.T) {
 func TestPatternPosition(t *testing.T) {
 	job := minimal()
 	job.LogPolicies = []jobspec.LogPolicy{{Name: "x", Pattern: "äöü(?=b)", Action: "fail"}}
-	p := job.Validate()
+	p := rules.Validate(job)
 	if len(p) != 1 || !strings.Contains(p[0].Text, "at character 4: (?=") {
 		t.Errorf("%v", p)
 	}
@@ -326,11 +327,11 @@ func TestPatternPosition(t *testing.T) {
 func TestSuggestions(t *testing.T) {
 	job := sweep()
 	job.Groups[0].Tasks[0].Command[1] = "${array.sed}"
-	if p := job.Validate(); len(p) != 1 || p[0].Hint != `did you mean "seed"?` {
+	if p := rules.Validate(job); len(p) != 1 || p[0].Hint != `did you mean "seed"?` {
 		t.Errorf("%v", p)
 	}
 	job.Groups[0].Tasks[0].Command[1] = "${array.momentum}"
-	if p := job.Validate(); len(p) != 1 || p[0].Hint != "the array has index, lr, seed" {
+	if p := rules.Validate(job); len(p) != 1 || p[0].Hint != "the array has index, lr, seed" {
 		t.Errorf("%v", p)
 	}
 }
@@ -341,14 +342,14 @@ func TestOverwhelming(t *testing.T) {
 	for len(job.Groups) < 10000 {
 		job.Groups = append(job.Groups, job.Groups[0])
 	}
-	if p := job.Validate(); len(p) != 1 || p[0].Code != jobspec.CodeTooLarge || p[0].Path != "groups" {
+	if p := rules.Validate(job); len(p) != 1 || p[0].Code != jobspec.CodeTooLarge || p[0].Path != "groups" {
 		t.Errorf("%d problems", len(p))
 	}
 	job = minimal()
 	for len(job.Groups[0].Tasks) < 10000 {
 		job.Groups[0].Tasks = append(job.Groups[0].Tasks, job.Groups[0].Tasks[0])
 	}
-	if p := job.Validate(); len(p) != 1 || p[0].Code != jobspec.CodeTooLarge || p[0].Path != "groups[0].tasks" {
+	if p := rules.Validate(job); len(p) != 1 || p[0].Code != jobspec.CodeTooLarge || p[0].Path != "groups[0].tasks" {
 		t.Errorf("%d problems", len(p))
 	}
 }
@@ -356,15 +357,15 @@ func TestOverwhelming(t *testing.T) {
 func TestValidateAt(t *testing.T) {
 	now, _ := jobspec.ParseTime("2026-01-02T00:00:00Z")
 	job := minimal()
-	if p := job.ValidateAt(now); p != nil {
+	if p := rules.ValidateAt(job, now); p != nil {
 		t.Errorf("%v", p)
 	}
 	job.Deadline, job.TimeLimit = "2026-01-02T02:00:00Z", 7200
-	if p := job.ValidateAt(now); p != nil {
+	if p := rules.ValidateAt(job, now); p != nil {
 		t.Errorf("%v", p)
 	}
 	for _, at := range []int64{now + 1, now + 7200, now + 7201} {
-		if p := job.ValidateAt(at); len(p) != 1 || p[0].Code != jobspec.CodeDeadline {
+		if p := rules.ValidateAt(job, at); len(p) != 1 || p[0].Code != jobspec.CodeDeadline {
 			t.Errorf("at %d: %v", at, p)
 		}
 	}
@@ -383,8 +384,8 @@ func TestWarnings(t *testing.T) {
 		job := minimal()
 		c.spoil(job)
 		for range 2 {
-			if w := job.Warnings(); len(w) != 1 || w[0].Code != c.code || w[0].Path != c.path || job.Validate() != nil {
-				t.Errorf("%s: %v, %v", name, w, job.Validate())
+			if w := rules.Warnings(job); len(w) != 1 || w[0].Code != c.code || w[0].Path != c.path || rules.Validate(job) != nil {
+				t.Errorf("%s: %v, %v", name, w, rules.Validate(job))
 			}
 			job.Default()
 		}
@@ -418,97 +419,11 @@ func TestOneLogOfMany(t *testing.T) {
 			if what == "loose" {
 				job.Groups[0].Gang = &no
 			}
-			w := job.Warnings()
+			w := rules.Warnings(job)
 			if got := len(w) == 1 && w[0].Code == jobspec.CodeOneLog && w[0].Path == "groups[0].tasks[0].log.stderr"; got != want || len(w) > 1 {
 				t.Errorf("%q of %s: %v", path, what, w)
 			}
 		}
-	}
-}
-
-func TestKeep(t *testing.T) {
-	for text, want := range map[string][3]int{"top 25%": {1, 3, 25}, "top 4": {1, 4, 4}, "top 1%": {1, 1, 1}, "top 99%": {1, 10, 99}} {
-		k, err := jobspec.ParseKeep(text)
-		if err != nil || k.Of(1) != want[0] || k.Of(10) != want[1] || k.Of(100) != want[2] || k.Of(0) != 0 {
-			t.Errorf("%q: %v, %v: %d of 1, %d of 10, %d of 100", text, k, err, k.Of(1), k.Of(10), k.Of(100))
-		}
-	}
-	for _, text := range []string{"", "top", "top ", "top 0", "top 0%", "top 100%", "top -1", "top +5", "best 4", "4", "top 4 ", "top 1.5%", "top 9999999999999"} {
-		if k, err := jobspec.ParseKeep(text); err == nil {
-			t.Errorf("%q was read as %v", text, k)
-		}
-	}
-}
-
-func TestTargets(t *testing.T) {
-	for text, want := range map[string]jobspec.Target{
-		"123": {ID: 123}, "123_4": {ID: 123, Element: true, Index: 4}, "123_0": {ID: 123, Element: true}, "prep": {Name: "prep"},
-		"a_1": {Name: "a_1"}, "1_a": {Name: "1_a"}, "12.5": {Name: "12.5"},
-	} {
-		if got, err := jobspec.ParseTarget(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "0", "007", "-1", "1_", "_1", "1_2_", "9999999999999999999", "1_99999999999", "a b"} {
-		if got, err := jobspec.ParseTarget(text); err == nil {
-			t.Errorf("%q was read as %+v", text, got)
-		}
-	}
-}
-
-func TestProgressPattern(t *testing.T) {
-	p, err := jobspec.CompileProgress(`^step (?P<step>\d+).* loss=(?P<loss>\S+)( acc=(?P<acc>\S+))?`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	step, metrics, ok := p.Read("step 12 of 99 loss=0.5 acc=NaN")
-	if !ok || step != 12 || !reflect.DeepEqual(metrics, map[string]float64{"loss": 0.5}) {
-		t.Errorf("%d %v %v", step, metrics, ok)
-	}
-	if _, _, ok := p.Read("step twelve loss=1"); ok {
-		t.Error("a line that does not match was read")
-	}
-	if !p.Has("acc") || p.Has("f1") {
-		t.Error("metrics are not known")
-	}
-}
-
-// TestVersion wants jobs that ask for the same to have one version, from wherever they come.
-func TestVersion(t *testing.T) {
-	a, b := sweep(), sweep()
-	b.Default()
-	b.SubmitDir, b.SubmitHost = "/home/b", "login2"
-	before, _ := json.Marshal(a)
-	va, err := a.Version()
-	vb, errB := b.Version()
-	if err != nil || errB != nil || va != vb || len(va) != 64 {
-		t.Errorf("%s and %s, %v, %v", va, vb, err, errB)
-	}
-	if after, _ := json.Marshal(a); string(before) != string(after) {
-		t.Errorf("asking for the version changed the job:\n%s\n%s", before, after)
-	}
-	b.Groups[0].Tasks[0].Command[0] = "walk"
-	if vc, _ := b.Version(); vc == va {
-		t.Error("another command has the same version")
-	}
-}
-
-// TestTexts changes every text that may hold references.
-func TestTexts(t *testing.T) {
-	task := jobspec.Task{
-		Image: "i", Script: "s", Command: []string{"c"}, Env: map[string]string{"E": "e"}, Mounts: []jobspec.Mount{{Source: "m", Target: "t"}},
-		Secrets: []jobspec.Secret{{Source: "s", File: "f"}}, Log: &jobspec.Log{Stdout: "o", Stderr: "e"}, Progress: &jobspec.Progress{File: "f", Pattern: "p"},
-	}
-	places := map[string]bool{}
-	for place, text := range task.Texts() {
-		places[place] = true
-		*text += "!"
-	}
-	if len(places) != 12 || task.Env["E"] != "e!" || task.Command[0] != "c!" || task.Progress.Pattern != "p!" || task.Mounts[0].Target != "t!" {
-		t.Errorf("%v, %+v", places, task)
-	}
-	for range task.Texts() {
-		break
 	}
 }
 
@@ -518,7 +433,7 @@ func TestLeaders(t *testing.T) {
 	second.Name, second.Leader = "u", &yes
 	job.Groups[0].Tasks = append(job.Groups[0].Tasks, second)
 	job.Groups[1].Tasks = append([]jobspec.Task{job.Groups[0].Tasks[1]}, job.Groups[1].Tasks...)
-	if p := job.Validate(); p != nil {
+	if p := rules.Validate(job); p != nil {
 		t.Fatal(p)
 	}
 	job.Default()
@@ -542,11 +457,31 @@ func TestMountsThatAreFine(t *testing.T) {
 	job := minimal()
 	mounts(jobspec.Mount{Source: "/shared/a/", Target: "/data//"}, jobspec.Mount{Type: "tmpfs", Target: "/scratch"}, jobspec.Mount{Source: "/shared/b", Target: "/scratch/b"},
 		jobspec.Mount{Source: "/shared/c", Target: "/database"})(job)
-	if problems := job.Validate(); problems != nil {
+	if problems := rules.Validate(job); problems != nil {
 		t.Fatal(problems)
 	}
 	job.Default()
 	if m := job.Groups[0].Tasks[0].Mounts[0]; m.Source != "/shared/a" || m.Target != "/data" {
 		t.Errorf("got %+v", m)
+	}
+}
+
+// TestVersion wants jobs that ask for the same to have one version, from wherever they come.
+func TestVersion(t *testing.T) {
+	a, b := sweep(), sweep()
+	b.Default()
+	b.SubmitDir, b.SubmitHost = "/home/b", "login2"
+	before, _ := json.Marshal(a)
+	va, err := a.Version()
+	vb, errB := b.Version()
+	if err != nil || errB != nil || va != vb || len(va) != 64 {
+		t.Errorf("%s and %s, %v, %v", va, vb, err, errB)
+	}
+	if after, _ := json.Marshal(a); string(before) != string(after) {
+		t.Errorf("asking for the version changed the job:\n%s\n%s", before, after)
+	}
+	b.Groups[0].Tasks[0].Command[0] = "walk"
+	if vc, _ := b.Version(); vc == va {
+		t.Error("another command has the same version")
 	}
 }

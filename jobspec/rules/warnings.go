@@ -1,34 +1,35 @@
-package jobspec
+package rules
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/template"
 )
 
 // Built-in limits of a queue for trial-and-error jobs, which its operator may change (docs/operating.md).
 const (
-	usualTETime = Seconds(2 * 3600)
+	usualTETime = jobspec.Seconds(2 * 3600)
 	usualTEGPUs = 16
 )
 
 // Warnings returns what is allowed in the job and probably not meant, in the order of its fields. Nothing is refused because of one.
-func (j *Job) Warnings() []Problem {
+func Warnings(j *jobspec.Job) []jobspec.Problem {
 	c := &checker{}
-	if j.Class == TE {
+	if j.Class == jobspec.TE {
 		c.tryTooMuch(j)
 	}
 	if k := j.Checkpoint; k != nil && k.Path == "" {
-		c.add(CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
+		c.add(jobspec.CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
 			"the checkpoint has no path, so nobody can see where the program saves or how large that grows")
 	}
-	if i := j.elasticGroup(); i >= 0 && j.Checkpoint == nil {
-		c.add(CodeForgetful, at("groups", i)+".elastic", "let the program save when it gets the signal, and add checkpoint { }",
+	if i := elasticGroup(j); i >= 0 && j.Checkpoint == nil {
+		c.add(jobspec.CodeForgetful, at("groups", i)+".elastic", "let the program save when it gets the signal, and add checkpoint { }",
 			"the group is started anew each time that its number of workers changes, and the job does not say that it saves its progress")
 	}
-	if p := j.Preemption; p != nil && p.GracePeriod > DefaultGracePeriod && j.Checkpoint == nil {
-		c.add(CodeNoTrap, "preemption.grace_period", "let the program save its state and add checkpoint { }, or leave grace_period out",
+	if p := j.Preemption; p != nil && p.GracePeriod > jobspec.DefaultGracePeriod && j.Checkpoint == nil {
+		c.add(jobspec.CodeNoTrap, "preemption.grace_period", "let the program save its state and add checkpoint { }, or leave grace_period out",
 			"a grace period of %v helps only a program that saves when it gets the signal, and this job does not say that it does", p.GracePeriod)
 	}
 	for i := range j.Groups {
@@ -40,24 +41,24 @@ func (j *Job) Warnings() []Problem {
 }
 
 // logs warns of files that several workers, or several elements of an array, write.
-func (c *checker) logs(where string, t *Task, g *Group, a *Array) {
+func (c *checker) logs(where string, t *jobspec.Task, g *jobspec.Group, a *jobspec.Array) {
 	if t.Log == nil {
 		return
 	}
 	for _, f := range []struct{ name, pattern string }{{".stdout", t.Log.Stdout}, {".stderr", t.Log.Stderr}} {
-		of := func(letters string, references ...string) bool { return t.differs(f.pattern, letters, references) }
+		of := func(letters string, references ...string) bool { return differs(t, f.pattern, letters, references) }
 		switch {
 		case f.pattern == "" || strings.HasPrefix(f.pattern, "/dev/"):
-		case (g.loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
-			c.add(CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
-		case !g.loose() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
-			c.add(CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q", f.pattern)
+		case (g.Loose() || a != nil && a.Len() > 1) && !of("ja", "job.id", "array."):
+			c.add(jobspec.CodeOneLog, where+f.name, "put %a, the index, into it", "all elements write one file, %q", f.pattern)
+		case !g.Loose() && g.Most() > 1 && !of("nNt", "worker.index", "node.name"):
+			c.add(jobspec.CodeOneLog, where+f.name, "put %n, the worker's number, into it", "all workers write one file, %q", f.pattern)
 		}
 	}
 }
 
 // differs reports whether a path of the task has one of some % letters, or a reference that begins as one of some.
-func (t *Task) differs(pattern, letters string, references []string) bool {
+func differs(t *jobspec.Task, pattern, letters string, references []string) bool {
 	if t.Template {
 		for _, name := range template.References(pattern) {
 			if slices.ContainsFunc(references, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
@@ -78,17 +79,17 @@ func (t *Task) differs(pattern, letters string, references []string) bool {
 }
 
 // tryTooMuch warns of what most queues do not give to trial-and-error jobs.
-func (c *checker) tryTooMuch(j *Job) {
+func (c *checker) tryTooMuch(j *jobspec.Job) {
 	if j.TimeLimit > usualTETime {
-		c.add(CodeTryTooMuch, "time_limit", `leave class out for a long job`, "a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)
+		c.add(jobspec.CodeTryTooMuch, "time_limit", `leave class out for a long job`, "a te job of %v is refused by queues that keep the usual limit of %v", j.TimeLimit, usualTETime)
 	}
 	gpus := 0
 	for i := range j.Groups {
 		for k := range j.Groups[i].Tasks {
-			gpus += min(j.Groups[i].Most(), MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0), MaxGPUs)
+			gpus += min(j.Groups[i].Most(), jobspec.MaxWorkers) * min(max(j.Groups[i].Tasks[k].Resources.GPUs, 0), jobspec.MaxGPUs)
 		}
 	}
 	if gpus > usualTEGPUs {
-		c.add(CodeTryTooMuch, "groups", "leave class out for a large job", "a te job with %d GPUs is refused by queues that keep the usual limit of %d", gpus, usualTEGPUs)
+		c.add(jobspec.CodeTryTooMuch, "groups", "leave class out for a large job", "a te job with %d GPUs is refused by queues that keep the usual limit of %d", gpus, usualTEGPUs)
 	}
 }
