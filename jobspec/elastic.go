@@ -21,17 +21,13 @@ const (
 	DefaultGrowAfter = Seconds(60)
 )
 
-func (e *Elastic) withDefaults() *Elastic {
-	if e == nil {
-		return nil
-	}
-	d := *e
-	orElse(&d.MultipleOf, 1)
-	orElse(&d.Step, max(d.MultipleOf, 1))
-	drop(&d.Resize, ResizeRestart)
-	orElse(&d.Cooldown, DefaultCooldown)
-	orElse(&d.GrowAfter, DefaultGrowAfter)
-	return &d
+// Default fills in what an elastic group does not say about its range.
+func (e *Elastic) Default() {
+	orElse(&e.MultipleOf, 1)
+	orElse(&e.Step, max(e.MultipleOf, 1))
+	drop(&e.Resize, ResizeRestart)
+	orElse(&e.Cooldown, DefaultCooldown)
+	orElse(&e.GrowAfter, DefaultGrowAfter)
 }
 
 // Fewest returns with how many workers the group starts at least.

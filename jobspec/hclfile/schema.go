@@ -38,6 +38,7 @@ type Attr struct {
 	into     func(target any) any
 	set      func(target any, text string, from Source) error
 	setValue func(target any, value Value, from Source) error
+	written  func(target any) any
 }
 
 // Nested is a block inside a block.
@@ -57,6 +58,16 @@ type Nested struct {
 	// Template, when set, returns where to note that the texts of the block's Deferred attributes, those of blocks within it included,
 	// are templates (package template) because at least one of them holds a reference. Otherwise they are literal. target is Enter's.
 	Template func(target any) *bool
+	// Written returns the blocks of this kind that a parent has, for writing it as a file; nil for a kind that is never written.
+	Written func(parent any) []Written
+	// Implied says that the target is the same without an empty block of this kind, so that only one with content is written.
+	Implied bool
+}
+
+// Written is a block as it is written: its label and the target of its content.
+type Written struct {
+	Label  string
+	Target any
 }
 
 // Quantity is a value that is written as text with a unit. jobspec.Seconds and jobspec.Bytes are two.
@@ -89,6 +100,12 @@ func Text[T any](name, typ string, set func(target *T, text string, from Source)
 // Any is an attribute whose value, of whatever type, is read by set. An error that its [Value] returned is reported as such.
 func Any[T any](name, typ string, set func(target *T, value Value, from Source) error) Attr {
 	return Attr{Name: name, Type: typ, setValue: func(target any, value Value, from Source) error { return set(target.(*T), value, from) }}
+}
+
+// WrittenAs returns a with what is written for it, where that is not the content of a field: a value, nil for none.
+func WrittenAs[T any](a Attr, value func(target *T) any) Attr {
+	a.written = func(target any) any { return value(target.(*T)) }
+	return a
 }
 
 // Later is an attribute that is known and refused; hint says what to do instead.
@@ -139,6 +156,17 @@ func (a Attr) OrName(root string) Attr {
 func (a Attr) As(path string) Attr {
 	a.Path = path
 	return a
+}
+
+// Written returns what a target is written with: a pointer to the attribute's field, or the value of [WrittenAs]; nil for nothing.
+func (a Attr) Written(target any) any {
+	switch {
+	case a.written != nil:
+		return a.written(target)
+	case a.into != nil:
+		return a.into(target)
+	}
+	return nil
 }
 
 func (a Attr) path() string {
