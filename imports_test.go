@@ -36,12 +36,31 @@ var rules = map[string]rule{
 	"jobspec/template": {pure: true, why: "text with references is text"},
 	"jobspec/typo":     {pure: true, why: "words are text"},
 	"jobspec/hclfile": {
-		ours: []string{"jobspec/template", "jobspec/typo"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
-		why: "it loads HCL for anyone, so it knows no job",
+		ours: []string{
+			"jobspec/template", "jobspec/typo", "jobspec/hclfile/cost", "jobspec/hclfile/decode", "jobspec/hclfile/diagnostic",
+			"jobspec/hclfile/functions",
+		},
+		third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
+		why:   "it loads HCL for every user, so it knows no job",
 	},
+	"jobspec/hclfile/cost": {
+		ours: []string{"jobspec/hclfile/functions"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
+		why: "it bounds what an expression yields and evaluates none",
+	},
+	"jobspec/hclfile/decode": {
+		ours: []string{"jobspec/hclfile/diagnostic"}, third: []string{"github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"},
+		why: "one value of HCL becomes one field, whatever block it stands in",
+	},
+	"jobspec/hclfile/diagnostic": {
+		third: []string{"github.com/hashicorp/hcl/v2"}, why: "it says where in a file something is wrong and knows no rule",
+	},
+	"jobspec/hclfile/functions": {third: []string{"github.com/zclconf/go-cty"}, why: "functions know their arguments only"},
 	"jobspec/jobfile": {
-		ours: []string{"jobspec", "jobspec/rules", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2"},
-		why: "it turns HCL into a job and needs nothing else",
+		ours: []string{
+			"jobspec", "jobspec/rules", "jobspec/hclfile", "jobspec/hclfile/decode", "jobspec/hclfile/diagnostic", "jobspec/template",
+		},
+		third: []string{"github.com/hashicorp/hcl/v2"},
+		why:   "it turns HCL into a job and needs nothing else",
 	},
 	"jobspec/explain": {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
 	"jobspec/script": {
@@ -78,7 +97,7 @@ var rules = map[string]rule{
 		ours: []string{"consensus"}, why: "it runs members of consensus for tests",
 	},
 	"controld/config": {
-		ours: []string{"jobspec", "controld/cluster", "jobspec/hclfile"},
+		ours: []string{"jobspec", "controld/cluster", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
 		why:  "it turns a file into the replicated configuration and back",
 	},
 	"controld/member": {
@@ -164,7 +183,7 @@ var technologies = []struct {
 	{"github.com/hashicorp/raft", []string{"consensus"}, "replication is behind consensus"},
 	{"github.com/hashicorp/raft-boltdb", []string{"consensus"}, "the log's storage is behind consensus"},
 	{"github.com/hashicorp/memberlist", []string{"controld/member"}, "gossip is behind member"},
-	{"github.com/hashicorp/hcl/v2", []string{"jobspec/hclfile", "jobspec/jobfile"}, "HCL is loaded in hclfile, and its values read where the grammar of job files is known"},
+	{"github.com/hashicorp/hcl/v2", []string{"jobspec/hclfile", "jobspec/hclfile/...", "jobspec/jobfile"}, "HCL is loaded in hclfile, and its values read where the grammar of job files is known"},
 	{"github.com/opencontainers/runc", []string{"noded/shim", "noded/shim/..."}, "libcontainer promises no API, so one package follows it"},
 	{"github.com/NVIDIA/go-nvml", []string{"noded/gpu", "noded/gpu/..."}, "the driver can hang, so one package deals with it"},
 	{"github.com/urfave/cli", []string{"cmd/..."}, "only commands parse command lines"},

@@ -18,6 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec/explain"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
@@ -95,7 +96,7 @@ func (w *world) formatOne(name string, check bool) (bool, error) {
 	}
 	out, err := hclfile.Format(shown, src)
 	if err != nil {
-		var diags jobfile.Diagnostics
+		var diags diagnostic.Diagnostics
 		if errors.As(err, &diags) {
 			return false, &fileError{name: shown, diags: diags}
 		}
@@ -200,14 +201,14 @@ func (w *world) loadJob(c *cli.Context, shown string, src []byte, dir string) (j
 }
 
 // warnOfFile says on stderr what is allowed in a job file and probably not meant; with -o json as editors want it.
-func (w *world) warnOfFile(warnings jobfile.Diagnostics, c *cli.Context) error {
+func (w *world) warnOfFile(warnings diagnostic.Diagnostics, c *cli.Context) error {
 	if len(warnings) == 0 {
 		return nil
 	}
 	if c.String("output") != string(formatJSON) {
 		return warnings.WriteText(w.stderr, w.colour(w.stderr))
 	}
-	var report hclfile.Report
+	var report diagnostic.Report
 	report.Warn(warnings)
 	b, err := json.Marshal(report)
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 	"github.com/rota-hpc/rota/jobspec/script"
 )
@@ -179,7 +179,7 @@ func (w *world) fileSubmission(c *cli.Context, shown string, src []byte, dir, fi
 	}
 	read := script.Override(job, opts)
 	read.Problems = slices.DeleteFunc(read.Problems, func(p script.Problem) bool {
-		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code }) // told already, with its place
+		return slices.ContainsFunc(loaded.Warnings, func(d diagnostic.Diagnostic) bool { return d.Code == p.Code }) // told already, with its place
 	})
 	return &submission{job: job, read: read, shown: shown}, nil
 }

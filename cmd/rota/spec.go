@@ -15,7 +15,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 	"github.com/rota-hpc/rota/jobspec/rules"
 	"github.com/rota-hpc/rota/jobspec/script"
@@ -24,7 +24,7 @@ import (
 // fileError is what is wrong with a job file or a script, place by place.
 type fileError struct {
 	name     string
-	diags    jobfile.Diagnostics
+	diags    diagnostic.Diagnostics
 	problems script.Problems // of a script
 }
 
@@ -90,9 +90,9 @@ func (e *fileError) print(w *world, asJSON bool) error {
 	}
 	b, err := json.Marshal(struct {
 		*api.Problem
-		Diagnostics jobfile.Diagnostics  `json:"diagnostics,omitempty"`
-		Files       []hclfile.FileReport `json:"files,omitempty"` // the same as editors want it
-		Problems    script.Problems      `json:"problems,omitempty"`
+		Diagnostics diagnostic.Diagnostics  `json:"diagnostics,omitempty"`
+		Files       []diagnostic.FileReport `json:"files,omitempty"` // the same as editors want it
+		Problems    script.Problems         `json:"problems,omitempty"`
 	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.diags, e.diags.Report().Files, e.problems})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
 // File is what a configuration file says. An attribute that it does not have is nil.
@@ -75,8 +76,8 @@ func Parse(name string, src []byte) (*File, error) {
 	f := &File{}
 	read, diags := hclfile.Load(name, src, hclfile.SchemaOf(f), f, hclfile.Options{})
 	if len(diags) == 0 {
-		var more hclfile.Diagnostics
-		f.check(func(path, text, hint string) { more = append(more, read.At(path, hclfile.CodeValue, text, hint)) })
+		var more diagnostic.Diagnostics
+		f.check(func(path, text, hint string) { more = append(more, read.At(path, diagnostic.CodeValue, text, hint)) })
 		diags = diags.Merge(more)
 	}
 	if len(diags) > 0 {

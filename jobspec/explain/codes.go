@@ -74,8 +74,8 @@ var ruleCodes = []entry{
 	{"JS-144", "a secret for two places", "A secret goes into a variable (env) or into a file, /run/rota/secrets/NAME by default."},
 	{"JS-145", "progress that cannot be read", "Progress is read from a file or by a pattern from the output, not both. A pattern has a group named step, and one named like the metric."},
 	{"JS-190", "warning: much for a trial-and-error job", "Most queues give te jobs two hours and 16 GPUs, since they go first. A queue may allow more; otherwise the job is refused when it is submitted."},
-	{"JS-191", "warning: a grace period that helps nobody", "The grace period is the time between the preemption signal and the kill. It helps a program that saves its state meanwhile, and checkpoint { } says that it does; others only hold their nodes for longer."},
+	{"JS-191", "warning: a grace period without use", "The grace period is the time between the preemption signal and the kill. It helps a program that saves its state meanwhile, and checkpoint { } says that it does; others only hold their nodes for longer."},
 	{"JS-192", "warning: a checkpoint without its place", "checkpoint has no path, so neither people nor estimates of its cost know where the program saves."},
 	{"JS-193", "warning: an elastic group that forgets", "All workers of an elastic group are stopped and started again when their number changes. What the program has not saved by then is lost, and checkpoint { } says that it saves. Without it the job is resized only when its room is needed."},
-	{"JS-194", "warning: one log of many", "Several workers, or all elements of an array, write their output to one file. Their lines get mixed up, with mode = \"truncate\" each takes away what others wrote, and what is beyond max_size is moved away by whoever comes first. %n is a worker's number, %a an element's index."},
+	{"JS-194", "warning: one log of many", "Several workers, or all elements of an array, write their output to one file. Their lines get mixed up, with mode = \"truncate\" each takes away what others wrote, and a file beyond max_size is rotated while others write to it. %n is a worker's number, %a an element's index."},
 }

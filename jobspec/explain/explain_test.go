@@ -36,7 +36,7 @@ func declared(t *testing.T, pattern, expression string) []string {
 
 // TestEverythingIsExplained wants an entry for each code, state and reason that there is, and no others.
 func TestEverythingIsExplained(t *testing.T) {
-	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
+	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/diagnostic/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
 	codes = append(codes, declared(t, "../script/*.go", `(?m)^\tCode\w+ *= "(SB-\d+)"`)...)
 	states := declared(t, "../../controld/cluster/*.go", `(?m)^\t\w+ +(?:JobState|NodeState) += "(\w+)"`)
 	states = append(states, declared(t, "../../controld/present.go", `(?m)^\t+return "(\w+)"$`)...) // what nodes are shown as

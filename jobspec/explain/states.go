@@ -61,7 +61,7 @@ var reasonTable = []entry{
 		"the reservation begins may still use it, so a shorter time_limit can help."},
 	{"Preempting", "others make room for it", "Jobs were asked to leave for this one, and have their grace period to save their work. It starts when they are gone."},
 	{"Preempted", "it made room for another", "The job had to leave for another one, and waits to go on. What it saved is kept."},
-	{"NoVictim", "nobody may be asked to leave", "There is no room, and no running job that would have to give way to this one. It starts when something ends."},
+	{"NoVictim", "no job may be preempted", "There is no room, and no running job that this one may preempt. It starts when something ends."},
 	{"TELimit", "enough trial-and-error jobs", "The account has as many te jobs running as it may. It starts when one of them ends."},
 	{"AccountLimit", "the account holds enough", "The account, or the user in it, holds as much as a limit allows. It starts when some of that ends. rota share shows what " +
 		"accounts hold."},

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/jobspec"
-	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 	"github.com/rota-hpc/rota/jobspec/rules"
 )
 
@@ -181,7 +181,7 @@ func TestEveryCodeHasAGolden(t *testing.T) {
 			t.Errorf("no file in testdata/bad is refused with %s", code)
 		}
 	}
-	if hclfile.CodeUnsupported != jobspec.CodeUnsupported {
-		t.Errorf("two codes for unsupported parts: %s and %s", hclfile.CodeUnsupported, jobspec.CodeUnsupported)
+	if diagnostic.CodeUnsupported != jobspec.CodeUnsupported {
+		t.Errorf("two codes for unsupported parts: %s and %s", diagnostic.CodeUnsupported, jobspec.CodeUnsupported)
 	}
 }

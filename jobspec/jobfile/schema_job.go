@@ -9,6 +9,7 @@ import (
 
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/hclfile/decode"
 )
 
 var arraySchema = &hclfile.Block{
@@ -41,7 +42,7 @@ var stopSchema = &hclfile.Block{
 }
 
 // setMatrix takes the axes in the order in which they are written.
-func setMatrix(a *jobspec.Array, value hclfile.Value, _ hclfile.Source) error {
+func setMatrix(a *jobspec.Array, value decode.Value, _ hclfile.Source) error {
 	entries, err := value.Entries()
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func conditionAttrs[T any](of func(*T) *jobspec.Constraint) []hclfile.Attr {
 			With("", "what is asked of the node: "+nodeAttributes()),
 		field("operator", func(t *T) *string { return &of(t).Operator }).
 			With("=", "`=` `!=` `<` `<=` `>` `>=` `regexp` `version` (`>= 550, < 600`) `in` `not_in` `glob` (`h100*`) or `is_set`"),
-		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list", func(t *T, value hclfile.Value, _ hclfile.Source) (err error) {
+		hclfile.WrittenAs(hclfile.Any("value", "string, number, bool or list", func(t *T, value decode.Value, _ hclfile.Source) (err error) {
 			if value.IsList() {
 				of(t).Values, err = value.Texts()
 			} else {

@@ -14,7 +14,7 @@ import (
 var taskSchema = &hclfile.Block{
 	Elsewhere: map[string]string{
 		"driver": "leave it out: every task runs in a container", "config": "write command = [...] and image = ... in the task itself",
-		"user": "leave it out: a task runs as who submits it", "args": "write them into command",
+		"user": "leave it out: a task runs as the user that submits it", "args": "write them into command",
 	},
 	Attrs: []hclfile.Attr{
 		field("image", func(t *jobspec.Task) *string { return &t.Image }).
@@ -42,8 +42,10 @@ var taskSchema = &hclfile.Block{
 		},
 		implied(hclfile.Nested{
 			Name: "resources", Body: resourcesSchema, Doc: "what each worker holds",
-			Enter:   func(parent any, _ string) (any, string) { return &parent.(*jobspec.Task).Resources, "resources" },
-			Written: func(parent any) []hclfile.Written { return []hclfile.Written{{Target: &parent.(*jobspec.Task).Resources}} },
+			Enter: func(parent any, _ string) (any, string) { return &parent.(*jobspec.Task).Resources, "resources" },
+			Written: func(parent any) []hclfile.Written {
+				return []hclfile.Written{{Target: &parent.(*jobspec.Task).Resources}}
+			},
 		}),
 		several("mount", "mounts", "a directory made visible in the container", mountSchema,
 			func(t *jobspec.Task) *[]jobspec.Mount { return &t.Mounts }, nil),

@@ -38,7 +38,7 @@ func (c *checker) elasticIn(where string, g *jobspec.Group, j *jobspec.Job) {
 	}
 }
 
-// oneElastic refuses a second elastic group in a gang: who should grow first nobody could say.
+// oneElastic refuses a second elastic group in a gang: no rule says which of the two grows first.
 func (c *checker) oneElastic(j *jobspec.Job) {
 	first := -1
 	for i := range j.Groups {

@@ -143,7 +143,7 @@ var broken = map[string]rule{
 	"sidecar at the end":  {pipeline, func(j *jobspec.Job) { j.Groups[0].Tasks[1].Lifecycle.Hook = "poststop" }, jobspec.CodeLifecycle, "groups[0].tasks[1].lifecycle.sidecar"},
 	"sidecar leads":       {pipeline, func(j *jobspec.Job) { j.Groups[0].Tasks[1].Leader = &yes }, jobspec.CodeLeader, "groups[0].tasks[1].leader"},
 	"sidecar launches":    {pipeline, func(j *jobspec.Job) { j.Groups[0].Tasks[1].Launch = &jobspec.Launch{Type: "slurm"} }, jobspec.CodeLifecycle, "groups[0].tasks[1].launch"},
-	"nobody leads":        {pipeline, func(j *jobspec.Job) { task(j).Leader = &no }, jobspec.CodeLeader, "groups[0].tasks"},
+	"no task leads":       {pipeline, func(j *jobspec.Job) { task(j).Leader = &no }, jobspec.CodeLeader, "groups[0].tasks"},
 	"two lead": {pipeline, func(j *jobspec.Job) {
 		j.Groups[0].Tasks[1].Lifecycle = nil
 		task(j).Leader, j.Groups[0].Tasks[1].Leader = &yes, &yes

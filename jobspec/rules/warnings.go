@@ -22,7 +22,7 @@ func Warnings(j *jobspec.Job) []jobspec.Problem {
 	}
 	if k := j.Checkpoint; k != nil && k.Path == "" {
 		c.add(jobspec.CodeNoPath, "checkpoint", `write path = "/shared/you/checkpoints"`,
-			"the checkpoint has no path, so nobody can see where the program saves or how large that grows")
+			"the checkpoint has no path, so users and cost estimates cannot see where the program saves or how large that grows")
 	}
 	if i := elasticGroup(j); i >= 0 && j.Checkpoint == nil {
 		c.add(jobspec.CodeForgetful, at("groups", i)+".elastic", "let the program save when it gets the signal, and add checkpoint { }",

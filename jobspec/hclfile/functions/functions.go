@@ -1,25 +1,27 @@
-package hclfile
+// Package functions has the functions that an expression in a file may call.
+package functions
 
 import (
 	"errors"
-	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// maxFunctionFile bounds a file that file() or script_file reads.
-const maxFunctionFile = 1 << 20
+// MaxFile bounds the bytes of a file that file() or script_file reads.
+const MaxFile = 1 << 20
 
-// functions are those an expression may call.
-type functions struct {
-	table map[string]function.Function
+// Environment is what functions may ask for besides their arguments.
+type Environment struct {
+	ReadFile func(name string) ([]byte, error) // for file()
+	Getenv   func(name string) (string, error) // for env()
+	Now      func() time.Time                  // for timestamp(), called once
+	NewUUID  func() string                     // for uuid(), called each time
+	// Quantities are functions that turn a text with a unit into a number: duration("1h").
+	Quantities map[string]func(text string) (int64, error)
 }
 
 // pure are the functions that need nothing but their arguments.
@@ -45,36 +47,37 @@ var pure = map[string]function.Function{
 	"trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc, "values": stdlib.ValuesFunc, "zipmap": stdlib.ZipmapFunc,
 }
 
-func newFunctions(r *reader) *functions {
+// Table returns the functions of a file by name.
+func Table(in Environment) map[string]function.Function {
 	table := make(map[string]function.Function, len(pure)+6)
 	for name, f := range pure {
 		table[name] = f
 	}
 	now := ""
 	table["file"] = textFunction("path", func(name string) (string, error) {
-		text, err := r.ReadFile(name)
+		text, err := in.ReadFile(name)
 		return string(text), err
 	})
-	table["env"] = textFunction("name", r.env)
+	table["env"] = textFunction("name", in.Getenv)
 	table["timestamp"] = noArguments(func() (string, error) {
 		switch {
-		case r.opts.Now == nil:
+		case in.Now == nil:
 			return "", errors.New("there is no clock here")
 		case now == "":
-			now = r.opts.Now().UTC().Format(time.RFC3339)
+			now = in.Now().UTC().Format(time.RFC3339)
 		}
 		return now, nil
 	})
 	table["uuid"] = noArguments(func() (string, error) {
-		if r.opts.NewUUID == nil {
+		if in.NewUUID == nil {
 			return "", errors.New("there are no random numbers here")
 		}
-		return r.opts.NewUUID(), nil
+		return in.NewUUID(), nil
 	})
-	for name, example := range r.opts.Quantities {
+	for name, example := range in.Quantities {
 		table[name] = quantityFunction(example)
 	}
-	return &functions{table: table}
+	return table
 }
 
 func textFunction(parameter string, f func(string) (string, error)) function.Function {
@@ -116,48 +119,6 @@ func quantityFunction(read func(text string) (int64, error)) function.Function {
 	})
 }
 
-// ReadFile implements [Source]. A file is read once, so that it is the same everywhere.
-func (r *reader) ReadFile(name string) ([]byte, error) {
-	clean := path.Clean(name)
-	switch {
-	case r.opts.ReadFile == nil:
-		return nil, errors.New("files cannot be read here")
-	case path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../"):
-		return nil, fmt.Errorf("%q is not below the directory of the job file", name)
-	}
-	if text, ok := r.read[clean]; ok {
-		return text, nil
-	}
-	text, err := r.opts.ReadFile(clean)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read file: %w", err)
-	case len(text) > maxFunctionFile:
-		return nil, fmt.Errorf("%q has %d bytes; at most %d are read", name, len(text), maxFunctionFile)
-	case !utf8.Valid(text):
-		return nil, fmt.Errorf("%q is not UTF-8 text", name)
-	}
-	if r.read == nil {
-		r.read = map[string][]byte{}
-	}
-	r.read[clean] = text
-	return text, nil
-}
-
-func (r *reader) env(name string) (string, error) {
-	if !slices.Contains(r.opts.AllowEnv, name) {
-		return "", fmt.Errorf("%s may not be read: allow it with --allow-env %s", name, name)
-	}
-	if r.opts.Getenv == nil {
-		return "", errors.New("there is no environment here")
-	}
-	text, ok := r.opts.Getenv(name)
-	if !ok {
-		return "", fmt.Errorf("%s is not set", name)
-	}
-	return text, nil
-}
-
 // maxWidth bounds the digits of a width or precision in a format, which would otherwise ask for gigabytes of blanks.
 const maxWidth = 3
 
@@ -189,7 +150,7 @@ func boundedFormat(f function.Function) function.Function {
 	})
 }
 
-// boundedIndent refuses to indent by more than anyone reads.
+// boundedIndent refuses to indent by more than 100 spaces.
 func boundedIndent() function.Function {
 	f := stdlib.IndentFunc
 	return function.New(&function.Spec{
@@ -204,8 +165,8 @@ func boundedIndent() function.Function {
 	})
 }
 
-// FunctionNames lists the functions of every file, in order; those of [Options.Quantities] come on top.
-func FunctionNames() []string {
+// Names lists the functions of every file, in order; those of [Environment.Quantities] come on top.
+func Names() []string {
 	names := []string{"env", "file", "timestamp", "uuid"}
 	for name := range pure {
 		names = append(names, name)

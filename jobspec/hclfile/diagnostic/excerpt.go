@@ -1,4 +1,4 @@
-package hclfile
+package diagnostic
 
 import (
 	"bytes"
@@ -10,6 +10,18 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 )
+
+// Locate returns a diagnostic without words for a place of a source text, with the line there if it may be shown. Without a source, columns
+// are as the parser counts them.
+func Locate(src []byte, at hcl.Range, showLine bool) Diagnostic {
+	d := Diagnostic{File: at.Filename, Start: Pos{Line: at.Start.Line}, End: Pos{Line: at.End.Line}}
+	d.Start.Column, d.start = columns(src, at.Start)
+	d.End.Column, d.end = columns(src, at.End)
+	if showLine {
+		d.Line, d.shift = excerpt(LineAt(src, at.Start.Byte), d.Start.Column)
+	}
+	return d
+}
 
 // columns counts the characters and the UTF-16 units in front of a place. The parser counts what is seen as one character, which the
 // caret line and editors do not.
@@ -56,8 +68,8 @@ const (
 	leftOut      = "..."
 )
 
-// lineAt returns the line of src that holds the byte at offset, without its end. What cannot be printed is replaced.
-func lineAt(src []byte, offset int) string {
+// LineAt returns the line of src that holds the byte at offset, without its end. What cannot be printed is replaced.
+func LineAt(src []byte, offset int) string {
 	if offset > len(src) || len(src) == 0 {
 		return ""
 	}
@@ -99,9 +111,15 @@ func excerpt(line string, column int) (part string, shift int) {
 	return part, 0
 }
 
-// jsonPlace corrects a place in JSON: the parser of a template within a string knows neither where lines end in the file nor which of its
+// JSONPlace corrects a place in JSON, which [jsonPosition] does for both its ends.
+func JSONPlace(src []byte, at hcl.Range) hcl.Range {
+	at.Start, at.End = jsonPosition(src, at.Start), jsonPosition(src, at.End)
+	return at
+}
+
+// jsonPosition corrects a position in JSON: the parser of a template within a string knows neither where lines end in the file nor which of its
 // characters are written with more than one.
-func jsonPlace(src []byte, at hcl.Pos) hcl.Pos {
+func jsonPosition(src []byte, at hcl.Pos) hcl.Pos {
 	if at.Line == 0 {
 		return at
 	}

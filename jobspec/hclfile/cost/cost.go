@@ -1,4 +1,6 @@
-package hclfile
+// Package cost bounds what an expression of HCL yields before it is evaluated. A small file can ask for a huge result: locals that double
+// each other, loops within loops, replace with a long text. The estimate is never too low, so that a budget can refuse such a file.
+package cost
 
 import (
 	"math"
@@ -6,65 +8,54 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
-
-// A small file can ask for a huge result: locals that double each other, loops within loops, replace with a long text. So the work of
-// an expression is estimated from above before it is evaluated, and a file has a budget for all of it.
 
 // estimate bounds what an expression yields: all its elements and bytes together, how many elements, and the largest of them.
 type estimate struct {
 	total, elements, largest float64
 }
 
-// What is paid besides bytes: an element has a type and a header, and what a dynamic block writes is decoded again each time.
-const (
-	elementCost = 64
-	dynamicCost = 256
-)
+// elementCost is what an element costs besides its bytes: it has a type and a header.
+const elementCost = 64
 
-// facts are what is known of the value of a variable or local, found out once however often it is used.
-type facts struct {
-	size          estimate
-	known, secret bool
+// Scope is what the names in an expression stand for.
+type Scope struct {
+	// Value returns the value of root.name, where root is var or local.
+	Value func(root, name string) (cty.Value, bool)
+	// Iterator returns the element of the innermost dynamic block with an iterator of that name.
+	Iterator func(name string) (cty.Value, bool)
+	// ReadFile reads what file() reads.
+	ReadFile func(name string) ([]byte, error)
+
+	sizes map[string]estimate // of the variables and locals that were asked for, which do not change any more
 }
 
-// factsOf returns the facts of a variable or local, whose value does not change any more.
-func (r *reader) factsOf(name string, value cty.Value) facts {
-	if f, ok := r.facts[name]; ok {
-		return f
-	}
-	f := facts{size: sizeOf(value), known: value.IsWhollyKnown(), secret: value.ContainsMarked()}
-	if r.facts == nil {
-		r.facts = map[string]facts{}
-	}
-	r.facts[name] = f
-	return f
+// Of bounds the bytes and elements that an expression yields, including what each element costs besides its bytes.
+func Of(expr hclsyntax.Expression, scope *Scope) float64 {
+	e := estimator{scope: scope}
+	return e.of(expr).total
 }
 
-// affordable charges an expression to the file's budget.
-func (r *reader) affordable(expr hclsyntax.Expression) bool {
-	e := estimator{reader: r}
-	cost := e.of(expr).total
-	if len(r.iterators) > 0 {
-		cost += dynamicCost
+// size returns the size of a variable or local, measured once.
+func (s *Scope) size(name string, value cty.Value) estimate {
+	if known, ok := s.sizes[name]; ok {
+		return known
 	}
-	if float64(r.work)+cost > maxWork {
-		r.exhausted = true
-		r.add(expr.Range(), CodeLimit, "compute less in the file, or let a script do it",
-			"the expression may produce too much: all expressions of a file together may have %d MiB", maxWork>>20)
-		return false
+	if s.sizes == nil {
+		s.sizes = map[string]estimate{}
 	}
-	r.work += int(cost)
-	return true
+	s.sizes[name] = sizeOf(value)
+	return s.sizes[name]
 }
 
 // estimator knows the loop variables around the expression it looks at.
 type estimator struct {
-	reader *reader
-	loop   map[string]estimate
-	splat  []estimate
+	scope *Scope
+	loop  map[string]estimate
+	splat []estimate
 }
 
 func scalar(size float64) estimate { return estimate{total: size, elements: 1, largest: size} }
@@ -162,16 +153,12 @@ func (e *estimator) traversal(x *hclsyntax.ScopeTraversalExpr) estimate {
 	if len(x.Traversal) < 2 {
 		return scalar(float64(len(root) + 3))
 	}
-	if value, isIterator := e.reader.iterator(root); isIterator {
+	if value, isIterator := e.scope.Iterator(root); isIterator {
 		return sizeOf(value)
 	}
-	values := e.reader.vars
-	if root == "local" {
-		values = e.reader.locals
-	}
 	attr, _ := x.Traversal[1].(hcl.TraverseAttr)
-	if value, ok := values[attr.Name]; ok {
-		return e.reader.factsOf(root+"."+attr.Name, value).size
+	if value, ok := e.scope.Value(root, attr.Name); ok {
+		return e.scope.size(root+"."+attr.Name, value)
 	}
 	return scalar(float64(len(attr.Name) + len(root)))
 }
@@ -230,11 +217,8 @@ func (e *estimator) call(x *hclsyntax.FunctionCallExpr) estimate {
 func (e *estimator) simple(arg hclsyntax.Expression) (cty.Value, bool) {
 	if t, ok := arg.(*hclsyntax.ScopeTraversalExpr); ok && len(t.Traversal) == 2 && e.loop[t.Traversal.RootName()] == (estimate{}) {
 		attr, _ := t.Traversal[1].(hcl.TraverseAttr)
-		value, known := e.reader.vars[attr.Name]
-		if t.Traversal.RootName() == "local" {
-			value, known = e.reader.locals[attr.Name]
-		}
 		root := t.Traversal.RootName()
+		value, known := e.scope.Value(root, attr.Name)
 		if !known || root != "var" && root != "local" {
 			return cty.NilVal, false
 		}
@@ -272,14 +256,14 @@ func (e *estimator) rangeCall(x *hclsyntax.FunctionCallExpr) estimate {
 func (e *estimator) fileCall(x *hclsyntax.FunctionCallExpr) estimate {
 	if len(x.Args) == 1 {
 		if name, ok := e.simple(x.Args[0]); ok && name.Type() == cty.String {
-			text, err := e.reader.ReadFile(name.AsString())
+			text, err := e.scope.ReadFile(name.AsString())
 			if err != nil {
 				return scalar(0) // evaluating it reports the error
 			}
 			return scalar(float64(len(text) + 8))
 		}
 	}
-	return scalar(maxFunctionFile)
+	return scalar(functions.MaxFile)
 }
 
 // text returns a text argument that is simple, or the content of a simple file.
@@ -293,7 +277,7 @@ func (e *estimator) text(x *hclsyntax.FunctionCallExpr) (string, bool) {
 		if !known || name.Type() != cty.String {
 			return "", false
 		}
-		text, err := e.reader.ReadFile(name.AsString())
+		text, err := e.scope.ReadFile(name.AsString())
 		return string(text), err == nil
 	}
 	value, ok := e.simple(arg)

@@ -1,4 +1,6 @@
-package hclfile
+// Package decode puts a value of HCL into a field of Go: strings, numbers, lists, maps, and texts with a unit. An [Error] says why a value
+// does not fit.
+package decode
 
 import (
 	"slices"
@@ -7,11 +9,16 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Value is what an attribute made with [Any] was set to: a string, a number, true or false, a list, or a map. Return the errors of its
+// Value is what an attribute made with [hclfile.Any] was set to: a string, a number, true or false, a list, or a map. Return the errors of its
 // methods as they are.
 type Value struct {
-	v     cty.Value
+	raw   cty.Value
 	order []string // keys of a map as they are written
+}
+
+// NewValue returns the value of an expression.
+func NewValue(value cty.Value, expr hclsyntax.Expression) Value {
+	return Value{raw: value, order: SourceOrder(expr)}
 }
 
 // Entry is one element of a map.
@@ -21,35 +28,35 @@ type Entry struct {
 }
 
 // Text returns a string, and a number, true or false as text.
-func (v Value) Text() (string, error) { return scalarText(v.v) }
+func (v Value) Text() (string, error) { return ScalarText(v.raw) }
 
 // Int returns a whole number.
 func (v Value) Int() (int, error) {
 	n := 0
-	err := storeInt(&n, v.v, false)
+	err := storeInt(&n, v.raw, false)
 	return n, err
 }
 
 // IsList reports whether it is a list, tuple or set.
 func (v Value) IsList() bool {
-	t := v.v.Type()
-	return !v.v.IsNull() && (t.IsListType() || t.IsTupleType() || t.IsSetType())
+	t := v.raw.Type()
+	return !v.raw.IsNull() && (t.IsListType() || t.IsTupleType() || t.IsSetType())
 }
 
 // IsMap reports whether it is a map or an object.
 func (v Value) IsMap() bool {
-	return !v.v.IsNull() && (v.v.Type().IsMapType() || v.v.Type().IsObjectType())
+	return !v.raw.IsNull() && (v.raw.Type().IsMapType() || v.raw.Type().IsObjectType())
 }
 
 // List returns the elements of a list.
 func (v Value) List() ([]Value, error) {
 	if !v.IsList() {
-		return nil, wrongType(v.v, "write a list: [...]")
+		return nil, wrongType(v.raw, "write a list: [...]")
 	}
-	list := make([]Value, 0, v.v.LengthInt())
-	for it := v.v.ElementIterator(); it.Next(); {
+	list := make([]Value, 0, v.raw.LengthInt())
+	for it := v.raw.ElementIterator(); it.Next(); {
 		_, element := it.Element()
-		list = append(list, Value{v: element})
+		list = append(list, Value{raw: element})
 	}
 	return list, nil
 }
@@ -57,22 +64,22 @@ func (v Value) List() ([]Value, error) {
 // Texts returns the elements of a list as text.
 func (v Value) Texts() ([]string, error) {
 	var texts []string
-	if v.v.IsNull() {
-		return nil, wrongType(v.v, "write a list: [...]")
+	if v.raw.IsNull() {
+		return nil, wrongType(v.raw, "write a list: [...]")
 	}
-	err := store(&texts, v.v, false)
+	err := Into(&texts, v.raw, false)
 	return texts, err
 }
 
 // Entries returns the elements of a map: in the order of the file where the map is written out, else by name.
 func (v Value) Entries() ([]Entry, error) {
 	if !v.IsMap() {
-		return nil, wrongType(v.v, "write a map: { name = value }")
+		return nil, wrongType(v.raw, "write a map: { name = value }")
 	}
 	var entries []Entry
-	for it := v.v.ElementIterator(); it.Next(); {
+	for it := v.raw.ElementIterator(); it.Next(); {
 		key, element := it.Element()
-		entries = append(entries, Entry{Name: key.AsString(), Value: Value{v: element}})
+		entries = append(entries, Entry{Name: key.AsString(), Value: Value{raw: element}})
 	}
 	if len(v.order) > 0 {
 		place := make(map[string]int, len(v.order))
@@ -84,13 +91,13 @@ func (v Value) Entries() ([]Entry, error) {
 	return entries, nil
 }
 
-// sourceOrder lists the keys of a map that is written out, nil when they are computed.
-func sourceOrder(expr hclsyntax.Expression) []string {
+// SourceOrder lists the keys of a map that is written out, nil when they are computed.
+func SourceOrder(expr hclsyntax.Expression) []string {
 	switch x := expr.(type) {
 	case *hclsyntax.TemplateWrapExpr:
-		return sourceOrder(x.Wrapped)
+		return SourceOrder(x.Wrapped)
 	case *hclsyntax.ParenthesesExpr:
-		return sourceOrder(x.Expression)
+		return SourceOrder(x.Expression)
 	}
 	object, ok := expr.(*hclsyntax.ObjectConsExpr)
 	if !ok {

@@ -1,14 +1,12 @@
-package hclfile
+// Package diagnostic says what is wrong with a file and where: code, place, source line and hint, as text, as JSON, and for editors.
+package diagnostic
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/hashicorp/hcl/v2"
 )
 
 // Codes of what can be wrong with a file before its meaning is looked at. Each keeps its meaning for ever.
@@ -129,72 +127,8 @@ func (d Diagnostics) WriteText(w io.Writer, color bool) error {
 	return err
 }
 
-// maxDiagnostics bounds how many are kept for one file: behind that, nobody reads.
-const maxDiagnostics = 50
-
-// add notes a diagnostic, once also when a dynamic block repeats it.
-func (r *reader) add(at hcl.Range, code, hint, format string, args ...any) {
-	r.mistakes++
-	if len(r.diags) >= maxDiagnostics {
-		return
-	}
-	one := told{at: at, text: fmt.Sprintf(format, args...)}
-	if r.told[one] {
-		return
-	}
-	if r.told == nil {
-		r.told = map[told]bool{}
-	}
-	r.told[one] = true
-	r.diags = append(r.diags, r.diagnostic(at, code, hint, one.text))
-}
-
-// told is what was said about a place.
-type told struct {
-	at   hcl.Range
-	text string
-}
-
-func (r *reader) diagnostic(at hcl.Range, code, hint, text string) Diagnostic {
-	src := r.sources[at.Filename]
-	if src != nil && IsJSON(at.Filename, src) {
-		at.Start, at.End = jsonPlace(src, at.Start), jsonPlace(src, at.End)
-	}
-	d := Diagnostic{
-		Code: code, File: at.Filename, Text: r.withoutSecrets(text), Hint: r.withoutSecrets(hint),
-		Start: Pos{Line: at.Start.Line}, End: Pos{Line: at.End.Line},
-	}
-	d.Start.Column, d.start = columns(src, at.Start)
-	d.End.Column, d.end = columns(src, at.End)
-	if src != nil && !r.isHidden(at) {
-		d.Line, d.shift = excerpt(lineAt(src, at.Start.Byte), d.Start.Column)
-	}
-	return d
-}
-
-// argument is what the evaluator puts in front of a function's own message.
-var argument = regexp.MustCompile(`^Invalid value for "\w+" parameter: `)
-
-// addHCL takes over what the parser or the evaluator found.
-func (r *reader) addHCL(code, hint string, found hcl.Diagnostics) {
-	for _, one := range found {
-		if one.Severity != hcl.DiagError {
-			continue
-		}
-		at := hcl.Range{Filename: r.name}
-		if one.Subject != nil {
-			at = *one.Subject
-		}
-		text := strings.TrimSuffix(one.Summary, ".")
-		if one.Detail != "" {
-			text += ": " + argument.ReplaceAllString(one.Detail, "")
-		}
-		r.add(at, code, hint, "%s", strings.Join(strings.Fields(strings.TrimSuffix(text, ".")), " "))
-	}
-}
-
-// inOrder sorts by place, keeps the first of what says the same twice, and keeps files together.
-func (d Diagnostics) inOrder() Diagnostics {
+// InOrder sorts by place, keeps the first of what says the same twice, and keeps files together.
+func (d Diagnostics) InOrder() Diagnostics {
 	slices.SortStableFunc(d, func(a, b Diagnostic) int {
 		if a.File != b.File {
 			return strings.Compare(a.File, b.File)
@@ -205,4 +139,9 @@ func (d Diagnostics) inOrder() Diagnostics {
 		return a.Start.Column - b.Start.Column
 	})
 	return slices.CompactFunc(d, func(a, b Diagnostic) bool { return a.headline() == b.headline() })
+}
+
+// Merge adds more to d and puts all in the order of the file.
+func (d Diagnostics) Merge(more Diagnostics) Diagnostics {
+	return append(d[:len(d):len(d)], more...).InOrder()
 }

@@ -1,6 +1,8 @@
-package hclfile
+package diagnostic
 
-import "slices"
+import (
+	"slices"
+)
 
 // Report is what is wrong with files, as the Language Server Protocol has it: lines and characters start at 0, and characters are UTF-16
 // units. `--format json` prints it.
@@ -54,7 +56,7 @@ func (d Diagnostics) Report() Report {
 func (r *Report) Warn(d Diagnostics) { r.add(d, severityWarning) }
 
 func (r *Report) add(d Diagnostics, severity int) {
-	for _, one := range slices.Clone(d).inOrder() {
+	for _, one := range slices.Clone(d).InOrder() {
 		n := slices.IndexFunc(r.Files, func(f FileReport) bool { return f.File == one.File })
 		if n < 0 {
 			n = len(r.Files)

@@ -1,4 +1,4 @@
-package hclfile
+package cost
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/rota-hpc/rota/jobspec/hclfile/functions"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -16,17 +17,19 @@ func TestEstimateIsABound(t *testing.T) {
 	for i := range texts {
 		texts[i] = cty.StringVal(fmt.Sprint("text ", i))
 	}
-	r := &reader{
-		locals: map[string]cty.Value{
-			"t": cty.StringVal(strings.Repeat("ab,c\n", 200)), "l": cty.TupleVal(texts), "n": cty.NumberIntVal(50),
-			"m":    cty.MapVal(map[string]cty.Value{"a": cty.StringVal("x"), "b": cty.StringVal("y")}),
-			"csv":  cty.StringVal(strings.Repeat("h", 400) + "," + strings.Repeat("g", 400) + "\n" + strings.Repeat("1,2\n", 100)),
-			"json": cty.StringVal("[" + strings.Repeat("[],", 300) + "[]]"),
-		},
-		read: map[string][]byte{"f.csv": []byte(strings.Repeat("h", 500) + "\n" + strings.Repeat("1\n", 100))},
+	locals := map[string]cty.Value{
+		"t": cty.StringVal(strings.Repeat("ab,c\n", 200)), "l": cty.TupleVal(texts), "n": cty.NumberIntVal(50),
+		"m":    cty.MapVal(map[string]cty.Value{"a": cty.StringVal("x"), "b": cty.StringVal("y")}),
+		"csv":  cty.StringVal(strings.Repeat("h", 400) + "," + strings.Repeat("g", 400) + "\n" + strings.Repeat("1,2\n", 100)),
+		"json": cty.StringVal("[" + strings.Repeat("[],", 300) + "[]]"),
 	}
-	r.opts.ReadFile = func(string) ([]byte, error) { return nil, nil }
-	r.functions = newFunctions(r)
+	files := map[string][]byte{"f.csv": []byte(strings.Repeat("h", 500) + "\n" + strings.Repeat("1\n", 100))}
+	read := func(name string) ([]byte, error) { return files[name], nil }
+	scope := &Scope{
+		Value:    func(_, name string) (cty.Value, bool) { v, ok := locals[name]; return v, ok },
+		Iterator: func(string) (cty.Value, bool) { return cty.NilVal, false }, ReadFile: read,
+	}
+	table := functions.Table(functions.Environment{ReadFile: read})
 	for _, text := range []string{
 		"local.t", "local.l", "[local.t, local.t]", "{ a = local.t, b = [local.l] }", `"${local.t}${local.t}"`, "[for x in local.l : [for y in local.l : x]]",
 		"{ for x in local.l : x => local.t }", "{ for x in local.l : \"k\" => x... }", "local.l[*]", "[for i in range(local.n) : local.t]", "range(1000)", "range(0, 1000, 2)",
@@ -43,9 +46,8 @@ func TestEstimateIsABound(t *testing.T) {
 		if found.HasErrors() {
 			t.Fatalf("%s: %v", text, found)
 		}
-		e := estimator{reader: r}
-		bound := e.of(expr).total
-		value, found := expr.Value(&hcl.EvalContext{Variables: map[string]cty.Value{"local": object(r.locals)}, Functions: r.functions.table})
+		bound := Of(expr, scope)
+		value, found := expr.Value(&hcl.EvalContext{Variables: map[string]cty.Value{"local": cty.ObjectVal(locals)}, Functions: table})
 		if found.HasErrors() {
 			t.Fatalf("%s: %v", text, found)
 		}

@@ -1,4 +1,4 @@
-package hclfile
+package decode
 
 import (
 	"errors"
@@ -9,53 +9,57 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
 )
 
-// valueError says why a value does not fit its attribute.
-type valueError struct {
-	code, text, hint string
-	found            string // what it is, with CodeType
-	inElement        bool
-	element          int
+// Error says why a value does not fit its attribute.
+type Error struct {
+	Code, Text, Hint string
+	Found            string // what the value is, with [diagnostic.CodeType]
+	InElement        bool   // it is about one element of a list
+	Element          int    // which one, from 0
 }
 
 // Error implements error.
-func (e *valueError) Error() string { return e.text }
+func (e *Error) Error() string { return e.Text }
 
 func wrongType(value cty.Value, hint string) error {
-	return &valueError{code: CodeType, found: describe(value), hint: hint}
+	return &Error{Code: diagnostic.CodeType, Found: Describe(value), Hint: hint}
 }
 
-func describe(v cty.Value) string {
+// Describe returns what a value is, for messages: the string "x", the number 7, a list.
+func Describe(v cty.Value) string {
 	if v.Type() == cty.String && !v.IsNull() {
-		return fmt.Sprintf("the string %q", shorten(v.AsString()))
+		return fmt.Sprintf("the string %q", Shorten(v.AsString()))
 	}
 	if v.IsNull() {
 		return "null"
 	}
 	if v.Type() == cty.Number {
-		return "the number " + shorten(asText(v))
+		return "the number " + Shorten(asText(v))
 	}
-	return article(v.Type().FriendlyName())
+	return Article(v.Type().FriendlyName())
 }
 
-// article puts "a" or "an" before a word.
-func article(word string) string {
+// Article puts "a" or "an" before a word.
+func Article(word string) string {
 	if word != "" && strings.ContainsRune("aeiou", rune(word[0])) {
 		return "an " + word
 	}
 	return "a " + word
 }
 
-func shorten(text string) string {
+// Shorten cuts a text to 40 bytes, for messages.
+func Shorten(text string) string {
 	if len(text) > 40 {
 		return text[:37] + "..."
 	}
 	return text
 }
 
-// store puts a value into the field that an attribute has.
-func store(into any, value cty.Value, positive bool) error {
+// Into puts a value into the field that an attribute has.
+func Into(into any, value cty.Value, positive bool) error {
 	switch field := into.(type) {
 	case Quantity:
 		return storeQuantity(field, value, positive)
@@ -77,9 +81,9 @@ func store(into any, value cty.Value, positive bool) error {
 	case *int64:
 		return storeWhole(field, value, positive, 1<<53)
 	case *[]string:
-		return storeList(field, value, func(text *string, v cty.Value) (err error) { *text, err = scalarText(v); return err })
+		return StoreList(field, value, func(text *string, v cty.Value) (err error) { *text, err = ScalarText(v); return err })
 	case *[]int:
-		return storeList(field, value, func(n *int, v cty.Value) error { return storeInt(n, v, false) })
+		return StoreList(field, value, func(n *int, v cty.Value) error { return storeInt(n, v, false) })
 	case *map[string]string:
 		return storeMap(field, value)
 	default:
@@ -87,7 +91,7 @@ func store(into any, value cty.Value, positive bool) error {
 	}
 }
 
-// storeRare is [store] for types that few attributes have.
+// storeRare is [Into] for types that few attributes have.
 func storeRare(into any, value cty.Value) error {
 	switch field := into.(type) {
 	case *float64:
@@ -95,7 +99,7 @@ func storeRare(into any, value cty.Value) error {
 	case *map[string]int:
 		return storeMapOf(field, value, func(n *int, v cty.Value) error { return storeInt(n, v, false) })
 	case *map[string][]string:
-		return storeMapOf(field, value, func(list *[]string, v cty.Value) error { return store(list, v, false) })
+		return storeMapOf(field, value, func(list *[]string, v cty.Value) error { return Into(list, v, false) })
 	}
 	panic(fmt.Sprintf("hclfile: no attribute can be stored in a %T", into))
 }
@@ -110,7 +114,7 @@ func storeString(field *string, value cty.Value) error {
 // storeText refuses what no program can be given.
 func storeText(field *string, text string) error {
 	if strings.ContainsRune(text, 0) {
-		return &valueError{code: CodeValue, text: "a text cannot hold a NUL byte", hint: "leave it out"}
+		return &Error{Code: diagnostic.CodeValue, Text: "a text cannot hold a NUL byte", Hint: "leave it out"}
 	}
 	*field = text
 	return nil
@@ -122,7 +126,7 @@ func storeFloat(field *float64, value cty.Value) error {
 	}
 	f, _ := value.AsBigFloat().Float64()
 	if math.IsInf(f, 0) {
-		return &valueError{code: CodeRange, text: "the number is out of range"}
+		return &Error{Code: diagnostic.CodeRange, Text: "the number is out of range"}
 	}
 	*field = f
 	return nil
@@ -148,15 +152,15 @@ func storeMapOf[T any](field *map[string]T, value cty.Value, each func(*T, cty.V
 
 // elementError names the element of a map that a value could not be stored in.
 func elementError(key string, err error) error {
-	bad := &valueError{}
+	bad := &Error{}
 	if !errors.As(err, &bad) {
 		return err
 	}
-	text := shorten(key) + ": " + bad.text
-	if bad.text == "" {
-		text = shorten(key) + " is " + bad.found
+	text := Shorten(key) + ": " + bad.Text
+	if bad.Text == "" {
+		text = Shorten(key) + " is " + bad.Found
 	}
-	return &valueError{code: bad.code, text: text, hint: bad.hint}
+	return &Error{Code: bad.Code, Text: text, Hint: bad.Hint}
 }
 
 func storeBool(field *bool, value cty.Value) error {
@@ -189,11 +193,11 @@ func storeWhole(field *int64, value cty.Value, positive bool, most int64) error 
 		return wrongType(value, hint)
 	}
 	if !value.AsBigFloat().IsInt() {
-		return &valueError{code: CodeRange, text: "a whole number is wanted", hint: "round it: floor(x) or ceil(x)"}
+		return &Error{Code: diagnostic.CodeRange, Text: "a whole number is wanted", Hint: "round it: floor(x) or ceil(x)"}
 	}
 	n, accuracy := value.AsBigFloat().Int64()
 	if accuracy != big.Exact || n > most || n < -most || positive && n < 1 {
-		return &valueError{code: CodeRange, text: shorten(asText(value)) + " is out of range", hint: atLeast(positive && n < 1)}
+		return &Error{Code: diagnostic.CodeRange, Text: Shorten(asText(value)) + " is out of range", Hint: atLeast(positive && n < 1)}
 	}
 	*field = n
 	return nil
@@ -220,16 +224,16 @@ func storeQuantity(field Quantity, value cty.Value, positive bool) error {
 		return noUnit(field, text)
 	}
 	if err := field.FromText(text); err != nil {
-		return &valueError{code: CodeQuantity, text: err.Error()}
+		return &Error{Code: diagnostic.CodeQuantity, Text: err.Error()}
 	}
 	if positive && isZero(field) {
-		return &valueError{code: CodeRange, text: fmt.Sprintf("%q is nothing", text), hint: "write more, or leave it out"}
+		return &Error{Code: diagnostic.CodeRange, Text: fmt.Sprintf("%q is nothing", text), Hint: "write more, or leave it out"}
 	}
 	return nil
 }
 
 func noUnit(field Quantity, text string) error {
-	return &valueError{code: CodeNoUnit, text: fmt.Sprintf("%s has no unit", shorten(text)), hint: fmt.Sprintf("write %q", field.Example(shorten(text)))}
+	return &Error{Code: diagnostic.CodeNoUnit, Text: fmt.Sprintf("%s has no unit", Shorten(text)), Hint: fmt.Sprintf("write %q", field.Example(Shorten(text)))}
 }
 
 // isZero reports whether a quantity of an integer type holds zero, by way of its text form.
@@ -238,7 +242,8 @@ func isZero(field Quantity) bool {
 	return ok && zero.IsZero()
 }
 
-func storeList[T any](field *[]T, value cty.Value, each func(*T, cty.Value) error) error {
+// StoreList puts a list into a field; each stores one element.
+func StoreList[T any](field *[]T, value cty.Value, each func(*T, cty.Value) error) error {
 	if t := value.Type(); !t.IsListType() && !t.IsTupleType() && !t.IsSetType() {
 		return wrongType(value, "write a list: [...]")
 	}
@@ -247,11 +252,11 @@ func storeList[T any](field *[]T, value cty.Value, each func(*T, cty.Value) erro
 		_, v := it.Element()
 		var one T
 		if err := each(&one, v); err != nil {
-			bad := &valueError{}
+			bad := &Error{}
 			if errors.As(err, &bad) {
-				bad.element, bad.inElement = len(list), true
-				if bad.text == "" {
-					bad.text = fmt.Sprintf("element %d is %s", len(list)+1, bad.found)
+				bad.Element, bad.InElement = len(list), true
+				if bad.Text == "" {
+					bad.Text = fmt.Sprintf("element %d is %s", len(list)+1, bad.Found)
 				}
 			}
 			return err
@@ -269,12 +274,12 @@ func storeMap(field *map[string]string, value cty.Value) error {
 	m := make(map[string]string, value.LengthInt())
 	for it := value.ElementIterator(); it.Next(); {
 		key, v := it.Element()
-		text, err := scalarText(v)
+		text, err := ScalarText(v)
 		if err != nil {
-			return &valueError{code: CodeType, text: fmt.Sprintf("%s is not a string, number or bool", key.AsString())}
+			return &Error{Code: diagnostic.CodeType, Text: fmt.Sprintf("%s is not a string, number or bool", key.AsString())}
 		}
 		if strings.ContainsRune(key.AsString()+text, 0) {
-			return &valueError{code: CodeValue, text: "a text cannot hold a NUL byte", hint: "leave it out"}
+			return &Error{Code: diagnostic.CodeValue, Text: "a text cannot hold a NUL byte", Hint: "leave it out"}
 		}
 		m[key.AsString()] = text
 	}
@@ -282,9 +287,9 @@ func storeMap(field *map[string]string, value cty.Value) error {
 	return nil
 }
 
-// scalarText is the text of a string, number or bool.
-func scalarText(v cty.Value) (string, error) {
-	text, err := primitiveText(v)
+// ScalarText is the text of a string, number or bool.
+func ScalarText(v cty.Value) (string, error) {
+	text, err := PrimitiveText(v)
 	if err != nil {
 		return "", err
 	}
@@ -292,8 +297,8 @@ func scalarText(v cty.Value) (string, error) {
 	return text, err
 }
 
-// primitiveText is [scalarText] of a value that is not stored yet.
-func primitiveText(v cty.Value) (string, error) {
+// PrimitiveText is [ScalarText] of a value that is not stored yet.
+func PrimitiveText(v cty.Value) (string, error) {
 	if v.IsNull() || !v.Type().IsPrimitiveType() {
 		return "", wrongType(v, "write a string, a number, true or false")
 	}
