@@ -12,11 +12,11 @@ func testWorld() *world {
 }
 
 func TestReorder(t *testing.T) {
-	app := newApp(testWorld())
+	all := commands(testWorld())
 	for _, c := range []struct{ in, want string }{
-		{"logs 3 -f", "logs -f -- 3"},
-		{"logs -f 3", "logs -f -- 3"},
-		{"logs 3 --tail 5 --follow", "logs --tail 5 --follow -- 3"},
+		{"logs 3 -f", "logs --follow -- 3"},
+		{"logs -f 3", "logs --follow -- 3"},
+		{"logs 3 --tail 5 --follow", "logs --tail=5 --follow -- 3"},
 		{"submit f.hcl -var a=1", "submit --var=a=1 -- f.hcl"},
 		{"submit -var=a=1 - --hold", "submit --var=a=1 --hold -- -"},
 		{"submit -N1 -t1:00:00 --gres gpu:a100:4 -o %x-%j.out train.sh -N2 --lr 3", "submit --nodes=1 --time=1:00:00 --gres=gpu:a100:4 --output=%x-%j.out -- train.sh -N2 --lr 3"},
@@ -28,28 +28,29 @@ func TestReorder(t *testing.T) {
 		{"-o json submit train.sh -o x", "submit --output=json -- train.sh -o x"},
 		{"convert -J a train.slurm --hold", "convert --job-name=a -- train.slurm --hold"},
 		{"submit -- train.sh --hold", "submit -- train.sh --hold"},
-		{"--addr http://h:1 queue --me", "queue --addr http://h:1 --me --"},
-		{"-o json queue", "queue -o json --"},
+		{"--addr http://h:1 queue --me", "queue --addr=http://h:1 --me --"},
+		{"-o json queue", "queue --output=json --"},
 		{"--utc hist", "hist --utc --"},
-		{"run -G 2 -- ls -l", "run -G 2 -- ls -l"},
-		{"run -G2 -N1 ls -l --addr x", "run -G 2 -N 1 -- ls -l --addr x"},
+		{"run -G 2 -- ls -l", "run --gpus=2 -- ls -l"},
+		{"run -G2 -N1 ls -l --addr x", "run --gpus=2 --nodes=1 -- ls -l --addr x"},
 		{"run -- -odd", "run -- -odd"},
 		{"run a -- b", "run -- a -- b"},
-		{"dev --nodes 2 -- rota queue -l", "dev --nodes 2 -- rota queue -l"},
+		{"dev --nodes 2 -- rota queue -l", "dev --nodes=2 -- rota queue -l"},
 		{"cancel -- -3", "cancel -- -3"},
-		{"q -l", "queue -l --"},
+		{"q -l", "queue --long --"},
 		{"queue -h", "help -- queue"},
 		{"--help", "help"},
 		{"-h", "help"},
 		{"--version", "version"},
-		{"cancel 1 --reason -f 2", "cancel --reason -f -- 1 2"},
+		{"queue -lr --stat PD", "queue --long --array --states=PD --"},
+		{"cancel 1 --reason -f 2", "cancel --reason=-f -- 1 2"},
 	} {
-		got, err := reorder(append([]string{"rota"}, strings.Fields(c.in)...), app)
+		_, got, err := parse(strings.Fields(c.in), all)
 		if err != nil {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		if text := strings.Join(got[1:], " "); text != c.want {
+		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("%s: got %q, want %q", c.in, text, c.want)
 		}
 	}
@@ -59,7 +60,7 @@ func TestWrongCommandLines(t *testing.T) {
 	s := session{t: t, addr: "http://127.0.0.1:1"}
 	var all strings.Builder
 	for _, c := range []string{
-		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
+		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "queue --st PD", "queue -lz", "queue --me=maybe", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
 		"status", "status seven", "hold", "wait", "run", "run -G two ls", "run --mem lots ls", "run --time never ls", "run --env A ls", "run -N 0 ls", "submit", "submit a b",
 		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o xml", "nodes -o jsn", "hist -S someday", "hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
 		"--frobnicate queue", "--utc", "dev --controllers 2", "dev --nodes 0", "queue --addr ftp://x", "events -j none", "plan", "logs 3 -o json", "submit x.sh -o json",
@@ -81,7 +82,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	s := session{t: t}
 	var all strings.Builder
 	all.WriteString(s.run("help").stdout)
-	for _, c := range newApp(testWorld()).Commands {
+	for _, c := range commands(testWorld()) {
 		got := s.run(c.Name, "--help")
 		if got.code != 0 || !strings.Contains(got.stdout, "Usage: rota "+c.Name) {
 			t.Errorf("rota %s --help: %d %s", c.Name, got.code, got.stdout+got.stderr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -75,4 +76,19 @@ func roleOf(m *api.Controller) string {
 		return ", does not vote yet"
 	}
 	return ""
+}
+
+func completeControllers(l *Line) []Candidate {
+	var found []Candidate
+	l.Ask(func(ctx context.Context, client *api.Client) error {
+		cl, _, err := client.Cluster(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range cl.Controllers {
+			found = append(found, Candidate{m.Name, strings.TrimPrefix(roleOf(&m), ", ")})
+		}
+		return nil
+	})
+	return found
 }

@@ -90,9 +90,8 @@ func TestComplete(t *testing.T) {
 // Every command and every flag is offered.
 func TestCompleteOffersEverything(t *testing.T) {
 	s := session{t: t, addr: "unix:/nowhere"}
-	app := newApp(system())
 	all := strings.Fields(s.run("complete", "bash", "--", "").stdout)
-	for _, c := range app.Commands {
+	for _, c := range commands(system()) {
 		if c.Hidden {
 			continue
 		}
@@ -105,7 +104,7 @@ func TestCompleteOffersEverything(t *testing.T) {
 				t.Errorf("%s: %s is not offered", c.Name, name)
 			}
 		}
-		if c.ArgsUsage != "" && c.ArgsUsage != "[OPTIONS]" && argumentSources()[c.Name] == nil {
+		if c.ArgsUsage != "" && c.ArgsUsage != "[OPTIONS]" && c.Arguments == nil {
 			t.Errorf("%s takes %s, and nothing is offered for that", c.Name, c.ArgsUsage)
 		}
 	}

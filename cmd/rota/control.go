@@ -17,12 +17,13 @@ import (
 )
 
 // controlCommands are those that change jobs.
-func (w *world) controlCommands() []*cli.Command {
+func (w *world) controlCommands() []*Command {
 	reason := func() []cli.Flag {
 		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`"}}, commonFlags()...)
 	}
-	return inCategory("Change", []*cli.Command{
-		{Name: "cancel", Usage: "stop jobs for good", ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: w.cancel,
+	return inCategory("Change", []*Command{
+
+		{Command: &cli.Command{Name: "cancel", Usage: "stop jobs for good", ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: w.cancel,
 			Description: "With ids, those jobs. With options, every waiting or running job that matches all of them and that you may cancel.",
 			Flags: with([]cli.Flag{
 				&cli.BoolFlag{Name: "me", Usage: "all my jobs"},
@@ -30,29 +31,29 @@ func (w *world) controlCommands() []*cli.Command {
 				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of `ACCOUNT`"},
 				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs called `NAME`"},
 				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES`, such as PD"},
-			}, reason())},
-		{Name: "hold", Usage: "keep waiting jobs from starting", ArgsUsage: "JOB...", Flags: reason(),
-			Action: w.control("held", cluster.VerbHold)},
-		{Name: "release", Usage: "let held jobs start", ArgsUsage: "JOB...", Flags: reason(),
-			Action: w.control("released", cluster.VerbRelease)},
-		{Name: "requeue", Usage: "stop running jobs and let them wait again", ArgsUsage: "JOB...", Flags: reason(),
-			Action: w.control("requeued", cluster.VerbRequeue)},
-		{Name: "update", Usage: "change the time limit, priority or name of jobs", ArgsUsage: "JOB... --time T | --priority N | --name NAME",
+			}, reason())}, Arguments: CompleteJobs(), Values: map[string]Source{"name": CompleteJobNames}},
+		{Command: &cli.Command{Name: "hold", Usage: "keep waiting jobs from starting", ArgsUsage: "JOB...", Flags: reason(),
+			Action: w.control("held", cluster.VerbHold)}, Arguments: CompleteJobs(cluster.Pending)},
+		{Command: &cli.Command{Name: "release", Usage: "let held jobs start", ArgsUsage: "JOB...", Flags: reason(),
+			Action: w.control("released", cluster.VerbRelease)}, Arguments: CompleteJobs(cluster.Pending)},
+		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and let them wait again", ArgsUsage: "JOB...", Flags: reason(),
+			Action: w.control("requeued", cluster.VerbRequeue)}, Arguments: CompleteJobs()},
+		{Command: &cli.Command{Name: "update", Usage: "change the time limit, priority or name of jobs", ArgsUsage: "JOB... --time T | --priority N | --name NAME",
 			Description: "--time +2h and --time -30m add to the limit and take away from it; --time 4h sets it. A running job's own attempt counts.\n" +
 				"Of an array it counts for what has not begun.",
 			Action: w.update, Flags: with([]cli.Flag{
 				&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "set the time limit to `T`, or add +T or -T to it"},
 				&cli.IntFlag{Name: "priority", Usage: "set the priority to `N`, 0 to 100"},
 				&cli.StringFlag{Name: "name", Aliases: []string{"J"}, Usage: "call it `NAME`, while nothing of it has begun"},
-			}, commonFlags())},
-		{Name: "resubmit", Usage: "submit again what failed or was cancelled", ArgsUsage: "JOB --failed | --cancelled", Action: w.resubmit,
+			}, commonFlags())}, Arguments: CompleteJobs()},
+		{Command: &cli.Command{Name: "resubmit", Usage: "submit again what failed or was cancelled", ArgsUsage: "JOB --failed | --cancelled", Action: w.resubmit,
 			Description: "Of an array only those elements are submitted, as a new array with the same parameters.",
 			Flags: with([]cli.Flag{
 				&cli.BoolFlag{Name: "failed", Usage: "what ended in any way but well or cancelled"},
 				&cli.BoolFlag{Name: "cancelled", Usage: "what was cancelled"},
 				&cli.BoolFlag{Name: "parsable", Usage: "print the id alone"},
-			}, commonFlags())},
-		{Name: "array", Usage: "keep the best elements of an array and cancel the others", ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
+			}, commonFlags())}, Arguments: CompleteAllJobs},
+		{Command: &cli.Command{Name: "array", Usage: "keep the best elements of an array and cancel the others", ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
 			Description: "Elements are compared by the newest value of the metric that they have reported ($ROTA_PROGRESS_FILE).\n" +
 				"Those that have reported none are left alone.",
 			Action: w.array, Flags: with([]cli.Flag{
@@ -61,7 +62,7 @@ func (w *world) controlCommands() []*cli.Command {
 				&cli.StringFlag{Name: "goal", Usage: "`min` or max: which value is the best", Value: "min"},
 				&cli.IntFlag{Name: "at-step", Usage: "leave alone what has not come to step `N`"},
 				&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be cancelled"},
-			}, commonFlags())},
+			}, commonFlags())}, Arguments: CompleteSubcommand(CompleteWords("prune"), CompleteJobs()), Values: map[string]Source{"goal": CompleteWords("min", "max")}},
 	})
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 // convertCommand turns scripts into job files.
-func (w *world) convertCommand() *cli.Command {
-	return &cli.Command{Name: "convert", Usage: "print the job file that says the same as a batch script", ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: w.convert,
+func (w *world) convertCommand() *Command {
+	return &Command{Command: &cli.Command{Name: "convert", Usage: "print the job file that says the same as a batch script", ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: w.convert,
 		Description: "What could not be taken over is listed on standard error. The options are those of submit.",
-		Flags:       withOutput(scriptFlags())}
+		Flags:       withOutput(scriptFlags())}, EndsFlags: namesScript, Arguments: CompleteFiles}
 }
 
 // convert prints the job file, and on stderr all that it does not say.

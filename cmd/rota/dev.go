@@ -41,8 +41,9 @@ type devOptions struct {
 	command     []string
 }
 
-func (w *world) devCommand() *cli.Command {
-	return &cli.Command{Name: "dev", Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: w.dev,
+// devCommands are those that start a cluster.
+func (w *world) devCommands() []*Command {
+	return inCategory("Other", []*Command{{Command: &cli.Command{Name: "dev", Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: w.dev,
 		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C; with COMMAND it runs that with\n" +
 			"ROTA_ADDR set, stops the cluster, and returns its code. Jobs see the directory this is started in, and DIR/shared.\n" +
 			"Jobs of root run as the one who called sudo, else as nobody. Daemons that die are started again. Should this\n" +
@@ -54,7 +55,7 @@ func (w *world) devCommand() *cli.Command {
 			&cli.IntFlag{Name: "sim-gpus", Usage: "give each node `N` simulated GPUs"},
 			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, also more than there are", DefaultText: "this machine's, divided"},
 			&cli.BoolFlag{Name: "keep", Usage: "keep DIR at the end, and go on with its queue the next time"},
-		}}
+		}}, EndsFlags: always, Arguments: CompletePrograms, Values: map[string]Source{"dir": CompleteFiles}}})
 }
 
 // dev runs the cluster until it is told to stop or its command has ended.

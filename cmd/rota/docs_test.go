@@ -28,7 +28,7 @@ func fenced(text, kind string) []string {
 
 // Every command in the documents is one that the program takes, with these options.
 func TestCommandsInDocuments(t *testing.T) {
-	app := newApp(system())
+	all := commands(system())
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestCommandsInDocuments(t *testing.T) {
 			for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", " ")) {
 				for _, words := range calls(strings.TrimSuffix(line, "\n")) {
 					n++
-					u.note(t, app, words)
+					u.note(t, all, words)
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func TestFromSlurm(t *testing.T) {
 	} else if list != want {
 		t.Errorf("%s does not list what is refused: write it with -update", path)
 	}
-	for section, command := range map[string]string{"## squeue": "queue", "## sacct": "hist"} {
+	for section, columns := range map[string][]string{"## squeue": (&view[job]{cells: queueCells}).names(), "## sacct": (&view[job]{cells: histCells}).names()} {
 		_, rest, _ := strings.Cut(text, section+"\n")
 		part, _, _ := strings.Cut(rest, "\n## ")
 		rows := columnRow.FindAllStringSubmatch(part, -1)
@@ -116,8 +116,8 @@ func TestFromSlurm(t *testing.T) {
 		}
 		for _, row := range rows {
 			for _, name := range quoted.FindAllStringSubmatch(row[1], -1) {
-				if !slices.Contains(columnsOf(command), name[1]) {
-					t.Errorf("%s: rota %s has no column %s", section, command, name[1])
+				if !slices.Contains(columns, name[1]) {
+					t.Errorf("%s: there is no column %s", section, name[1])
 				}
 			}
 		}

@@ -21,21 +21,26 @@ import (
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
-// editCommands are those that write job files or tell of their language, without a cluster.
-func (w *world) editCommands() []*cli.Command {
-	return inCategory("Job files", []*cli.Command{
-		{Name: "fmt", Usage: "format job files as they are usually written", ArgsUsage: "[FILE.hcl|DIR|-]... [--check]", Action: w.fmt,
+// fileCommands are those that write job files or tell of their language, without a cluster.
+func (w *world) fileCommands() []*Command {
+	return inCategory("Job files", []*Command{
+
+		{Command: &cli.Command{Name: "validate", Usage: "check job files without a cluster", ArgsUsage: "FILE.hcl... [OPTIONS]", Action: w.validate,
+			Description: "With -o json the canonical form of each job is printed, or what is wrong with the file.",
+			Flags:       with(varFlags(), commonFlags())}, Arguments: CompleteFiles},
+		w.convertCommand(),
+		{Command: &cli.Command{Name: "fmt", Usage: "format job files as they are usually written", ArgsUsage: "[FILE.hcl|DIR|-]... [--check]", Action: w.fmt,
 			Description: "Files are changed in place and their names printed; without any, those of this directory. - formats standard input.",
-			Flags:       with([]cli.Flag{&cli.BoolFlag{Name: "check", Usage: "change nothing; exit code 1 when something would change"}}, commonFlags())},
-		{Name: "parse", Usage: "print what a job file says, with every expression evaluated", ArgsUsage: "FILE.hcl|-", Action: w.parse,
+			Flags:       with([]cli.Flag{&cli.BoolFlag{Name: "check", Usage: "change nothing; exit code 1 when something would change"}}, commonFlags())}, Arguments: CompleteFiles},
+		{Command: &cli.Command{Name: "parse", Usage: "print what a job file says, with every expression evaluated", ArgsUsage: "FILE.hcl|-", Action: w.parse,
 			Description: "Values that came from sensitive variables are left out.",
 			Flags: with(varFlags(), with([]cli.Flag{&cli.BoolFlag{Name: "sensitive", Usage: "print sensitive values too"},
-				&cli.BoolFlag{Name: "digest", Usage: "print the job's version instead: what asks for the same has the same"}}, commonFlags()))},
-		{Name: "init", Usage: "write a job file to begin with", ArgsUsage: "[FILE.hcl] --template NAME", Action: w.init,
+				&cli.BoolFlag{Name: "digest", Usage: "print the job's version instead: what asks for the same has the same"}}, commonFlags()))}, Arguments: CompleteFiles},
+		{Command: &cli.Command{Name: "init", Usage: "write a job file to begin with", ArgsUsage: "[FILE.hcl] --template NAME", Action: w.init,
 			Description: "Without --template the templates are listed. FILE is job.hcl unless it is named; - prints. What is there already is not overwritten.",
-			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "template", Usage: "the kind of job: `NAME`"}}, commonFlags())},
-		{Name: "explain", Usage: "explain a code, a state, a reason, or an attribute of job files", ArgsUsage: "WORD...", Action: w.explain,
-			Description: "Such as JS-112, PD, Priority, time_limit or group.count.", Flags: commonFlags()},
+			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "template", Usage: "the kind of job: `NAME`"}}, commonFlags())}, Arguments: CompleteFiles, Values: map[string]Source{"template": completeTemplates}},
+		{Command: &cli.Command{Name: "explain", Usage: "explain a code, a state, a reason, or an attribute of job files", ArgsUsage: "WORD...", Action: w.explain,
+			Description: "Such as JS-112, PD, Priority, time_limit or group.count.", Flags: commonFlags()}, Arguments: completeExplained},
 	})
 }
 
@@ -350,4 +355,24 @@ func (w *world) explain(c *cli.Context) error {
 		return printJSON(w.stdout, found)
 	}
 	return explain.Write(w.stdout, found)
+}
+
+func completeTemplates(*Line) []Candidate {
+	var found []Candidate
+	for _, t := range jobfile.Templates() {
+		found = append(found, Candidate{t.Name, t.Doc})
+	}
+	return found
+}
+
+func completeExplained(*Line) []Candidate {
+	var found []Candidate
+	seen := map[string]bool{}
+	for _, e := range explain.All() {
+		if !seen[e.Name] {
+			seen[e.Name] = true
+			found = append(found, Candidate{e.Name, e.Title})
+		}
+	}
+	return found
 }

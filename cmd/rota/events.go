@@ -169,3 +169,16 @@ func dashIfEmpty(s string) string {
 	}
 	return s
 }
+
+// eventTypes are the types that events have.
+func eventTypes() []string {
+	all := []cluster.EventType{cluster.EventSubmitted, cluster.EventHeld, cluster.EventReleased, cluster.EventUpdated, cluster.EventAssigned,
+		cluster.EventCreated, cluster.EventStarted, cluster.EventStopping, cluster.EventPolicy, cluster.EventEnded, cluster.EventRequeued,
+		cluster.EventFinished, cluster.EventReserved, cluster.EventUnreserved, cluster.EventNodeUp, cluster.EventNodeDown,
+		cluster.EventNodeDrain, cluster.EventConfig}
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = string(t)
+	}
+	return names
+}

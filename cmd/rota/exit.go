@@ -80,7 +80,7 @@ func (e *jobError) Error() string { return e.err.Error() }
 func (e *jobError) Unwrap() error { return e.err }
 
 // fail prints err and returns the exit code for it.
-func (w *world) fail(command string, asJSON bool, err error) int {
+func (w *world) fail(jobCode, asJSON bool, err error) int {
 	var own *codeError
 	if errors.As(err, &own) {
 		if own.text != "" {
@@ -94,7 +94,7 @@ func (w *world) fail(command string, asJSON bool, err error) int {
 	w.printError(asJSON, err)
 	code := exitCode(err)
 	var job *jobError
-	if command == "run" || command == "wait" || errors.As(err, &job) {
+	if jobCode || errors.As(err, &job) {
 		return ownCode(code)
 	}
 	return code

@@ -16,24 +16,30 @@ Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 not found, 4 denied, 5 
 6 would not start now (plan), 124 timed out. "run" and "wait" return the job's own code.
 `
 
+// What rota is for, and how a command line looks.
+const (
+	purpose  = "submit and watch jobs on a deep-learning GPU cluster"
+	synopsis = "COMMAND [OPTIONS] [ARGUMENTS]"
+)
+
 // help shows the list of commands, or tells more of one.
-func (w *world) help(c *cli.Context) error {
+func (w *world) help(c *cli.Context, commands []*Command) error {
 	if c.Args().Len() == 0 {
-		return printHelp(w.stdout, c.App)
+		return printHelp(w.stdout, commands)
 	}
 	name := c.Args().First()
-	command := c.App.Command(name)
+	command := findCommand(commands, name)
 	if command == nil {
-		return unknownCommand(name, c.App)
+		return unknownCommand(name, commands)
 	}
-	return printCommandHelp(w.stdout, command)
+	return printCommandHelp(w.stdout, command.Command)
 }
 
-func printHelp(out io.Writer, app *cli.App) error {
+func printHelp(out io.Writer, commands []*Command) error {
 	b := bufio.NewWriter(out)
-	fmt.Fprintf(b, "rota: %s\n\nUsage: %s\n", app.Usage, app.UsageText)
+	fmt.Fprintf(b, "rota: %s\n\nUsage: rota %s\n", purpose, synopsis)
 	category := ""
-	for _, c := range app.Commands {
+	for _, c := range commands {
 		if c.Hidden {
 			continue
 		}

@@ -14,10 +14,11 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// lookCommands are those that show what is.
-func (w *world) lookCommands() []*cli.Command {
-	return inCategory("Look", []*cli.Command{
-		{Name: "queue", Aliases: []string{"q"}, Usage: "show waiting and running jobs", ArgsUsage: "[OPTIONS]", Action: w.queue,
+// viewCommands are those that show what is.
+func (w *world) viewCommands() []*Command {
+	return inCategory("Look", []*Command{
+
+		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show waiting and running jobs", ArgsUsage: "[OPTIONS]", Action: w.queue,
 			Flags: with([]cli.Flag{
 				&cli.BoolFlag{Name: "me", Usage: "my jobs only"},
 				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER` only"},
@@ -33,34 +34,38 @@ func (w *world) lookCommands() []*cli.Command {
 				&cli.BoolFlag{Name: "tree", Usage: "show members under their job, and jobs under the one they wait for"},
 				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each element of an array that has not begun on a line of its own"},
 				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "show it again every `SECONDS` until Ctrl-C"},
-			}, viewFlags())},
-		{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: w.nodes,
+			}, viewFlags())}, Values: columnValues(queueCells, map[string]Source{"name": CompleteJobNames})},
+		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: w.nodes,
 			Flags: with([]cli.Flag{
 				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "these `NODES` only, such as gpu[01-04]"},
 				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "a line for each state and kind of node"}, //nolint:misspell // as sinfo has it
-				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, viewFlags())},
-		{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: w.status, Flags: commonFlags()},
-		{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: w.why, Flags: commonFlags()},
-		{Name: "hist", Usage: "show ended jobs and the GPU time they were charged", ArgsUsage: "[OPTIONS]", Action: w.hist,
-			Flags: with(histFlags(), viewFlags())},
-		{Name: "share", Usage: "show what each account holds", ArgsUsage: "[OPTIONS]", Action: w.share, Flags: viewFlags()},
-		{Name: "events", Usage: "show what happened", ArgsUsage: "[OPTIONS]", Action: w.events,
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, viewFlags())}, Values:            columnValues(nodeCells, nil)},
+		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: w.status, Flags: commonFlags()}, Arguments: CompleteAllJobs},
+		{Command: &cli.Command{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: w.why, Flags: commonFlags()}, Arguments: CompleteAllJobs},
+		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output", ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: w.logs,
+			Flags: with([]cli.Flag{
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the job ends"},
+				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "the last `N` lines only"},
+				&cli.BoolFlag{Name: "stderr", Usage: "standard error, where the job keeps it apart"},
+				&cli.IntFlag{Name: "worker", Usage: "of worker `N` only", Value: -1, DefaultText: "all"},
+				&cli.StringFlag{Name: "task", Usage: "of `TASK`"},
+				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
+			}, commonFlags())}, Arguments: CompleteAllJobs},
+		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and the GPU time they were charged", ArgsUsage: "[OPTIONS]", Action: w.hist,
+			Flags: with(histFlags(), viewFlags())}, Values: columnValues(histCells, nil)},
+		{Command: &cli.Command{Name: "share", Usage: "show what each account holds", ArgsUsage: "[OPTIONS]", Action: w.share, Flags: viewFlags()}, Values: columnValues(shareCells, nil)},
+		{Command: &cli.Command{Name: "events", Usage: "show what happened", ArgsUsage: "[OPTIONS]", Action: w.events,
 			Flags: with([]cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as things happen"},
 				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only what came after `INDEX`"},
 				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of jobs `IDS` only"},
 				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
 				&cli.StringFlag{Name: "type", Usage: "of `TYPES` only, such as started,finished"},
-			}, viewFlags())},
-		{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS] | remove NAME...", Action: w.cluster,
-			Description: "A controller that is gone for good keeps its vote, so that a majority takes one more of the others. remove takes it, once the\n" +
-				"controller has stopped; a new one is added by itself. Operators only.",
-			Flags: commonFlags()},
-		{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: w.check, Flags: commonFlags()},
+			}, viewFlags())}, Values: columnValues(eventCells, map[string]Source{"type": CompleteWords(eventTypes()...)})},
 	})
 }
 
-func inCategory(name string, commands []*cli.Command) []*cli.Command {
+func inCategory(name string, commands []*Command) []*Command {
 	for _, c := range commands {
 		c.Category = name
 	}

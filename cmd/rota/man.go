@@ -18,12 +18,12 @@ type manPage struct {
 	text []byte
 }
 
-// man writes the manual's pages into a directory: rota man DIR.
-func (w *world) man(c *cli.Context) error {
+// writeManual writes the manual's pages into a directory: rota man DIR.
+func writeManual(c *cli.Context, commands []*Command) error {
 	if c.Args().Len() != 1 {
 		return usagef("where to? rota man DIR")
 	}
-	for _, p := range manPages(c.App) {
+	for _, p := range manPages(commands) {
 		if err := os.WriteFile(filepath.Join(c.Args().First(), p.file), p.text, 0o644); err != nil {
 			return err
 		}
@@ -32,11 +32,11 @@ func (w *world) man(c *cli.Context) error {
 }
 
 // manPages writes a page for the program, one for each command, and one for job files.
-func manPages(app *cli.App) []manPage {
-	pages := []manPage{programPage(app)}
-	for _, c := range app.Commands {
+func manPages(commands []*Command) []manPage {
+	pages := []manPage{programPage(commands)}
+	for _, c := range commands {
 		if !c.Hidden {
-			pages = append(pages, commandPage(c))
+			pages = append(pages, commandPage(c.Command))
 		}
 	}
 	return append(pages, jobFilePage())
@@ -91,20 +91,20 @@ func (r *roff) see(pages ...string) {
 	}
 }
 
-func programPage(app *cli.App) manPage {
+func programPage(commands []*Command) manPage {
 	var r roff
 	r.title("rota", "1")
 	r.head("name")
-	r.text("rota - " + app.Usage)
+	r.text("rota - " + purpose)
 	r.head("synopsis")
 	fmt.Fprint(&r, ".B rota\n")
-	r.text("COMMAND [OPTIONS] [ARGUMENTS]")
+	r.text(synopsis)
 	r.head("description")
 	r.text("Jobs are described in job files or batch scripts, submitted, watched and changed with the commands below. Options may stand before or behind\n" +
 		"the arguments of a command.")
 	category := ""
 	see := []string{"rota-jobfile.5"}
-	for _, c := range app.Commands {
+	for _, c := range commands {
 		if c.Hidden {
 			continue
 		}

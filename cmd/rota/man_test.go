@@ -12,7 +12,7 @@ import (
 func packaged(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, p := range manPages(newApp(system())) {
+	for _, p := range manPages(commands(system())) {
 		files[filepath.Join("man", p.file)] = string(p.text)
 	}
 	for _, s := range shells {
@@ -81,7 +81,7 @@ func TestManIsRoff(t *testing.T) {
 		t.Skip("needs mandoc or groff")
 	}
 	dir := t.TempDir()
-	for _, p := range manPages(newApp(system())) {
+	for _, p := range manPages(commands(system())) {
 		path := filepath.Join(dir, p.file)
 		if err := os.WriteFile(path, p.text, 0o644); err != nil {
 			t.Fatal(err)

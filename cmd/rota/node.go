@@ -6,12 +6,18 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// nodeCommands are those of operators for single nodes.
-func (w *world) nodeCommands() []*cli.Command {
-	return inCategory("Operators", []*cli.Command{
-		{Name: "node", Usage: "take a node out of use, or back", ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: w.node,
+// adminCommands are those of operators for single nodes.
+func (w *world) adminCommands() []*Command {
+	return inCategory("Operators", []*Command{
+
+		{Command: &cli.Command{Name: "node", Usage: "take a node out of use, or back", ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: w.node,
 			Description: "A drained node gets nothing new, and what runs there goes on to its end. NODE may be a list: gpu[01-04,07].",
-			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`; drain needs it"}}, commonFlags())},
+			Flags:       with([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`; drain needs it"}}, commonFlags())}, Arguments: CompleteSubcommand(CompleteWords("drain", "resume"), CompleteNodes)},
+		{Command: &cli.Command{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS] | remove NAME...", Action: w.cluster,
+			Description: "A controller that is gone for good keeps its vote, so that a majority takes one more of the others. remove takes it, once the\n" +
+				"controller has stopped; a new one is added by itself. Operators only.",
+			Flags: commonFlags()}, Arguments: CompleteSubcommand(CompleteWords("remove"), completeControllers)},
+		{Command: &cli.Command{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: w.check, Flags: commonFlags()}},
 	})
 }
 

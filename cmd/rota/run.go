@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/script"
 )
 
 // run submits a command as a job, shows its output, and ends with its code.
@@ -366,4 +368,18 @@ func (w *world) tellEnd(e end, asJSON bool) (int, error) {
 		fmt.Fprintf(w.stderr, "rota: job %s %s\n", e.ref, clean(note))
 	}
 	return code, nil
+}
+
+// sbatchHint says of an option of sbatch that run does not have, but submit.
+func sbatchHint(flag string) string {
+	word, _, _ := strings.Cut(flag, "=")
+	name := strings.TrimLeft(word, "-")
+	honoured := slices.ContainsFunc(script.Flags(), func(s script.Spec) bool {
+		short := s.Short != 0 && !strings.HasPrefix(flag, "--") && strings.HasPrefix(name, string(s.Short))
+		return s.Honoured() && (s.Name == name || slices.Contains(s.Also, name) || short)
+	})
+	if !honoured {
+		return ""
+	}
+	return fmt.Sprintf("rota submit has %s: rota submit --follow OPTIONS --wrap COMMAND; \"rota help run\" lists what run has", word)
 }

@@ -28,9 +28,6 @@ type submission struct {
 	isScript bool
 }
 
-// perhapsFlag is an option whose value, if it has one, is written behind "=" or glued to its letter.
-type perhapsFlag struct{ namedText }
-
 // scriptFlags are the options of sbatch. Those that are not honoured are known too, so that they can be refused or warned of by name, but not
 // shown. --output is among commonFlags.
 func scriptFlags() []cli.Flag {
@@ -48,7 +45,7 @@ func scriptFlags() []cli.Flag {
 		case script.Nothing:
 			flags = append(flags, &cli.BoolFlag{Name: s.Name, Aliases: aliases, Usage: s.Usage, Hidden: !s.Honoured()})
 		case script.Perhaps:
-			flags = append(flags, perhapsFlag{nameText(text)})
+			flags = append(flags, NewMaybeFlag(text))
 		default:
 			flags = append(flags, text)
 		}
@@ -65,11 +62,6 @@ func withOutput(flags []cli.Flag) []cli.Flag {
 		flags = append(flags, f)
 	}
 	return flags
-}
-
-// likeSbatch reports whether a command takes scripts and the options of sbatch.
-func likeSbatch(c *cli.Command) bool {
-	return c.Name == "submit" || c.Name == "plan" || c.Name == "convert"
 }
 
 // givenFlags are the options of sbatch that c has; file is what -o names.

@@ -14,35 +14,27 @@ import (
 type used map[string]map[string]bool
 
 // note adds what a command line calls. It fails on lines that the command would refuse as wrongly written.
-func (u used) note(t *testing.T, app *cli.App, words []string) {
+func (u used) note(t *testing.T, all []*Command, words []string) {
 	t.Helper()
-	out, err := reorder(words, app)
+	c, out, err := parse(words[1:], all)
 	if err != nil {
 		t.Errorf("%q: %v", words, err)
 		return
 	}
-	command := app.Command(out[1])
-	if u[command.Name] == nil {
-		u[command.Name] = map[string]bool{}
+	name := out[0] // help and version come without their command
+	if c != nil && name != "help" {
+		name = c.Name
 	}
-	table := tableOf(command.Flags)
-	for i := 2; i < len(out) && out[i] != "--"; i++ {
-		name, _, glued := strings.Cut(strings.TrimLeft(out[i], "-"), "=")
-		u[command.Name][firstName(command, name)] = true
-		if kind := table[name]; !glued && (kind == textFlag || kind == numberFlag) {
-			i++
+	if u[name] == nil {
+		u[name] = map[string]bool{}
+	}
+	for _, flag := range out[1:] {
+		if flag == "--" {
+			break
 		}
+		first, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		u[name][first] = true
 	}
-}
-
-// firstName is the first name of a flag of command, or name where it has no such flag.
-func firstName(command *cli.Command, name string) string {
-	for _, f := range command.Flags {
-		if slices.Contains(f.Names(), name) {
-			return f.Names()[0]
-		}
-	}
-	return name
 }
 
 // calls returns the command lines of rota in a line of shell.
@@ -143,7 +135,7 @@ func shellCommands(line string) [][]string {
 // Every command and every flag of it is in a session, so that somebody has looked at what it prints. Flags that all commands have, that all
 // lists have, or that submit, plan and convert share, are to be in one of them.
 func TestSessionsShowEverything(t *testing.T) {
-	app := newApp(system())
+	all := commands(system())
 	u := used{}
 	files, err := filepath.Glob("../e2e/sessions/*/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -158,13 +150,13 @@ func TestSessionsShowEverything(t *testing.T) {
 			line = strings.TrimSuffix(line, "\n")
 			if command, ok := strings.CutPrefix(line, "$ "); ok && !strings.HasSuffix(command, "# refused") {
 				for _, words := range calls(command) {
-					u.note(t, app, words)
+					u.note(t, all, words)
 				}
 			}
 		}
 	}
-	shared := tableOf(append(viewFlags(), scriptFlags()...))
-	for _, c := range app.Commands {
+	shared := (&Command{Command: &cli.Command{Flags: append(viewFlags(), scriptFlags()...)}}).options()
+	for _, c := range all {
 		if c.Hidden {
 			continue
 		}
@@ -177,7 +169,8 @@ func TestSessionsShowEverything(t *testing.T) {
 			if !visible(f) || u[c.Name][name] {
 				continue
 			}
-			if _, ok := shared[name]; (!ok && !likeSbatch(c)) || !u.anywhere(app, f) {
+			readsScripts := c.Name == "submit" || c.Name == "plan" || c.Name == "convert"
+			if _, ok := shared[name]; (!ok && !readsScripts) || !u.anywhere(all, f) {
 				t.Errorf("no session has rota %s %s", c.Name, dashed(name))
 			}
 		}
@@ -185,9 +178,9 @@ func TestSessionsShowEverything(t *testing.T) {
 }
 
 // anywhere reports whether some command that has the flag too was called with it.
-func (u used) anywhere(app *cli.App, f cli.Flag) bool {
-	for _, c := range app.Commands {
-		if u[c.Name][firstName(c, f.Names()[0])] && slices.ContainsFunc(c.Flags, func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
+func (u used) anywhere(all []*Command, f cli.Flag) bool {
+	for _, c := range all {
+		if u[c.Name][f.Names()[0]] && slices.ContainsFunc(c.Flags, func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
 			return true
 		}
 	}

@@ -80,3 +80,11 @@ func (w *world) completion(c *cli.Context) error {
 	}
 	return usagef("which shell? rota completion bash, zsh, or fish")
 }
+
+func completeShells(*Line) []Candidate {
+	var found []Candidate
+	for _, s := range shells {
+		found = append(found, Candidate{Word: s.name})
+	}
+	return found
+}

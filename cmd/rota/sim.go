@@ -25,10 +25,11 @@ behind a group, or are read from a file. A policy may have parameters: rota:rese
 which policies, workloads and parameters there are.`
 
 // simCommands are those that replay workloads.
-func (w *world) simCommands() []*cli.Command {
-	return inCategory("Simulation", []*cli.Command{
-		{Name: "sim", Usage: "replay a workload under a policy, without a cluster", Action: w.sim,
-			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout, Flags: with(simFlags(), commonFlags())},
+func (w *world) simCommands() []*Command {
+	return inCategory("Simulation", []*Command{
+
+		{Command: &cli.Command{Name: "sim", Usage: "replay a workload under a policy, without a cluster", Action: w.sim,
+			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout, Flags: with(simFlags(), commonFlags())}, Once: true, FlagHint: simFlagHint, Arguments: CompleteFiles},
 	})
 }
 
@@ -90,7 +91,7 @@ type simulation struct {
 	rate      int64 // thousandths; 0: as it is
 	plot      string
 	decisions *decisionFile // --decisions; nil: none
-	several   bool // means over seeds are asked for
+	several   bool          // means over seeds are asked for
 
 	files map[string]*trace.Trace // those of traces that are files, as they were read
 	mu    sync.Mutex              // of what runs say on stderr
@@ -247,4 +248,16 @@ func (s *simulation) tell(name, policy string) func(sim.Progress) {
 			fmt.Fprintf(s.world.stderr, "%s, %s: %.1f h, %d%s jobs arrived, %d ended\n", name, policy, float64(p.At)/3.6e6, p.Arrived, of, p.Finished)
 		}
 	}
+}
+
+// simFlagHint lists the options for one that does not exist.
+func simFlagHint(string) string {
+	var names []string
+	for _, f := range append(simFlags(), commonFlags()...) {
+		for _, name := range f.Names() {
+			names = append(names, dashed(name))
+		}
+	}
+	slices.Sort(names)
+	return "its options are " + strings.Join(names, " ")
 }

@@ -46,7 +46,7 @@ func simulateWithin(t *testing.T, ctx context.Context, args ...string) (code int
 	var stdout, stderr strings.Builder
 	w := system()
 	w.stdout, w.stderr = &stdout, &stderr
-	code = run(ctx, append([]string{"rota", "sim"}, args...), w)
+	code = Run(ctx, append([]string{"rota", "sim"}, args...), w, commands(w))
 	return code, stdout.String(), stderr.String()
 }
 
@@ -185,8 +185,8 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--compare", ""), "--compare has an empty value"},
 		{append(base, "--inflate", ""), "--inflate has an empty value"},
 		{[]string{"--trace", file, "--nodes", ""}, "--nodes has an empty value"},
-		{append(base, "--nodes", "2x8c"), "--nodes is there twice"},
-		{append(base, "--compare", "easy", "--compare=las"), "--compare is there twice"},
+		{append(base, "--nodes", "2x8c"), "--nodes is given twice"},
+		{append(base, "--compare", "easy", "--compare=las"), "--compare is given twice"},
 		{append(base, ""), "the name of a trace is empty"},
 		{append(base, "--compare", "fifo,rota"), "--compare names policy rota, which is replayed already"},
 		{append(base, "--closed-loop", "@fifo"), "LOAD@POLICY"},
@@ -223,7 +223,7 @@ func TestSimReadsOnce(t *testing.T) {
 	var stdout, stderr strings.Builder
 	w := system()
 	w.stdin, w.stdout, w.stderr = iotest.OneByteReader(strings.NewReader(tinyTrace)), &stdout, &stderr
-	code := run(t.Context(), append(append([]string{"rota", "sim"}, args...), "-"), w)
+	code := Run(t.Context(), append(append([]string{"rota", "sim"}, args...), "-"), w, commands(w))
 	var groups [2]struct {
 		Trace string
 		Runs  []sim.Result
@@ -375,7 +375,7 @@ func TestSimInterruptedReading(t *testing.T) {
 	w.stdin, w.stdout, w.stderr = in, &out, &complaint
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code := run(ctx, []string{"rota", "sim", "--trace", "-", "--nodes", "1x8c/8gpu", "--policy", "fifo"}, w)
+	code := Run(ctx, []string{"rota", "sim", "--trace", "-", "--nodes", "1x8c/8gpu", "--policy", "fifo"}, w, commands(w))
 	if code != exitInterrupted || out.Len() > 0 || !strings.Contains(complaint.String(), "nothing was simulated") {
 		t.Errorf("exit %d, %q, %q", code, out.String(), complaint.String())
 	}

@@ -14,17 +14,18 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// jobCommands are those that start jobs and stay with them.
-func (w *world) jobCommands() []*cli.Command {
-	return inCategory("Jobs", []*cli.Command{
-		{Name: "submit", Aliases: []string{"s"}, Usage: "submit a job file or a batch script", ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: w.submit,
+// submitCommands are those that start jobs and stay with them.
+func (w *world) submitCommands() []*Command {
+	return inCategory("Jobs", []*Command{
+
+		{Command: &cli.Command{Name: "submit", Aliases: []string{"s"}, Usage: "submit a job file or a batch script", ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: w.submit,
 			Description: "A batch script has directives #SBATCH or #ROTA with the options below. What follows its name is for the script; options stand before it.\n" +
 				"The command line wins over SBATCH_* variables, and these over directives. -o is a format (json) or the file that the job writes to.",
 			Flags: with(with([]cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "show its output until it ends and return its code"},
 				&cli.StringFlag{Name: "idempotency-key", Usage: "submit once however often this is repeated with `KEY`"},
-			}, scriptFlags()), withOutput(varFlags()))},
-		{Name: "run", Usage: "run a command as a job and show its output", ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: w.run,
+			}, scriptFlags()), withOutput(varFlags()))}, EndsFlags: namesScript, Arguments: CompleteFiles},
+		{Command: &cli.Command{Name: "run", Usage: "run a command as a job and show its output", ArgsUsage: "[OPTIONS] [--] COMMAND...", Action: w.run,
 			Description: "The command's standard input is empty. Ctrl-C cancels the job, twice leaves at once. The code is the command's\n" +
 				"own (128+signal when one ended it); Rota's own failures are 120 to 125: usage, not found, denied, no controller, timed out, other.",
 			Flags: with(with([]cli.Flag{
@@ -36,20 +37,14 @@ func (w *world) jobCommands() []*cli.Command {
 				&cli.StringFlag{Name: "workdir", Aliases: []string{"D", "chdir"}, Usage: "run in `DIR`", DefaultText: "this directory"},
 				&cli.StringSliceFlag{Name: "env", Usage: "set a variable, `NAME=VALUE`"},
 				&cli.StringFlag{Name: "export", Usage: "copy variables that match `GLOBS`"},
-			}, overrideFlags()), commonFlags())},
-		{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output", ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: w.logs,
-			Flags: with([]cli.Flag{
-				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the job ends"},
-				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "the last `N` lines only"},
-				&cli.BoolFlag{Name: "stderr", Usage: "standard error, where the job keeps it apart"},
-				&cli.IntFlag{Name: "worker", Usage: "of worker `N` only", Value: -1, DefaultText: "all"},
-				&cli.StringFlag{Name: "task", Usage: "of `TASK`"},
-				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
-			}, commonFlags())},
-		{Name: "wait", Usage: "wait for jobs to end and return their code", ArgsUsage: "JOB... [--any]", Action: w.wait,
+			}, overrideFlags()), commonFlags())}, EndsFlags: always, JobCode: true, FlagHint: sbatchHint, Arguments: CompletePrograms},
+		{Command: &cli.Command{Name: "wait", Usage: "wait for jobs to end and return their code", ArgsUsage: "JOB... [--any]", Action: w.wait,
 			Description: "With several jobs the highest code is returned. Rota's own failures are 120 to 125, as with run.",
 			Flags: with([]cli.Flag{&cli.BoolFlag{Name: "any", Usage: "wait for the first to end, and return its code"},
-				&cli.StringFlag{Name: "timeout", Usage: "give up after `DURATION` with code 124"}}, commonFlags())},
+				&cli.StringFlag{Name: "timeout", Usage: "give up after `DURATION` with code 124"}}, commonFlags())}, JobCode: true, Arguments: CompleteAllJobs},
+		{Command: &cli.Command{Name: "plan", Usage: "say whether and where a job would start now", ArgsUsage: "FILE.hcl|-|SCRIPT [ARGUMENTS...] [OPTIONS]", Action: w.plan,
+			Description: "Exit code 0 when it would start now, 6 when it would wait.",
+			Flags:       with(scriptFlags(), withOutput(varFlags()))}, EndsFlags: namesScript, Arguments: CompleteFiles},
 	})
 }
 

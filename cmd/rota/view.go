@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -289,4 +290,19 @@ func blockStyle(n *yaml.Node) {
 	for _, c := range n.Content {
 		blockStyle(c)
 	}
+}
+
+// columnValues complete the flags of a command that prints a list with these columns, and more of its flags.
+func columnValues[T any](cells []cell[T], more map[string]Source) map[string]Source {
+	columns := CompleteWords((&view[T]{cells: cells}).names()...)
+	formats := make([]string, len(listFormats))
+	for i, f := range listFormats {
+		formats[i] = string(f)
+		if f == formatTemplate {
+			formats[i] += "="
+		}
+	}
+	values := map[string]Source{"columns": columns, "sort": columns, "output": CompleteWords(formats...)}
+	maps.Copy(values, more)
+	return values
 }

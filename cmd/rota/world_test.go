@@ -119,7 +119,7 @@ func (s session) run(args ...string) result {
 	w.getenv = func(name string) string { value, _ := w.lookup(name); return value }
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
-	code := run(ctx, append([]string{"rota"}, args...), w)
+	code := Run(ctx, append([]string{"rota"}, args...), w, commands(w))
 	return result{code, stdout.String(), stderr.String()}
 }
 
