@@ -122,6 +122,10 @@ var trees = map[string]string{
 	"examples/": "examples use the standard library, as a user's program would",
 }
 
+// rotaShared are the packages below cmd/rota that its groups of commands share. The other packages there are groups, which main
+// alone imports.
+var rotaShared = []string{"command", "complete", "exit", "follow", "input", "listing", "show", "table", "rotatest"}
+
 // technologies may each be imported in one place only, so that replacing one is work in one place.
 var technologies = []struct {
 	path string
@@ -204,6 +208,9 @@ func TestViolations(t *testing.T) {
 		{"simulator in the command", "cmd/rota", "fmt", module + "controld/sim", ""},
 		{"both daemons in the end-to-end tests", "cmd/e2e", "fmt", module + "controld " + module + "noded", ""},
 		{"unknown package", "helpers", "fmt", "", "has no row"},
+		{"one group of commands in another", "cmd/rota/views", module + "cmd/rota/submit", "", "groups of commands"},
+		{"what groups of commands share", "cmd/rota/views", module + "cmd/rota/listing", "", ""},
+		{"the simulator in one group of commands", "cmd/rota/simulate", "fmt", module + "controld/sim", ""},
 		{"command imported", "controld", module + "cmd/rota", "", "may not import cmd/rota"},
 	}
 	for _, test := range tests {
@@ -240,6 +247,9 @@ func forbidden(name string, r rule, hasRow bool, path string) string {
 		if within(path, tech.path) && !matches(name, tech.in) {
 			return fmt.Sprintf("%s may not import %s: %s", name, path, tech.why)
 		}
+	}
+	if group, ok := strings.CutPrefix(path, module+"cmd/rota/"); ok && name != "cmd/rota" && !slices.Contains(rotaShared, group) {
+		return fmt.Sprintf("%s may not import cmd/rota/%s: groups of commands are independent of each other", name, group)
 	}
 	if !hasRow {
 		return ""
@@ -283,7 +293,7 @@ func reaches(name string, deps []string) []string {
 		{"noded/...", "controld", nil, "the daemons meet in api and cluster only"},
 		{"controld", "noded", nil, "the daemons meet in api and cluster only"},
 		{"controld/...", "noded", nil, "the daemons meet in api and cluster only"},
-		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota-plot", "cmd/rota-papers", "cmd/rota-bench", "cmd/e2e"}, "production code does not carry the simulator"},
+		{"...", "controld/sim", []string{"controld/sim", "controld/sim/...", "cmd/rota", "cmd/rota/simulate", "cmd/rota-plot", "cmd/rota-papers", "cmd/rota-bench", "cmd/e2e"}, "production code does not carry the simulator"},
 	}
 	var problems []string
 	for _, a := range apart {

@@ -5,10 +5,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 )
 
-func testWorld() *world {
-	return &world{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: os.Getenv, environ: os.Environ}
+func testWorld() *command.Env {
+	return &command.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv, Environ: os.Environ}
 }
 
 func TestReorder(t *testing.T) {
@@ -45,7 +49,7 @@ func TestReorder(t *testing.T) {
 		{"queue -lr --stat PD", "queue --long --array --states=PD --"},
 		{"cancel 1 --reason -f 2", "cancel --reason=-f -- 1 2"},
 	} {
-		_, got, err := parse(strings.Fields(c.in), all)
+		_, got, err := command.Parse(strings.Fields(c.in), all)
 		if err != nil {
 			t.Errorf("%s: %v", c.in, err)
 			continue
@@ -57,7 +61,7 @@ func TestReorder(t *testing.T) {
 }
 
 func TestWrongCommandLines(t *testing.T) {
-	s := session{t: t, addr: "http://127.0.0.1:1"}
+	s := rotatest.Session{Commands: commands, T: t, Addr: "http://127.0.0.1:1"}
 	var all strings.Builder
 	for _, c := range []string{
 		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "queue --st PD", "queue -lz", "queue --me=maybe", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
@@ -65,38 +69,29 @@ func TestWrongCommandLines(t *testing.T) {
 		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o xml", "nodes -o jsn", "hist -S someday", "hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
 		"--frobnicate queue", "--utc", "dev --controllers 2", "dev --nodes 0", "queue --addr ftp://x", "events -j none", "plan", "logs 3 -o json", "submit x.sh -o json",
 	} {
-		got := s.run(strings.Fields(c)...)
-		want := exitUsage
+		got := s.Run(strings.Fields(c)...)
+		want := exit.Usage
 		if strings.HasPrefix(c, "run") || strings.HasPrefix(c, "wait") {
-			want = ownUsage
+			want = exit.OwnUsage
 		}
-		if got.code != want || got.stdout != "" || got.stderr == "" {
-			t.Errorf("rota %s: code %d, want %d; stdout %q", c, got.code, want, got.stdout)
+		if got.Code != want || got.Stdout != "" || got.Stderr == "" {
+			t.Errorf("rota %s: code %d, want %d; stdout %q", c, got.Code, want, got.Stdout)
 		}
-		all.WriteString("$ rota " + c + "\n" + got.stderr + "\n")
+		all.WriteString("$ rota " + c + "\n" + got.Stderr + "\n")
 	}
-	golden(t, "usage.txt", all.String())
+	rotatest.Golden(t, *update, "usage.txt", all.String())
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	s := session{t: t}
+	s := rotatest.Session{Commands: commands, T: t}
 	var all strings.Builder
-	all.WriteString(s.run("help").stdout)
+	all.WriteString(s.Run("help").Stdout)
 	for _, c := range commands(testWorld()) {
-		got := s.run(c.Name, "--help")
-		if got.code != 0 || !strings.Contains(got.stdout, "Usage: rota "+c.Name) {
-			t.Errorf("rota %s --help: %d %s", c.Name, got.code, got.stdout+got.stderr)
+		got := s.Run(c.Name, "--help")
+		if got.Code != 0 || !strings.Contains(got.Stdout, "Usage: rota "+c.Name) {
+			t.Errorf("rota %s --help: %d %s", c.Name, got.Code, got.Stdout+got.Stderr)
 		}
-		all.WriteString("\n" + got.stdout)
+		all.WriteString("\n" + got.Stdout)
 	}
-	golden(t, "help.txt", all.String())
-}
-
-func TestNearest(t *testing.T) {
-	names := []string{"queue", "cancel", "status", "nodes"}
-	for word, want := range map[string]string{"quue": "queue", "cancle": "cancel", "stauts": "status", "node": "nodes", "xyzzy": "", "": ""} {
-		if got := nearest(word, names); got != want {
-			t.Errorf("nearest to %q: %q, want %q", word, got, want)
-		}
-	}
+	rotatest.Golden(t, *update, "help.txt", all.String())
 }

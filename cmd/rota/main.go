@@ -1,21 +1,32 @@
-// Command rota is what users of a Rota cluster type: it submits jobs, shows the queue, streams output, and, with `rota dev`,
-// runs a whole cluster on one machine.
+// Command rota is what users of a Rota cluster type: it submits jobs, shows the queue, streams output, and, with "rota dev",
+// runs a whole cluster on one machine. Each package below is a group of commands, or something that groups share; a group's
+// function Commands returns its commands, and main joins them.
 package main
 
 import (
 	"context"
 	"os"
 	"slices"
+
+	"github.com/rota-hpc/rota/cmd/rota/admin"
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/control"
+	"github.com/rota-hpc/rota/cmd/rota/dev"
+	"github.com/rota-hpc/rota/cmd/rota/files"
+	"github.com/rota-hpc/rota/cmd/rota/manual"
+	"github.com/rota-hpc/rota/cmd/rota/simulate"
+	"github.com/rota-hpc/rota/cmd/rota/submit"
+	"github.com/rota-hpc/rota/cmd/rota/views"
 )
 
 func main() {
-	w := system()
-	os.Exit(Run(context.Background(), os.Args, w, commands(w)))
+	env := command.System()
+	os.Exit(command.Run(context.Background(), os.Args, env, commands(env)))
 }
 
 // commands lists the commands in the order in which they are shown.
-func commands(w *world) []*Command {
-	all := slices.Concat(w.submitCommands(), w.viewCommands(), w.controlCommands(), w.fileCommands(), w.adminCommands(),
-		w.simCommands(), w.devCommands())
-	return append(all, w.manualCommands(all)...)
+func commands(env *command.Env) []*command.Command {
+	all := slices.Concat(submit.Commands(env), views.Commands(env), control.Commands(env), files.Commands(env), admin.Commands(env),
+		simulate.Commands(env), dev.Commands(env))
+	return append(all, manual.Commands(env, all)...)
 }

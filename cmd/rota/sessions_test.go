@@ -8,15 +8,19 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/input"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
 )
 
 // used is which commands and flags have been called, by first name.
 type used map[string]map[string]bool
 
 // note adds what a command line calls. It fails on lines that the command would refuse as wrongly written.
-func (u used) note(t *testing.T, all []*Command, words []string) {
+func (u used) note(t *testing.T, all []*command.Command, words []string) {
 	t.Helper()
-	c, out, err := parse(words[1:], all)
+	c, out, err := command.Parse(words[1:], all)
 	if err != nil {
 		t.Errorf("%q: %v", words, err)
 		return
@@ -135,7 +139,7 @@ func shellCommands(line string) [][]string {
 // Every command and every flag of it is in a session, so that somebody has looked at what it prints. Flags that all commands have, that all
 // lists have, or that submit, plan and convert share, are to be in one of them.
 func TestSessionsShowEverything(t *testing.T) {
-	all := commands(system())
+	all := commands(command.System())
 	u := used{}
 	files, err := filepath.Glob("../e2e/sessions/*/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -155,7 +159,10 @@ func TestSessionsShowEverything(t *testing.T) {
 			}
 		}
 	}
-	shared := (&Command{Command: &cli.Command{Flags: append(viewFlags(), scriptFlags()...)}}).options()
+	shared := map[string]bool{}
+	for _, f := range append(listing.ViewFlags(), input.ScriptFlags()...) {
+		shared[f.Names()[0]] = true
+	}
 	for _, c := range all {
 		if c.Hidden {
 			continue
@@ -166,19 +173,19 @@ func TestSessionsShowEverything(t *testing.T) {
 		}
 		for _, f := range c.Flags {
 			name := f.Names()[0]
-			if !visible(f) || u[c.Name][name] {
+			if !command.Visible(f) || u[c.Name][name] {
 				continue
 			}
 			readsScripts := c.Name == "submit" || c.Name == "plan" || c.Name == "convert"
-			if _, ok := shared[name]; (!ok && !readsScripts) || !u.anywhere(all, f) {
-				t.Errorf("no session has rota %s %s", c.Name, dashed(name))
+			if (!shared[name] && !readsScripts) || !u.anywhere(all, f) {
+				t.Errorf("no session has rota %s %s", c.Name, command.Dashed(name))
 			}
 		}
 	}
 }
 
 // anywhere reports whether some command that has the flag too was called with it.
-func (u used) anywhere(all []*Command, f cli.Flag) bool {
+func (u used) anywhere(all []*command.Command, f cli.Flag) bool {
 	for _, c := range all {
 		if u[c.Name][f.Names()[0]] && slices.ContainsFunc(c.Flags, func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
 			return true

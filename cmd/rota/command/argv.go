@@ -1,0 +1,99 @@
+package command
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+)
+
+// SplitArgs separates the flags of a command from its arguments, because users write flags after arguments and the flag
+// package stops at the first argument. Flags are returned as --name=value under their first names; "help" is one of them.
+// Flags may be written as sbatch takes them: glued letters (-N1), letters in a row (-HW), the beginning of a name (--part).
+// "--" ends the flags, and so does the first argument where EndsFlags says so.
+func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
+	options, given := c.options(), map[string]bool{}
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--":
+			return flags, append(rest, args[i+1:]...), nil
+		case !isFlag(a):
+			rest = append(rest, a)
+			if len(rest) == 1 && c.EndsFlags != nil && c.EndsFlags(a) {
+				return flags, append(rest, args[i+1:]...), nil
+			}
+			continue
+		}
+		for word, more := args[i], ""; word != ""; word = more {
+			var o option
+			var value string
+			var has bool
+			if o, value, has, more, err = c.find(options, word); err != nil {
+				return nil, nil, err
+			}
+			if o.needsValue() && !has {
+				if i++; i == len(args) {
+					return nil, nil, exit.Usagef("%s needs a value: see \"rota help %s\"", word, c.Name)
+				}
+				value = args[i]
+			}
+			if err := o.check(value, has, given[o.name]); err != nil {
+				return nil, nil, err
+			}
+			given[o.name] = true
+			flag := "--" + o.name
+			if o.takes != takesNothing || has {
+				flag += "=" + value
+			}
+			flags = append(flags, flag)
+		}
+	}
+	return flags, rest, nil
+}
+
+// isFlag reports whether a word looks like a flag; "-" alone is a file name.
+func isFlag(word string) bool { return len(word) > 1 && word[0] == '-' }
+
+// check refuses a value that the flag does not take, and a second use of a flag that is given once.
+func (o option) check(value string, has, again bool) error {
+	if o.takes == takesNothing && has && value != "true" && value != "false" {
+		return exit.Usagef("%s takes no value", Dashed(o.name))
+	}
+	if _, err := strconv.ParseInt(value, 10, 64); err != nil && o.takes == takesNumber {
+		return exit.Usagef("%s %s: not a whole number", Dashed(o.name), value)
+	}
+	if o.once && again {
+		return exit.Usagef("%s is given twice", Dashed(o.name))
+	}
+	return nil
+}
+
+// find returns the flag that a word names, and its value if the word has one. In a row of letters the first one is found, and
+// more is the row without it.
+func (c *Command) find(options map[string]option, word string) (o option, value string, has bool, more string, err error) {
+	name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	if o, known := options[name]; known {
+		return o, value, has, "", nil
+	}
+	if !strings.HasPrefix(word, "--") {
+		o, known := options[word[1:2]]
+		switch {
+		case !known:
+			return o, "", false, "", c.unknownFlag(options, word, name)
+		case o.takes == takesNothing && len(word) > 2:
+			return o, "", false, "-" + word[2:], nil
+		}
+		return o, word[2:], len(word) > 2, "", nil
+	}
+	var fit []string
+	for n, o := range options {
+		if name != "" && len(n) > 1 && strings.HasPrefix(n, name) && !slices.Contains(fit, o.name) {
+			fit = append(fit, o.name)
+		}
+	}
+	if len(fit) == 1 {
+		return options[fit[0]], value, has, "", nil
+	}
+	return o, "", false, "", c.unclearFlag(options, word, name, fit)
+}

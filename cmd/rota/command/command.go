@@ -1,0 +1,127 @@
+// Package command runs the commands of rota. It describes a command and what is around it: streams, environment, clock, and
+// the connection to the controllers. It also reads command lines: flags, arguments, times and sizes.
+package command
+
+import (
+	"context"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Command is one command of rota: its flags, help and action, and what the shells complete.
+type Command struct {
+	*cli.Command
+	EndsFlags func(argument string) bool // whether flags end at this first argument; nil: they may follow all arguments
+	Once      bool                       // refuses a flag of its own that is given twice
+	JobCode   bool                       // returns the job's exit code, so that Rota's own failures are 120 to 125
+	FlagHint  func(flag string) string   // a hint for an unknown flag; "" and nil: the default one
+	Arguments Source                     // completes the arguments; nil: nothing is known of them
+	Values    map[string]Source          // complete the values of flags, by the flag's first name
+}
+
+// Run carries out a command line and returns the exit code. Errors have been printed.
+func Run(ctx context.Context, args []string, env *Env, commands []*Command) int {
+	if len(args) < 2 {
+		args = []string{"rota", "help"}
+	}
+	c, words, err := Parse(args[1:], commands)
+	if err == nil {
+		args = append([]string{args[0]}, words...)
+		err = env.newApp(commands).RunContext(ctx, args)
+	}
+	if err == nil {
+		return exit.OK
+	}
+	return env.reportFailure(c != nil && c.JobCode, wantsJSON(args), err)
+}
+
+// Parse finds the command that a command line calls, and orders its words for the flag package: name, flags, "--", arguments.
+func Parse(args []string, commands []*Command) (*Command, []string, error) {
+	root := RootCommand()
+	before, rest, err := root.SplitArgs(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, flag := range before {
+		if name, _, _ := strings.Cut(flag, "="); name == "--version" || name == "--help" && len(rest) == 0 {
+			return nil, []string{strings.TrimPrefix(name, "--")}, nil
+		}
+	}
+	if len(rest) == 0 {
+		return nil, nil, exit.Usagef("no command given: \"rota help\" lists them")
+	}
+	c := FindCommand(commands, rest[0])
+	if c == nil {
+		return nil, nil, UnknownCommand(rest[0], commands)
+	}
+	flags, rest, err := c.SplitArgs(append(before, rest[1:]...))
+	if err != nil {
+		return c, nil, err
+	}
+	for _, flag := range flags {
+		if flag == "--help" {
+			return c, []string{"help", "--", c.Name}, nil
+		}
+	}
+	words := append([]string{c.Name}, flags...)
+	return c, append(append(words, "--"), rest...), nil
+}
+
+// RootCommand stands for rota itself: the flags that may precede the command.
+func RootCommand() *Command {
+	version := &cli.BoolFlag{Name: "version", Aliases: []string{"v"}}
+	return &Command{Command: &cli.Command{Flags: append(CommonFlags(), version)}, EndsFlags: func(string) bool { return true }}
+}
+
+// FindCommand returns the command of a name or alias, nil if there is none.
+func FindCommand(commands []*Command, name string) *Command {
+	for _, c := range commands {
+		if c.HasName(name) {
+			return c
+		}
+	}
+	return nil
+}
+
+// newApp hands the commands to the library.
+func (env *Env) newApp(commands []*Command) *cli.App {
+	app := &cli.App{
+		Name:                      "rota",
+		Version:                   api.Build(),
+		HideVersion:               true,
+		HideHelp:                  true,
+		Writer:                    env.Stdout,
+		ErrWriter:                 env.Stderr,
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*cli.Context, error) {}, // Run turns errors into exit codes
+	}
+	for _, c := range commands {
+		c.HideHelpCommand = true
+		c.Before = env.readColor
+		c.OnUsageError = func(_ *cli.Context, err error, _ bool) error {
+			return exit.Usagef("%s", strings.TrimPrefix(err.Error(), "flag: "))
+		}
+		c.Flags = knowingNames(c.Flags)
+		app.Commands = append(app.Commands, c.Command)
+	}
+	return app
+}
+
+// wantsJSON reports whether -o json is among args, for errors that are met before they could be parsed.
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		switch a {
+		case "--":
+			return false
+		case "-o=json", "--output=json", "--o=json":
+			return true
+		case "-o", "--output":
+			return i+1 < len(args) && args[i+1] == "json"
+		}
+	}
+	return false
+}

@@ -1,0 +1,96 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// CommonFlags are those that every command has, and that may stand before the command too.
+func CommonFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "addr", Usage: "controllers `ADDR`: http://host:port, unix:PATH, or several with commas (ROTA_ADDR)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print in `FORMAT`, such as json"},
+		&cli.StringFlag{Name: "color", Aliases: []string{"colour"}, Usage: "colour what is shown: auto, always or never, `WHEN`", DefaultText: "auto"},
+		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
+	}
+}
+
+// Dial makes a client for the cluster that c means.
+func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
+	addr := c.String("addr")
+	if addr == "" {
+		addr = api.DefaultAddr(env.Getenv)
+	}
+	client, err := api.DialWith(addr, env.ClientOptions)
+	if err != nil {
+		return nil, &exit.UsageError{Text: err.Error(), Hint: "--addr or ROTA_ADDR says where the controllers are"}
+	}
+	return client, nil
+}
+
+// Format reads -o, or ROTA_OUTPUT where the command knows that format.
+func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, error) {
+	if c.IsSet("output") && c.String("output") == "" {
+		return "", exit.Usagef("--output has an empty value")
+	}
+	if text := c.String("output"); text != "" {
+		return parseFormat(text, allowed...)
+	}
+	if f, err := parseFormat(env.Getenv("ROTA_OUTPUT"), allowed...); err == nil {
+		return f, nil
+	}
+	return allowed[0], nil
+}
+
+// PlainOrJSON reads -o of commands that print text.
+func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
+	f, err := env.Format(c, table.AsTable, table.JSON)
+	return f == table.JSON, err
+}
+
+// WarnStale says on stderr that an answer may be old.
+func (env *Env) WarnStale(a api.Answer) {
+	if a.Stale > 0 {
+		fmt.Fprintf(env.Stderr, "rota: no leader was heard of for %s: this is the state from then\n", a.Stale)
+	}
+}
+
+// CurrentUser names the user for --me, without the machinery of os/user where the environment has it.
+func (env *Env) CurrentUser() (string, error) {
+	name, err := userName(os.Getuid())
+	if err != nil {
+		return "", fmt.Errorf("--me: %w", err)
+	}
+	return name, nil
+}
+
+func InCategory(name string, commands []*Command) []*Command {
+	for _, c := range commands {
+		c.Category = name
+	}
+	return commands
+}
+
+// parseFormat reads -o for a command that knows allowed.
+func parseFormat(text string, allowed ...table.Format) (table.Format, error) {
+	if slices.Contains(allowed, table.Format(text)) {
+		return table.Format(text), nil
+	}
+	names := make([]string, len(allowed))
+	for i, f := range allowed {
+		names[i] = string(f)
+	}
+	e := exit.Usagef("-o %s is not a format of this command: it has %s", text, strings.Join(names, ", "))
+	if near := Nearest(text, names); near != "" {
+		e.Hint = fmt.Sprintf("did you mean -o %s?", near)
+	}
+	return "", e
+}

@@ -1,0 +1,291 @@
+// Package dev has the command dev, which runs a whole cluster on one machine.
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// How long `rota dev` waits for its parts before it gives up or goes on without them.
+const (
+	devReadyWait   = 60 * time.Second // for a leader and every node
+	devJobsWait    = 90 * time.Second // for cancelled jobs to end: longer than their usual kill_timeout
+	devEmptyWait   = 15 * time.Second // for containers to be removed once no job is left
+	devDaemonWait  = 10 * time.Second // for a daemon to stop
+	devRestartWait = 500 * time.Millisecond
+	devPoll        = 50 * time.Millisecond
+)
+
+// devOptions are the options of `rota dev`.
+type devOptions struct {
+	dir         string // absolute
+	from        string // where it was started, shared with the jobs
+	controllers int
+	nodes       int
+	simGPUs     int
+	cores       int // 0: what the node finds
+	keep        bool
+	jobsAs      string
+	command     []string
+}
+
+// Commands are those that start a cluster.
+func Commands(env *command.Env) []*command.Command {
+	return command.InCategory("Other", []*command.Command{{Command: &cli.Command{Name: "dev", Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: env.Action(runDev),
+		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C; with COMMAND it runs that with\n" +
+			"ROTA_ADDR set, stops the cluster, and returns its code. Jobs see the directory this is started in, and DIR/shared.\n" +
+			"Jobs of root run as the one who called sudo, else as nobody. Daemons that die are started again. Should this\n" +
+			"process be killed, its daemons die with it, and the next \"rota dev\" in DIR clears what they left.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "dir", Usage: "keep everything in `DIR`; it is removed at the end if it was not there", Value: ".rota"},
+			&cli.IntFlag{Name: "controllers", Usage: "run `N` controllers: 1, 3 or 5", Value: 1},
+			&cli.IntFlag{Name: "nodes", Usage: "run `N` nodes", Value: 1},
+			&cli.IntFlag{Name: "sim-gpus", Usage: "give each node `N` simulated GPUs"},
+			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, also more than there are", DefaultText: "this machine's, divided"},
+			&cli.BoolFlag{Name: "keep", Usage: "keep DIR at the end, and go on with its queue the next time"},
+		}}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs, Values: map[string]command.Source{"dir": complete.Files}}})
+}
+
+// runDev runs the cluster until it is told to stop or its command has ended.
+func runDev(env *command.Env, c *cli.Context) error {
+	opts, err := readOptions(env, c)
+	if err != nil {
+		return err
+	}
+	// The kernel kills a child with PDEATHSIG when the thread that started it ends, so all are started by one that does not.
+	runtime.LockOSThread()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	layout, err := openDev(opts)
+	if err != nil {
+		return err
+	}
+	d := &devCluster{Env: env, opts: opts, devLayout: layout, signals: signals, died: make(chan *daemon, 64)}
+	result := d.runUntilStopped(c.Context)
+	return errors.Join(result, d.stop())
+}
+
+func readOptions(env *command.Env, c *cli.Context) (devOptions, error) {
+	o := devOptions{controllers: c.Int("controllers"), nodes: c.Int("nodes"), simGPUs: c.Int("sim-gpus"), cores: c.Int("cores"),
+		keep: c.Bool("keep"), command: c.Args().Slice(), jobsAs: "nobody"}
+	if name := env.Getenv("SUDO_USER"); name != "" && name != "root" {
+		o.jobsAs = name
+	}
+	var err error
+	if o.dir, err = command.AbsolutePath(c.String("dir")); err != nil {
+		return o, err
+	}
+	if o.from, err = os.Getwd(); err != nil {
+		return o, fmt.Errorf("find the working directory: %w", err)
+	}
+	return o, o.validate()
+}
+
+func (o *devOptions) validate() error {
+	switch {
+	case o.controllers != 1 && o.controllers != 3 && o.controllers != 5:
+		return exit.Usagef("--controllers %d: 1, 3 or 5, so that a majority survives", o.controllers)
+	case o.nodes < 1 || o.nodes > 64:
+		return exit.Usagef("--nodes %d: from 1 to 64", o.nodes)
+	case o.simGPUs < 0 || o.simGPUs > 64:
+		return exit.Usagef("--sim-gpus %d: from 0 to 64", o.simGPUs)
+	case o.cores < 0 || o.cores > 4096:
+		return exit.Usagef("--cores %d: from 1 to 4096", o.cores)
+	case o.from == "/":
+		return exit.Usagef("rota dev shares the directory it is started in with the jobs, and / cannot be shared: start it in another")
+	case os.Geteuid() != 0:
+		return &exit.CodeError{Code: exit.Denied, Text: "rota dev makes containers and cgroups, for which it must be root: run  sudo rota dev"}
+	}
+	return nil
+}
+
+// devCluster is a running cluster. Its methods are called from one goroutine, which is also the one that starts processes.
+type devCluster struct {
+	*command.Env
+	devLayout
+	opts    devOptions
+	signals chan os.Signal
+	died    chan *daemon
+	daemons []*daemon
+	client  *api.Client
+}
+
+// runUntilStopped starts everything, says that it is ready, and returns when it is time to stop.
+func (d *devCluster) runUntilStopped(ctx context.Context) error {
+	client, err := api.Dial(d.addr)
+	if err != nil {
+		return err
+	}
+	d.client = client
+	for _, spec := range d.specs(d.opts) {
+		p, err := d.startDaemon(spec)
+		if err != nil {
+			return err
+		}
+		d.daemons = append(d.daemons, p)
+	}
+	if err := d.awaitReady(ctx); err != nil {
+		return err
+	}
+	if err := os.WriteFile(d.path("addr"), []byte(d.addr+"\n"), 0o644); err != nil {
+		return fmt.Errorf("write the address: %w", err)
+	}
+	if len(d.opts.command) > 0 {
+		return d.runCommand()
+	}
+	fmt.Fprintf(d.Stdout, "ready %s\n", d.addr)
+	return d.supervise(nil)
+}
+
+// awaitReady waits for a leader and for every node.
+func (d *devCluster) awaitReady(parent context.Context) error {
+	ctx, cancel := context.WithTimeout(parent, devReadyWait)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- d.awaitMembers(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("the cluster was not ready after %s: %w%s", devReadyWait, err, d.allTails())
+		}
+		return nil
+	case p := <-d.died:
+		return fmt.Errorf("%s ended while starting: %w%s", p.name, p.reason(), p.tail())
+	case s := <-d.signals:
+		return fmt.Errorf("%s: %w", s, exit.ErrInterrupted)
+	}
+}
+
+// awaitMembers returns when the cluster has a leader and all its nodes.
+func (d *devCluster) awaitMembers(ctx context.Context) error {
+	ticker := time.NewTicker(devPoll)
+	defer ticker.Stop()
+	for {
+		missing := d.missingMembers(ctx)
+		if missing == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return missing
+		case <-ticker.C:
+		}
+	}
+}
+
+// missingMembers says what the cluster still lacks.
+func (d *devCluster) missingMembers(ctx context.Context) error {
+	cl, _, err := d.client.Cluster(ctx)
+	if err != nil {
+		return err
+	}
+	if cl.Leader == "" {
+		return errors.New("no leader")
+	}
+	if len(cl.Controllers) < d.opts.controllers {
+		return fmt.Errorf("%d of %d controllers", len(cl.Controllers), d.opts.controllers)
+	}
+	nodes, _, err := d.client.Nodes(ctx, api.Read{})
+	if err != nil {
+		return err
+	}
+	up := 0
+	for _, n := range nodes.Items {
+		if !strings.HasPrefix(n.State, "down") {
+			up++
+		}
+	}
+	if up < d.opts.nodes {
+		return fmt.Errorf("%d of %d nodes", up, d.opts.nodes)
+	}
+	return nil
+}
+
+// supervise restarts daemons that die until a signal comes, or finished delivers.
+func (d *devCluster) supervise(finished <-chan error) error {
+	restarts := make(chan *daemon, 64)
+	for {
+		select {
+		case err := <-finished:
+			return err
+		case s := <-d.signals:
+			if finished == nil {
+				return nil
+			}
+			d.forward(s)
+		case p := <-d.died:
+			if p.diedTooOften() {
+				return fmt.Errorf("%s died again and again: %w%s", p.name, p.reason(), p.tail())
+			}
+			fmt.Fprintf(d.Stderr, "rota: %s died (%v) and is started again\n", p.name, p.reason())
+			time.AfterFunc(devRestartWait, func() { restarts <- p })
+		case p := <-restarts:
+			if err := d.restart(p); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// forward passes a signal on to the command. Ctrl-C has reached it through the terminal already.
+func (d *devCluster) forward(s os.Signal) {
+	if s == os.Interrupt || d.commandProcess == nil {
+		return
+	}
+	_ = d.commandProcess.Signal(s) // it may just have ended
+}
+
+// runCommand runs the command with the cluster's address, and returns its code.
+func (d *devCluster) runCommand() error {
+	cmd := exec.Command(d.program(d.opts.command[0]), d.opts.command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.Stdin, d.Stdout, d.Stderr
+	cmd.Env = append(os.Environ(), "ROTA_ADDR="+d.addr, "PATH="+os.Getenv("PATH")+":"+d.bin)
+	fmt.Fprintf(d.Stderr, "ready %s\n", d.addr)
+	if err := cmd.Start(); err != nil {
+		return &exit.CodeError{Code: 127, Text: fmt.Sprintf("run %s: %v", d.opts.command[0], err)}
+	}
+	d.commandProcess = cmd.Process
+	finished := make(chan error, 1)
+	go func() { finished <- cmd.Wait() }()
+	err := d.supervise(finished)
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return &exit.CodeError{Code: codeOf(ended.ProcessState)}
+	}
+	return err
+}
+
+// program finds a command as a shell in the cluster would, which has our programs last on its PATH.
+func (d *devCluster) program(name string) string {
+	if _, err := exec.LookPath(name); err != nil && !strings.Contains(name, "/") {
+		if ours, err := exec.LookPath(filepath.Join(d.bin, name)); err == nil {
+			return ours
+		}
+	}
+	return name
+}
+
+// codeOf is a process's exit code, or 128 and the signal that ended it.
+func codeOf(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
+}

@@ -1,0 +1,183 @@
+// Package exit has the exit codes of rota and the errors that stand for them.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/rota-hpc/rota/controld/api"
+)
+
+// Exit codes of the command.
+const (
+	OK          = 0
+	Failed      = 1
+	Usage       = 2
+	NotFound    = 3
+	Denied      = 4
+	Unreachable = 5
+	WouldWait   = 6
+	Timeout     = 124
+	Interrupted = 130
+	Pipe        = 141 // of a process that writes what nobody reads
+)
+
+// Exit codes of Rota's own failures where the job's code is returned otherwise (run, wait, and submit once the job is in).
+const (
+	OwnUsage       = 120
+	OwnNotFound    = 121
+	OwnDenied      = 122
+	OwnUnreachable = 123
+	OwnTimeout     = 124
+	OwnFailed      = 125
+)
+
+// OutOfMemory is the code of a job that ran out of memory, as Slurm's srun has it.
+const OutOfMemory = 253
+
+var ErrPipe error = syscall.EPIPE
+
+// ErrTimeout ends a command whose --timeout has passed.
+var ErrTimeout = errors.New("timed out")
+
+// ErrInterrupted ends a command that the user interrupted.
+var ErrInterrupted = errors.New("interrupted")
+
+// UsageError is a command line that cannot be carried out.
+type UsageError struct {
+	Text string
+	Hint string
+}
+
+// Error implements error.
+func (e *UsageError) Error() string { return e.Text }
+
+func Usagef(format string, args ...any) *UsageError {
+	return &UsageError{Text: fmt.Sprintf(format, args...)}
+}
+
+// CodeError ends the command with a code of its own; the text, if any, is printed.
+type CodeError struct {
+	Code int
+	Text string
+}
+
+// Error implements error.
+func (e *CodeError) Error() string { return e.Text }
+
+// JobError marks an error met where the job's own code is returned otherwise.
+type JobError struct{ Err error }
+
+// Error implements error.
+func (e *JobError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error itself.
+func (e *JobError) Unwrap() error { return e.Err }
+
+// Code maps an error to the codes of the command.
+func Code(err error) int {
+	var usage *UsageError
+	var file *FileError
+	var problem *api.Problem
+	var unreachable *api.UnreachableError
+	switch {
+	case errors.As(err, &usage), errors.As(err, &file):
+		return Usage
+	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
+		return Interrupted
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	case errors.As(err, &problem):
+		return CodeOfProblem(problem)
+	case errors.As(err, &unreachable):
+		return Unreachable
+	}
+	return Failed
+}
+
+func CodeOfProblem(p *api.Problem) int {
+	switch p.Code {
+	case api.CodeInvalid, api.CodeInvalidJob, api.CodeImpossible, api.CodeUnsupported, api.CodeTooLarge:
+		return Usage
+	case api.CodeNotFound:
+		return NotFound
+	case api.CodeDenied, api.CodeUnauthorised:
+		return Denied
+	case api.CodeNoLeader, api.CodeNotLeader:
+		return Unreachable
+	case api.CodeTimeout:
+		return Timeout
+	}
+	return Failed
+}
+
+// OwnCode moves a code of the command to where it cannot be taken for the job's.
+func OwnCode(code int) int {
+	switch code {
+	case Usage:
+		return OwnUsage
+	case NotFound:
+		return OwnNotFound
+	case Denied:
+		return OwnDenied
+	case Unreachable:
+		return OwnUnreachable
+	case Timeout:
+		return OwnTimeout
+	case Interrupted:
+		return Interrupted
+	}
+	return OwnFailed
+}
+
+// wasInterrupted reports whether an error is that somebody pressed Ctrl-C.
+func wasInterrupted(err error) bool {
+	var own *CodeError
+	return errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &own) && own.Code == Interrupted
+}
+
+// AsProblem gives every error the form that the API's have. What the API said is kept; the text is that of the whole chain.
+func AsProblem(err error) *api.Problem {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		full := *p
+		full.Detail = err.Error()
+		return &full
+	}
+	var usage *UsageError
+	var unreachable *api.UnreachableError
+	switch {
+	case errors.As(err, &usage):
+		return &api.Problem{Title: "Usage", Status: 400, Code: "usage", Detail: err.Error(), Hint: usage.Hint}
+	case errors.As(err, &unreachable):
+		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(), Hint: unreachableHint(unreachable)}
+	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
+	case wasInterrupted(err):
+		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()} // 499: who asked has gone away
+	}
+	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
+}
+
+func unreachableHint(e *api.UnreachableError) string {
+	if errors.Is(e, fs.ErrPermission) {
+		return "the socket lies where you may not go: ask whoever runs the cluster, or use another address (ROTA_ADDR)"
+	}
+	for _, a := range e.Addrs {
+		if strings.Contains(a, api.DefaultSocket) {
+			return "no daemon listens on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or several with commas), or start a " +
+				"cluster here with \"rota dev\""
+		}
+	}
+	return "is a controller running there? ROTA_ADDR or --addr says where: http://host:7070, unix:PATH, or several with commas"
+}
+
+// IsNotFound reports whether a controller said that there is no such thing.
+func IsNotFound(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Code == api.CodeNotFound
+}

@@ -1,0 +1,45 @@
+package input
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/jobfile"
+)
+
+// LoadFile reads the text of a job file with everything that there is to know of it, and warns of what is probably not meant.
+func LoadFile(env *command.Env, c *cli.Context, shown string, src []byte, dir string) (jobfile.Read, error) {
+	vars, err := command.Assignments("-var", c.StringSlice("var"))
+	if err != nil {
+		return jobfile.Read{}, err
+	}
+	read, diags := jobfile.Load(shown, src, jobfile.Options{Vars: vars, VarFiles: c.StringSlice("var-file"), Dir: dir, Now: env.Now,
+		Getenv: env.LookupEnv, AllowEnv: command.SplitList(c.String("allow-env")), NewUUID: newUUID})
+	if diags.HasErrors() {
+		return jobfile.Read{}, &exit.FileError{Name: shown, Diags: diags}
+	}
+	return read, warnOfFile(env, read.Warnings, c)
+}
+
+// warnOfFile says on stderr what is allowed in a job file and probably not meant; with -o json as editors want it.
+func warnOfFile(env *command.Env, warnings jobfile.Diagnostics, c *cli.Context) error {
+	if len(warnings) == 0 {
+		return nil
+	}
+	if c.String("output") != string(table.JSON) {
+		return warnings.WriteText(env.Stderr, env.Colour(env.Stderr))
+	}
+	var report hclfile.Report
+	report.Warn(warnings)
+	b, err := json.Marshal(report)
+	if err == nil {
+		_, err = fmt.Fprintf(env.Stderr, "%s\n", b)
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+// Package input reads a job from a job file or a batch script, with the options of the command line and what only the submit
+// host knows.
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/jobspec"
+	"github.com/rota-hpc/rota/jobspec/hclfile"
+	"github.com/rota-hpc/rota/jobspec/jobfile"
+	"github.com/rota-hpc/rota/jobspec/script"
+)
+
+// Submission is a job that is to be submitted or looked at, and what was said about doing so.
+type Submission struct {
+	Job      *jobspec.Job
+	Result   script.Result // of a script, or of the options that were put over a job file
+	Shown    string        // name for messages
+	IsScript bool
+}
+
+// Read reads the job file or the script of c's arguments, and fills in what only the submit host knows. Warnings have been printed.
+func Read(env *command.Env, c *cli.Context, asJSON bool, file string) (*Submission, error) {
+	req, err := ReadUnchecked(env, c, file)
+	if err != nil {
+		return nil, err
+	}
+	if refused := req.Result.Problems.Of(script.Mistake, script.Refused); len(refused) > 0 {
+		return nil, &exit.FileError{Name: req.Shown, Problems: refused}
+	}
+	warn(env, req.Shown, asJSON, req.Result.Problems)
+	warnOfExports(env, req, asJSON)
+	return req, SetOrigin(env, req.Job)
+}
+
+// ReadUnchecked reads a job without looking at what is wrong with a script.
+func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, error) {
+	args := c.Args().Slice()
+	if c.IsSet("wrap") {
+		if len(args) > 0 {
+			return nil, exit.Usagef("--wrap stands for a script, so %q cannot be one: give one of them", args[0])
+		}
+		command := c.String("wrap")
+		if strings.TrimSpace(command) == "" {
+			return nil, exit.Usagef("--wrap needs a command")
+		}
+		return readScript(env, c, "wrap", script.Wrap(command), nil, file)
+	}
+	if len(args) == 0 && env.PipedInput() != nil {
+		args = []string{"-"} // as sbatch has it
+	}
+	if len(args) == 0 {
+		return nil, exit.Usagef("rota %s takes a job file or a script, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	if args[0] == ":" {
+		return nil, &exit.UsageError{Text: "the components of a heterogeneous job cannot be said on the command line", Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
+	}
+	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
+	if err != nil {
+		return nil, UnreadableFile(err)
+	}
+	if looksLikeScript(args[0], src) {
+		if args[0] == "-" {
+			return readScript(env, c, "sbatch", src, args[1:], file)
+		}
+		return readScript(env, c, args[0], src, args[1:], file)
+	}
+	if len(args) > 1 {
+		return nil, exit.Usagef("rota %s takes one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+	}
+	return readFile(env, c, shown, src, dir, file)
+}
+
+func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string) (*Submission, error) {
+	opts, err := scriptOptions(env, c, file)
+	if err != nil {
+		return nil, err
+	}
+	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
+	if extra := c.StringSlice("var"); len(extra) > 0 {
+		return nil, &exit.UsageError{Text: "-var is for job files: a script has no variables of its own", Hint: "write the value behind the script's name, where it is $1, or --export=ALL,NAME=VALUE"}
+	}
+	read := script.Read(src, opts)
+	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil
+}
+
+func readFile(env *command.Env, c *cli.Context, shown string, src []byte, dir, file string) (*Submission, error) {
+	loaded, err := LoadFile(env, c, shown, src, dir)
+	if err != nil {
+		return nil, err
+	}
+	job := loaded.Job
+	opts, err := scriptOptions(env, c, file)
+	if err != nil {
+		return nil, err
+	}
+	read := script.Override(job, opts)
+	read.Problems = slices.DeleteFunc(read.Problems, func(p script.Problem) bool {
+		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code }) // told already, with its place
+	})
+	return &Submission{Job: job, Result: read, Shown: shown}, nil
+}
+
+func scriptOptions(env *command.Env, c *cli.Context, file string) (script.Options, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return script.Options{}, fmt.Errorf("find the working directory: %w", err)
+	}
+	return script.Options{Dir: dir, Flags: givenFlags(c, file), Clock: clockOf(env.Now())}, nil
+}
+
+// clockOf is the time and its zone.
+func clockOf(now time.Time) script.Clock {
+	zone := now.Location()
+	return script.Clock{
+		Now: now.Unix(),
+		Civil: func(at int64) script.Civil {
+			t := time.Unix(at, 0).In(zone)
+			return script.Civil{Year: t.Year(), Month: int(t.Month()), Day: t.Day(), Hour: t.Hour(), Minute: t.Minute(), Second: t.Second()}
+		},
+		At: func(c script.Civil) int64 {
+			return time.Date(c.Year, time.Month(c.Month), c.Day, c.Hour, c.Minute, c.Second, 0, zone).Unix()
+		},
+	}
+}
+
+// peekBytes is how much of a file is read to see what it is.
+const peekBytes = 64 << 10
+
+// looksLikeScript reports whether a file is a batch script and no job file, by its name, else by how it begins.
+func looksLikeScript(name string, src []byte) bool {
+	switch filepath.Ext(name) {
+	case ".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub":
+		return true
+	case ".hcl", ".json":
+		return false
+	}
+	src = src[:min(len(src), peekBytes)]
+	for _, mark := range []string{"#!", "#SBATCH ", "#ROTA "} {
+		if bytes.HasPrefix(src, []byte(mark)) || mark != "#!" && bytes.Contains(src, []byte("\n"+mark)) {
+			return true
+		}
+	}
+	return bytes.IndexByte(src, 0) >= 0
+}
+
+// IsScript reports whether an argument is a script, behind which the options end: what follows is for the script.
+func IsScript(name string) bool {
+	info, err := os.Stat(name)
+	if name == "-" || err != nil || !info.Mode().IsRegular() {
+		return name != "-" && looksLikeScript(name, nil)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return looksLikeScript(name, nil)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, peekBytes))
+	return err == nil && looksLikeScript(name, src)
+}
+
+// warn prints what there is to say about a job that is all right otherwise.
+func warn(env *command.Env, name string, asJSON bool, problems script.Problems) {
+	warnings := problems.Of(script.Warning)
+	if len(warnings) == 0 {
+		return
+	}
+	if !asJSON {
+		fmt.Fprint(env.Stderr, warnings.Format(name))
+		return
+	}
+	b, err := json.Marshal(map[string]any{"warnings": warnings})
+	if err == nil {
+		fmt.Fprintf(env.Stderr, "%s\n", b)
+	}
+}

@@ -1,0 +1,184 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/controld/sim"
+	"github.com/rota-hpc/rota/controld/sim/trace"
+)
+
+// readFiles reads every trace that is a file, once however many runs it is for: what came through a pipe cannot be had again.
+func (s *simulation) readFiles() error {
+	s.files = map[string]*trace.Trace{}
+	var names []string
+	for _, name := range s.traces {
+		if !isGenerated(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	read := make([]*trace.Trace, len(names))
+	if err := inParallel(len(names), func(i int) (err error) {
+		read[i], err = s.readFile(names[i])
+		return err
+	}); err != nil {
+		return err
+	}
+	for i, name := range names {
+		s.files[name] = read[i]
+		s.reportSkipped(read[i])
+	}
+	return nil
+}
+
+// isGenerated reports whether a trace is to be drawn, and no file.
+func isGenerated(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }
+
+// readFile reads a trace, that of "-" from standard input.
+func (s *simulation) readFile(name string) (*trace.Trace, error) {
+	in := s.env.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			e := &exit.UsageError{Text: "trace: " + err.Error()}
+			if !slices.Contains(s.histories, name) {
+				e.Hint = "a trace is a file, - for standard input, or gen:NAME; rota sim --list says which there are"
+			}
+			return nil, e
+		}
+		defer f.Close()
+		in = f
+	}
+	o := s.options
+	o.Name = name
+	if slices.Contains(s.histories, name) {
+		o.Format = trace.History
+	}
+	var err error
+	if o.Profiles, err = s.profiles(name); err != nil {
+		return nil, err
+	}
+	t, err := trace.Read(in, o)
+	if err == nil {
+		return t, nil
+	}
+	e := &exit.UsageError{Text: fmt.Sprintf("%s: %v", name, err)}
+	switch {
+	case errors.Is(err, trace.ErrFormat):
+		e.Hint = "--format says which it is; docs/simulating.md has the columns of each"
+	case errors.Is(err, trace.ErrNoProfiles):
+		e.Hint = "--profiles DIR says where they are, if not in the folder profiles beside the trace"
+	}
+	return nil, e
+}
+
+// copyTrace returns the jobs of a trace as they were read, or are drawn, for one run to change.
+func (s *simulation) copyTrace(name string, seed uint64) (*trace.Trace, error) {
+	if !isGenerated(name) {
+		t := *s.files[name]
+		if len(s.traces)*len(s.seeds) > 1 { // others may want it too
+			t.Jobs = slices.Clone(t.Jobs)
+		}
+		return &t, nil
+	}
+	g, err := trace.ParseGenerator(name)
+	if err != nil {
+		return nil, &exit.UsageError{Text: err.Error()}
+	}
+	var t *trace.Trace
+	if s.loop == nil {
+		t, err = g.Trace(seed, trace.Capacity(s.setup.Nodes))
+	} else {
+		var source trace.Source
+		if source, err = g.Source(seed); err == nil {
+			t = trace.Take(name, source)
+		}
+	}
+	if err != nil {
+		return nil, &exit.UsageError{Text: err.Error()}
+	}
+	return t, nil
+}
+
+// workload returns the jobs of one trace, drawn and changed as the command line says.
+func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*trace.Trace, error) {
+	t, err := s.copyTrace(name, seed)
+	if err != nil {
+		return nil, err
+	}
+	if seed == s.seeds[0] {
+		s.reportUnusedOptions(t)
+	}
+	if s.redraw {
+		t = trace.Redraw(t, seed)
+	}
+	if err := s.shape.apply(t, seed); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if s.inflate > 0 {
+		if t, err = trace.Inflate(t, trace.Capacity(s.setup.Nodes).GPUs, s.inflate, seed); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if s.loop != nil {
+		if t, err = s.closeLoop(ctx, t, seed); err != nil {
+			return nil, err
+		}
+	}
+	return t, s.scaleArrivals(t)
+}
+
+// closeLoop lets the jobs of a trace arrive as their policy gets on with them.
+func (s *simulation) closeLoop(ctx context.Context, t *trace.Trace, seed uint64) (*trace.Trace, error) {
+	closed, err := sim.CloseLoop(sim.Replay(t), t.Name, s.loop.load, s.setupFor(ctx, t.Name, s.loop.policy, seed))
+	if err != nil {
+		return nil, err
+	}
+	closed.Format, closed.Skipped, closed.Bad = t.Format, t.Skipped, t.Bad
+	return closed, nil
+}
+
+// scaleArrivals lets jobs arrive faster or slower, if that is asked for.
+func (s *simulation) scaleArrivals(t *trace.Trace) error {
+	if s.rate == 0 {
+		return nil
+	}
+	if err := trace.Pace(t, s.rate, s.setup.Tick); err != nil {
+		return fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// profiles reads the measured speeds that belong to a trace: of --profiles, or of the folder profiles beside it. Nil if there are none.
+func (s *simulation) profiles(name string) (*trace.Profiles, error) {
+	dir := s.speeds
+	if dir == "" {
+		dir = filepath.Join(filepath.Dir(name), "profiles")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*.csv"))
+	if err != nil || len(files) == 0 {
+		if s.speeds != "" {
+			return nil, exit.Usagef("--profiles %s has no APPLICATION/*.csv", dir)
+		}
+		return nil, nil
+	}
+	p := &trace.Profiles{}
+	for _, file := range files {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, &exit.UsageError{Text: "--profiles: " + err.Error()}
+		}
+		err = p.Add(filepath.ToSlash(file), f)
+		f.Close()
+		if err != nil {
+			return nil, &exit.UsageError{Text: err.Error()}
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,151 @@
+package submit
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// resubmit submits again what failed or was cancelled.
+func resubmit(env *command.Env, c *cli.Context) error {
+	asJSON, err := env.PlainOrJSON(c)
+	if err != nil {
+		return err
+	}
+	ref, err := command.JobArgument(c)
+	if err != nil {
+		return err
+	}
+	failed, cancelled := c.Bool("failed"), c.Bool("cancelled")
+	if !failed && !cancelled {
+		return exit.Usagef("what of it? rota resubmit %s", c.Command.ArgsUsage)
+	}
+	wanted := func(code cluster.JobState) bool {
+		if code == cluster.Cancelled {
+			return cancelled
+		}
+		return failed && code.Final() && code != cluster.Completed
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	job, _, err := client.JobBy(c.Context, ref, api.Read{})
+	if err != nil {
+		return err
+	}
+	spec, err := specAgain(env, c, client, job, wanted)
+	if err != nil {
+		return err
+	}
+	id, err := client.Submit(c.Context, api.NewKey(), spec)
+	if err != nil {
+		return err
+	}
+	return printID(env, id, asJSON, c.Bool("parsable"))
+}
+
+// specAgain is the specification of what is wanted of a job that was. What it waited for then it waits for no more.
+func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job, wanted func(cluster.JobState) bool) (*jobspec.Job, error) {
+	if job.Spec == nil {
+		return nil, exit.Usagef("job %s is another user's: its owner may submit it again", show.JobName(job))
+	}
+	spec := *job.Spec
+	spec.Dependencies, spec.Begin = nil, ""
+	switch {
+	case job.Array.Job != 0:
+		if !wanted(job.Code) {
+			return nil, notWanted(job)
+		}
+		ordinal := spec.Array.Ordinal(*job.Array.Index)
+		spec.Array = subArray(spec.Array, []jobspec.Span{{First: ordinal, Last: ordinal}})
+	case spec.Array != nil:
+		spans, err := wantedElements(env, c, client, job, wanted)
+		if err != nil {
+			return nil, err
+		}
+		if len(spans) == 0 {
+			return nil, notWanted(job)
+		}
+		spec.Array = subArray(spec.Array, spans)
+	case !wanted(job.Code):
+		return nil, notWanted(job)
+	}
+	return &spec, nil
+}
+
+func notWanted(job *api.Job) error {
+	return exit.Usagef("nothing of job %s is to be submitted again: it is %s", show.JobName(job), job.State)
+}
+
+// wantedElements finds the elements whose state is wanted, by ordinal. Those that were cancelled before they began are in no list.
+func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record *api.Job, wanted func(cluster.JobState) bool) ([]jobspec.Span, error) {
+	elements := record.Spec.Array.Elements()
+	states := make([]cluster.JobState, elements.Len())
+	note := func(j *api.Job) {
+		if j.Array.Job == record.ID && j.Array.Index != nil {
+			if n := elements.Ordinal(*j.Array.Index); n >= 0 {
+				states[n] = j.Code
+			}
+		}
+	}
+	refs := []string{show.ID(record.ID)}
+	past, _, err := listing.JoinPages(func(page string) (*api.List[api.Job], error) {
+		list, _, err := client.History(c.Context, api.HistoryFilter{Refs: refs, Limit: pageSize, Page: page}, api.Read{})
+		return list, err
+	}, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i := range past.Items {
+		note(&past.Items[i])
+	}
+	_, err = client.EachJob(c.Context, api.JobFilter{Refs: refs, All: true}, api.Read{}, func(j *api.Job) error { note(j); return nil })
+	if err != nil {
+		return nil, err
+	}
+	var spans []jobspec.Span
+	for n, state := range states {
+		if state == "" && record.Code.Final() {
+			state = cluster.Cancelled
+		}
+		switch k := len(spans); {
+		case !wanted(state):
+		case k > 0 && spans[k-1].Last == n-1:
+			spans[k-1].Last = n
+		default:
+			spans = append(spans, jobspec.Span{First: n, Last: n})
+		}
+	}
+	return spans, nil
+}
+
+// subArray is an array of some elements of another. Indices stay what they are; of parameters a table is made, whose indices count from 0.
+func subArray(a *jobspec.Array, spans []jobspec.Span) *jobspec.Array {
+	elements := a.Elements()
+	next := *a
+	if a.Indices != "" {
+		next.Indices = elements.Text(spans)
+		return &next
+	}
+	next.Matrix, next.Columns, next.Rows = nil, a.Names(), nil
+	for _, s := range spans {
+		for n := s.First; n <= s.Last; n++ {
+			var row []string
+			for _, p := range elements.Params(n) {
+				row = append(row, p.Value)
+			}
+			next.Rows = append(next.Rows, row)
+		}
+	}
+	return &next
+}
+
+// pageSize is how many ended jobs are asked for at a time.
+const pageSize = 1000

@@ -1,0 +1,254 @@
+// Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status, why, logs, hist, share and
+// events.
+package views
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/rota-hpc/rota/cmd/rota/command"
+	"github.com/rota-hpc/rota/cmd/rota/complete"
+	"github.com/rota-hpc/rota/cmd/rota/exit"
+	"github.com/rota-hpc/rota/cmd/rota/follow"
+	"github.com/rota-hpc/rota/cmd/rota/listing"
+	"github.com/rota-hpc/rota/cmd/rota/show"
+	"github.com/rota-hpc/rota/cmd/rota/table"
+	"github.com/rota-hpc/rota/controld/api"
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Commands are those that show what is.
+func Commands(env *command.Env) []*command.Command {
+	return command.InCategory("Look", []*command.Command{
+
+		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show waiting and running jobs", ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.BoolFlag{Name: "me", Usage: "my jobs only"},
+				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER` only"},
+				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of `ACCOUNT` only"},
+				&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "jobs of `QUEUE` only"},
+				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs called `NAME` only"},
+				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES` only, such as PD,R"},
+				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "these `IDS` only"},
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "jobs on these `NODES` only, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ended jobs too, while the controllers still hold them"},
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
+				&cli.BoolFlag{Name: "start", Usage: "show when jobs may begin at the earliest, where that is known"},
+				&cli.BoolFlag{Name: "tree", Usage: "show members under their job, and jobs under the one they wait for"},
+				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each element of an array that has not begun on a line of its own"},
+				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "show it again every `SECONDS` until Ctrl-C"},
+			}, listing.ViewFlags())}, Values: listing.Completions(queueCells, map[string]command.Source{"name": complete.JobNames})},
+		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: env.Action(showNodes),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "these `NODES` only, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "a line for each state and kind of node"}, //nolint:misspell // as sinfo has it
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values:    listing.Completions(nodeCells, nil)},
+		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: env.Action(showStatus), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output", ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: env.Action(showLogs),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the job ends"},
+				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "the last `N` lines only"},
+				&cli.BoolFlag{Name: "stderr", Usage: "standard error, where the job keeps it apart"},
+				&cli.IntFlag{Name: "worker", Usage: "of worker `N` only", Value: -1, DefaultText: "all"},
+				&cli.StringFlag{Name: "task", Usage: "of `TASK`"},
+				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
+			}, command.CommonFlags())}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and the GPU time they were charged", ArgsUsage: "[OPTIONS]", Action: env.Action(showHistory),
+			Flags: slices.Concat(histFlags(), listing.ViewFlags())}, Values: listing.Completions(histCells, nil)},
+		{Command: &cli.Command{Name: "share", Usage: "show what each account holds", ArgsUsage: "[OPTIONS]", Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
+		{Command: &cli.Command{Name: "events", Usage: "show what happened", ArgsUsage: "[OPTIONS]", Action: env.Action(showEvents),
+			Flags: slices.Concat([]cli.Flag{
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as things happen"},
+				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only what came after `INDEX`"},
+				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of jobs `IDS` only"},
+				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
+				&cli.StringFlag{Name: "type", Usage: "of `TYPES` only, such as started,finished"},
+			}, listing.ViewFlags())}, Values: listing.Completions(eventCells, map[string]command.Source{"type": complete.Words(eventTypes()...)})},
+	})
+}
+
+// jobFilter reads the filters of queue.
+func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
+	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"), Name: c.String("name"),
+		States: command.SplitList(c.String("states")), All: c.Bool("all")}
+	if err := command.RefuseEmpty(c, "user", "account", "queue", "name", "states", "jobs"); err != nil {
+		return f, err
+	}
+	if c.Bool("me") {
+		name, err := env.CurrentUser()
+		if err != nil {
+			return f, err
+		}
+		if f.User != "" && f.User != name {
+			return f, exit.Usagef("--me and --user %s ask for different jobs: give one of them", f.User)
+		}
+		f.User = name
+	}
+	if text := c.String("jobs"); text != "" {
+		refs, err := command.JobRefs([]string{text})
+		if err != nil {
+			return f, err
+		}
+		f.Refs, f.All = refs, true
+	}
+	return f, nil
+}
+
+func showQueue(env *command.Env, c *cli.Context) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
+	o, err := listing.ReadOptions(env, c)
+	if err != nil {
+		return err
+	}
+	cells := queueCells
+	if c.Bool("start") {
+		cells = startCells
+	}
+	v, err := listing.New(o, cells)
+	if err != nil {
+		return err
+	}
+	filter, err := jobFilter(env, c)
+	if err != nil {
+		return err
+	}
+	nodes, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"), elements: c.Bool("array")}
+	if text := c.String("iterate"); text != "" {
+		return q.iterate(c.Context, text)
+	}
+	if err := q.print(c.Context); err != nil {
+		return err
+	}
+	return reportMissing(c.Context, env, client, filter.Refs, q.seen, func(j *api.Job) string {
+		narrowed := filter.User+filter.Account+filter.Queue+filter.Name != "" || len(filter.States)+len(nodes) > 0
+		if !follow.Ended(j) || narrowed {
+			return ""
+		}
+		return fmt.Sprintf("job %d has ended: \"rota hist -j %d\" shows it", j.ID, j.ID)
+	}, v.Format == table.JSON)
+}
+
+// reportMissing fails where jobs were named that are not there. Of those that are, and were not seen in a list, note says where else.
+func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string, seen map[cluster.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+	code := exit.OK
+	for _, ref := range refs {
+		id, err := strconv.ParseInt(ref, 10, 64)
+		if err != nil || seen[cluster.JobID(id)] {
+			continue // elements and groups that are not there were refused with the list
+		}
+		j, _, err := client.Job(ctx, cluster.JobID(id), api.Read{})
+		switch {
+		case exit.IsNotFound(err):
+			env.PrintError(asJSON, err)
+			code = exit.NotFound
+		case err != nil:
+			return err
+		case !asJSON && note(j) != "":
+			fmt.Fprintln(env.Stderr, "rota: "+note(j))
+		}
+	}
+	if code != exit.OK {
+		return &exit.CodeError{Code: code}
+	}
+	return nil
+}
+
+// nodesOrReason is the last column of the queue: the nodes of a job that has some, else the reason, as squeue shows them.
+func nodesOrReason(j *api.Job, full bool) string {
+	if j.Code != cluster.Pending && len(j.Nodes) > 0 {
+		return show.Hosts(j.Nodes)
+	}
+	if j.Reason.Code == "" {
+		return ""
+	}
+	reason := "(" + j.Reason.Code + ")"
+	if full && j.Reason.Text != "" {
+		return reason + " " + j.Reason.Text
+	}
+	return reason
+}
+
+func showNodes(env *command.Env, c *cli.Context) error {
+	wanted, err := command.NodeRefs(command.SplitOutsideBrackets(c.String("nodes")))
+	if err != nil {
+		return err
+	}
+	var missing []string
+	fetch := func(client *api.Client) (*api.List[api.Node], api.Answer, error) {
+		list, answer, err := client.Nodes(c.Context, api.Read{})
+		if err == nil && len(wanted) > 0 {
+			for _, name := range wanted {
+				if !slices.ContainsFunc(list.Items, func(n api.Node) bool { return n.Name == name }) {
+					missing = append(missing, name)
+				}
+			}
+			list.Items = slices.DeleteFunc(list.Items, func(n api.Node) bool { return !slices.Contains(wanted, n.Name) })
+		}
+		return list, answer, err
+	}
+	if !c.Bool("summary") {
+		err = simpleList(env, c, nodeCells, fetch)
+	} else {
+		err = simpleList(env, c, kindCells, func(client *api.Client) (*api.List[nodeKind], api.Answer, error) {
+			list, answer, err := fetch(client)
+			if err != nil {
+				return nil, answer, err
+			}
+			return nodeSummary(list), answer, nil
+		})
+	}
+	if err == nil && len(missing) > 0 {
+		return &exit.CodeError{Code: exit.NotFound, Text: "there is no node " + show.Hosts(missing)}
+	}
+	return err
+}
+
+// simpleList shows a list that is asked for as a whole.
+func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T], fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
+	if err := command.RefuseArguments(c); err != nil {
+		return err
+	}
+	o, err := listing.ReadOptions(env, c)
+	if err != nil {
+		return err
+	}
+	v, err := listing.New(o, cells)
+	if err != nil {
+		return err
+	}
+	client, err := env.Dial(c)
+	if err != nil {
+		return err
+	}
+	list, answer, err := fetch(client)
+	if err != nil {
+		return err
+	}
+	env.WarnStale(answer)
+	return v.Show(env, list)
+}
+
+// models names the GPU models of a node, each once.
+func models(gpus []api.NodeGPU) string {
+	var names []string
+	for _, g := range gpus {
+		names = append(names, g.Model)
+	}
+	return strings.Join(show.Distinct(names), ",")
+}
