@@ -38,8 +38,12 @@ func writeManual(c *cli.Context, commands []*command.Command) error {
 	if c.Args().Len() != 1 {
 		return exit.Usagef("where to? rota man DIR")
 	}
-	for _, p := range manPages(commands) {
-		if err := os.WriteFile(filepath.Join(c.Args().First(), p.file), p.text, 0o644); err != nil {
+	for path, text := range Packaged(commands) {
+		name, ok := strings.CutPrefix(path, "man/")
+		if !ok {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(c.Args().First(), name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
