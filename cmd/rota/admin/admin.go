@@ -16,14 +16,14 @@ import (
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Operators", []*command.Command{
 
-		{Command: &cli.Command{Name: "node", Usage: "take a node out of use, or back", ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: env.Action(changeNodes),
-			Description: "A drained node gets nothing new, and what runs there goes on to its end. NODE may be a list: gpu[01-04,07].",
-			Flags:       slices.Concat([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`; drain needs it"}}, command.CommonFlags())}, Arguments: complete.Subcommand(complete.Words("drain", "resume"), complete.Nodes)},
-		{Command: &cli.Command{Name: "cluster", Usage: "show the controllers and the policy by which they schedule", ArgsUsage: "[OPTIONS] | remove NAME...", Action: env.Action(controllers),
-			Description: "A controller that is gone for good keeps its vote, so that a majority takes one more of the others. remove takes it, once the\n" +
-				"controller has stopped; a new one is added by itself. Operators only.",
+		{Command: &cli.Command{Name: "node", Usage: "drain a node, or resume it", ArgsUsage: "drain NODE... --reason TEXT | resume NODE...", Action: env.Action(changeNodes),
+			Description: "A drained node gets no new jobs; its running jobs continue to their end. NODE may be a list: gpu[01-04,07].",
+			Flags:       slices.Concat([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "record `TEXT` as the reason; required for drain"}}, command.CommonFlags())}, Arguments: complete.Subcommand(complete.Words("drain", "resume"), complete.Nodes)},
+		{Command: &cli.Command{Name: "cluster", Usage: "show the controllers and the scheduling policy", ArgsUsage: "[OPTIONS] | remove NAME...", Action: env.Action(controllers),
+			Description: "A controller that is gone for good keeps its vote, so a majority needs one more of the others. remove takes the vote away\n" +
+				"once the controller has stopped. A new controller is added automatically. Operators only.",
 			Flags: command.CommonFlags()}, Arguments: complete.Subcommand(complete.Words("remove"), completeControllers)},
-		{Command: &cli.Command{Name: "check", Usage: "check every invariant on the live state", ArgsUsage: "[OPTIONS]", Action: env.Action(checkState), Flags: command.CommonFlags()}},
+		{Command: &cli.Command{Name: "check", Usage: "check all invariants of the live state", ArgsUsage: "[OPTIONS]", Action: env.Action(checkState), Flags: command.CommonFlags()}},
 	})
 }
 
@@ -37,7 +37,7 @@ func changeNodes(env *command.Env, c *cli.Context) error {
 		return exit.Usagef("rota node %s", c.Command.ArgsUsage)
 	}
 	if verb == "drain" && c.String("reason") == "" {
-		return exit.Usagef("why? rota node drain NODE --reason TEXT: whoever finds the node unused wants to know")
+		return exit.Usagef("rota node drain needs a reason for other operators: rota node drain NODE --reason TEXT")
 	}
 	names, err := command.NodeRefs(c.Args().Slice()[1:])
 	if err != nil {

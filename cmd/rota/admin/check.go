@@ -45,7 +45,7 @@ func checkState(env *command.Env, c *cli.Context) error {
 
 func printCheck(env *command.Env, check *api.Check) {
 	if check.OK {
-		fmt.Fprintf(env.Stdout, "ok: every invariant holds at index %d\n", check.Index)
+		fmt.Fprintf(env.Stdout, "ok: all invariants hold at index %d\n", check.Index)
 		return
 	}
 	for _, v := range check.Violations {

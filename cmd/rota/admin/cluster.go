@@ -72,11 +72,11 @@ func clusterText(cl *api.Cluster, p *cluster.Policy) string {
 func roleOf(m *api.Controller) string {
 	switch {
 	case m.Leader:
-		return ", leads"
+		return ", leader"
 	case m.HTTP == "":
-		return ", is not to be seen"
+		return ", unreachable"
 	case !m.Voter:
-		return ", does not vote yet"
+		return ", no vote yet"
 	}
 	return ""
 }

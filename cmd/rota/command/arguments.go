@@ -22,8 +22,8 @@ func JobRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		for _, text := range SplitOutsideBrackets(arg) {
 			if text == "" || text[0] < '0' || text[0] > '9' {
-				return nil, &exit.UsageError{Text: fmt.Sprintf("%q is not a job", text),
-					Hint: "write an id, 123_4 or 123_[4-9] for elements of an array, 123.train for a group: \"rota queue\" shows them"}
+				return nil, &exit.UsageError{Text: fmt.Sprintf("%q is not a job id", text),
+					Hint: "write an id, 123_4 or 123_[4-9] for array tasks, or 123.train for a group: \"rota queue\" shows them"}
 			}
 			refs = append(refs, text)
 		}
@@ -54,14 +54,14 @@ func SplitOutsideBrackets(text string) []string {
 // JobArgument reads the one job that a command wants.
 func JobArgument(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
-		return "", exit.Usagef("rota %s takes one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+		return "", exit.Usagef("rota %s needs one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
 	refs, err := JobRefs([]string{c.Args().First()})
 	if err != nil {
 		return "", err
 	}
 	if len(refs) > 1 {
-		return "", exit.Usagef("rota %s takes one job, not %d", c.Command.Name, len(refs))
+		return "", exit.Usagef("rota %s needs one job, not %d", c.Command.Name, len(refs))
 	}
 	return refs[0], nil
 }
@@ -69,7 +69,7 @@ func JobArgument(c *cli.Context) (string, error) {
 // JobArguments reads one or more jobs.
 func JobArguments(c *cli.Context) ([]string, error) {
 	if c.Args().Len() == 0 {
-		return nil, exit.Usagef("which job? rota %s %s", c.Command.Name, c.Command.ArgsUsage)
+		return nil, exit.Usagef("no job given: rota %s %s", c.Command.Name, c.Command.ArgsUsage)
 	}
 	return JobRefs(c.Args().Slice())
 }
@@ -90,7 +90,7 @@ func JobID(ctx context.Context, client *api.Client, ref string) (cluster.JobID, 
 func RefuseEmpty(c *cli.Context, names ...string) error {
 	for _, name := range names {
 		if c.IsSet(name) && strings.Trim(c.String(name), " ,") == "" {
-			return exit.Usagef("--%s has an empty value", name)
+			return exit.Usagef("--%s is empty", name)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func RefuseArguments(c *cli.Context) error {
 	if c.Args().Len() == 0 {
 		return nil
 	}
-	return exit.Usagef("rota %s takes no argument, but got %q: \"rota help %s\" shows its options", c.Command.Name, c.Args().First(), c.Command.Name)
+	return exit.Usagef("unexpected argument for rota %s: %q; see \"rota help %s\"", c.Command.Name, c.Args().First(), c.Command.Name)
 }
 
 // SplitList reads a list with commas.
@@ -135,7 +135,7 @@ func NodeRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		some, err := hostlist.Expand(arg)
 		if err != nil {
-			return nil, &exit.UsageError{Text: err.Error(), Hint: "write names with commas, or ranges in brackets: gpu01 or gpu[01-04,07]"}
+			return nil, &exit.UsageError{Text: err.Error(), Hint: "separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]"}
 		}
 		names = append(names, some...)
 	}

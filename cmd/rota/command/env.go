@@ -49,7 +49,7 @@ func (env *Env) readColor(c *cli.Context) error {
 	case "always", "never":
 		env.color = text
 	default:
-		return exit.Usagef("--color %s: auto, always or never", text)
+		return exit.Usagef("--color %s: must be auto, always or never", text)
 	}
 	return nil
 }

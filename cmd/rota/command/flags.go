@@ -16,9 +16,9 @@ import (
 // CommonFlags are those that every command has, and that may stand before the command too.
 func CommonFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "addr", Usage: "controllers `ADDR`: http://host:port, unix:PATH, or several with commas (ROTA_ADDR)"},
-		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print in `FORMAT`, such as json"},
-		&cli.StringFlag{Name: "color", Aliases: []string{"colour"}, Usage: "colour what is shown: auto, always or never, `WHEN`", DefaultText: "auto"},
+		&cli.StringFlag{Name: "addr", Usage: "address `ADDR` of the controllers: http://host:port, unix:PATH, or a comma-separated list (default $ROTA_ADDR)"},
+		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "output `FORMAT`, such as json"},
+		&cli.StringFlag{Name: "color", Aliases: []string{"colour"}, Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},
 		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
 	}
 }
@@ -31,7 +31,7 @@ func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
 	}
 	client, err := api.DialWith(addr, env.ClientOptions)
 	if err != nil {
-		return nil, &exit.UsageError{Text: err.Error(), Hint: "--addr or ROTA_ADDR says where the controllers are"}
+		return nil, &exit.UsageError{Text: err.Error(), Hint: "set the address of the controllers by --addr or ROTA_ADDR"}
 	}
 	return client, nil
 }
@@ -39,7 +39,7 @@ func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
 // Format reads -o, or ROTA_OUTPUT where the command knows that format.
 func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, error) {
 	if c.IsSet("output") && c.String("output") == "" {
-		return "", exit.Usagef("--output has an empty value")
+		return "", exit.Usagef("--output is empty")
 	}
 	if text := c.String("output"); text != "" {
 		return parseFormat(text, allowed...)
@@ -59,7 +59,7 @@ func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
 // WarnStale says on stderr that an answer may be old.
 func (env *Env) WarnStale(a api.Answer) {
 	if a.Stale > 0 {
-		fmt.Fprintf(env.Stderr, "rota: no leader was heard of for %s: this is the state from then\n", a.Stale)
+		fmt.Fprintf(env.Stderr, "rota: warning: no contact with a leader for %s; the data is that old\n", a.Stale)
 	}
 }
 
@@ -88,7 +88,7 @@ func parseFormat(text string, allowed ...table.Format) (table.Format, error) {
 	for i, f := range allowed {
 		names[i] = string(f)
 	}
-	e := exit.Usagef("-o %s is not a format of this command: it has %s", text, strings.Join(names, ", "))
+	e := exit.Usagef("unknown format -o %s: must be one of %s", text, strings.Join(names, ", "))
 	if near := Nearest(text, names); near != "" {
 		e.Hint = fmt.Sprintf("did you mean -o %s?", near)
 	}

@@ -16,7 +16,7 @@ func (c *Command) unclearFlag(options map[string]option, word, name string, fit 
 		return c.unknownFlag(options, word, name)
 	}
 	slices.Sort(fit)
-	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")), Hint: "write more of its name"}
+	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")), Hint: "write the whole name"}
 }
 
 // unknownFlag is the error for a flag that the command does not have.

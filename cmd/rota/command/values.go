@@ -23,7 +23,7 @@ func ParseLimit(text string) (jobspec.Seconds, error) {
 		seconds = short
 	}
 	if seconds < 1 || seconds > jobspec.MaxDuration {
-		return 0, exit.Usagef("--time %s is out of bounds: from 1s to 3650d", text)
+		return 0, exit.Usagef("--time %s is out of range: 1s to 3650d", text)
 	}
 	return seconds, nil
 }

@@ -17,42 +17,42 @@ import (
 // Commands are those that change jobs.
 func Commands(env *command.Env) []*command.Command {
 	reason := func() []cli.Flag {
-		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "say why with `TEXT`"}}, command.CommonFlags()...)
+		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "record `TEXT` as the reason"}}, command.CommonFlags()...)
 	}
 	return command.InCategory("Change", []*command.Command{
 
-		{Command: &cli.Command{Name: "cancel", Usage: "stop jobs for good", ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: env.Action(cancelJobs),
-			Description: "With ids, those jobs. With options, every waiting or running job that matches all of them and that you may cancel.",
+		{Command: &cli.Command{Name: "cancel", Usage: "cancel jobs", ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: env.Action(cancelJobs),
+			Description: "With ids, cancels those jobs. With options, cancels every pending or running job that matches all options and that you may cancel.",
 			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "me", Usage: "all my jobs"},
+				&cli.BoolFlag{Name: "me", Usage: "all of your jobs"},
 				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER`"},
 				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of `ACCOUNT`"},
-				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs called `NAME`"},
+				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs with `NAME`"},
 				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES`, such as PD"},
 			}, reason())}, Arguments: complete.Jobs(), Values: map[string]command.Source{"name": complete.JobNames}},
-		{Command: &cli.Command{Name: "hold", Usage: "keep waiting jobs from starting", ArgsUsage: "JOB...", Flags: reason(),
+		{Command: &cli.Command{Name: "hold", Usage: "hold pending jobs, so that they do not start", ArgsUsage: "JOB...", Flags: reason(),
 			Action: controlJobs(env, "held", cluster.VerbHold)}, Arguments: complete.Jobs(cluster.Pending)},
-		{Command: &cli.Command{Name: "release", Usage: "let held jobs start", ArgsUsage: "JOB...", Flags: reason(),
+		{Command: &cli.Command{Name: "release", Usage: "release held jobs", ArgsUsage: "JOB...", Flags: reason(),
 			Action: controlJobs(env, "released", cluster.VerbRelease)}, Arguments: complete.Jobs(cluster.Pending)},
-		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and let them wait again", ArgsUsage: "JOB...", Flags: reason(),
+		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and put them back into the queue", ArgsUsage: "JOB...", Flags: reason(),
 			Action: controlJobs(env, "requeued", cluster.VerbRequeue)}, Arguments: complete.Jobs()},
 		{Command: &cli.Command{Name: "update", Usage: "change the time limit, priority or name of jobs", ArgsUsage: "JOB... --time T | --priority N | --name NAME",
-			Description: "--time +2h and --time -30m add to the limit and take away from it; --time 4h sets it. A running job's own attempt counts.\n" +
-				"Of an array it counts for what has not begun.",
+			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job the current attempt counts.\n" +
+				"For an array only tasks that have not started are changed.",
 			Action: env.Action(updateJobs), Flags: slices.Concat([]cli.Flag{
-				&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "set the time limit to `T`, or add +T or -T to it"},
+				&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "set the time limit to `T`, or change it by +T or -T"},
 				&cli.IntFlag{Name: "priority", Usage: "set the priority to `N`, 0 to 100"},
-				&cli.StringFlag{Name: "name", Aliases: []string{"J"}, Usage: "call it `NAME`, while nothing of it has begun"},
+				&cli.StringFlag{Name: "name", Aliases: []string{"J"}, Usage: "rename the job to `NAME`, if it has not started"},
 			}, command.CommonFlags())}, Arguments: complete.Jobs()},
-		{Command: &cli.Command{Name: "array", Usage: "keep the best elements of an array and cancel the others", ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
-			Description: "Elements are compared by the newest value of the metric that they have reported ($ROTA_PROGRESS_FILE).\n" +
-				"Those that have reported none are left alone.",
+		{Command: &cli.Command{Name: "array", Usage: "keep the best tasks of an array and cancel the others", ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
+			Description: "Tasks are compared by the latest value of a metric that they report ($ROTA_PROGRESS_FILE).\n" +
+				"Tasks that have not reported it are not touched.",
 			Action: env.Action(pruneArray), Flags: slices.Concat([]cli.Flag{
 				&cli.StringFlag{Name: "metric", Usage: "compare by `NAME`"},
-				&cli.StringFlag{Name: "keep", Usage: "how many go on: \"top 25%\" or \"top 4\""},
-				&cli.StringFlag{Name: "goal", Usage: "`min` or max: which value is the best", Value: "min"},
-				&cli.IntFlag{Name: "at-step", Usage: "leave alone what has not come to step `N`"},
-				&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be cancelled"},
+				&cli.StringFlag{Name: "keep", Usage: "how many tasks to keep: `COUNT` such as \"top 25%\" or \"top 4\""},
+				&cli.StringFlag{Name: "goal", Usage: "whether the best value is the `min` or the max", Value: "min"},
+				&cli.IntFlag{Name: "at-step", Usage: "ignore tasks that have not reached step `N`"},
+				&cli.BoolFlag{Name: "dry-run", Usage: "show what would be cancelled, and cancel nothing"},
 			}, command.CommonFlags())}, Arguments: complete.Subcommand(complete.Words("prune"), complete.Jobs()), Values: map[string]command.Source{"goal": complete.Words("min", "max")}},
 	})
 }
@@ -120,10 +120,10 @@ func cancelRequest(env *command.Env, c *cli.Context) (api.CancelRequest, error) 
 	}
 	filtered := strings.Join(append(r.States, r.User, r.Account, r.Name), "") != ""
 	if len(refs) > 0 && filtered {
-		return r, exit.Usagef("give job ids or a filter, not both: rota cancel %s", c.Command.ArgsUsage)
+		return r, exit.Usagef("job ids and a filter exclude each other: rota cancel %s", c.Command.ArgsUsage)
 	}
 	if len(refs) == 0 && !filtered {
-		return r, exit.Usagef("which jobs? rota cancel %s", c.Command.ArgsUsage)
+		return r, exit.Usagef("no job or filter given: rota cancel %s", c.Command.ArgsUsage)
 	}
 	return r, nil
 }

@@ -28,7 +28,7 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	}
 	req := api.PruneRequest{Metric: c.String("metric"), Keep: c.String("keep"), Goal: c.String("goal"), AtStep: int64(c.Int("at-step")), DryRun: c.Bool("dry-run")}
 	if req.Metric == "" || req.Keep == "" {
-		return exit.Usagef("say by what the elements are compared and how many go on: rota array %s", c.Command.ArgsUsage)
+		return exit.Usagef("--metric and --keep are required: rota array %s", c.Command.ArgsUsage)
 	}
 	client, err := env.Dial(c)
 	if err != nil {
@@ -47,7 +47,7 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	}
 	fmt.Fprintf(env.Stdout, "kept: %s\n%s: %s\n", indexList(resp.Kept), verb, indexList(resp.Cancelled))
 	if len(resp.Silent) > 0 {
-		fmt.Fprintf(env.Stdout, "left alone, without %s yet: %s\n", req.Metric, indexList(resp.Silent))
+		fmt.Fprintf(env.Stdout, "not touched, no %s reported yet: %s\n", req.Metric, indexList(resp.Silent))
 	}
 	return nil
 }

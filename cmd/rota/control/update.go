@@ -57,7 +57,7 @@ func readChange(c *cli.Context) (api.UpdateRequest, error) {
 		change.Name = &name
 	}
 	if change == (api.UpdateRequest{}) {
-		return change, exit.Usagef("what is to be changed? rota update %s", c.Command.ArgsUsage)
+		return change, exit.Usagef("no change given: rota update %s", c.Command.ArgsUsage)
 	}
 	return change, nil
 }

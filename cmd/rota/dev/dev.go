@@ -48,17 +48,17 @@ type devOptions struct {
 // Commands are those that start a cluster.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Other", []*command.Command{{Command: &cli.Command{Name: "dev", Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: env.Action(runDev),
-		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C; with COMMAND it runs that with\n" +
-			"ROTA_ADDR set, stops the cluster, and returns its code. Jobs see the directory this is started in, and DIR/shared.\n" +
-			"Jobs of root run as the one who called sudo, else as nobody. Daemons that die are started again. Should this\n" +
-			"process be killed, its daemons die with it, and the next \"rota dev\" in DIR clears what they left.",
+		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, runs the command with\n" +
+			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and DIR/shared.\n" +
+			"Jobs of root run as the user that called sudo, otherwise as nobody. Daemons that die are restarted. If this process\n" +
+			"is killed, its daemons die too, and the next \"rota dev\" in DIR removes what they left behind.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "dir", Usage: "keep everything in `DIR`; it is removed at the end if it was not there", Value: ".rota"},
+			&cli.StringFlag{Name: "dir", Usage: "directory `DIR` for all data; removed at the end if it did not exist before", Value: ".rota"},
 			&cli.IntFlag{Name: "controllers", Usage: "run `N` controllers: 1, 3 or 5", Value: 1},
 			&cli.IntFlag{Name: "nodes", Usage: "run `N` nodes", Value: 1},
 			&cli.IntFlag{Name: "sim-gpus", Usage: "give each node `N` simulated GPUs"},
-			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, also more than there are", DefaultText: "this machine's, divided"},
-			&cli.BoolFlag{Name: "keep", Usage: "keep DIR at the end, and go on with its queue the next time"},
+			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has", DefaultText: "the machine's cores, divided"},
+			&cli.BoolFlag{Name: "keep", Usage: "keep DIR at the end, and continue with its queue the next time"},
 		}}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs, Values: map[string]command.Source{"dir": complete.Files}}})
 }
 
@@ -101,17 +101,17 @@ func readOptions(env *command.Env, c *cli.Context) (devOptions, error) {
 func (o *devOptions) validate() error {
 	switch {
 	case o.controllers != 1 && o.controllers != 3 && o.controllers != 5:
-		return exit.Usagef("--controllers %d: 1, 3 or 5, so that a majority survives", o.controllers)
+		return exit.Usagef("--controllers %d: must be 1, 3 or 5", o.controllers)
 	case o.nodes < 1 || o.nodes > 64:
-		return exit.Usagef("--nodes %d: from 1 to 64", o.nodes)
+		return exit.Usagef("--nodes %d: must be from 1 to 64", o.nodes)
 	case o.simGPUs < 0 || o.simGPUs > 64:
-		return exit.Usagef("--sim-gpus %d: from 0 to 64", o.simGPUs)
+		return exit.Usagef("--sim-gpus %d: must be from 0 to 64", o.simGPUs)
 	case o.cores < 0 || o.cores > 4096:
-		return exit.Usagef("--cores %d: from 1 to 4096", o.cores)
+		return exit.Usagef("--cores %d: must be from 1 to 4096", o.cores)
 	case o.from == "/":
-		return exit.Usagef("rota dev shares the directory it is started in with the jobs, and / cannot be shared: start it in another")
+		return exit.Usagef("rota dev shares the current directory with the jobs, and / cannot be shared: change to another directory")
 	case os.Geteuid() != 0:
-		return &exit.CodeError{Code: exit.Denied, Text: "rota dev makes containers and cgroups, for which it must be root: run  sudo rota dev"}
+		return &exit.CodeError{Code: exit.Denied, Text: "rota dev creates containers and cgroups, so it needs root: run  sudo rota dev"}
 	}
 	return nil
 }
@@ -232,9 +232,9 @@ func (d *devCluster) supervise(finished <-chan error) error {
 			d.forward(s)
 		case p := <-d.died:
 			if p.diedTooOften() {
-				return fmt.Errorf("%s died again and again: %w%s", p.name, p.reason(), p.tail())
+				return fmt.Errorf("%s keeps dying: %w%s", p.name, p.reason(), p.tail())
 			}
-			fmt.Fprintf(d.Stderr, "rota: %s died (%v) and is started again\n", p.name, p.reason())
+			fmt.Fprintf(d.Stderr, "rota: %s died (%v) and is restarted\n", p.name, p.reason())
 			time.AfterFunc(devRestartWait, func() { restarts <- p })
 		case p := <-restarts:
 			if err := d.restart(p); err != nil {

@@ -36,7 +36,7 @@ func TestDevDirectoryIsLockedAndRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openTest(o); err == nil || !strings.Contains(err.Error(), "already runs") {
+	if _, err := openTest(o); err == nil || !strings.Contains(err.Error(), "already running") {
 		t.Errorf("a second cluster in the same directory: %v", err)
 	}
 	if info, err := os.Stat(first.path("shared")); err != nil || info.Mode() != os.ModeDir|os.ModeSticky|0o777 {

@@ -95,7 +95,7 @@ func (l *devLayout) lockDir() error {
 
 // What is over soon.
 var (
-	errDevRuns = errors.New("a dev cluster already runs")                         // in the directory
+	errDevRuns = errors.New("a dev cluster is already running")                   // in the directory
 	errDevGone = errors.New("another dev cluster has just removed the directory") // between making and locking it
 )
 
@@ -157,7 +157,7 @@ func (l *devLayout) prepare(o devOptions) error {
 		known = max(known, old.Nodes)
 	}
 	if err := l.removeStrays(known); err != nil {
-		return fmt.Errorf("clear what an earlier run left: %w", err)
+		return fmt.Errorf("remove what an earlier run left: %w", err)
 	}
 	if old != nil {
 		l.made = l.made || old.Made
@@ -190,7 +190,7 @@ func (l *devLayout) readRecord() (*devRecord, error) {
 	}
 	var r devRecord
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w; remove the directory if it is of no use any more", l.path("dev.json"), err)
+		return nil, fmt.Errorf("cannot read %s: %w; remove the directory if you do not need it", l.path("dev.json"), err)
 	}
 	return &r, nil
 }
@@ -222,7 +222,7 @@ func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 	if old != nil && len(old.Ports) > 0 {
 		for _, p := range old.Ports[:min(3*old.Controllers, len(old.Ports))] {
 			if !portFree(p) {
-				return nil, fmt.Errorf("port %d, which the kept cluster in %s uses, is taken by another program", p, l.dir)
+				return nil, fmt.Errorf("port %d of the cluster kept in %s is used by another program", p, l.dir)
 			}
 		}
 	}
@@ -235,7 +235,7 @@ func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 	next := devPortsLow + int(sum.Sum32()%(devJobPortsLow-devPortsLow))
 	for tries := 0; len(ports) < n; tries++ {
 		if tries > 5000 {
-			return nil, fmt.Errorf("found no %d free ports between %d and %d", n, devPortsLow, devJobPortsLow)
+			return nil, fmt.Errorf("no %d free ports between %d and %d", n, devPortsLow, devJobPortsLow)
 		}
 		if next++; next >= devJobPortsLow {
 			next = devPortsLow

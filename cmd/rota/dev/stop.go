@@ -46,10 +46,10 @@ func (d *devCluster) endJobs() {
 	select {
 	case err := <-done:
 		if err != nil {
-			fmt.Fprintf(d.Stderr, "rota: jobs are killed, because cancelling them failed: %v\n", err)
+			fmt.Fprintf(d.Stderr, "rota: killing the jobs, because they could not be cancelled: %v\n", err)
 		}
 	case s := <-d.signals:
-		fmt.Fprintf(d.Stderr, "rota: %s: jobs are killed\n", s)
+		fmt.Fprintf(d.Stderr, "rota: %s: killing the jobs\n", s)
 	}
 }
 

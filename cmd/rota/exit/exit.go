@@ -165,15 +165,15 @@ func AsProblem(err error) *api.Problem {
 
 func unreachableHint(e *api.UnreachableError) string {
 	if errors.Is(e, fs.ErrPermission) {
-		return "the socket lies where you may not go: ask whoever runs the cluster, or use another address (ROTA_ADDR)"
+		return "you may not access the socket: ask the cluster's operators, or use another address (ROTA_ADDR)"
 	}
 	for _, a := range e.Addrs {
 		if strings.Contains(a, api.DefaultSocket) {
-			return "no daemon listens on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or several with commas), or start a " +
-				"cluster here with \"rota dev\""
+			return "no daemon is running on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or a comma-separated list), or start " +
+				"a cluster with \"rota dev\""
 		}
 	}
-	return "is a controller running there? ROTA_ADDR or --addr says where: http://host:7070, unix:PATH, or several with commas"
+	return "check that a controller is running, and its address in ROTA_ADDR or --addr: http://host:7070, unix:PATH, or a comma-separated list"
 }
 
 // IsNotFound reports whether a controller said that there is no such thing.

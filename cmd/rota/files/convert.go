@@ -18,8 +18,8 @@ import (
 
 // convertCommand turns scripts into job files.
 func convertCommand(env *command.Env) *command.Command {
-	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "print the job file that says the same as a batch script", ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
-		Description: "What could not be taken over is listed on standard error. The options are those of submit.",
+	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file", ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
+		Description: "Lists what could not be converted on standard error. The options are those of submit.",
 		Flags:       input.WithOutput(input.ScriptFlags())}, EndsFlags: input.IsScript, Arguments: complete.Files}
 }
 
@@ -34,7 +34,7 @@ func convert(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if !req.IsScript {
-		return exit.Usagef("%s is a job file already: \"rota fmt\" and \"rota parse\" look at it", req.Shown)
+		return exit.Usagef("%s is already a job file: see \"rota fmt\" and \"rota parse\"", req.Shown)
 	}
 	if mistakes := req.Result.Problems.Of(script.Mistake); len(mistakes) > 0 {
 		return &exit.FileError{Name: req.Shown, Problems: mistakes}
@@ -73,7 +73,7 @@ func addSubmitOptions(r *script.Result) {
 	}{{"--wait", r.Wait}, {"--parsable", r.Parsable}, {"--test-only", r.TestOnly}} {
 		if said.set {
 			r.Problems = append(r.Problems, script.Problem{Kind: script.Warning, Code: script.CodeIgnored, Flag: said.flag,
-				Text: "is about how a script is submitted, and not about the job", Hint: "give it to rota submit"})
+				Text: "concerns the submission, not the job", Hint: "pass it to rota submit"})
 		}
 	}
 }
@@ -87,7 +87,7 @@ func unmapped(req *input.Submission) string {
 func checkConverted(env *command.Env, job *jobspec.Job, text []byte) error {
 	back, diags := jobfile.Parse("job.hcl", text, jobfile.Options{Now: env.Now})
 	if diags.HasErrors() {
-		return fmt.Errorf("the job file that was written cannot be read: %w", diags)
+		return fmt.Errorf("the generated job file cannot be read: %w", diags)
 	}
 	if job.Begin != "" {
 		back.Begin = job.Begin
@@ -104,7 +104,7 @@ func checkConverted(env *command.Env, job *jobspec.Job, text []byte) error {
 		return err
 	}
 	if !bytes.Equal(got, want) {
-		return fmt.Errorf("the job file that was written makes another job: a text in it is not in Unicode's normal form C")
+		return fmt.Errorf("the generated job file describes a different job: some text is not in Unicode normal form C")
 	}
 	return nil
 }

@@ -21,14 +21,14 @@ func explainWords(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if c.Args().Len() == 0 {
-		return exit.Usagef("explain what? rota explain JS-112, PD, Priority, or time_limit")
+		return exit.Usagef("no word given: try rota explain JS-112, PD, Priority or time_limit")
 	}
 	var found []explain.Entry
 	for _, word := range c.Args().Slice() {
 		entries := explain.Find(word)
 		if len(entries) == 0 {
 			p := &api.Problem{Title: "Not Found", Status: http.StatusNotFound, Code: api.CodeNotFound,
-				Detail: fmt.Sprintf("%q is no code, state, reason, attribute or block", word)}
+				Detail: fmt.Sprintf("%q is not a known code, state, reason, attribute or block", word)}
 			if near := explain.Nearest(word); len(near) > 0 {
 				p.Hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}

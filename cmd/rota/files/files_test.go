@@ -133,7 +133,7 @@ func TestInit(t *testing.T) {
 		if got := s.Run("validate", file); got.Code != 0 {
 			t.Errorf("template %s: %+v", one.Name, got)
 		}
-		if got := s.Run("init", file, "--template", one.Name); got.Code != exit.Usage || !strings.Contains(got.Stderr, "is there already") {
+		if got := s.Run("init", file, "--template", one.Name); got.Code != exit.Usage || !strings.Contains(got.Stderr, "already exists") {
 			t.Errorf("%+v", got)
 		}
 	}

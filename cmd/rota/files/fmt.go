@@ -19,7 +19,7 @@ import (
 // formatFiles formats job files.
 func formatFiles(env *command.Env, c *cli.Context) error {
 	if f := c.String("output"); f != "" {
-		return exit.Usagef("-o %s: rota fmt prints the names of files", f)
+		return exit.Usagef("-o %s: rota fmt prints only file names", f)
 	}
 	args := c.Args().Slice()
 	if len(args) == 0 {
@@ -59,7 +59,7 @@ func jobFiles(arg string) ([]string, error) {
 	}
 	names, err := filepath.Glob(filepath.Join(arg, "*.hcl"))
 	if err == nil && len(names) == 0 {
-		err = exit.Usagef("%s has no file *.hcl", arg)
+		err = exit.Usagef("no *.hcl files in %s", arg)
 	}
 	return names, err
 }

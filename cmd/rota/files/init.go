@@ -18,12 +18,12 @@ import (
 // writeTemplate writes a job file to begin with.
 func writeTemplate(env *command.Env, c *cli.Context) error {
 	if f := c.String("output"); f != "" {
-		return exit.Usagef("-o %s: rota init writes a job file", f)
+		return exit.Usagef("-o %s: rota init has no other format than a job file", f)
 	}
 	name := c.String("template")
 	templates := jobfile.Templates()
 	if name == "" && c.Args().Len() == 0 {
-		t := &table.Table{Columns: []table.Column{{Title: "TEMPLATE"}, {Title: "WHAT IT IS"}}}
+		t := &table.Table{Columns: []table.Column{{Title: "TEMPLATE"}, {Title: "DESCRIPTION"}}}
 		for _, one := range templates {
 			t.Add(one.Name, one.Doc)
 		}
@@ -46,9 +46,9 @@ func noTemplate(name string, templates []jobfile.Template) error {
 		names[i] = t.Name
 	}
 	if name == "" {
-		return exit.Usagef("which template? --template %s", strings.Join(names, ", "))
+		return exit.Usagef("no template given: --template %s", strings.Join(names, ", "))
 	}
-	e := exit.Usagef("there is no template %q: there are %s", name, strings.Join(names, ", "))
+	e := exit.Usagef("unknown template %q: must be one of %s", name, strings.Join(names, ", "))
 	if near := command.Nearest(name, names); near != "" {
 		e.Hint = "did you mean " + near + "?"
 	}
@@ -66,7 +66,7 @@ func writeNew(env *command.Env, name, text string) error {
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return &exit.UsageError{Text: name + " is there already", Hint: "name another file, or - to print it"}
+		return &exit.UsageError{Text: name + " already exists", Hint: "choose another file, or - to print it"}
 	}
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func writeNew(env *command.Env, name, text string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s written; \"rota submit %s\" submits it\n", name, name)
+	_, err = fmt.Fprintf(env.Stdout, "Wrote %s. Submit it with \"rota submit %s\".\n", name, name)
 	return err
 }
 

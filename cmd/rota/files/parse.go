@@ -23,7 +23,7 @@ func parseFile(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if c.Args().Len() != 1 {
-		return exit.Usagef("rota parse takes one job file, or - for standard input: rota parse %s", c.Command.ArgsUsage)
+		return exit.Usagef("rota parse needs one job file, or - for standard input: rota parse %s", c.Command.ArgsUsage)
 	}
 	read, err := input.ReadFile(env, c.Args().First(), c)
 	if err != nil {

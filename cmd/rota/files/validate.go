@@ -18,7 +18,7 @@ func validate(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if c.Args().Len() == 0 {
-		return exit.Usagef("which job file? rota validate %s", c.Command.ArgsUsage)
+		return exit.Usagef("no job file given: rota validate %s", c.Command.ArgsUsage)
 	}
 	bad := 0
 	for _, name := range c.Args().Slice() {

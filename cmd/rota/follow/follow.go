@@ -54,7 +54,7 @@ func waitFor(ctx context.Context, env *command.Env, client *api.Client, id clust
 	}
 }
 
-func JobGoesOn(id cluster.JobID) string { return fmt.Sprintf("job %d goes on", id) }
+func JobGoesOn(id cluster.JobID) string { return fmt.Sprintf("job %d continues", id) }
 
 // Job shows a job's output until it ends. Where stderr is a terminal it also tells what becomes of the job.
 func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID) (*api.Job, error) {
@@ -101,9 +101,9 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.J
 func OutputElsewhere(j *api.Job) string {
 	switch {
 	case j.Array.Size > 0 && j.Array.Index == nil:
-		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of an element", j.ID, j.ID)
+		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of one task", j.ID, j.ID)
 	case len(j.Groups) > 0 && j.Groups[0].ID != 0:
-		return fmt.Sprintf("job %d runs its groups one by one: \"rota logs %d.%s\" shows the output of the first", j.ID, j.ID, j.Groups[0].Name)
+		return fmt.Sprintf("job %d runs its groups one after the other: \"rota logs %d.%s\" shows the output of the first", j.ID, j.ID, j.Groups[0].Name)
 	}
 	return ""
 }

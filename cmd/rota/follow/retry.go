@@ -37,7 +37,7 @@ func (p *Retry) ShouldRetry(ctx context.Context, err error) bool {
 		if p.What != "" {
 			what = p.What + "; "
 		}
-		fmt.Fprintf(p.Env.Stderr, "rota: %v\n  %sasking again for %.0f minutes\n", err, what, retryFor.Minutes())
+		fmt.Fprintf(p.Env.Stderr, "rota: %v\n  %sretrying for %.0f minutes\n", err, what, retryFor.Minutes())
 	}
 	select {
 	case <-ctx.Done():

@@ -38,15 +38,15 @@ func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
 	var told script.Problems
 	if len(other) > 0 {
 		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out " + strings.Join(other, ", ") + ": texts are passed on in UTF-8", Hint: "set it in the script"})
+			Text: "leaves out " + strings.Join(other, ", ") + ": values must be UTF-8", Hint: "set it in the script"})
 	}
 	if len(secrets) > 0 {
 		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out " + show.Clean(strings.Join(secrets, ", ")) + ": tokens are copied by name only", Hint: "write --export=ALL," + show.Clean(strings.Join(secrets, ","))})
+			Text: "leaves out " + show.Clean(strings.Join(secrets, ", ")) + ": tokens are only copied if named", Hint: "write --export=ALL," + show.Clean(strings.Join(secrets, ","))})
 	}
 	if len(functions) > 0 {
 		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out the functions of your shell: " + show.Clean(strings.Join(functions, ", ")), Hint: "source the file that defines them in the script"})
+			Text: "leaves out shell functions: " + show.Clean(strings.Join(functions, ", ")), Hint: "load the file that defines them in the script"})
 	}
 	warn(env, req.Shown, asJSON, told)
 }

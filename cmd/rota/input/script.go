@@ -50,7 +50,7 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 	args := c.Args().Slice()
 	if c.IsSet("wrap") {
 		if len(args) > 0 {
-			return nil, exit.Usagef("--wrap stands for a script, so %q cannot be one: give one of them", args[0])
+			return nil, exit.Usagef("--wrap and a script exclude each other: got --wrap and %q", args[0])
 		}
 		command := c.String("wrap")
 		if strings.TrimSpace(command) == "" {
@@ -62,10 +62,10 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 		args = []string{"-"} // as sbatch has it
 	}
 	if len(args) == 0 {
-		return nil, exit.Usagef("rota %s takes a job file or a script, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+		return nil, exit.Usagef("rota %s needs a job file or a script, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
 	if args[0] == ":" {
-		return nil, &exit.UsageError{Text: "the components of a heterogeneous job cannot be said on the command line", Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
+		return nil, &exit.UsageError{Text: "heterogeneous jobs are not supported on the command line", Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
 	}
 	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
 	if err != nil {
@@ -78,7 +78,7 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 		return readScript(env, c, args[0], src, args[1:], file)
 	}
 	if len(args) > 1 {
-		return nil, exit.Usagef("rota %s takes one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+		return nil, exit.Usagef("rota %s needs one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
 	return readFile(env, c, shown, src, dir, file)
 }
@@ -90,7 +90,7 @@ func readScript(env *command.Env, c *cli.Context, name string, src []byte, args 
 	}
 	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
 	if extra := c.StringSlice("var"); len(extra) > 0 {
-		return nil, &exit.UsageError{Text: "-var is for job files: a script has no variables of its own", Hint: "write the value behind the script's name, where it is $1, or --export=ALL,NAME=VALUE"}
+		return nil, &exit.UsageError{Text: "-var is for job files: scripts have no variables", Hint: "pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE"}
 	}
 	read := script.Read(src, opts)
 	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil

@@ -48,7 +48,7 @@ func UnreadableFile(err error) error {
 		e.Text = err.Error()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		e.Hint = "give the path of a job file or a script, or - to read one from standard input"
+		e.Hint = "pass the path of a job file or a script, or - for standard input"
 	}
 	return e
 }

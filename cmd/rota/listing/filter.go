@@ -73,7 +73,7 @@ func filterError(text string, err error) error {
 	e := expressionError("--filter", text, at, where.Message)
 	var usage *exit.UsageError
 	if errors.As(e, &usage) {
-		usage.Hint = "names are those of -o json; write for example: gpus > 4 and code == \"R\", name matches \"^train\", \"gpu01\" in nodes"
+		usage.Hint = "use the names of -o json, for example: gpus > 4 and code == \"R\", name matches \"^train\", \"gpu01\" in nodes"
 	}
 	return e
 }
@@ -179,7 +179,7 @@ func templateError(text string, at int, err error) error {
 	e := expressionError("-o template", text, at, why)
 	var usage *exit.UsageError
 	if errors.As(e, &usage) {
-		usage.Hint = "it is a template of Go; names are those of -o json: {{.id}} {{.name}} {{.reason.code}}"
+		usage.Hint = "write a Go template with the names of -o json: {{.id}} {{.name}} {{.reason.code}}"
 	}
 	return e
 }

@@ -19,7 +19,7 @@ import (
 
 // listFlags are those of the commands that print tables.
 func listFlags() []cli.Flag {
-	return append([]cli.Flag{&cli.BoolFlag{Name: "no-header", Usage: "leave the titles out"}}, command.CommonFlags()...)
+	return append([]cli.Flag{&cli.BoolFlag{Name: "no-header", Usage: "omit the header"}}, command.CommonFlags()...)
 }
 
 // Every list is shown by a view: columns that know how to write one item, and the options that all lists have in common.
@@ -46,9 +46,9 @@ var ListFormats = []table.Format{table.AsTable, table.Wide, table.JSON, table.YA
 // ViewFlags are those of the commands that print lists.
 func ViewFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "columns", Usage: "show these `COLUMNS` in full, with commas between them; \"help\" lists them"},
-		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMNS`, descending behind a minus sign, such as -gpus,id"},
-		&cli.StringFlag{Name: "filter", Usage: "show what `EXPR` holds of, such as 'gpus > 4 and code == \"R\"'; names are those of -o json"},
+		&cli.StringFlag{Name: "columns", Usage: "show only these `COLUMNS`, comma-separated and in full; \"help\" lists them"},
+		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMNS`; a minus sign means descending, as in -gpus,id"},
+		&cli.StringFlag{Name: "filter", Usage: "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; names as in -o json"},
 	}, listFlags()...)
 }
 
@@ -84,7 +84,7 @@ func ReadOptions(env *command.Env, c *cli.Context) (*Options, error) {
 			return nil, err
 		}
 		if form == table.Template {
-			return nil, exit.Usagef("-o template needs its text: -o 'template={{.id}} {{.name}}'")
+			return nil, exit.Usagef("-o template needs a template: -o 'template={{.id}} {{.name}}'")
 		}
 		o.Format = form
 	}
@@ -121,7 +121,7 @@ type View[T any] struct {
 func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 	v := &View[T]{Options: o, Cells: cells}
 	if len(o.columns) == 1 && o.columns[0] == "help" {
-		return nil, exit.Usagef("the columns are %s", strings.Join(v.Names(), ", "))
+		return nil, exit.Usagef("available columns: %s", strings.Join(v.Names(), ", "))
 	}
 	for _, name := range o.columns {
 		i, err := v.find("--columns", name)
@@ -158,7 +158,7 @@ func (v *View[T]) find(flag, name string) (int, error) {
 	if i >= 0 {
 		return i, nil
 	}
-	e := exit.Usagef("%s: there is no column %q: the columns are %s", flag, name, strings.Join(v.Names(), ", "))
+	e := exit.Usagef("%s: unknown column %q: must be one of %s", flag, name, strings.Join(v.Names(), ", "))
 	if near := command.Nearest(name, v.Names()); near != "" {
 		e.Hint = fmt.Sprintf("did you mean %s?", near)
 	}

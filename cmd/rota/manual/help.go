@@ -12,10 +12,10 @@ import (
 )
 
 const helpTail = `
-"rota help COMMAND" tells more. The cluster is found by --addr or ROTA_ADDR (http://host:port, unix:PATH, or
-several with commas), else by /run/rota/rota.sock, else by the "rota dev" of this directory.
-Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 not found, 4 denied, 5 no controller reachable,
-6 would not start now (plan), 124 timed out. "run" and "wait" return the job's own code.
+"rota help COMMAND" describes a command. rota connects to --addr or ROTA_ADDR (http://host:port, unix:PATH, or a
+comma-separated list), otherwise to /run/rota/rota.sock, otherwise to a "rota dev" of the current directory.
+Exit codes: 0 ok, 1 failed, 2 invalid usage or job file, 3 not found, 4 denied, 5 no controller reachable,
+6 would not start now (plan), 124 timed out. "run" and "wait" return the job's own exit code.
 `
 
 // What rota is for, and how a command line looks.

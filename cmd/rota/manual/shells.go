@@ -81,7 +81,7 @@ func printCompletion(env *command.Env, c *cli.Context) error {
 			return err
 		}
 	}
-	return exit.Usagef("which shell? rota completion bash, zsh, or fish")
+	return exit.Usagef("name a shell: rota completion bash, zsh or fish")
 }
 
 func completeShells(*command.Line) []command.Candidate {

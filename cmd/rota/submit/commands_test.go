@@ -101,7 +101,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	a.Give("POST /v1/plan", api.PlanResponse{Reason: api.Reason{Code: "Resources", Text: "not enough"}, Ahead: 1})
-	want := "small would wait: Resources: not enough\n1 job goes before it\n"
+	want := "small would wait: Resources: not enough\n1 job is ahead of it\n"
 	if got := s.Run("plan", file); got.Code != exit.WouldWait || got.Stdout != want {
 		t.Errorf("%+v", got)
 	}

@@ -55,7 +55,7 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 	if !plan.Starts {
 		fmt.Fprintf(env.Stdout, "%s would wait: %s\n", job.Name, show.Clean(show.DashIfEmpty(show.Reason(plan.Reason))))
 		if plan.Ahead > 0 {
-			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job goes before", "jobs go before"))
+			fmt.Fprintf(env.Stdout, "%s it\n", show.Count(plan.Ahead, "job is ahead of", "jobs are ahead of"))
 		}
 		if len(plan.Funnel) > 0 {
 			fmt.Fprintln(env.Stdout)
@@ -69,11 +69,11 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 		return nil
 	}
 	if plan.Begins > 1 {
-		what := "elements"
+		what := "tasks"
 		if len(job.Groups) > 1 && job.Array == nil {
 			what = "groups"
 		}
-		fmt.Fprintf(env.Stdout, "%d %s of %s would start now, the first of them here\n", plan.Begins, what, job.Name)
+		fmt.Fprintf(env.Stdout, "%d %s of %s would start now, the first one here\n", plan.Begins, what, job.Name)
 	} else {
 		fmt.Fprintf(env.Stdout, "%s would start now\n", job.Name)
 	}

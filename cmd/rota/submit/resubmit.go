@@ -24,7 +24,7 @@ func resubmit(env *command.Env, c *cli.Context) error {
 	}
 	failed, cancelled := c.Bool("failed"), c.Bool("cancelled")
 	if !failed && !cancelled {
-		return exit.Usagef("what of it? rota resubmit %s", c.Command.ArgsUsage)
+		return exit.Usagef("--failed or --cancelled is required: rota resubmit %s", c.Command.ArgsUsage)
 	}
 	wanted := func(code cluster.JobState) bool {
 		if code == cluster.Cancelled {
@@ -54,7 +54,7 @@ func resubmit(env *command.Env, c *cli.Context) error {
 // specAgain is the specification of what is wanted of a job that was. What it waited for then it waits for no more.
 func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job, wanted func(cluster.JobState) bool) (*jobspec.Job, error) {
 	if job.Spec == nil {
-		return nil, exit.Usagef("job %s is another user's: its owner may submit it again", show.JobName(job))
+		return nil, exit.Usagef("job %s belongs to another user: only its owner can resubmit it", show.JobName(job))
 	}
 	spec := *job.Spec
 	spec.Dependencies, spec.Begin = nil, ""
@@ -81,7 +81,7 @@ func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Jo
 }
 
 func notWanted(job *api.Job) error {
-	return exit.Usagef("nothing of job %s is to be submitted again: it is %s", show.JobName(job), job.State)
+	return exit.Usagef("nothing of job %s to resubmit: it is %s", show.JobName(job), job.State)
 }
 
 // wantedElements finds the elements whose state is wanted, by ordinal. Those that were cancelled before they began are in no list.

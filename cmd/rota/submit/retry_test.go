@@ -66,7 +66,7 @@ func TestControllersAwayWhileAJobRuns(t *testing.T) {
 		})
 		got := rotatest.Session{Commands: groups, T: t, Addr: a.URL, ClientOptions: impatient}.Run(strings.Fields(c.command)...)
 		output := c.command == "wait 7" || got.Stdout == "all of it\n"
-		if got.Code != c.code || !output || strings.Count(got.Stderr, "job 7 goes on; asking again for 10 minutes\n") != 1 {
+		if got.Code != c.code || !output || strings.Count(got.Stderr, "job 7 continues; retrying for 10 minutes\n") != 1 {
 			t.Errorf("rota %s: %+v", c.command, got)
 		}
 	}

@@ -38,7 +38,7 @@ func runCommand(env *command.Env, c *cli.Context) error {
 func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	words := c.Args().Slice()
 	if len(words) == 0 {
-		return nil, exit.Usagef("run what? rota run %s", c.Command.ArgsUsage)
+		return nil, exit.Usagef("no command given: rota run %s", c.Command.ArgsUsage)
 	}
 	apart := false
 	task := jobspec.Task{Name: "main", Command: words, Image: c.String("image"), Log: &jobspec.Log{Join: &apart},
@@ -56,7 +56,7 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	}
 	task.Env = variables
 	if c.Int("nodes") < 1 {
-		return nil, exit.Usagef("--nodes %d: at least 1", c.Int("nodes"))
+		return nil, exit.Usagef("--nodes %d: must be at least 1", c.Int("nodes"))
 	}
 	job := &jobspec.Job{Name: jobName(words[0]), Export: command.SplitList(c.String("export")), Workdir: c.String("workdir"),
 		Groups: []jobspec.Group{{Name: "main", Count: c.Int("nodes"), Tasks: []jobspec.Task{task}}}}
@@ -109,7 +109,7 @@ func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client
 
 func leftJob(ctx context.Context, env *command.Env, id cluster.JobID, err error) error {
 	if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
-		return fmt.Errorf("job %d goes on (\"rota cancel %d\" stops it): %w", id, id, exit.ErrInterrupted)
+		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)
 	}
 	return fmt.Errorf("job %d: %w", id, err)
 }
@@ -125,7 +125,7 @@ func sbatchHint(flag string) string {
 	if !honoured {
 		return ""
 	}
-	return fmt.Sprintf("rota submit has %s: rota submit --follow OPTIONS --wrap COMMAND; \"rota help run\" lists what run has", word)
+	return fmt.Sprintf("rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help run\"", word)
 }
 
 // override puts the options of the command line over what the file says.
@@ -167,17 +167,17 @@ func checkJob(job *jobspec.Job) error {
 	for i, p := range problems {
 		lines[i] = p.Error()
 	}
-	return &exit.UsageError{Text: fmt.Sprintf("job %s breaks %d rules:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
+	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
 }
 
 // overrideFlags change what a job file says.
 func overrideFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "call the job `NAME`"},
+		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "name the job `NAME`"},
 		&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "submit to `QUEUE`"},
 		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "charge `ACCOUNT`"},
-		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` te or be"},
+		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` of the job, te or be"},
 		&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
-		&cli.IntFlag{Name: "priority", Usage: "`N` from 0 to 100 among the account's jobs"},
+		&cli.IntFlag{Name: "priority", Usage: "priority `N` among the account's jobs, 0 to 100"},
 	}
 }

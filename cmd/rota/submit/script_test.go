@@ -56,7 +56,7 @@ func TestSubmitScript(t *testing.T) {
 	if got.Code != 0 || got.Stdout != "Submitted batch job 17\n" {
 		t.Fatalf("%+v", got)
 	}
-	for _, part := range []string{"train.sh:3: warning: --mail-type is left out", "leaves out HF_TOKEN", "leaves out LATIN: texts are passed on in UTF-8", "leaves out the functions of your shell: module"} {
+	for _, part := range []string{"train.sh:3: warning: --mail-type is left out", "leaves out HF_TOKEN", "leaves out LATIN: values must be UTF-8", "leaves out shell functions: module"} {
 		if !strings.Contains(got.Stderr, part) {
 			t.Errorf("stderr lacks %q: %s", part, got.Stderr)
 		}
@@ -144,7 +144,7 @@ func TestConvert(t *testing.T) {
 	if refused < 0 || warned < refused {
 		t.Errorf("what could not be taken over is not listed: %s", got.Stderr)
 	}
-	if got := s.Run("convert", rotatest.JobFile(t, rotatest.SmallJob)); got.Code != exit.Usage || !strings.Contains(got.Stderr, "is a job file already") {
+	if got := s.Run("convert", rotatest.JobFile(t, rotatest.SmallJob)); got.Code != exit.Usage || !strings.Contains(got.Stderr, "is already a job file") {
 		t.Errorf("%+v", got)
 	}
 	if got := s.Run("convert", batchScript(t, "x.sh", "echo\n")); got.Code != exit.Usage || !strings.Contains(got.Stderr, "does not begin with #!") {
@@ -170,8 +170,8 @@ func TestScriptMistakes(t *testing.T) {
 		{"submit -N", "-N needs a value"},
 		{"submit -Hz " + good, "rota submit has no option -z"},
 		{"submit --time-min=1 " + good, "command line: --time-min is not supported"},
-		{"submit -N1 : -N2 " + good, "the components of a heterogeneous job"},
-		{"submit --wrap=ls " + good, "--wrap stands for a script"},
+		{"submit -N1 : -N2 " + good, "heterogeneous jobs are not supported"},
+		{"submit --wrap=ls " + good, "--wrap and a script exclude each other"},
 		{"submit -var a=1 " + good, "-var is for job files"},
 		{"submit --mem=0 " + good, "all memory of a node"},
 		{"validate " + bad, "bad.sh:2: --time \"soon\" is not a time"},

@@ -21,7 +21,7 @@ func warnOfInput(env *command.Env) bool {
 	if err != nil || waiting <= 0 {
 		return false
 	}
-	fmt.Fprintln(env.Stderr, "rota: warning: what is piped in here does not reach the command, whose standard input is empty: write it to a file that the nodes share")
+	fmt.Fprintln(env.Stderr, "rota: warning: standard input is not passed to the command: write the data to a file on a shared path")
 	return true
 }
 

@@ -77,7 +77,7 @@ func TestRunSaysThatInputIsNotPassedOn(t *testing.T) {
 		runningJob(a, 1, 0)
 		a.On("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {})
 		got := rotatest.Session{Commands: groups, T: t, Addr: a.URL, File: c.in}.Run("run", "cat")
-		if got.Code != 0 || strings.Count(got.Stderr, "does not reach the command") != c.warns {
+		if got.Code != 0 || strings.Count(got.Stderr, "is not passed to the command") != c.warns {
 			t.Errorf("%+v, want %d warnings", got, c.warns)
 		}
 	}
@@ -151,7 +151,7 @@ func TestInterruptedWhileSubmitting(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.Job{ID: 7, State: "CANCELLED", Code: cluster.Cancelled})
 	})
 	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run("run", "true")
-	if got.Code != exit.OwnFailed || !strings.HasSuffix(got.Stderr, "rota: cancelling job 7; once more leaves at once\nrota: job 7 was cancelled\n") {
+	if got.Code != exit.OwnFailed || !strings.HasSuffix(got.Stderr, "rota: cancelling job 7; press Ctrl-C again to exit at once\nrota: job 7 was cancelled\n") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -34,7 +34,7 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	id, err := client.Submit(ctx, api.NewKey(), spec)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
-			return fmt.Errorf("left while %s was being submitted (\"rota queue --me\" shows whether it is in): %w", spec.Name, exit.ErrInterrupted)
+			return fmt.Errorf("interrupted while submitting %s (\"rota queue --me\" shows whether it was submitted): %w", spec.Name, exit.ErrInterrupted)
 		}
 		return aboutSpec("submit", spec.Name, err)
 	}
@@ -47,7 +47,7 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	if err != nil {
 		switch cause := context.Cause(ctx); {
 		case errors.Is(cause, exit.ErrInterrupted):
-			return fmt.Errorf("left job %d while it was being cancelled: %w", id, exit.ErrInterrupted)
+			return fmt.Errorf("exited while cancelling job %d: %w", id, exit.ErrInterrupted)
 		case errors.Is(cause, exit.ErrPipe):
 			return &exit.CodeError{Code: exit.Pipe}
 		}
@@ -94,7 +94,7 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 			case !first.IsZero():
 			case id == 0:
 				first = env.Now()
-				fmt.Fprintln(env.Stderr, "rota: the job is cancelled as soon as it is in; once more leaves at once")
+				fmt.Fprintln(env.Stderr, "rota: the job will be cancelled once it is submitted; press Ctrl-C again to exit at once")
 			default:
 				first = env.Now()
 				go cancelAttended(env, client, id)
@@ -104,7 +104,7 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 }
 
 func cancelAttended(env *command.Env, client *api.Client, id cluster.JobID) {
-	fmt.Fprintf(env.Stderr, "rota: cancelling job %d; once more leaves at once\n", id)
+	fmt.Fprintf(env.Stderr, "rota: cancelling job %d; press Ctrl-C again to exit at once\n", id)
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()
 	if err := client.Cancel(ctx, id, "interrupted"); err != nil {

@@ -45,7 +45,7 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	filter := eventFilter{types: command.SplitList(c.String("type"))}
 	for _, name := range filter.types {
 		if known := eventTypes(); !slices.Contains(known, name) {
-			return exit.Usagef("--type %s: the types are %s", name, strings.Join(known, ", "))
+			return exit.Usagef("--type %s: must be one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	if filter.nodes, err = command.NodeRefs(command.SplitOutsideBrackets(c.String("node"))); err != nil {

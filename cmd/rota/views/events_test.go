@@ -25,7 +25,7 @@ func TestEventFilters(t *testing.T) {
 			t.Errorf("events %s: %+v", c.args, got)
 		}
 	}
-	if got := s.Run("events", "--type", "begun"); got.Code != exit.Usage || !strings.Contains(got.Stderr, "the types are submitted, ") {
+	if got := s.Run("events", "--type", "begun"); got.Code != exit.Usage || !strings.Contains(got.Stderr, "must be one of submitted, ") {
 		t.Errorf("%+v", got)
 	}
 }

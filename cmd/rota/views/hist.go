@@ -23,15 +23,15 @@ const histSince = "now-7days"
 
 func histFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "me", Usage: "my jobs only"},
-		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER` only"},
-		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of `ACCOUNT` only"},
-		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs called `NAME` only"},
-		&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "these `IDS` only, however old"},
-		&cli.StringFlag{Name: "states", Aliases: []string{"s", "state"}, Usage: "jobs that ended in `STATES` only, such as CD,F"},
-		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "ended at or after `TIME`", DefaultText: histSince},
-		&cli.StringFlag{Name: "until", Aliases: []string{"E"}, Usage: "ended before `TIME`"},
-		&cli.IntFlag{Name: "limit", Usage: "the last `N` only", Value: histLimit},
+		&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
+		&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
+		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
+		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
+		&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`, however old"},
+		&cli.StringFlag{Name: "states", Aliases: []string{"s", "state"}, Usage: "only jobs that ended in `STATES`, such as CD,F"},
+		&cli.StringFlag{Name: "since", Aliases: []string{"S"}, Usage: "only jobs that ended at or after `TIME`", DefaultText: histSince},
+		&cli.StringFlag{Name: "until", Aliases: []string{"E"}, Usage: "only jobs that ended before `TIME`"},
+		&cli.IntFlag{Name: "limit", Usage: "only the last `N` jobs", Value: histLimit},
 		&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
 	}
 }
@@ -68,7 +68,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		return err
 	}
 	if more && !c.IsSet("limit") {
-		fmt.Fprintf(env.Stderr, "rota: these are the last %d of the jobs that ended then: --limit N is for more\n", histLimit)
+		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
 	}
 	if o.Format != table.JSON && o.Format != table.YAML {
 		slices.Reverse(list.Items) // the newest stands next to the prompt
@@ -95,7 +95,7 @@ func historyFilter(env *command.Env, c *cli.Context) (api.HistoryFilter, error) 
 		return f, err
 	}
 	if c.Int("limit") < 1 {
-		return f, exit.Usagef("--limit %d: at least 1", c.Int("limit"))
+		return f, exit.Usagef("--limit %d: must be at least 1", c.Int("limit"))
 	}
 	if c.Bool("me") {
 		name, err := env.CurrentUser()

@@ -14,10 +14,10 @@ import (
 // showLogs shows a job's output.
 func showLogs(env *command.Env, c *cli.Context) error {
 	if f := c.String("output"); f != "" {
-		return exit.Usagef("-o %s: logs are printed as they are", f)
+		return exit.Usagef("-o %s: rota logs prints only plain output", f)
 	}
 	if c.Args().Len() != 1 {
-		return exit.Usagef("rota logs takes one job: rota logs %s", c.Command.ArgsUsage)
+		return exit.Usagef("rota logs needs one job: rota logs %s", c.Command.ArgsUsage)
 	}
 	ref, o, err := logOptions(c)
 	if err != nil {
@@ -58,7 +58,7 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		o.Stream = "stderr"
 	}
 	if o.Tail < 0 || o.Attempt < 0 {
-		return "", o, exit.Usagef("--tail and --attempt take numbers from 1")
+		return "", o, exit.Usagef("--tail and --attempt must be at least 1")
 	}
 	text := c.Args().First()
 	if ref, worker, dotted := cutLast(text); dotted {
@@ -71,7 +71,7 @@ func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 		return "", o, err
 	}
 	if len(refs) != 1 {
-		return "", o, exit.Usagef("rota logs takes one job: rota logs %s", c.Command.ArgsUsage)
+		return "", o, exit.Usagef("rota logs needs one job: rota logs %s", c.Command.ArgsUsage)
 	}
 	return refs[0], o, nil
 }

@@ -126,7 +126,7 @@ func (q *queueList) copyJSON(ctx context.Context) error {
 func (q *queueList) iterate(ctx context.Context, text string) error {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || seconds < 0.1 || seconds > 86400 {
-		return exit.Usagef("-i %s: a number of seconds from 0.1 to 86400 is wanted", text)
+		return exit.Usagef("-i %s: must be a number of seconds from 0.1 to 86400", text)
 	}
 	ctx, stop := command.Interruptible(ctx)
 	defer stop()

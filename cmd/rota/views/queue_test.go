@@ -63,7 +63,7 @@ func TestEmptyFilters(t *testing.T) {
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for _, args := range [][]string{{"cancel", "-u", "", "-t", "PD"}, {"cancel", "-n", "", "--me"}, {"cancel", "-t", ",", "-u", "ada"}, {"cancel", "-A", " ", "-t", "R"},
 		{"queue", "-j", ""}, {"queue", "-u", ""}, {"hist", "-j", ""}, {"hist", "-s", ","}} {
-		if got := s.Run(args...); got.Code != exit.Usage || !strings.Contains(got.Stderr, "has an empty value") {
+		if got := s.Run(args...); got.Code != exit.Usage || !strings.Contains(got.Stderr, "is empty") {
 			t.Errorf("rota %q: %+v", args, got)
 		}
 	}
@@ -77,7 +77,7 @@ func TestNodesThatAreNotThere(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"}))
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
-	for args, want := range map[string]string{"-w gpu01": "", "-w gpu[01-03]": "rota: there is no node gpu[02-03]\n", "-s -w nosuch": "rota: there is no node nosuch\n"} {
+	for args, want := range map[string]string{"-w gpu01": "", "-w gpu[01-03]": "rota: unknown node gpu[02-03]\n", "-s -w nosuch": "rota: unknown node nosuch\n"} {
 		got := s.Run(append([]string{"nodes"}, strings.Fields(args)...)...)
 		if got.Stderr != want || (got.Code == exit.NotFound) != (want != "") {
 			t.Errorf("nodes %s: %+v", args, got)

@@ -80,7 +80,7 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.heading("State")
 	s.line("state", fmt.Sprintf("%s (%s)", j.State, strings.Join(append([]string{string(j.Code)}, j.Flags...), ",")))
 	s.line("reason", show.Clean(show.Reason(j.Reason)))
-	s.line("waits for", show.Dependencies(j))
+	s.line("depends on", show.Dependencies(j))
 	s.line("submitted", show.Time(j.Submitted, utc))
 	s.line("not before", show.Time(j.Eligible, utc))
 	s.line("deadline", show.Time(j.Deadline, utc))
@@ -136,17 +136,17 @@ func progressOf(spec *jobspec.Job) jobspec.Progress {
 func (s sections) relations(j *api.Job) {
 	switch {
 	case j.Array.Job != 0:
-		s.heading("Element")
+		s.heading("Array task")
 		s.line("of array", show.ID(j.Array.Job))
 		s.line("id", show.ID(j.ID))
 		for _, name := range slices.Sorted(maps.Keys(j.Array.Params)) {
 			s.line(name, show.Clean(j.Array.Params[name]))
 		}
 	case j.Array.Size > 0:
-		s.heading("Elements")
-		s.line("in all", fmt.Sprint(j.Array.Size))
-		s.line("not begun", j.Array.Indices)
-		s.line("ended", fmt.Sprintf("%d well, %d failed, %d cancelled; %d go on", j.Array.Completed, j.Array.Failed, j.Array.Cancelled, j.Array.Live))
+		s.heading("Array tasks")
+		s.line("total", fmt.Sprint(j.Array.Size))
+		s.line("not started", j.Array.Indices)
+		s.line("ended", fmt.Sprintf("%d completed, %d failed, %d cancelled; %d still running", j.Array.Completed, j.Array.Failed, j.Array.Cancelled, j.Array.Live))
 	case j.Group != nil:
 		s.heading("Group")
 		s.line("of job", show.ID(j.Group.Job))
@@ -169,7 +169,7 @@ func (s sections) request(j *api.Job) {
 	if e := j.Elastic; e != nil {
 		s.line("elastic", e.Text)
 	}
-	s.line("in all", fmt.Sprintf("%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"), show.Count(j.Cores, "core", "cores"), show.Size(j.Memory)))
+	s.line("total", fmt.Sprintf("%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"), show.Count(j.Cores, "core", "cores"), show.Size(j.Memory)))
 	s.line("workdir", show.Clean(j.Workdir))
 }
 

@@ -26,49 +26,49 @@ import (
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Look", []*command.Command{
 
-		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show waiting and running jobs", ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
+		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs", ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
 			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "me", Usage: "my jobs only"},
-				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER` only"},
-				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "jobs of `ACCOUNT` only"},
-				&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "jobs of `QUEUE` only"},
-				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs called `NAME` only"},
-				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES` only, such as PD,R"},
-				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "these `IDS` only"},
-				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "jobs on these `NODES` only, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "ended jobs too, while the controllers still hold them"},
+				&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
+				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
+				&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "only jobs of `ACCOUNT`"},
+				&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "only jobs of `QUEUE`"},
+				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
+				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "only jobs in `STATES`, such as PD,R"},
+				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`"},
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "only jobs on `NODES`, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include ended jobs that the controllers still have in memory"},
 				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
-				&cli.BoolFlag{Name: "start", Usage: "show when jobs may begin at the earliest, where that is known"},
-				&cli.BoolFlag{Name: "tree", Usage: "show members under their job, and jobs under the one they wait for"},
-				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each element of an array that has not begun on a line of its own"},
-				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "show it again every `SECONDS` until Ctrl-C"},
+				&cli.BoolFlag{Name: "start", Usage: "show the earliest start of jobs, if known"},
+				&cli.BoolFlag{Name: "tree", Usage: "show array tasks and groups under their job, and jobs under the job they depend on"},
+				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each pending array task on its own line"},
+				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "repeat every `SECONDS` until Ctrl-C"},
 			}, listing.ViewFlags())}, Values: listing.Completions(queueCells, map[string]command.Source{"name": complete.JobNames})},
-		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and what is used of them", ArgsUsage: "[OPTIONS]", Action: env.Action(showNodes),
+		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and their use", ArgsUsage: "[OPTIONS]", Action: env.Action(showNodes),
 			Flags: slices.Concat([]cli.Flag{
-				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "these `NODES` only, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "a line for each state and kind of node"}, //nolint:misspell // as sinfo has it
-				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values:    listing.Completions(nodeCells, nil)},
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "only `NODES`, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "one line for each state and kind of node"}, //nolint:misspell // as sinfo has it
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values:      listing.Completions(nodeCells, nil)},
 		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: env.Action(showStatus), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "why", Usage: "say why a job waits, or ended as it did", ArgsUsage: "JOB", Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB", Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
 		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output", ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: env.Action(showLogs),
 			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the job ends"},
-				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "the last `N` lines only"},
-				&cli.BoolFlag{Name: "stderr", Usage: "standard error, where the job keeps it apart"},
-				&cli.IntFlag{Name: "worker", Usage: "of worker `N` only", Value: -1, DefaultText: "all"},
-				&cli.StringFlag{Name: "task", Usage: "of `TASK`"},
-				&cli.IntFlag{Name: "attempt", Usage: "of attempt `N`", DefaultText: "the last"},
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the job ends"},
+				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "only the last `N` lines"},
+				&cli.BoolFlag{Name: "stderr", Usage: "show standard error, if the job keeps it in a separate file"},
+				&cli.IntFlag{Name: "worker", Usage: "only worker `N`", Value: -1, DefaultText: "all"},
+				&cli.StringFlag{Name: "task", Usage: "output of `TASK`"},
+				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},
 			}, command.CommonFlags())}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and the GPU time they were charged", ArgsUsage: "[OPTIONS]", Action: env.Action(showHistory),
+		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]", Action: env.Action(showHistory),
 			Flags: slices.Concat(histFlags(), listing.ViewFlags())}, Values: listing.Completions(histCells, nil)},
-		{Command: &cli.Command{Name: "share", Usage: "show what each account holds", ArgsUsage: "[OPTIONS]", Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
-		{Command: &cli.Command{Name: "events", Usage: "show what happened", ArgsUsage: "[OPTIONS]", Action: env.Action(showEvents),
+		{Command: &cli.Command{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]", Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
+		{Command: &cli.Command{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: env.Action(showEvents),
 			Flags: slices.Concat([]cli.Flag{
-				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as things happen"},
-				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only what came after `INDEX`"},
-				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "of jobs `IDS` only"},
-				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "of `NODES` only, such as gpu[01-04]"},
-				&cli.StringFlag{Name: "type", Usage: "of `TYPES` only, such as started,finished"},
+				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue with new events"},
+				&cli.Uint64Flag{Name: "after", Aliases: []string{"since-index"}, Usage: "only events after `INDEX`"},
+				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "only events of jobs `IDS`"},
+				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "only events of `NODES`, such as gpu[01-04]"},
+				&cli.StringFlag{Name: "type", Usage: "only events of `TYPES`, such as started,finished"},
 			}, listing.ViewFlags())}, Values: listing.Completions(eventCells, map[string]command.Source{"type": complete.Words(eventTypes()...)})},
 	})
 }
@@ -86,7 +86,7 @@ func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
 			return f, err
 		}
 		if f.User != "" && f.User != name {
-			return f, exit.Usagef("--me and --user %s ask for different jobs: give one of them", f.User)
+			return f, exit.Usagef("--me and --user %s exclude each other", f.User)
 		}
 		f.User = name
 	}
@@ -214,7 +214,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 		})
 	}
 	if err == nil && len(missing) > 0 {
-		return &exit.CodeError{Code: exit.NotFound, Text: "there is no node " + show.Hosts(missing)}
+		return &exit.CodeError{Code: exit.NotFound, Text: "unknown node " + show.Hosts(missing)}
 	}
 	return err
 }

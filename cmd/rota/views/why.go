@@ -50,11 +50,11 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 	b := bufio.NewWriter(out)
 	text := show.Clean(show.Reason(why.Reason))
 	if text == "" {
-		text = "it does not wait"
+		text = "it is not pending"
 	}
 	fmt.Fprintf(b, "Job %s: %s\n", ref, text)
 	if why.Ahead > 0 {
-		fmt.Fprintf(b, "%s it.\n", show.Count(why.Ahead, "job goes before", "jobs go before"))
+		fmt.Fprintf(b, "%s it.\n", show.Count(why.Ahead, "job is ahead of", "jobs are ahead of"))
 	}
 	if len(why.Funnel) > 0 {
 		fmt.Fprintln(b)
@@ -72,17 +72,17 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 func notWaiting(j *api.Job) string {
 	switch {
 	case j.Array.Size > 0 && j.Array.Index == nil && !follow.Ended(j):
-		return "it does not wait: all of its elements have begun"
+		return "it is not pending: all of its tasks have started"
 	case len(j.Groups) > 0 && j.Groups[0].ID != 0 && !follow.Ended(j):
-		return "it does not wait: some of its groups have begun"
+		return "it is not pending: some of its groups have started"
 	case j.Code == cluster.Configuring:
-		return "it does not wait: it is being started on " + show.Hosts(j.Nodes)
+		return "it is starting on " + show.Hosts(j.Nodes)
 	case j.Code == cluster.Running:
-		return "it does not wait: it runs on " + show.Hosts(j.Nodes)
+		return "it is running on " + show.Hosts(j.Nodes)
 	case j.Code == cluster.Completing:
-		return "it does not wait: it is being stopped on " + show.Hosts(j.Nodes)
+		return "it is stopping on " + show.Hosts(j.Nodes)
 	case j.Code == cluster.Completed:
-		return "it has ended well"
+		return "it has completed"
 	case j.Code == cluster.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":
 		return "it was cancelled: " + j.Reason.Text
 	case j.Code == cluster.Cancelled && j.Reason.Code == "":
@@ -94,9 +94,9 @@ func notWaiting(j *api.Job) string {
 		text = "it has ended as " + j.State
 	case j.Code != cluster.Failed || j.Array.Size > 0 && j.Array.Index == nil || len(j.Groups) > 0:
 	case j.Signal != 0:
-		text += fmt.Sprintf(", by signal %d", j.Signal)
+		text += fmt.Sprintf(", signal %d", j.Signal)
 	case j.ExitCode != 0:
-		text += fmt.Sprintf(", with exit code %d", j.ExitCode)
+		text += fmt.Sprintf(", exit code %d", j.ExitCode)
 	}
 	return text
 }
@@ -106,9 +106,9 @@ func adviceAfterEnd(ref string, j *api.Job) string {
 	switch {
 	case !follow.Ended(j) || j.Code == cluster.Completed || j.Code == cluster.Cancelled:
 	case j.Array.Size > 0 && j.Array.Index == nil:
-		return fmt.Sprintf("rota hist -j %s -s F lists its elements that failed", ref)
+		return fmt.Sprintf("\"rota hist -j %s -s F\" lists its failed tasks", ref)
 	case j.Attempt > 0 && j.Code != cluster.BootFailed && follow.OutputElsewhere(j) == "":
-		return fmt.Sprintf("rota logs %s shows its output", ref)
+		return fmt.Sprintf("\"rota logs %s\" shows its output", ref)
 	}
 	return ""
 }
