@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Commands are those of operators for single nodes.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Operators", []*command.Command{
 

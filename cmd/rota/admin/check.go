@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// checkState exits 0 when every invariant holds, else 1 with those that do not.
+// checkState ends with exit code 0 if all invariants hold, otherwise with 1 and the list of
+// violations.
 func checkState(env *command.Env, c *cli.Context) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"github.com/rota-hpc/rota/controld/config"
 )
 
-// clusterShown is what rota cluster gives to programs.
+// clusterShown is the JSON of rota cluster.
 type clusterShown struct {
 	*api.Cluster
-	Settings *cluster.Policy `json:"settings"` // of the policy
+	Settings *cluster.Policy `json:"settings"` // settings of the policy
 }
 
-// controllers shows who the controllers are and by which policy they schedule, or removes controllers.
+// controllers shows the controllers and the scheduling policy, or removes controllers.
 func controllers(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {
@@ -59,7 +59,7 @@ func controllers(env *command.Env, c *cli.Context) error {
 	return err
 }
 
-// clusterText has the policy in the form in which a configuration file says it.
+// clusterText writes the controllers, and the policy in the form of a configuration file.
 func clusterText(cl *api.Cluster, p *cluster.Policy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Cluster %s, version %d\n", cl.Name, cl.Version)

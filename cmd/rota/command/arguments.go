@@ -16,7 +16,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// JobRefs reads arguments as jobs: 123, 123_4, 123_[4-9,12], 123.train; commas may stand between them. What they mean the controller says.
+// JobRefs reads arguments as names of jobs: 123, 123_4, 123_[4-9,12] or 123.train, also
+// comma-separated. The controller resolves them.
 func JobRefs(args []string) ([]string, error) {
 	var refs []string
 	for _, arg := range args {
@@ -31,7 +32,7 @@ func JobRefs(args []string) ([]string, error) {
 	return refs, nil
 }
 
-// SplitOutsideBrackets splits at commas that are not within brackets.
+// SplitOutsideBrackets splits a text at the commas that are not within brackets.
 func SplitOutsideBrackets(text string) []string {
 	var parts []string
 	depth, begin := 0, 0
@@ -51,7 +52,7 @@ func SplitOutsideBrackets(text string) []string {
 	return append(parts, text[begin:])
 }
 
-// JobArgument reads the one job that a command wants.
+// JobArgument returns the one job that a command needs as its argument.
 func JobArgument(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
 		return "", exit.Usagef("rota %s needs one job: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
@@ -66,7 +67,7 @@ func JobArgument(c *cli.Context) (string, error) {
 	return refs[0], nil
 }
 
-// JobArguments reads one or more jobs.
+// JobArguments returns the jobs that a command has as its arguments, at least one.
 func JobArguments(c *cli.Context) ([]string, error) {
 	if c.Args().Len() == 0 {
 		return nil, exit.Usagef("no job given: rota %s %s", c.Command.Name, c.Command.ArgsUsage)
@@ -74,7 +75,8 @@ func JobArguments(c *cli.Context) ([]string, error) {
 	return JobRefs(c.Args().Slice())
 }
 
-// JobID asks which id a job has that may be named as 123_4 or 123.train.
+// JobID returns the id of a job that is named as 123, 123_4 or 123.train. It may ask the
+// controllers.
 func JobID(ctx context.Context, client *api.Client, ref string) (cluster.JobID, error) {
 	if n, err := strconv.ParseInt(ref, 10, 64); err == nil && n > 0 {
 		return cluster.JobID(n), nil
@@ -86,7 +88,8 @@ func JobID(ctx context.Context, client *api.Client, ref string) (cluster.JobID, 
 	return job.ID, nil
 }
 
-// RefuseEmpty refuses options that are given and say nothing: what a script's empty variable leaves would otherwise mean all jobs.
+// RefuseEmpty refuses flags that are given with an empty value. A script's empty variable would
+// otherwise select all jobs.
 func RefuseEmpty(c *cli.Context, names ...string) error {
 	for _, name := range names {
 		if c.IsSet(name) && strings.Trim(c.String(name), " ,") == "" {
@@ -103,7 +106,7 @@ func RefuseArguments(c *cli.Context) error {
 	return exit.Usagef("unexpected argument for rota %s: %q; see \"rota help %s\"", c.Command.Name, c.Args().First(), c.Command.Name)
 }
 
-// SplitList reads a list with commas.
+// SplitList splits a comma-separated list and drops empty items.
 func SplitList(text string) []string {
 	var items []string
 	for _, s := range strings.Split(text, ",") {
@@ -114,7 +117,7 @@ func SplitList(text string) []string {
 	return items
 }
 
-// WithTimeout bounds ctx by --timeout; the cause of its end is errTimeout.
+// WithTimeout ends ctx after the flag --timeout, if it is given, with exit.ErrTimeout as the cause.
 func WithTimeout(ctx context.Context, c *cli.Context) (context.Context, context.CancelFunc, error) {
 	text := c.String("timeout")
 	if text == "" {
@@ -129,7 +132,8 @@ func WithTimeout(ctx context.Context, c *cli.Context) (context.Context, context.
 	return ctx, cancel, nil
 }
 
-// NodeRefs reads arguments as nodes: names, and lists of them in brackets such as gpu[01-04].
+// NodeRefs reads arguments as names of nodes, each once. An argument may be a list such as
+// gpu[01-04].
 func NodeRefs(args []string) ([]string, error) {
 	var names []string
 	for _, arg := range args {

@@ -8,10 +8,11 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 )
 
-// SplitArgs separates the flags of a command from its arguments, because users write flags after arguments and the flag
-// package stops at the first argument. Flags are returned as --name=value under their first names; "help" is one of them.
-// Flags may be written as sbatch takes them: glued letters (-N1), letters in a row (-HW), the beginning of a name (--part).
-// "--" ends the flags, and so does the first argument where EndsFlags says so.
+// SplitArgs separates the flags of a command from its arguments, because users write flags after
+// arguments and the flag package stops at the first argument. It returns flags as --name=value
+// under their first names; "help" is one of them. As for sbatch, a value may be glued to a letter
+// (-N1), letters may stand in a row (-HW), and a name may be shortened (--part). "--" ends the
+// flags, and so does the first argument if EndsFlags says so.
 func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
 	options, given := c.options(), map[string]bool{}
 	for i := 0; i < len(args); i++ {
@@ -55,7 +56,8 @@ func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
 // isFlag reports whether a word looks like a flag; "-" alone is a file name.
 func isFlag(word string) bool { return len(word) > 1 && word[0] == '-' }
 
-// check refuses a value that the flag does not take, and a second use of a flag that is given once.
+// check returns an error for a value that the flag does not take, and for a second use of a flag
+// that may be given once.
 func (o option) check(value string, has, again bool) error {
 	if o.takes == takesNothing && has && value != "true" && value != "false" {
 		return exit.Usagef("%s takes no value", Dashed(o.name))
@@ -69,8 +71,8 @@ func (o option) check(value string, has, again bool) error {
 	return nil
 }
 
-// find returns the flag that a word names, and its value if the word has one. In a row of letters the first one is found, and
-// more is the row without it.
+// find returns the flag that a word names, and its value if the word has one. For a row of letters
+// it returns the first one, and the remaining row as more.
 func (c *Command) find(options map[string]option, word string) (o option, value string, has bool, more string, err error) {
 	name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	if o, known := options[name]; known {

@@ -1,5 +1,6 @@
-// Package command runs the commands of rota. It describes a command and what is around it: streams, environment, clock, and
-// the connection to the controllers. It also reads command lines: flags, arguments, times and sizes.
+// Package command runs the commands of rota. It describes a command and what is around it: streams,
+// environment, clock, and the connection to the controllers. It also reads command lines: flags,
+// arguments, times and sizes.
 package command
 
 import (
@@ -12,18 +13,18 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Command is one command of rota: its flags, help and action, and what the shells complete.
+// Command is one command of rota: its flags, its help, its action, and how the shells complete it.
 type Command struct {
 	*cli.Command
-	EndsFlags func(argument string) bool // whether flags end at this first argument; nil: they may follow all arguments
-	Once      bool                       // refuses a flag of its own that is given twice
-	JobCode   bool                       // returns the job's exit code, so that Rota's own failures are 120 to 125
-	FlagHint  func(flag string) string   // a hint for an unknown flag; "" and nil: the default one
-	Arguments Source                     // completes the arguments; nil: nothing is known of them
-	Values    map[string]Source          // complete the values of flags, by the flag's first name
+	EndsFlags func(argument string) bool // whether flags end at this first argument; nil: never
+	Once      bool                       // its own flags may be given only once
+	JobCode   bool                       // returns the job's exit code; Rota's own failures are then 120 to 125
+	FlagHint  func(flag string) string   // hint for an unknown flag; "" or nil: the default hint
+	Arguments Source                     // completes the arguments; nil: no completion
+	Values    map[string]Source          // complete values of flags, by the flag's first name
 }
 
-// Run carries out a command line and returns the exit code. Errors have been printed.
+// Run executes a command line and returns its exit code. It has printed the error, if any.
 func Run(ctx context.Context, args []string, env *Env, commands []*Command) int {
 	if len(args) < 2 {
 		args = []string{"rota", "help"}
@@ -39,7 +40,8 @@ func Run(ctx context.Context, args []string, env *Env, commands []*Command) int 
 	return env.reportFailure(c != nil && c.JobCode, wantsJSON(args), err)
 }
 
-// Parse finds the command that a command line calls, and orders its words for the flag package: name, flags, "--", arguments.
+// Parse finds the command of a command line, and orders the words for the flag package: name,
+// flags, "--", arguments. It returns nil as the command if rota itself answers, as for --version.
 func Parse(args []string, commands []*Command) (*Command, []string, error) {
 	root := RootCommand()
 	before, rest, err := root.SplitArgs(args)
@@ -71,13 +73,13 @@ func Parse(args []string, commands []*Command) (*Command, []string, error) {
 	return c, append(append(words, "--"), rest...), nil
 }
 
-// RootCommand stands for rota itself: the flags that may precede the command.
+// RootCommand returns a command without a name whose flags are those that may precede a command.
 func RootCommand() *Command {
 	version := &cli.BoolFlag{Name: "version", Aliases: []string{"v"}}
 	return &Command{Command: &cli.Command{Flags: append(CommonFlags(), version)}, EndsFlags: func(string) bool { return true }}
 }
 
-// FindCommand returns the command of a name or alias, nil if there is none.
+// FindCommand returns the command with this name or alias, nil if there is none.
 func FindCommand(commands []*Command, name string) *Command {
 	for _, c := range commands {
 		if c.HasName(name) {
@@ -87,7 +89,7 @@ func FindCommand(commands []*Command, name string) *Command {
 	return nil
 }
 
-// newApp hands the commands to the library.
+// newApp returns the commands as an application of the cli library.
 func (env *Env) newApp(commands []*Command) *cli.App {
 	app := &cli.App{
 		Name:                      "rota",
@@ -111,7 +113,7 @@ func (env *Env) newApp(commands []*Command) *cli.App {
 	return app
 }
 
-// wantsJSON reports whether -o json is among args, for errors that are met before they could be parsed.
+// wantsJSON reports whether args ask for -o json. Errors may occur before the flags are parsed.
 func wantsJSON(args []string) bool {
 	for i, a := range args {
 		switch a {

@@ -7,10 +7,10 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Candidate is one word that may follow, and what it means.
+// Candidate is a word that completes a command line, with a description for the user.
 type Candidate struct{ Word, About string }
 
-// Source finds the words that may stand at a place of a command line.
+// Source returns the words that may stand at one place of a command line.
 type Source func(l *Line) []Candidate
 
 // Line is a command line up to the word to complete.
@@ -18,15 +18,15 @@ type Line struct {
 	*Env
 	Context  context.Context
 	Commands []*Command
-	Command  *Command // without a name where the command is to be completed
-	Args     []string // of the command
-	Addr     string   // of --addr on the line, "" if it is not there
+	Command  *Command // without a name if the command itself is to be completed
+	Args     []string // arguments of the command so far
+	Addr     string   // value of --addr, "" if it is not given
 }
 
-// completionWait is how long a shell waits for the cluster.
+// completionWait bounds how long a user waits for the cluster after pressing Tab.
 const completionWait = time.Second
 
-// Ask does something with the cluster that the line means, if there is one.
+// Ask calls do with a client for the cluster of the command line. Errors are dropped.
 func (l *Line) Ask(do func(context.Context, *api.Client) error) {
 	addr := l.Addr
 	if addr == "" {
@@ -39,5 +39,5 @@ func (l *Line) Ask(do func(context.Context, *api.Client) error) {
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(l.Context, completionWait)
 	defer cancel()
-	_ = do(ctx, client) // what was found until then is offered
+	_ = do(ctx, client) // an error only shortens the list
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// ForEach does something to each job, or whatever noun says, goes on after refusals, prints them, and fails with the last one's code.
+// ForEach calls do for each of refs, which are jobs or what noun says, and prints the results. It
+// continues after a refusal, and then fails with the highest exit code.
 func (env *Env) ForEach(refs []string, noun, done string, asJSON bool, do func(string) (*api.ControlResponse, error)) error {
 	all := api.ControlResponse{Items: []api.ControlItem{}}
 	var names []string
@@ -37,7 +38,7 @@ func (env *Env) ForEach(refs []string, noun, done string, asJSON bool, do func(s
 	return env.PrintOutcome(&all, noun, done, asJSON)
 }
 
-// PrintOutcome prints what became of each.
+// PrintOutcome prints the result for each item of a response: errors, and how many items are done.
 func (env *Env) PrintOutcome(resp *api.ControlResponse, noun, done string, asJSON bool) error {
 	if asJSON {
 		if err := table.PrintJSON(env.Stdout, resp); err != nil {
@@ -64,7 +65,7 @@ func (env *Env) PrintOutcome(resp *api.ControlResponse, noun, done string, asJSO
 	return nil
 }
 
-// About puts before an error what it is about, unless it says so itself.
+// About adds to an error what it is about, unless the text names it already.
 func About(subject string, err error) error {
 	_, rest, found := strings.Cut(strings.ReplaceAll(err.Error(), `"`, ""), subject)
 	if found && (rest == "" || strings.ContainsAny(rest[:1], " ,:;")) {

@@ -19,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Interruptible is ctx that ends with errInterrupted when the user presses Ctrl-C.
+// Interruptible returns a context that ends with exit.ErrInterrupted when the user presses Ctrl-C.
 func Interruptible(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -42,7 +42,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// readColor takes --color over, before a command runs.
+// readColor stores --color before a command runs.
 func (env *Env) readColor(c *cli.Context) error {
 	switch text := c.String("color"); text {
 	case "", "auto":
@@ -54,7 +54,8 @@ func (env *Env) readColor(c *cli.Context) error {
 	return nil
 }
 
-// Colour reports whether out gets escape sequences: what --color says, else a terminal does, unless NO_COLOR is set.
+// Colour reports whether to colour what is written to out: as --color says, otherwise if out is a
+// terminal and NO_COLOR is not set.
 func (env *Env) Colour(out io.Writer) bool {
 	if env.color != "" {
 		return env.color == "always"
@@ -62,7 +63,7 @@ func (env *Env) Colour(out io.Writer) bool {
 	return env.Getenv("NO_COLOR") == "" && env.Getenv("TERM") != "dumb" && env.IsTerminal(out)
 }
 
-// userName looks up who uid is.
+// userName returns the name of the user with this uid.
 func userName(uid int) (string, error) {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
@@ -71,7 +72,7 @@ func userName(uid int) (string, error) {
 	return u.Username, nil
 }
 
-// LookupEnv finds a variable of the environment.
+// LookupEnv returns the value of an environment variable, and whether it is set.
 func (env *Env) LookupEnv(name string) (string, bool) {
 	for _, entry := range env.Environ() {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -81,7 +82,7 @@ func (env *Env) LookupEnv(name string) (string, bool) {
 	return "", false
 }
 
-// PipedInput returns standard input where something else than a terminal may have been put: a file, a pipe or a socket. Else it is nil.
+// PipedInput returns standard input if it is a pipe, a socket or a regular file, otherwise nil.
 func (env *Env) PipedInput() *os.File {
 	f, ok := env.Stdin.(*os.File)
 	if !ok {
@@ -94,16 +95,17 @@ func (env *Env) PipedInput() *os.File {
 	return f
 }
 
-// Env is everything outside the process that a command touches, so that tests can put something else in its place.
+// Env is what a command has around it: streams, environment, clock, and options of the connection.
+// Tests replace it.
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Environ        func() []string
 	Now            func() time.Time
-	IsTerminal     func(w io.Writer) bool // whether w is shown to somebody
-	color          string                 // --color: always or never; else it depends
-	ClientOptions  api.Options            // zero but in tests
+	IsTerminal     func(w io.Writer) bool // whether w is a terminal
+	color          string                 // from --color: always, never, or "" for automatic
+	ClientOptions  api.Options            // zero except in tests
 }
 
 func System() *Env {
@@ -113,7 +115,7 @@ func System() *Env {
 	}
 }
 
-// Action makes the action of a command from a function.
+// Action binds a function to env as the action of a command.
 func (env *Env) Action(run func(*Env, *cli.Context) error) cli.ActionFunc {
 	return func(c *cli.Context) error { return run(env, c) }
 }

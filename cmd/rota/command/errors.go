@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 )
 
-// reportFailure prints err and returns the exit code for it.
+// reportFailure prints err and returns its exit code.
 func (env *Env) reportFailure(jobCode, asJSON bool, err error) int {
 	var own *exit.CodeError
 	if errors.As(err, &own) {
@@ -31,7 +31,7 @@ func (env *Env) reportFailure(jobCode, asJSON bool, err error) int {
 	return code
 }
 
-// PrintError says on stderr what went wrong and what to do about it; as a problem in JSON where JSON was asked for.
+// PrintError prints err and its hint to standard error, as JSON if asJSON.
 func (env *Env) PrintError(asJSON bool, err error) {
 	var file *exit.FileError
 	if errors.As(err, &file) && file.Print(env.Stderr, env.Colour(env.Stderr), asJSON) == nil {
@@ -39,7 +39,7 @@ func (env *Env) PrintError(asJSON bool, err error) {
 	}
 	p := exit.AsProblem(err)
 	if asJSON {
-		p.Type = cmp.Or(p.Type, "urn:rota:problem:"+p.Code) // as the controllers have it
+		p.Type = cmp.Or(p.Type, "urn:rota:problem:"+p.Code) // the same as the controllers write
 		b, encodeErr := json.Marshal(p)
 		if encodeErr == nil {
 			fmt.Fprintf(env.Stderr, "%s\n", b)

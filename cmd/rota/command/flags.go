@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// CommonFlags are those that every command has, and that may stand before the command too.
+// CommonFlags returns the flags of every command. They may also precede the command.
 func CommonFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "addr", Usage: "address `ADDR` of the controllers: http://host:port, unix:PATH, or a comma-separated list (default $ROTA_ADDR)"},
@@ -23,7 +23,7 @@ func CommonFlags() []cli.Flag {
 	}
 }
 
-// Dial makes a client for the cluster that c means.
+// Dial returns a client for the cluster of --addr, or of the default address.
 func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
 	addr := c.String("addr")
 	if addr == "" {
@@ -36,7 +36,7 @@ func (env *Env) Dial(c *cli.Context) (*api.Client, error) {
 	return client, nil
 }
 
-// Format reads -o, or ROTA_OUTPUT where the command knows that format.
+// Format returns the format of -o, otherwise of ROTA_OUTPUT, otherwise the first of allowed.
 func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, error) {
 	if c.IsSet("output") && c.String("output") == "" {
 		return "", exit.Usagef("--output is empty")
@@ -50,20 +50,20 @@ func (env *Env) Format(c *cli.Context, allowed ...table.Format) (table.Format, e
 	return allowed[0], nil
 }
 
-// PlainOrJSON reads -o of commands that print text.
+// PlainOrJSON reports whether -o asks for JSON, for commands that otherwise print text.
 func (env *Env) PlainOrJSON(c *cli.Context) (asJSON bool, err error) {
 	f, err := env.Format(c, table.AsTable, table.JSON)
 	return f == table.JSON, err
 }
 
-// WarnStale says on stderr that an answer may be old.
+// WarnStale prints a warning if an answer comes from a controller without a leader.
 func (env *Env) WarnStale(a api.Answer) {
 	if a.Stale > 0 {
 		fmt.Fprintf(env.Stderr, "rota: warning: no contact with a leader for %s; the data is that old\n", a.Stale)
 	}
 }
 
-// CurrentUser names the user for --me, without the machinery of os/user where the environment has it.
+// CurrentUser returns the user's name, for --me.
 func (env *Env) CurrentUser() (string, error) {
 	name, err := userName(os.Getuid())
 	if err != nil {
@@ -79,7 +79,7 @@ func InCategory(name string, commands []*Command) []*Command {
 	return commands
 }
 
-// parseFormat reads -o for a command that knows allowed.
+// parseFormat returns the format named text if it is one of allowed.
 func parseFormat(text string, allowed ...table.Format) (table.Format, error) {
 	if slices.Contains(allowed, table.Format(text)) {
 		return table.Format(text), nil

@@ -4,8 +4,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// The library asks every flag for its names at every look-up of another one, and computes them anew each time: with the hundred
-// options of sbatch that took longer than a whole submission. These flags store their names.
+// The cli library asks every flag for its names at each look-up of any flag, and computes them
+// anew. With the hundred flags of sbatch that took longer than a whole submission, so these flags
+// store their names.
 type (
 	namedText struct {
 		*cli.StringFlag
@@ -15,7 +16,7 @@ type (
 		*cli.BoolFlag
 		names []string
 	}
-	// MaybeFlag is a flag whose value, if it has one, follows "=" or is glued to its letter.
+	// MaybeFlag is a flag whose value is optional: it follows "=" or is glued to the letter.
 	MaybeFlag struct{ namedText }
 )
 
@@ -29,10 +30,10 @@ func nameText(f *cli.StringFlag) namedText {
 	return namedText{f, append([]string{f.Name}, f.Aliases...)}
 }
 
-// NewMaybeFlag makes a flag of text one whose value may be left out.
+// NewMaybeFlag returns f with an optional value.
 func NewMaybeFlag(f *cli.StringFlag) MaybeFlag { return MaybeFlag{nameText(f)} }
 
-// knowingNames replaces flags of the common kinds by ones that store their names.
+// knowingNames replaces flags of text and switches by flags that store their names.
 func knowingNames(flags []cli.Flag) []cli.Flag {
 	out := make([]cli.Flag, len(flags))
 	for i, f := range flags {
@@ -48,7 +49,7 @@ func knowingNames(flags []cli.Flag) []cli.Flag {
 	return out
 }
 
-// takes is what follows a flag.
+// takes says whether a flag takes a value.
 type takes int
 
 const (
@@ -58,7 +59,7 @@ const (
 	takesGlued // a value after "=" or glued to the letter, or none
 )
 
-// takenBy says what follows a flag.
+// takenBy returns whether a flag takes a value, by its type.
 func takenBy(f cli.Flag) takes {
 	switch f.(type) {
 	case *cli.BoolFlag, namedSwitch:
@@ -71,18 +72,18 @@ func takenBy(f cli.Flag) takes {
 	return takesText
 }
 
-// option is a flag as command lines name it.
+// option is what reordering needs to know about a flag.
 type option struct {
-	name  string // its first name
+	name  string // first name of the flag
 	takes takes
-	once  bool // refused when it is given again
+	once  bool // may be given once
 }
 
-// needsValue reports whether the next word is the flag's value, unless the word itself has it.
+// needsValue reports whether the next word is the value of a flag that has none in its own word.
 func (o option) needsValue() bool { return o.takes == takesText || o.takes == takesNumber }
 
-// options maps every name of the command's flags to its flag. Where flags are given once, that excludes those of every
-// command, so that an alias may hold them and a command line override them.
+// options returns the flags by all their names. Once does not apply to the common flags, so that an
+// alias may hold them and a command line override them.
 func (c *Command) options() map[string]option {
 	all := map[string]option{"help": {name: "help"}, "h": {name: "help"}}
 	for _, f := range c.Flags {
@@ -96,7 +97,7 @@ func (c *Command) options() map[string]option {
 	return all
 }
 
-// isCommon reports whether every command has a flag of this first name.
+// isCommon reports whether a first name is that of a common flag.
 func isCommon(name string) bool {
 	for _, f := range CommonFlags() {
 		if f.Names()[0] == name {
@@ -106,10 +107,11 @@ func isCommon(name string) bool {
 	return false
 }
 
-// AtFirstArgument ends the flags at the first argument: it begins a command line with flags of its own.
+// AtFirstArgument is EndsFlags for commands whose arguments are a command line of their own.
 func AtFirstArgument(string) bool { return true }
 
-// Visible reports whether an option is shown. Those of sbatch that are not honoured are known, and not shown.
+// Visible reports whether help and completions show a flag. Flags of sbatch that Rota does not
+// honour are hidden.
 func Visible(f cli.Flag) bool {
 	v, ok := f.(cli.VisibleFlag)
 	return !ok || v.IsVisible()

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/typo"
 )
 
-// unclearFlag is the error for the beginning of a name that fits several flags, or none.
+// unclearFlag returns the error for a shortened name that fits several flags, or none.
 func (c *Command) unclearFlag(options map[string]option, word, name string, fit []string) error {
 	if len(fit) == 0 {
 		return c.unknownFlag(options, word, name)
@@ -19,7 +19,7 @@ func (c *Command) unclearFlag(options map[string]option, word, name string, fit 
 	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")), Hint: "write the whole name"}
 }
 
-// unknownFlag is the error for a flag that the command does not have.
+// unknownFlag returns the error for a flag that the command does not have.
 func (c *Command) unknownFlag(options map[string]option, word, name string) error {
 	if c.Name == "" {
 		return exit.Usagef("unknown option %s before the command: options of a command follow it", word)
@@ -38,7 +38,7 @@ func (c *Command) unknownFlag(options map[string]option, word, name string) erro
 	return e
 }
 
-// UnknownCommand is the error for a command that does not exist.
+// UnknownCommand returns the error for a command that does not exist, with a hint.
 func UnknownCommand(name string, commands []*Command) error {
 	var names []string
 	for _, c := range commands {
@@ -59,7 +59,8 @@ func UnknownCommand(name string, commands []*Command) error {
 	return e
 }
 
-// slurmNames maps Slurm's commands to ours, otherNames those of other systems. A bar separates alternatives.
+// slurmNames maps the commands of Slurm to ours, otherNames those of other systems. A bar separates
+// alternatives.
 var slurmNames = map[string]string{
 	"sbatch": "submit", "srun": "run", "squeue": "queue", "scancel": "cancel", "sinfo": "nodes", "sacct": "hist",
 	"scontrol": "status|hold|release|requeue|update|node", "sshare": "share", "salloc": "run", "sprio": "why", "sattach": "logs",
@@ -71,7 +72,7 @@ var otherNames = map[string]string{
 	"history": "hist", "info": "nodes", "qsub": "submit", "qstat": "queue", "qdel": "cancel",
 }
 
-// Nearest returns the candidate with the fewest edits from word, "" when none is near.
+// Nearest returns the candidate with the fewest typing errors in word, "" if none is near.
 func Nearest(word string, candidates []string) string {
 	best, distance := "", 3
 	if len(word) <= 4 {
@@ -88,7 +89,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// Dashed writes a flag's name with its hyphens.
+// Dashed returns a flag's name with its hyphens.
 func Dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// ParseLimit reads --time: as in job files (90s, 1h30m, 2d, D-HH:MM:SS), or the shorter forms that sbatch takes (minutes, M:S, D-H,
-// D-H:M).
+// ParseLimit reads --time as in job files (90s, 1h30m, 2d, D-HH:MM:SS) or in the shorter forms of
+// sbatch (minutes, M:S, D-H, D-H:M).
 func ParseLimit(text string) (jobspec.Seconds, error) {
 	seconds, err := jobspec.ParseSeconds(text)
 	if err != nil {
@@ -28,7 +28,7 @@ func ParseLimit(text string) (jobspec.Seconds, error) {
 	return seconds, nil
 }
 
-// LeadingInt splits off the digits at the start; more than nine are refused.
+// LeadingInt splits off the digits at the start of text, at most nine.
 func LeadingInt(text string) (n int64, rest string, ok bool) {
 	end := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' })
 	if end < 0 {
@@ -41,7 +41,7 @@ func LeadingInt(text string) (n int64, rest string, ok bool) {
 	return n, text[end:], err == nil
 }
 
-// slurmTime reads the forms of sbatch --time. A bare number is minutes.
+// slurmTime reads the forms of sbatch --time. A number alone means minutes.
 func slurmTime(text string) (jobspec.Seconds, bool) {
 	days, clock, hasDays := strings.Cut(text, "-")
 	if !hasDays {
@@ -70,7 +70,8 @@ func slurmTime(text string) (jobspec.Seconds, bool) {
 	return total, true
 }
 
-// ParseSize reads --mem: as in job files (64GiB, 512M, all binary); a bare number is MiB, as sbatch has it.
+// ParseSize reads --mem as in job files (64GiB, 512M, all binary). As for sbatch, a number alone is
+// in MiB.
 func ParseSize(text string) (jobspec.Bytes, error) {
 	if n, rest, ok := LeadingInt(text); ok && rest == "" {
 		text = strconv.FormatInt(n, 10) + "MiB"
@@ -82,7 +83,8 @@ func ParseSize(text string) (jobspec.Bytes, error) {
 	return size, nil
 }
 
-// ParseWhen reads a point in time for -S and -E: RFC 3339, a local date or date and time, today, yesterday, or now-7days.
+// ParseWhen reads a point in time for --since and --until: RFC 3339, a local date with or without
+// time, today, yesterday, or now-7days.
 func ParseWhen(text string, now time.Time, utc bool) (time.Time, error) {
 	zone := time.Local
 	if utc {
@@ -119,7 +121,7 @@ func ParseWhen(text string, now time.Time, utc bool) (time.Time, error) {
 	return time.Time{}, exit.Usagef("%q is not a time: write 2026-11-21, 2026-11-21T08:00, 08:00, today, yesterday, or now-7days", text)
 }
 
-// backDuration reads the 7days of now-7days.
+// backDuration reads the part 7days of now-7days.
 func backDuration(text string) (time.Duration, bool) {
 	n, unit, ok := LeadingInt(text)
 	if !ok {
@@ -145,7 +147,7 @@ func AbsolutePath(dir string) (string, error) {
 	return abs, nil
 }
 
-// Assignments reads NAME=VALUE pairs.
+// Assignments reads NAME=VALUE pairs, the values of flag.
 func Assignments(flag string, pairs []string) (map[string]string, error) {
 	var out map[string]string
 	for _, pair := range pairs {

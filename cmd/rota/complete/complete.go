@@ -1,4 +1,5 @@
-// Package complete finds the words that may follow on a command line, for the completions of shells.
+// Package complete finds the words that may follow on a command line, for the completions of
+// shells.
 package complete
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 )
 
-// Print prints what may follow the words of a command line, for the shells: rota complete SHELL -- WORD... Errors only
-// shorten the list: a user who presses Tab does not want to read of them.
+// Print writes the words that complete a command line: rota complete SHELL -- WORD... An error only
+// shortens the list, because a user who presses Tab does not want to read it.
 func Print(env *command.Env, c *cli.Context, commands []*command.Command) error {
 	given := c.Args().Slice()
 	if len(given) < 2 {
@@ -36,7 +37,7 @@ func Print(env *command.Env, c *cli.Context, commands []*command.Command) error 
 	return out.Flush()
 }
 
-// joinAssignments undoes what bash does to --output=json, which it takes apart at the sign.
+// joinAssignments joins the words of --output=json, which bash splits at the equals sign.
 func joinAssignments(shell string, given []string) []string {
 	if shell != "bash" {
 		return given
@@ -56,7 +57,8 @@ func joinAssignments(shell string, given []string) []string {
 	return joined
 }
 
-// candidates lists what may stand in the place of word. With apart, a value after an equals sign is offered without its flag.
+// candidates returns the words that may replace word. With apart, a value after an equals sign is
+// returned without its flag.
 func candidates(l *command.Line, before []string, word string, apart bool) []command.Candidate {
 	wanted, own, ok := read(l, before)
 	if !ok {
@@ -89,8 +91,9 @@ func candidates(l *command.Line, before []string, word string, apart bool) []com
 // unwritten stands for the word that is to be completed.
 const unwritten = "\x00"
 
-// read takes the words before the one to complete apart. It returns the flag whose value comes next, if one does, and whether
-// the next word belongs to a command line within this one. It reports false for a command line that is wrong already.
+// read parses the words before the one to complete. It returns the flag whose value comes next, if
+// any, and whether the next word belongs to a command line within this one. It reports false if the
+// words are not a valid beginning.
 func read(l *command.Line, before []string) (wanted string, own, ok bool) {
 	l.Command = command.RootCommand()
 	flags, rest, err := l.Command.SplitArgs(append(slices.Clone(before), unwritten))
@@ -116,7 +119,7 @@ func read(l *command.Line, before []string) (wanted string, own, ok bool) {
 	return "", len(l.Args) > 0 && l.Command.EndsFlags != nil && l.Command.EndsFlags(l.Args[0]), true
 }
 
-// values lists the values of the flag with this name.
+// values returns the completions of a flag's value.
 func values(l *command.Line, name string) []command.Candidate {
 	for _, f := range l.Command.Flags {
 		if !slices.Contains(f.Names(), name) {
@@ -134,7 +137,7 @@ func values(l *command.Line, name string) []command.Candidate {
 	return nil
 }
 
-// options lists the flags of the command, each once.
+// options returns the flags of the command, each once.
 func options(l *command.Line) []command.Candidate {
 	var found []command.Candidate
 	for _, f := range l.Command.Flags {
@@ -151,7 +154,7 @@ func options(l *command.Line) []command.Candidate {
 	return found
 }
 
-// longest is the flag's first name that is a word, for its letters say nothing.
+// longest returns the flag's first name that is a word.
 func longest(names []string) string {
 	for _, n := range names {
 		if len(n) > 1 {
@@ -161,7 +164,8 @@ func longest(names []string) string {
 	return names[0]
 }
 
-// matching keeps what begins as word does. Of a list with commas the last item is completed.
+// matching keeps the candidates that begin like word. In a comma-separated list the last item
+// counts.
 func matching(all []command.Candidate, word string) []command.Candidate {
 	list, last := "", word
 	if i := strings.LastIndexByte(word, ','); i >= 0 {

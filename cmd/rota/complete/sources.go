@@ -15,16 +15,17 @@ import (
 	"github.com/rota-hpc/rota/jobspec/explain"
 )
 
-// completionLimit is how many jobs a shell is offered.
+// completionLimit is how many jobs are offered at most.
 const completionLimit = 100
 
-// Words that ask the shell to complete by itself.
+// Words that have the shell complete files or programs itself.
 const (
 	fileWord    = ":files"
 	programWord = ":programs"
 )
 
-// commonValues complete the values of flags that have the same meaning in all commands, by the flag's first name.
+// commonValues returns completions for flags that mean the same in all commands, by the flag's
+// name.
 func commonValues() map[string]command.Source {
 	return map[string]command.Source{
 		"output": Words(string(table.AsTable), string(table.JSON)), "color": Words("auto", "always", "never"),
@@ -36,7 +37,7 @@ func commonValues() map[string]command.Source {
 	}
 }
 
-// Words offers fixed words.
+// Words offers a fixed list of words.
 func Words(all ...string) command.Source {
 	return func(*command.Line) []command.Candidate {
 		found := make([]command.Candidate, len(all))
@@ -47,13 +48,13 @@ func Words(all ...string) command.Source {
 	}
 }
 
-// Files has the shell offer its files.
+// Files offers file names, by the shell's own completion.
 func Files(*command.Line) []command.Candidate { return []command.Candidate{{Word: fileWord}} }
 
-// Programs has the shell offer its programs.
+// Programs offers programs, by the shell's own completion.
 func Programs(*command.Line) []command.Candidate { return []command.Candidate{{Word: programWord}} }
 
-// Subcommand is one source for the first argument and another for the rest.
+// Subcommand uses first for the first argument, and rest for the others.
 func Subcommand(first, rest command.Source) command.Source {
 	return func(l *command.Line) []command.Candidate {
 		if len(l.Args) == 0 {
@@ -63,7 +64,7 @@ func Subcommand(first, rest command.Source) command.Source {
 	}
 }
 
-// Commands offers the commands.
+// Commands offers the commands that are not hidden.
 func Commands(l *command.Line) []command.Candidate {
 	var found []command.Candidate
 	for _, c := range l.Commands {
@@ -77,14 +78,14 @@ func Commands(l *command.Line) []command.Candidate {
 func completeStates(*command.Line) []command.Candidate {
 	var found []command.Candidate
 	for _, e := range explain.All() {
-		if e.Kind == explain.State && e.Name == strings.ToUpper(e.Name) { // those of nodes are small
+		if e.Kind == explain.State && e.Name == strings.ToUpper(e.Name) { // states of nodes are lower case
 			found = append(found, command.Candidate{Word: e.Name, About: e.Title})
 		}
 	}
 	return found
 }
 
-// jobs asks for the newest jobs.
+// jobs returns the newest jobs, at most completionLimit.
 func jobs(l *command.Line, f api.JobFilter) []api.Job {
 	var found []api.Job
 	l.Ask(func(ctx context.Context, client *api.Client) error {
@@ -98,7 +99,7 @@ func jobs(l *command.Line, f api.JobFilter) []api.Job {
 	return found[:min(len(found), completionLimit)]
 }
 
-// Jobs offers live jobs, those in one of the states if any are given.
+// Jobs offers live jobs, or only those in the given states.
 func Jobs(codes ...cluster.JobState) command.Source {
 	var f api.JobFilter
 	for _, code := range codes {
@@ -107,12 +108,13 @@ func Jobs(codes ...cluster.JobState) command.Source {
 	return func(l *command.Line) []command.Candidate { return jobCandidates(jobs(l, f)) }
 }
 
-// AllJobs offers ended jobs too, as long as the controllers hold them.
+// AllJobs offers all jobs that the controllers still have in memory.
 func AllJobs(l *command.Line) []command.Candidate {
 	return jobCandidates(jobs(l, api.JobFilter{All: true}))
 }
 
-// jobCandidates offers each job by the name that it is called by. Of an array's rest, 12_[4-9], that is the array's id: brackets are the shell's.
+// jobCandidates offers jobs by name. For the pending tasks of an array, 12_[4-9], that is the
+// array's id, because shells expand brackets.
 func jobCandidates(jobs []api.Job) []command.Candidate {
 	var found []command.Candidate
 	for i := range jobs {
@@ -123,7 +125,7 @@ func jobCandidates(jobs []api.Job) []command.Candidate {
 	return found
 }
 
-// completeField offers what some member of the live jobs is, each value once.
+// completeField offers the values of one field of the live jobs, each once.
 func completeField(member func(*api.Job) string) command.Source {
 	return func(l *command.Line) []command.Candidate {
 		var all []string
@@ -162,7 +164,7 @@ func completeAccounts(l *command.Line) []command.Candidate {
 	return Words(names...)(l)
 }
 
-// Nodes offers the nodes.
+// Nodes offers the nodes of the cluster, with their states.
 func Nodes(l *command.Line) []command.Candidate {
 	var found []command.Candidate
 	l.Ask(func(ctx context.Context, client *api.Client) error {

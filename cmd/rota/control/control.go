@@ -1,4 +1,5 @@
-// Package control has the commands that change jobs: cancel, hold, release, requeue, update and array.
+// Package control has the commands that change jobs: cancel, hold, release, requeue, update and
+// array.
 package control
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Commands are those that change jobs.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	reason := func() []cli.Flag {
 		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "record `TEXT` as the reason"}}, command.CommonFlags()...)
@@ -57,7 +58,7 @@ func Commands(env *command.Env) []*command.Command {
 	})
 }
 
-// controlJobs is the action of a command that does one thing to each of its jobs.
+// controlJobs returns the action of a command that does the same to each of its jobs.
 func controlJobs(env *command.Env, done string, verb cluster.Verb) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		asJSON, err := env.PlainOrJSON(c)

@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// pruneArray is `rota array prune`.
+// pruneArray implements rota array prune.
 func pruneArray(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {
@@ -52,7 +52,7 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	return nil
 }
 
-// indexList writes indices as short as they can be said.
+// indexList writes indices with ranges.
 func indexList(indices []int) string {
 	if len(indices) == 0 {
 		return "none"

@@ -31,7 +31,7 @@ func updateJobs(env *command.Env, c *cli.Context) error {
 	return env.ForEach(refs, "job", "updated", asJSON, func(ref string) (*api.ControlResponse, error) { return client.Update(c.Context, ref, change) })
 }
 
-// readChange reads what is to be changed.
+// readChange reads the change from the flags.
 func readChange(c *cli.Context) (api.UpdateRequest, error) {
 	var change api.UpdateRequest
 	if text := c.String("time"); text != "" {

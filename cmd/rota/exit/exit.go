@@ -1,4 +1,4 @@
-// Package exit has the exit codes of rota and the errors that stand for them.
+// Package exit has the exit codes of rota, and the errors that become them.
 package exit
 
 import (
@@ -23,10 +23,11 @@ const (
 	WouldWait   = 6
 	Timeout     = 124
 	Interrupted = 130
-	Pipe        = 141 // of a process that writes what nobody reads
+	Pipe        = 141 // as for a process that SIGPIPE ends
 )
 
-// Exit codes of Rota's own failures where the job's code is returned otherwise (run, wait, and submit once the job is in).
+// Exit codes of Rota's own failures where a command returns the job's code: run, wait, and submit
+// after the job is submitted.
 const (
 	OwnUsage       = 120
 	OwnNotFound    = 121
@@ -36,18 +37,18 @@ const (
 	OwnFailed      = 125
 )
 
-// OutOfMemory is the code of a job that ran out of memory, as Slurm's srun has it.
+// OutOfMemory is the exit code for a job that ran out of memory, as for Slurm's srun.
 const OutOfMemory = 253
 
 var ErrPipe error = syscall.EPIPE
 
-// ErrTimeout ends a command whose --timeout has passed.
+// ErrTimeout is the cause when --timeout ends a command.
 var ErrTimeout = errors.New("timed out")
 
-// ErrInterrupted ends a command that the user interrupted.
+// ErrInterrupted is the cause when the user interrupts a command.
 var ErrInterrupted = errors.New("interrupted")
 
-// UsageError is a command line that cannot be carried out.
+// UsageError is an invalid command line, with a hint what to do.
 type UsageError struct {
 	Text string
 	Hint string
@@ -60,7 +61,7 @@ func Usagef(format string, args ...any) *UsageError {
 	return &UsageError{Text: fmt.Sprintf(format, args...)}
 }
 
-// CodeError ends the command with a code of its own; the text, if any, is printed.
+// CodeError ends a command with this exit code. The text is printed, unless it is empty.
 type CodeError struct {
 	Code int
 	Text string
@@ -69,16 +70,16 @@ type CodeError struct {
 // Error implements error.
 func (e *CodeError) Error() string { return e.Text }
 
-// JobError marks an error met where the job's own code is returned otherwise.
+// JobError marks an error after the submission of a job, where the command returns the job's code.
 type JobError struct{ Err error }
 
 // Error implements error.
 func (e *JobError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error itself.
+// Unwrap returns the marked error.
 func (e *JobError) Unwrap() error { return e.Err }
 
-// Code maps an error to the codes of the command.
+// Code returns the exit code for an error.
 func Code(err error) int {
 	var usage *UsageError
 	var file *FileError
@@ -115,7 +116,7 @@ func CodeOfProblem(p *api.Problem) int {
 	return Failed
 }
 
-// OwnCode moves a code of the command to where it cannot be taken for the job's.
+// OwnCode maps an exit code to one of 120 to 125, which cannot be taken for the job's code.
 func OwnCode(code int) int {
 	switch code {
 	case Usage:
@@ -134,13 +135,14 @@ func OwnCode(code int) int {
 	return OwnFailed
 }
 
-// wasInterrupted reports whether an error is that somebody pressed Ctrl-C.
+// wasInterrupted reports whether the user pressed Ctrl-C.
 func wasInterrupted(err error) bool {
 	var own *CodeError
 	return errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &own) && own.Code == Interrupted
 }
 
-// AsProblem gives every error the form that the API's have. What the API said is kept; the text is that of the whole chain.
+// AsProblem turns an error into a problem as the API has it. A problem from the API is kept, with
+// the text of the whole error.
 func AsProblem(err error) *api.Problem {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -158,7 +160,7 @@ func AsProblem(err error) *api.Problem {
 	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
 	case wasInterrupted(err):
-		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()} // 499: who asked has gone away
+		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()} // 499: the client closed the request
 	}
 	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
 }
@@ -176,7 +178,7 @@ func unreachableHint(e *api.UnreachableError) string {
 	return "check that a controller is running, and its address in ROTA_ADDR or --addr: http://host:7070, unix:PATH, or a comma-separated list"
 }
 
-// IsNotFound reports whether a controller said that there is no such thing.
+// IsNotFound reports whether a controller answered that something does not exist.
 func IsNotFound(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Code == api.CodeNotFound

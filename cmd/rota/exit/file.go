@@ -12,11 +12,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// FileError is what is wrong with a job file or a script, place by place.
+// FileError lists what is wrong in a job file or a script, with places.
 type FileError struct {
 	Name     string
 	Diags    jobfile.Diagnostics
-	Problems script.Problems // of a script
+	Problems script.Problems // for scripts
 }
 
 // Error implements error.
@@ -24,7 +24,7 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Name, show.Count(len(e.Diags)+len(e.Problems), "mistake", "mistakes"))
 }
 
-// Print shows every mistake with its place; in JSON as a problem that has them as diagnostics too.
+// Print writes all errors with their places; as JSON, a problem with the diagnostics.
 func (e *FileError) Print(out io.Writer, colour, asJSON bool) error {
 	if !asJSON {
 		fmt.Fprint(out, e.Problems.Format(e.Name))
@@ -33,7 +33,7 @@ func (e *FileError) Print(out io.Writer, colour, asJSON bool) error {
 	b, err := json.Marshal(struct {
 		*api.Problem
 		Diagnostics jobfile.Diagnostics  `json:"diagnostics,omitempty"`
-		Files       []hclfile.FileReport `json:"files,omitempty"` // the same as editors want it
+		Files       []hclfile.FileReport `json:"files,omitempty"` // the same in the form for editors
 		Problems    script.Problems      `json:"problems,omitempty"`
 	}{&api.Problem{Title: "Invalid job file", Status: 422, Code: api.CodeInvalidJob, Detail: e.Error()}, e.Diags, e.Diags.Report().Files, e.Problems})
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// convertCommand turns scripts into job files.
+// convertCommand returns the command that converts scripts to job files.
 func convertCommand(env *command.Env) *command.Command {
 	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file", ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
 		Description: "Lists what could not be converted on standard error. The options are those of submit.",
 		Flags:       input.WithOutput(input.ScriptFlags())}, EndsFlags: input.IsScript, Arguments: complete.Files}
 }
 
-// convert prints the job file, and on stderr all that it does not say.
+// convert prints the job file, and on stderr what it does not express.
 func convert(env *command.Env, c *cli.Context) error {
 	asJSON, file, err := input.OutputFlag(env, c)
 	if err != nil {
@@ -65,7 +65,7 @@ func convert(env *command.Env, c *cli.Context) error {
 	return checkConverted(env, job, text)
 }
 
-// addSubmitOptions adds what a script says about its own submission, which no job file can.
+// addSubmitOptions adds problems for options about the submission, which a job file cannot express.
 func addSubmitOptions(r *script.Result) {
 	for _, said := range []struct {
 		flag string
@@ -78,12 +78,12 @@ func addSubmitOptions(r *script.Result) {
 	}
 }
 
-// unmapped lists what the job file does not say, what is refused first.
+// unmapped lists what the job file does not express, refused options first.
 func unmapped(req *input.Submission) string {
 	return req.Result.Problems.Of(script.Refused).Format(req.Shown) + req.Result.Problems.Of(script.Warning).Format(req.Shown)
 }
 
-// checkConverted reads the job file again, as a check of what was written.
+// checkConverted parses the written job file again and compares it with the job.
 func checkConverted(env *command.Env, job *jobspec.Job, text []byte) error {
 	back, diags := jobfile.Parse("job.hcl", text, jobfile.Options{Now: env.Now})
 	if diags.HasErrors() {

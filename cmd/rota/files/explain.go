@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/explain"
 )
 
-// explainWords says what words mean.
+// explainWords explains words.
 func explainWords(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {

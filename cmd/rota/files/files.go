@@ -1,4 +1,5 @@
-// Package files has the commands for job files, which need no cluster: validate, convert, fmt, parse, init and explain.
+// Package files has the commands for job files, which need no cluster: validate, convert, fmt,
+// parse, init and explain.
 package files
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/input"
 )
 
-// Commands are those that write job files or tell of their language, without a cluster.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Job files", []*command.Command{
 

@@ -51,7 +51,7 @@ func formatFiles(env *command.Env, c *cli.Context) error {
 	return nil
 }
 
-// jobFiles returns the files that an argument means: those of a directory, or the one.
+// jobFiles returns the files of an argument: those in a directory, or the one file.
 func jobFiles(arg string) ([]string, error) {
 	info, err := os.Stat(arg)
 	if arg == "-" || err != nil || !info.IsDir() {
@@ -64,7 +64,7 @@ func jobFiles(arg string) ([]string, error) {
 	return names, err
 }
 
-// formatOne formats one file and reports whether that changes it.
+// formatOne formats one file and reports whether it changes.
 func formatOne(env *command.Env, name string, check bool) (bool, error) {
 	src, shown, _, err := jobfile.ReadFile(name, env.Stdin)
 	if err != nil {
@@ -94,7 +94,7 @@ func formatOne(env *command.Env, name string, check bool) (bool, error) {
 	return true, err
 }
 
-// replaceFile puts a file's new text in place of the old one, whole or not at all.
+// replaceFile replaces the text of a file, whole or not at all.
 func replaceFile(name string, text []byte) error {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func replaceFile(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(next.Name()) // is gone when all went well
+	defer os.Remove(next.Name()) // already renamed if there was no error
 	_, err = next.Write(text)
 	if err := errors.Join(err, next.Chmod(info.Mode().Perm()), next.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

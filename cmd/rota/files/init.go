@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
-// writeTemplate writes a job file to begin with.
+// writeTemplate writes a new job file from a template.
 func writeTemplate(env *command.Env, c *cli.Context) error {
 	if f := c.String("output"); f != "" {
 		return exit.Usagef("-o %s: rota init has no other format than a job file", f)
@@ -55,7 +55,7 @@ func noTemplate(name string, templates []jobfile.Template) error {
 	return e
 }
 
-// writeNew writes a file that must not be there yet.
+// writeNew writes a file that must not exist.
 func writeNew(env *command.Env, name, text string) error {
 	if name == "-" {
 		_, err := fmt.Fprint(env.Stdout, text)

@@ -50,7 +50,7 @@ func parseFile(env *command.Env, c *cli.Context) error {
 	return table.PrintJSON(env.Stdout, value)
 }
 
-// shownJob is the canonical form of a job without what came from sensitive variables.
+// shownJob returns the canonical form of a job, with values from sensitive variables concealed.
 func shownJob(read jobfile.Read) (any, error) {
 	text, err := read.Job.Canonical()
 	if err != nil {
@@ -66,7 +66,7 @@ func shownJob(read jobfile.Read) (any, error) {
 	return value, nil
 }
 
-// decodeAny reads JSON into maps and lists.
+// decodeAny decodes JSON into maps and lists.
 func decodeAny(text []byte) (any, error) {
 	var value any
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -77,10 +77,10 @@ func decodeAny(text []byte) (any, error) {
 	return value, nil
 }
 
-// concealed stands for a value that came from a sensitive variable.
+// concealed replaces a value from a sensitive variable.
 const concealed = "(sensitive)"
 
-// conceal replaces what lies at a path of a value made of maps and lists.
+// conceal replaces the value at a path within maps and lists.
 func conceal(value any, path []string) {
 	for i, step := range path {
 		last := i == len(path)-1

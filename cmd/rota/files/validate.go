@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/table"
 )
 
-// validate checks every file, and fails when any is wrong.
+// validate checks all files, and fails if any is invalid.
 func validate(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {

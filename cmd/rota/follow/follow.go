@@ -1,4 +1,5 @@
-// Package follow waits for jobs and shows their output while they run. It keeps retrying while no controller answers.
+// Package follow waits for jobs and shows their output while they run. It keeps retrying while no
+// controller answers.
 package follow
 
 import (
@@ -20,18 +21,18 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// PollWait is how long one long poll is held open.
+// PollWait is how long one long poll stays open.
 const PollWait = 50 * time.Second
 
-// progressWait is how often a terminal is told of progress, which no log entry announces.
+// progressWait is how often progress is read for a terminal. No log entry announces progress.
 const progressWait = 3 * time.Second
 
-// WaitForEnd waits for a job to end.
+// WaitForEnd waits for a job to end, and returns it.
 func WaitForEnd(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID) (*api.Job, error) {
 	return waitFor(ctx, env, client, id, PollWait, Ended)
 }
 
-// waitFor polls a job until it is as wanted; wanted sees every answer.
+// waitFor polls a job until wanted returns true for it. wanted sees every answer.
 func waitFor(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, wait time.Duration, wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
 	away := Retry{Env: env, What: JobGoesOn(id)}
@@ -56,7 +57,8 @@ func waitFor(ctx context.Context, env *command.Env, client *api.Client, id clust
 
 func JobGoesOn(id cluster.JobID) string { return fmt.Sprintf("job %d continues", id) }
 
-// Job shows a job's output until it ends. Where stderr is a terminal it also tells what becomes of the job.
+// Job shows a job's output until it ends, and returns the job. If stderr is a terminal, it also
+// shows changes of the job's state.
 func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID) (*api.Job, error) {
 	wait, say := PollWait, func(*api.Job) {}
 	if env.IsTerminal(env.Stderr) {
@@ -89,15 +91,16 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.J
 		return nil, err
 	}
 	if !started {
-		return job, nil // it ended without ever having run
+		return job, nil // it ended before it ran
 	}
-	if err := <-streams; err != nil && !(job.Code != cluster.Completed && exit.IsNotFound(err)) { // what never began wrote nothing
+	if err := <-streams; err != nil && !(job.Code != cluster.Completed && exit.IsNotFound(err)) { // a job that never started has no output
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
 }
 
-// OutputElsewhere says of a job that only stands for its members where output is to be had, "" of any other.
+// OutputElsewhere returns a note for an array or a pipeline job, which has no output itself: where
+// its output is. It returns "" for other jobs.
 func OutputElsewhere(j *api.Job) string {
 	switch {
 	case j.Array.Size > 0 && j.Array.Index == nil:
@@ -108,7 +111,8 @@ func OutputElsewhere(j *api.Job) string {
 	return ""
 }
 
-// stateReporter returns a function that says on stderr when a job's state or progress has changed.
+// stateReporter returns a function that prints a line to stderr when a job's state or progress
+// changes.
 func stateReporter(env *command.Env) func(*api.Job) {
 	var last string
 	return func(j *api.Job) {
@@ -133,7 +137,8 @@ func stateReporter(env *command.Env) func(*api.Job) {
 	}
 }
 
-// streamAll shows every worker's output, with the worker's number before each line when there are several.
+// streamAll shows the output of every worker. With several workers, each line begins with the
+// worker's number.
 func streamAll(ctx context.Context, env *command.Env, client *api.Client, job *api.Job) error {
 	var lock sync.Mutex
 	var failed error
@@ -163,7 +168,7 @@ func streamAll(ctx context.Context, env *command.Env, client *api.Client, job *a
 	return failed
 }
 
-// outputsOf names the streams that a job's output is kept in.
+// outputsOf returns the streams in which a job's output is stored.
 func outputsOf(job *api.Job) []string {
 	if t := leaderTask(job); t != nil && t.Log != nil && t.Log.Join != nil && !*t.Log.Join {
 		return []string{"stdout", "stderr"}
@@ -171,7 +176,8 @@ func outputsOf(job *api.Job) []string {
 	return []string{"stdout"}
 }
 
-// leaderTask is the task whose output is shown: the leader of the main tasks of the group that the job runs.
+// leaderTask returns the task whose output is shown: the leader of the main tasks of the job's
+// group.
 func leaderTask(job *api.Job) *jobspec.Task {
 	if job.Spec == nil || len(job.Spec.Groups) == 0 {
 		return nil
@@ -193,14 +199,15 @@ func leaderTask(job *api.Job) *jobspec.Task {
 	return first
 }
 
-// streamRetries bounds how often a stream is taken up again without anything having come of it.
+// streamRetries bounds how often a broken stream is resumed without progress.
 const streamRetries = 20
 
-// Output copies one stream to out. When the controller that serves it goes away, another is asked, and what was shown is skipped.
-// While none answers it says what happens meanwhile, if anything, and waits for them.
+// Output copies one stream to out. If the connection breaks, it asks again and skips what was
+// shown. While no controller answers, it keeps retrying, and prints meanwhile once unless that is
+// empty.
 func Output(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer, meanwhile string) error {
 	away := Retry{Env: env, What: meanwhile, Quiet: meanwhile == ""}
-	away.Answered() // of the job itself, just before
+	away.Answered() // the job was read just before
 	var shown int64
 	over := false
 	for attempt := 0; ; {
@@ -216,7 +223,7 @@ func Output(ctx context.Context, env *command.Env, client *api.Client, id cluste
 		switch {
 		case errors.As(err, &broken) && attempt < streamRetries && o.Tail == 0:
 			attempt++
-		case o.Follow && exit.IsNotFound(err) && !over: // its node may not have begun yet
+		case o.Follow && exit.IsNotFound(err) && !over: // the node may not have started it yet
 			job, _, jobErr := client.Job(ctx, id, api.Read{})
 			if jobErr != nil && !away.ShouldRetry(ctx, jobErr) {
 				return err
@@ -235,16 +242,17 @@ func Output(ctx context.Context, env *command.Env, client *api.Client, id cluste
 	}
 }
 
-// brokenError says that a stream was cut off before its end.
+// brokenError is a stream that was cut off before its end.
 type brokenError struct{ err error }
 
 // Error implements error.
 func (e *brokenError) Error() string { return "the output was cut off: " + e.err.Error() }
 
-// Unwrap returns what the connection failed with.
+// Unwrap returns the error of the connection.
 func (e *brokenError) Unwrap() error { return e.err }
 
-// streamOnce copies what follows the first skip bytes, and returns how many bytes have been shown in all.
+// streamOnce copies a stream after its first skip bytes, and returns how many bytes have been shown
+// in all.
 func streamOnce(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer, skip int64) (int64, error) {
 	body, err := client.Logs(ctx, id, o)
 	if err != nil {
@@ -252,7 +260,7 @@ func streamOnce(ctx context.Context, client *api.Client, id cluster.JobID, o api
 	}
 	defer body.Close()
 	if n, err := io.CopyN(io.Discard, body, skip); err != nil {
-		if errors.Is(err, io.EOF) { // an earlier attempt had been shown; this one is shorter
+		if errors.Is(err, io.EOF) { // an earlier attempt was shown, and this one's output is shorter
 			return n, nil
 		}
 		return skip, &brokenError{err}
@@ -276,12 +284,12 @@ func streamOnce(ctx context.Context, client *api.Client, id cluster.JobID, o api
 	}
 }
 
-// prefixer puts a prefix before every line and writes whole lines, so that several may share an output.
+// prefixer writes whole lines with a prefix, so that several workers can share an output.
 type prefixer struct {
 	out    io.Writer
 	lock   *sync.Mutex
 	prefix string
-	part   []byte // of a line that has no end yet
+	part   []byte // the last line, without its end
 }
 
 // Write implements io.Writer.
@@ -304,14 +312,14 @@ func (p *prefixer) Write(b []byte) (int, error) {
 	}
 }
 
-// flush writes a last line that had no end.
+// flush writes the last line if it has no end.
 func (p *prefixer) flush() {
 	if len(p.part) > 0 {
 		_, _ = p.Write([]byte{'\n'})
 	}
 }
 
-// Outputs shows the output of every worker: one after the other, or all at once when following.
+// Outputs shows the output of all workers: one after the other, or all at once with o.Follow.
 func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api.Job, o api.LogOptions) error {
 	if job.Workers <= 1 {
 		o.Worker = 0
@@ -322,7 +330,7 @@ func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api
 	failures := make([]error, job.Workers)
 	for worker := range job.Workers {
 		meanwhile := ""
-		if worker == 0 { // one of them says it
+		if worker == 0 { // one worker prints the note for all
 			meanwhile = JobGoesOn(job.ID)
 		}
 		each := o
@@ -343,5 +351,5 @@ func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api
 	return errors.Join(failures...)
 }
 
-// Ended reports whether a job is over.
+// Ended reports whether a job has ended.
 func Ended(j *api.Job) bool { return j.Code.Final() }

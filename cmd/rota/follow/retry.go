@@ -10,23 +10,23 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// retryFor is how long whoever follows something bears that no controller answers: a job goes on for as long without word from them, unless
-// the cluster's leases are others.
+// retryFor is how long a command that follows a job retries while no controller answers. It is the
+// default lease: the job runs for that long without a controller.
 const retryFor = 10 * time.Minute
 
-// Retry is what a command has that follows something and has been answered: it asks again while the controllers are away.
+// Retry lets a command that has been answered once ask again while no controller is reachable.
 type Retry struct {
 	Env   *command.Env
-	Quiet bool      // somebody else says that they are away
-	What  string    // what goes on meanwhile, "" if nothing is to be said of it
-	heard time.Time // when a controller answered last; zero before
+	Quiet bool      // another Retry prints the message
+	What  string    // printed with the message, such as that the job continues
+	heard time.Time // time of the last answer; zero before the first
 	told  bool
 }
 
-// Answered notes that a controller has answered.
+// Answered records that a controller has answered.
 func (p *Retry) Answered() { p.heard, p.told = p.Env.Now(), false }
 
-// ShouldRetry reports whether to ask again after err, once some time has passed.
+// ShouldRetry waits a moment and reports whether to ask again after err.
 func (p *Retry) ShouldRetry(ctx context.Context, err error) bool {
 	if p.heard.IsZero() || !isAway(err) || p.Env.Now().Sub(p.heard) > retryFor {
 		return false
@@ -47,12 +47,12 @@ func (p *Retry) ShouldRetry(ctx context.Context, err error) bool {
 	}
 }
 
-// isAway reports whether an error is that no controller could be reached, or none that leads.
+// isAway reports whether no controller, or no leader, was reachable.
 func isAway(err error) bool {
 	var unreachable *api.UnreachableError
 	var problem *api.Problem
 	return errors.As(err, &unreachable) || errors.As(err, &problem) && (problem.Code == api.CodeNoLeader || problem.Code == api.CodeNotLeader)
 }
 
-// Repeat has it say again that no controller answers.
+// Repeat has the next ShouldRetry print its message again.
 func (p *Retry) Repeat() { p.told = false }

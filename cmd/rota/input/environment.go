@@ -15,8 +15,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// warnOfExports names the variables that a job does not get although they were meant: of a job file those that no job can get, of a script, which
-// gets all when nobody says otherwise, also those that are left out for a reason.
+// warnOfExports warns about environment variables that the job does not get. For job files these
+// are variables that are not UTF-8; for scripts that export everything, also tokens and shell
+// functions.
 func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
 	all := req.IsScript && slices.Contains(req.Job.Export, "*")
 	var secrets, functions, other []string
@@ -51,7 +52,7 @@ func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
 	warn(env, req.Shown, asJSON, told)
 }
 
-// SetOrigin fills in the submit directory, host, and exported variables.
+// SetOrigin sets the submit directory, the submit host, and the exported variables of a job.
 func SetOrigin(env *command.Env, job *jobspec.Job) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -67,9 +68,10 @@ func SetOrigin(env *command.Env, job *jobspec.Job) error {
 	return nil
 }
 
-// exported picks the variables that match globs. Those of a job system, and tokens, need their exact name: a job that was submitted
-// from within another must not take itself for that one, and a secret must not slip through a star. What is not in UTF-8 stays behind: it would
-// arrive as another text.
+// exported returns the variables that match globs. Variables of a batch system and tokens need
+// their exact name: a job submitted from within another job must not inherit its identity, and a
+// star must not export a secret. Values that are not UTF-8 are left out, because they would change
+// on the way.
 func exported(globs, environ []string) map[string]string {
 	var out map[string]string
 	for _, entry := range environ {
@@ -85,7 +87,8 @@ func exported(globs, environ []string) map[string]string {
 	return out
 }
 
-// isVariable reports whether a shell could have set a variable of this name. Functions that a shell exports are none.
+// isVariable reports whether a shell can set a variable of this name. Exported shell functions are
+// not variables.
 func isVariable(name string) bool {
 	for i, c := range name {
 		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'

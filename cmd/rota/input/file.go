@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
-// LoadFile reads the text of a job file with everything that there is to know of it, and warns of what is probably not meant.
+// LoadFile reads the text of a job file with the variables of the command line, and prints
+// warnings.
 func LoadFile(env *command.Env, c *cli.Context, shown string, src []byte, dir string) (jobfile.Read, error) {
 	vars, err := command.Assignments("-var", c.StringSlice("var"))
 	if err != nil {
@@ -27,7 +28,7 @@ func LoadFile(env *command.Env, c *cli.Context, shown string, src []byte, dir st
 	return read, warnOfFile(env, read.Warnings, c)
 }
 
-// warnOfFile says on stderr what is allowed in a job file and probably not meant; with -o json as editors want it.
+// warnOfFile prints the warnings about a job file to stderr; with -o json in the form for editors.
 func warnOfFile(env *command.Env, warnings jobfile.Diagnostics, c *cli.Context) error {
 	if len(warnings) == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// ScriptFlags are the options of sbatch. Those that are not honoured are known too, so that they can be refused or warned of by name, but not
-// shown. --output is among commonFlags.
+// ScriptFlags returns the flags of sbatch except --output, which is a common flag. Those that Rota
+// does not honour are included but hidden, so that they are refused by name.
 func ScriptFlags() []cli.Flag {
 	var flags []cli.Flag
 	for _, s := range script.Flags() {
@@ -37,7 +37,7 @@ func ScriptFlags() []cli.Flag {
 	return flags
 }
 
-// WithOutput adds the flags that every command has, with both meanings of -o.
+// WithOutput adds the common flags, with both meanings of -o.
 func WithOutput(flags []cli.Flag) []cli.Flag {
 	for _, f := range command.CommonFlags() {
 		if f.Names()[0] == "output" {
@@ -48,7 +48,8 @@ func WithOutput(flags []cli.Flag) []cli.Flag {
 	return flags
 }
 
-// givenFlags are the options of sbatch that c has; file is what -o names.
+// givenFlags returns the flags of sbatch that the command line has. file is the value of --output
+// if it names a file.
 func givenFlags(c *cli.Context, file string) []script.Flag {
 	var given []script.Flag
 	for _, s := range script.Flags() {
@@ -67,7 +68,8 @@ func givenFlags(c *cli.Context, file string) []script.Flag {
 	return given
 }
 
-// OutputFlag tells the two meanings of -o apart: a format such as json, else the file that the job writes to.
+// OutputFlag distinguishes the two meanings of -o: a format such as json, or the file for the job's
+// output.
 func OutputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err error) {
 	text := c.String("output")
 	isFormat := slices.Contains(listing.ListFormats, table.Format(text)) || strings.HasPrefix(text, string(table.Template)+"=")
@@ -78,7 +80,7 @@ func OutputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err
 	return asJSON, "", err
 }
 
-// VarFlags give values to a job file's variables.
+// VarFlags returns the flags that give values to a job file's variables.
 func VarFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "var", Usage: "set a variable: `NAME=VALUE`"},

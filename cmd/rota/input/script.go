@@ -1,5 +1,5 @@
-// Package input reads a job from a job file or a batch script, with the options of the command line and what only the submit
-// host knows.
+// Package input reads a job from a job file or a batch script. It applies the flags of the command
+// line, and adds what only the submit host knows.
 package input
 
 import (
@@ -23,15 +23,16 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// Submission is a job that is to be submitted or looked at, and what was said about doing so.
+// Submission is a job to submit or to plan, with the options about the submission itself.
 type Submission struct {
 	Job      *jobspec.Job
-	Result   script.Result // of a script, or of the options that were put over a job file
-	Shown    string        // name for messages
+	Result   script.Result // from the script, or from the flags applied to the job file
+	Shown    string        // name of the file in messages
 	IsScript bool
 }
 
-// Read reads the job file or the script of c's arguments, and fills in what only the submit host knows. Warnings have been printed.
+// Read reads the job file or the script in the arguments, and adds what only the submit host knows.
+// It prints warnings and returns errors.
 func Read(env *command.Env, c *cli.Context, asJSON bool, file string) (*Submission, error) {
 	req, err := ReadUnchecked(env, c, file)
 	if err != nil {
@@ -45,7 +46,7 @@ func Read(env *command.Env, c *cli.Context, asJSON bool, file string) (*Submissi
 	return req, SetOrigin(env, req.Job)
 }
 
-// ReadUnchecked reads a job without looking at what is wrong with a script.
+// ReadUnchecked reads a job and leaves a script's problems in the result.
 func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, error) {
 	args := c.Args().Slice()
 	if c.IsSet("wrap") {
@@ -59,7 +60,7 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 		return readScript(env, c, "wrap", script.Wrap(command), nil, file)
 	}
 	if len(args) == 0 && env.PipedInput() != nil {
-		args = []string{"-"} // as sbatch has it
+		args = []string{"-"} // as sbatch does
 	}
 	if len(args) == 0 {
 		return nil, exit.Usagef("rota %s needs a job file or a script, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
@@ -108,7 +109,7 @@ func readFile(env *command.Env, c *cli.Context, shown string, src []byte, dir, f
 	}
 	read := script.Override(job, opts)
 	read.Problems = slices.DeleteFunc(read.Problems, func(p script.Problem) bool {
-		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code }) // told already, with its place
+		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code }) // already printed with its place
 	})
 	return &Submission{Job: job, Result: read, Shown: shown}, nil
 }
@@ -121,7 +122,7 @@ func scriptOptions(env *command.Env, c *cli.Context, file string) (script.Option
 	return script.Options{Dir: dir, Flags: givenFlags(c, file), Clock: clockOf(env.Now())}, nil
 }
 
-// clockOf is the time and its zone.
+// clockOf returns the time with its zone.
 func clockOf(now time.Time) script.Clock {
 	zone := now.Location()
 	return script.Clock{
@@ -136,10 +137,11 @@ func clockOf(now time.Time) script.Clock {
 	}
 }
 
-// peekBytes is how much of a file is read to see what it is.
+// peekBytes is how much of a file is read to recognise a script.
 const peekBytes = 64 << 10
 
-// looksLikeScript reports whether a file is a batch script and no job file, by its name, else by how it begins.
+// looksLikeScript reports whether a file is a batch script, by its name, otherwise by its
+// beginning.
 func looksLikeScript(name string, src []byte) bool {
 	switch filepath.Ext(name) {
 	case ".sh", ".bash", ".sbatch", ".slurm", ".job", ".sub":
@@ -156,7 +158,8 @@ func looksLikeScript(name string, src []byte) bool {
 	return bytes.IndexByte(src, 0) >= 0
 }
 
-// IsScript reports whether an argument is a script, behind which the options end: what follows is for the script.
+// IsScript reports whether an argument is a script. Flags end there, because what follows is passed
+// to the script.
 func IsScript(name string) bool {
 	info, err := os.Stat(name)
 	if name == "-" || err != nil || !info.Mode().IsRegular() {
@@ -171,7 +174,7 @@ func IsScript(name string) bool {
 	return err == nil && looksLikeScript(name, src)
 }
 
-// warn prints what there is to say about a job that is all right otherwise.
+// warn prints the warnings about a job.
 func warn(env *command.Env, name string, asJSON bool, problems script.Problems) {
 	warnings := problems.Of(script.Warning)
 	if len(warnings) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// ReadFile reads and checks a job file or a script, "-" for standard input.
+// ReadFile reads and checks a job file or a script; "-" is standard input.
 func ReadFile(env *command.Env, name string, c *cli.Context) (jobfile.Read, error) {
 	src, shown, dir, err := jobfile.ReadFile(name, env.Stdin)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// text and number make cells of the common kinds.
+// TextCell makes a column of text. Its least width is 0 if it must not be shortened; needs names
+// the fields of T that it reads.
 func TextCell[T any](name, title string, least int, needs string, text func(*T) string) Cell[T] {
 	return Cell[T]{Name: name, Column: table.Column{Title: title, Least: least}, Needs: strings.Fields(needs),
 		Text: func(item *T, _ Style) string { return text(item) }}
@@ -20,7 +21,7 @@ func NumberCell[T any](name, title, needs string, number func(*T) int64) Cell[T]
 		Text: func(item *T, _ Style) string { return strconv.FormatInt(number(item), 10) }}
 }
 
-// TimeCell shows a time, and sorts by it.
+// TimeCell makes a column with a time, which also sorts by it.
 func TimeCell[T any](name, title, needs string, at func(*T) *api.Time) Cell[T] {
 	return Cell[T]{Name: name, Column: table.Column{Title: title}, Needs: strings.Fields(needs),
 		Text: func(item *T, s Style) string { return show.Time(at(item), s.UTC) },
@@ -32,14 +33,14 @@ func TimeCell[T any](name, title, needs string, at func(*T) *api.Time) Cell[T] {
 		}}
 }
 
-// InWide shows a column only in the wide format, and on demand makes it shown only when it is asked for.
+// InWide shows a column only in the wide format; OnDemand only if --columns names it.
 func (c Cell[T]) InWide() Cell[T] { c.Wide = true; return c }
 
 func (c Cell[T]) OnDemand() Cell[T] { c.rare = true; return c }
 
 func (c Cell[T]) AtRight() Cell[T] { c.Right = true; return c }
 
-// SortedBy has a column of text sorted by a number.
+// SortedBy sorts a column of text by a number.
 func (c Cell[T]) SortedBy(number func(*T) int64) Cell[T] { c.Number = number; return c }
 
 func Titled[T any](c Cell[T], title, name string) Cell[T] {

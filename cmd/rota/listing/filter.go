@@ -18,7 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// expressionError points at where a filter or a template is wrong.
+// expressionError is the error for a filter or a template, with a marker under the column.
 func expressionError(flag, text string, column int, why string) error {
 	line, at := text, column
 	if i := strings.LastIndexByte(text[:min(column, len(text))], '\n'); i >= 0 {
@@ -28,8 +28,8 @@ func expressionError(flag, text string, column int, why string) error {
 	return &exit.UsageError{Text: fmt.Sprintf("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line), strings.Repeat(" ", at))}
 }
 
-// Filtered keeps the items of which an expression holds. It sees an item's members by the names that -o json has; times compare as
-// time.Time does, and a missing one is zero.
+// Filtered returns the items that match an expression. Fields have the names of -o json; a missing
+// time is the zero time.
 func Filtered[T any](items []T, text string) ([]T, error) {
 	if text == "" {
 		return items, nil
@@ -51,7 +51,7 @@ func Filtered[T any](items []T, text string) ([]T, error) {
 	return kept, nil
 }
 
-// compileFilter checks an expression against what items of type T have.
+// compileFilter compiles an expression for items of type T.
 func compileFilter[T any](text string) (*vm.Program, error) {
 	var sample T
 	program, err := expr.Compile(text, expr.Env(fieldMap(reflect.ValueOf(&sample).Elem())), expr.AsBool())
@@ -78,7 +78,7 @@ func filterError(text string, err error) error {
 	return e
 }
 
-// fieldMap turns a struct into a map from the names of its JSON to its values, and the structs in it as well.
+// fieldMap turns a struct into a map by the names in its JSON, and inner structs too.
 func fieldMap(v reflect.Value) map[string]any {
 	m := map[string]any{}
 	for i := range v.NumField() {
@@ -90,7 +90,8 @@ func fieldMap(v reflect.Value) map[string]any {
 	return m
 }
 
-// exprValue is a value as an expression sees it: numbers, texts, truth values, times, lists and maps.
+// exprValue returns a value in the form that expressions use: numbers, texts, booleans, times,
+// lists and maps.
 func exprValue(v reflect.Value) any {
 	if t, ok := v.Interface().(*api.Time); ok {
 		if t == nil {
@@ -132,7 +133,7 @@ func exprValue(v reflect.Value) any {
 	return v.Interface()
 }
 
-// checkTemplate refuses a template that cannot be read, before anything is asked of the cluster.
+// checkTemplate returns an error for an invalid template, before the cluster is asked.
 func checkTemplate(text string) error {
 	_, err := template.New("o").Parse(text)
 	if err == nil {
@@ -141,7 +142,8 @@ func checkTemplate(text string) error {
 	return templateError(text, brokenAction(text), err)
 }
 
-// brokenAction returns where the first action of a template begins that cannot be read. The parser tells lines only.
+// brokenAction returns the offset of the first invalid action of a template. The parser itself
+// returns only lines.
 func brokenAction(text string) int {
 	begin := 0
 	for at := 0; ; {
@@ -161,7 +163,7 @@ func brokenAction(text string) int {
 	}
 }
 
-// canContinue reports whether a template could go on after text: some number of ends makes it whole.
+// canContinue reports whether text is the beginning of a valid template.
 func canContinue(text string) bool {
 	for n := range 1 + strings.Count(text, "{{") {
 		if _, err := template.New("o").Parse(text + strings.Repeat("{{end}}", n)); err == nil {
@@ -184,7 +186,7 @@ func templateError(text string, at int, err error) error {
 	return e
 }
 
-// PrintTemplate prints each item by a template, one a line.
+// PrintTemplate prints each item by a template, one per line.
 func PrintTemplate[T any](out interface{ Write([]byte) (int, error) }, text string, items []T) error {
 	t, err := template.New("o").Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -216,7 +218,7 @@ func PrintTemplate[T any](out interface{ Write([]byte) (int, error) }, text stri
 	return nil
 }
 
-// executionColumn finds the place that an error of a template's execution names, as in "template: o:1:5: ...".
+// executionColumn returns the offset that an execution error names, as in "template: o:1:5: ...".
 func executionColumn(text, why string) int {
 	var line, column int
 	if _, err := fmt.Sscanf(why, "template: o:%d:%d:", &line, &column); err != nil {

@@ -4,7 +4,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// JoinPages joins the pages of a list, up to limit items if limit is above 0, and reports whether there are more.
+// JoinPages joins the pages of a list, up to limit items unless limit is 0. It reports whether
+// there are more.
 func JoinPages[T any](fetch func(page string) (*api.List[T], error), limit int) (_ *api.List[T], more bool, _ error) {
 	first, err := fetch("")
 	if err != nil {

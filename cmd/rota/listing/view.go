@@ -1,4 +1,5 @@
-// Package listing prints lists of the API in every format, with the columns, order and filter that the user asks for.
+// Package listing prints lists of the API in every format, with the columns, order and filter that
+// the user asks for.
 package listing
 
 import (
@@ -17,33 +18,33 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// listFlags are those of the commands that print tables.
+// listFlags returns the flags of commands that print tables.
 func listFlags() []cli.Flag {
 	return append([]cli.Flag{&cli.BoolFlag{Name: "no-header", Usage: "omit the header"}}, command.CommonFlags()...)
 }
 
-// Every list is shown by a view: columns that know how to write one item, and the options that all lists have in common.
+// A view shows a list: its columns write one item each, and its options are the same for all lists.
 
-// Style is how cells are written.
+// Style says how cells are written.
 type Style struct {
 	UTC  bool
-	Full bool // nothing has to be short
+	Full bool // cells are not shortened
 }
 
-// Cell is one column of a list of T.
+// Cell is one column of a list of items of type T.
 type Cell[T any] struct {
-	Name string // by which --columns and --sort know it
+	Name string // name for --columns and --sort
 	table.Column
-	rare   bool     // shown only when --columns asks for it
-	Needs  []string // members of T's JSON that text and number read
+	rare   bool     // shown only if --columns names it
+	Needs  []string // fields of T's JSON that Text and Number read
 	Text   func(*T, Style) string
-	Number func(*T) int64 // what it is sorted by; nil: its text
+	Number func(*T) int64 // sort key; nil: the text
 }
 
-// ListFormats are what every list can be printed in; template takes its text behind an equals sign.
+// ListFormats are the formats of every list. A template follows an equals sign.
 var ListFormats = []table.Format{table.AsTable, table.Wide, table.JSON, table.YAML, table.CSV, table.Names, table.Template}
 
-// ViewFlags are those of the commands that print lists.
+// ViewFlags returns the flags of commands that print lists.
 func ViewFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "columns", Usage: "show only these `COLUMNS`, comma-separated and in full; \"help\" lists them"},
@@ -52,7 +53,7 @@ func ViewFlags() []cli.Flag {
 	}, listFlags()...)
 }
 
-// Options is how a list is to be shown.
+// Options says how a list is printed.
 type Options struct {
 	Format   table.Format
 	Template string
@@ -63,13 +64,13 @@ type Options struct {
 	Style
 }
 
-// sortKey is one column to sort by.
+// sortKey is a column to sort by.
 type sortKey struct {
 	name       string
 	descending bool
 }
 
-// ReadOptions reads the flags of a command that prints a list. Long is its own way to say -o wide.
+// ReadOptions reads the flags of a command that prints a list. --long is the same as -o wide.
 func ReadOptions(env *command.Env, c *cli.Context) (*Options, error) {
 	o := &Options{columns: command.SplitList(c.String("columns")), Filter: c.String("filter"), Header: !c.Bool("no-header")}
 	text := cmp.Or(c.String("output"), env.Getenv("ROTA_OUTPUT"))
@@ -99,25 +100,25 @@ func ReadOptions(env *command.Env, c *cli.Context) (*Options, error) {
 	return o, nil
 }
 
-// AsReceived reports whether a list goes out as the controller wrote it.
+// AsReceived reports whether the controller's JSON can be printed as it is.
 func (o *Options) AsReceived() bool {
 	return o.Format == table.JSON && o.Filter == "" && len(o.sort) == 0
 }
 
-// whole reports whether items are needed with all members, and not only what the columns read.
+// whole reports whether all fields of the items are needed, not only those of the columns.
 func (o *Options) whole() bool {
 	return o.Filter != "" || o.Format == table.JSON || o.Format == table.YAML || o.Format == table.Template
 }
 
-// View is a list of T ready to be shown.
+// View prints a list of items of type T.
 type View[T any] struct {
 	*Options
 	Cells []Cell[T]
 	shown []int
-	sorts []int // positions of the columns in sort
+	sorts []int // columns to sort by, as indices of Cells
 }
 
-// New finds the columns that the options name.
+// New returns a view with the columns that the options name.
 func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 	v := &View[T]{Options: o, Cells: cells}
 	if len(o.columns) == 1 && o.columns[0] == "help" {
@@ -165,7 +166,7 @@ func (v *View[T]) find(flag, name string) (int, error) {
 	return 0, e
 }
 
-// Fields returns the members of T's JSON that showing the list reads; nil for all.
+// Fields returns the fields of T's JSON that the view reads, and always; nil means all fields.
 func (v *View[T]) Fields(always ...string) []string {
 	if v.whole() {
 		return nil
@@ -178,7 +179,7 @@ func (v *View[T]) Fields(always ...string) []string {
 	return slices.Compact(fields)
 }
 
-// Show prints the list.
+// Show filters, sorts and prints a list.
 func (v *View[T]) Show(env *command.Env, list *api.List[T]) error {
 	var err error
 	if list.Items, err = Filtered(list.Items, v.Filter); err != nil {
@@ -198,7 +199,7 @@ func (v *View[T]) Show(env *command.Env, list *api.List[T]) error {
 	return v.Table(list.Items).Print(env.Stdout, v.Format, v.Header)
 }
 
-// order sorts items by the columns asked for, the first one first; those that are alike stay in order.
+// order sorts items by the columns of --sort. Equal items keep their order.
 func (v *View[T]) order(items []T) {
 	if len(v.sorts) == 0 {
 		return
@@ -223,12 +224,12 @@ func (v *View[T]) order(items []T) {
 	})
 }
 
-// RowByRow reports whether every item is a row of its own, whatever the others are, so that it need not be kept for longer than its row is made.
+// RowByRow reports whether rows can be made item by item, so that the items need not be kept.
 func (v *View[T]) RowByRow() bool {
 	return (v.Format == table.AsTable || v.Format == table.Wide || v.Format == table.CSV) && v.Filter == "" && len(v.sorts) == 0
 }
 
-// Table writes the items' shown cells.
+// Table returns a table with the shown cells of the items.
 func (v *View[T]) Table(items []T) *table.Table {
 	t := v.EmptyTable()
 	for k := range items {
@@ -241,9 +242,9 @@ func (v *View[T]) EmptyTable() *table.Table {
 	t := &table.Table{}
 	for _, i := range v.shown {
 		c := v.Cells[i].Column
-		c.Wide = false // it is shown
+		c.Wide = false
 		if len(v.columns) > 0 {
-			c.Least = 0 // and in full, as scripts want what they name
+			c.Least = 0 // scripts want the whole text of columns that they name
 		}
 		t.Columns = append(t.Columns, c)
 	}
@@ -258,7 +259,7 @@ func (v *View[T]) AddRow(t *table.Table, item *T) {
 	t.Rows = append(t.Rows, row)
 }
 
-// printNames prints what an item is called, one a line: its first column.
+// printNames prints the first column of each item, one per line.
 func (v *View[T]) printNames(env *command.Env, items []T) error {
 	t := &table.Table{}
 	for k := range items {
@@ -267,7 +268,8 @@ func (v *View[T]) printNames(env *command.Env, items []T) error {
 	return t.PrintNames(env.Stdout)
 }
 
-// Completions complete the flags of a command that prints a list with these columns, and more of its flags.
+// Completions returns completions for the flags of a list with these columns, and for more flags of
+// the command.
 func Completions[T any](cells []Cell[T], more map[string]command.Source) map[string]command.Source {
 	columns := complete.Words((&View[T]{Cells: cells}).Names()...)
 	formats := make([]string, len(ListFormats))

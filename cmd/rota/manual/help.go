@@ -18,13 +18,13 @@ Exit codes: 0 ok, 1 failed, 2 invalid usage or job file, 3 not found, 4 denied, 
 6 would not start now (plan), 124 timed out. "run" and "wait" return the job's own exit code.
 `
 
-// What rota is for, and how a command line looks.
+// The purpose of rota, and the form of a command line.
 const (
 	purpose  = "submit and watch jobs on a deep-learning GPU cluster"
 	synopsis = "COMMAND [OPTIONS] [ARGUMENTS]"
 )
 
-// showHelp shows the list of commands, or tells more of one.
+// showHelp lists the commands, or describes one.
 func showHelp(env *command.Env, c *cli.Context, commands []*command.Command) error {
 	if c.Args().Len() == 0 {
 		return printHelp(env.Stdout, commands)
@@ -72,7 +72,8 @@ func printCommandHelp(out io.Writer, c *cli.Command) error {
 	return b.Flush()
 }
 
-// flagUsage is what an option does, with its default, and the word that stands for its value: the one in backquotes.
+// flagUsage returns the description of a flag with its default, and the name of its value, which is
+// in backquotes.
 func flagUsage(doc cli.DocGenerationFlag) (usage, value string) {
 	usage = doc.GetUsage()
 	if before, rest, ok := strings.Cut(usage, "`"); ok {
@@ -85,7 +86,7 @@ func flagUsage(doc cli.DocGenerationFlag) (usage, value string) {
 	return usage, value
 }
 
-// printFlagHelp writes one option.
+// printFlagHelp writes the description of a flag.
 func printFlagHelp(b *bufio.Writer, f cli.Flag, doc cli.DocGenerationFlag) {
 	usage, value := flagUsage(doc)
 	if value != "" {

@@ -14,14 +14,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
-// manPage is one page of the manual, as roff.
+// manPage is a page of the manual in roff.
 type manPage struct {
 	file string // such as rota-queue.1
 	text []byte
 }
 
-// Packaged returns what packages install, by path: the pages of the manual below man, and the shells' completions below
-// completions.
+// Packaged returns the files that packages install, by path: the manual below man, and the
+// completion scripts below completions.
 func Packaged(commands []*command.Command) map[string]string {
 	files := map[string]string{}
 	for _, p := range manPages(commands) {
@@ -33,7 +33,7 @@ func Packaged(commands []*command.Command) map[string]string {
 	return files
 }
 
-// writeManual writes the manual's pages into a directory: rota man DIR.
+// writeManual writes the pages of the manual into a directory: rota man DIR.
 func writeManual(c *cli.Context, commands []*command.Command) error {
 	if c.Args().Len() != 1 {
 		return exit.Usagef("no directory given: rota man DIR")
@@ -50,7 +50,7 @@ func writeManual(c *cli.Context, commands []*command.Command) error {
 	return nil
 }
 
-// manPages writes a page for the program, one for each command, and one for job files.
+// manPages returns a page for rota, one for each command, and one for job files.
 func manPages(commands []*command.Command) []manPage {
 	pages := []manPage{programPage(commands)}
 	for _, c := range commands {
@@ -61,10 +61,10 @@ func manPages(commands []*command.Command) []manPage {
 	return append(pages, jobFilePage())
 }
 
-// roff writes the requests of a manual page.
+// roff collects the text of a manual page.
 type roff struct{ bytes.Buffer }
 
-// roffText escapes text, so that a hyphen is one and no line begins with a request.
+// roffText escapes hyphens, and dots at the start of lines.
 func roffText(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(text)
 	lines := strings.Split(text, "\n")
@@ -84,7 +84,7 @@ func (r *roff) heading(name string) { fmt.Fprintf(r, ".SH %s\n", strings.ToUpper
 
 func (r *roff) text(text string) { fmt.Fprintf(r, "%s\n", roffText(text)) }
 
-// item is one entry of a list, under a bold name with what follows it in italics.
+// item writes an entry of a list: a bold name, an italic value, and a text.
 func (r *roff) item(name, value, text string) {
 	fmt.Fprintf(r, ".TP\n\\fB%s\\fR", roffText(name))
 	if value != "" {
@@ -93,7 +93,7 @@ func (r *roff) item(name, value, text string) {
 	fmt.Fprintf(r, "\n%s\n", roffText(text))
 }
 
-// literal is text that keeps its lines.
+// literal writes text with its line breaks.
 func (r *roff) literal(text string) {
 	fmt.Fprintf(r, ".PP\n.nf\n%s\n.fi\n", roffText(strings.TrimRight(text, "\n")))
 }
@@ -148,7 +148,7 @@ func programPage(commands []*command.Command) manPage {
 	return manPage{"rota.1", r.Bytes()}
 }
 
-// environment is what the program reads.
+// environment describes the environment variables that rota reads.
 var environment = [][2]string{
 	{"ROTA_ADDR", "Address of the controllers, unless --addr is given: http://host:port, unix:PATH, or a comma-separated list. The default is\n" +
 		"/run/rota/rota.sock, then the \"rota dev\" of the current directory."},
@@ -158,7 +158,7 @@ var environment = [][2]string{
 	{"NO_COLOR", "If set, the output is not coloured unless --color always is given."},
 }
 
-// exitStatus is what the program ends with.
+// exitStatus describes the exit codes.
 var exitStatus = [][2]string{
 	{"0", "Success."}, {"1", "Failure."}, {"2", "The command line or the job file is invalid."}, {"3", "A job, node or word does not exist."},
 	{"4", "Permission denied."}, {"5", "No controller or no leader is reachable."}, {"6", "The job would not start now (plan)."}, {"124", "Timed out."},
@@ -194,7 +194,7 @@ func commandPage(c *cli.Command) manPage {
 	return manPage{name + ".1", r.Bytes()}
 }
 
-// flags lists options with what stands for their values.
+// flags writes the descriptions of flags.
 func (r *roff) flags(flags []cli.Flag) {
 	for _, f := range flags {
 		doc, ok := f.(cli.DocGenerationFlag)
@@ -210,7 +210,7 @@ func (r *roff) flags(flags []cli.Flag) {
 	}
 }
 
-// sentence has a capital letter at its begin and a full stop at its end.
+// sentence begins text with a capital letter and ends it with a full stop.
 func sentence(text string) string {
 	if text == "" || strings.HasSuffix(text, ".") {
 		return text
@@ -239,7 +239,7 @@ func jobFilePage() manPage {
 	return manPage{"rota-jobfile.5", r.Bytes()}
 }
 
-// attribute is one entry of a block's table.
+// attribute writes the entry of an attribute.
 func (r *roff) attribute(a jobfile.Attribute) {
 	name, kind, text := a.Name, a.Type, sentence(a.Doc)
 	if a.IsBlock {

@@ -1,4 +1,5 @@
-// Package manual has the commands that describe rota itself: help, version, completion, and the pages of the manual.
+// Package manual has the commands that describe rota itself: help, version, completion, and the
+// pages of the manual.
 package manual
 
 import (
@@ -13,8 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Commands are those that describe the command itself: its help, its manual, and what the shells complete. The other
-// commands are all.
+// Commands returns the commands of this package. all has the commands of the other groups.
 func Commands(env *command.Env, all []*command.Command) []*command.Command {
 	own := command.InCategory("Other", []*command.Command{
 		{Command: &cli.Command{Name: "completion", Usage: "print the completion script of a shell", ArgsUsage: "bash|zsh|fish", Action: env.Action(printCompletion),

@@ -9,9 +9,10 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 )
 
-// The shells' completions ask `rota complete` what may follow, so that they know the commands and options of the program that is
-// installed, and the jobs and nodes of now. It answers a word a line, with a tab and what the word means behind it where there is room
-// for that; the lines :files and :programs ask the shell for those. Words reach the shell unread: none of them is expanded.
+// The completion scripts call "rota complete", so that they offer the flags of the installed
+// program and the current jobs and nodes. It prints one word per line, followed by a tab and a
+// description if the shell shows one. The lines :files and :programs have the shell complete those
+// itself. The scripts do not expand the words.
 
 const bashCompletion = `# bash completion for rota
 _rota() {
@@ -68,12 +69,12 @@ end
 complete -c rota -f -k -a "(__rota_complete)"
 `
 
-// shells are those that completions are there for, with the file name that each looks for.
+// shells are the supported shells, with the file name of each completion script.
 var shells = []struct{ name, file, script string }{
 	{"bash", "rota.bash", bashCompletion}, {"zsh", "_rota", zshCompletion}, {"fish", "rota.fish", fishCompletion},
 }
 
-// printCompletion prints a shell's completion script.
+// printCompletion prints the completion script of a shell.
 func printCompletion(env *command.Env, c *cli.Context) error {
 	for _, s := range shells {
 		if c.Args().Len() == 1 && s.name == c.Args().First() {

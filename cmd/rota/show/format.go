@@ -22,7 +22,7 @@ func Clock(s jobspec.Seconds) string {
 	return fmt.Sprintf("%d:%02d", minutes, seconds)
 }
 
-// Limit is clockText of a time limit, where none is a word.
+// Limit is Clock for a time limit, where 0 means none.
 func Limit(s jobspec.Seconds) string {
 	if s == 0 {
 		return "none"
@@ -30,7 +30,8 @@ func Limit(s jobspec.Seconds) string {
 	return Clock(s)
 }
 
-// Size writes a size in the largest binary unit that keeps it below 1,024, with one decimal when that matters.
+// Size writes a size in the largest binary unit that keeps it below 1,024, with one decimal if it
+// is below 10.
 func Size(b jobspec.Bytes) string {
 	units := []string{"B", "K", "M", "G", "T", "P"}
 	value, unit := float64(b), 0
@@ -47,7 +48,7 @@ func Size(b jobspec.Bytes) string {
 // Hours writes GPU seconds as GPU hours.
 func Hours(seconds int64) string { return fmt.Sprintf("%.2f", float64(seconds)/3600) }
 
-// Time writes a time to the second, local unless utc.
+// Time writes a time to the second, in local time unless utc.
 func Time(t *api.Time, utc bool) string {
 	if t == nil || t.IsZero() {
 		return ""

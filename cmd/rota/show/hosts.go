@@ -4,7 +4,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
-// Hosts writes a list of node names in brackets, each once.
+// Hosts writes a list of node names with ranges in brackets, each name once.
 func Hosts(names []string) string { return hostlist.Compress(Distinct(names)) }
 
 func Distinct(names []string) []string {

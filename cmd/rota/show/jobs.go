@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// JobName is how a job is called: 123, 123_4 for an element, 123_[5-9%2] for what has not begun of an array, 123.train for a group.
+// JobName returns the name of a job: 123, 123_4 for an array task, 123_[5-9%2] for the pending
+// tasks of an array, 123.train for a group job.
 func JobName(j *api.Job) string {
 	switch {
 	case j.Array.Job != 0 && j.Array.Index != nil:
@@ -22,7 +23,7 @@ func JobName(j *api.Job) string {
 	return ID(j.ID)
 }
 
-// Dependencies writes what a job still waits for as sbatch takes it.
+// Dependencies writes the unmet dependencies of a job as sbatch takes them.
 func Dependencies(j *api.Job) string {
 	var all []string
 	for _, d := range j.Dependencies {
@@ -41,7 +42,7 @@ func Dependencies(j *api.Job) string {
 	return strings.Join(all, ",")
 }
 
-// Exit writes an exit code and signal as Slurm does, code:signal.
+// Exit writes an exit code and a signal as Slurm does: code:signal.
 func Exit(j *api.Job) string { return fmt.Sprintf("%d:%d", j.ExitCode, j.Signal) }
 
 func Reason(r api.Reason) string {
@@ -56,7 +57,7 @@ func Reason(r api.Reason) string {
 
 func ID(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }
 
-// NodeCount is how many nodes a job has, or would have at most while it waits.
+// NodeCount returns how many nodes a job has, or may have at most while it is pending.
 func NodeCount(j *api.Job) int {
 	if n := len(Distinct(j.Nodes)); n > 0 {
 		return n
@@ -64,7 +65,7 @@ func NodeCount(j *api.Job) int {
 	return j.Workers
 }
 
-// Nodes is how many nodes a job has or, of an elastic one, how many workers of how many.
+// Nodes writes how many nodes a job has; for an elastic job, how many workers.
 func Nodes(j *api.Job) string {
 	if j.Elastic != nil {
 		return Workers(j)
@@ -72,7 +73,7 @@ func Nodes(j *api.Job) string {
 	return strconv.Itoa(NodeCount(j))
 }
 
-// Workers is how many workers a job has; of an elastic one between which numbers they may be: 2/1-4.
+// Workers writes how many workers a job has; for an elastic job with its limits: 2/1-4.
 func Workers(j *api.Job) string {
 	if e := j.Elastic; e != nil {
 		return fmt.Sprintf("%d/%d-%d", e.Workers, e.Min, e.Max)

@@ -30,7 +30,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// IsPlain reports whether s is printable ASCII, of which every byte is one character.
+// IsPlain reports whether s is printable ASCII, so that each byte is one character.
 func IsPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -40,7 +40,7 @@ func IsPlain(s string) bool {
 	return true
 }
 
-// Clean keeps what others wrote from moving the cursor or breaking the table.
+// Clean replaces control characters, which could move the cursor or break a table.
 func Clean(s string) string {
 	if IsPlain(s) || strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s

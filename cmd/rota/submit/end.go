@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// exitLikeJob ends the command with the job's code, and says on stderr what the code alone does not.
+// exitLikeJob ends the command with the job's exit code, and prints a note that explains it.
 func exitLikeJob(env *command.Env, job *api.Job) error {
 	code, note := jobCode(job)
 	if note != "" {
@@ -22,7 +22,8 @@ func exitLikeJob(env *command.Env, job *api.Job) error {
 	return &exit.CodeError{Code: code}
 }
 
-// jobCode is the exit code that stands for how a job ended, with what there is to say about it.
+// jobCode returns the exit code for how a job ended, with a note where the code does not explain
+// it.
 func jobCode(j *api.Job) (code int, note string) {
 	own := j.ExitCode
 	if j.Signal != 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// aboutSpec is about for a job that has no number yet.
+// aboutSpec is command.About for a job that has no id yet.
 func aboutSpec(verb, name string, err error) error {
 	if strings.HasPrefix(err.Error(), fmt.Sprintf("job %q: ", name)) {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// planJob asks whether a job would start now.
+// planJob asks the controllers whether a job would start now.
 func planJob(env *command.Env, c *cli.Context) error {
 	asJSON, file, err := input.OutputFlag(env, c)
 	if err != nil {
@@ -34,7 +34,8 @@ func planJob(env *command.Env, c *cli.Context) error {
 	return showPlan(c.Context, env, client, req.Job, asJSON, true)
 }
 
-// showPlan prints where job would start, or why it would wait; strict makes waiting exit code 6.
+// showPlan prints where a job would start, or why it would wait. With strict, waiting is exit code
+// 6.
 func showPlan(ctx context.Context, env *command.Env, client *api.Client, job *jobspec.Job, asJSON, strict bool) error {
 	plan, err := client.Plan(ctx, job)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// resubmit submits again what failed or was cancelled.
+// resubmit submits failed or cancelled jobs again.
 func resubmit(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {
@@ -51,7 +51,8 @@ func resubmit(env *command.Env, c *cli.Context) error {
 	return printID(env, id, asJSON, c.Bool("parsable"))
 }
 
-// specAgain is the specification of what is wanted of a job that was. What it waited for then it waits for no more.
+// specAgain returns the specification for submitting a job again, without its dependencies and its
+// begin time.
 func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job, wanted func(cluster.JobState) bool) (*jobspec.Job, error) {
 	if job.Spec == nil {
 		return nil, exit.Usagef("job %s belongs to another user: only its owner can resubmit it", show.JobName(job))
@@ -84,7 +85,8 @@ func notWanted(job *api.Job) error {
 	return exit.Usagef("nothing of job %s to resubmit: it is %s", show.JobName(job), job.State)
 }
 
-// wantedElements finds the elements whose state is wanted, by ordinal. Those that were cancelled before they began are in no list.
+// wantedElements returns the wanted tasks of an array, as ranges of ordinals. Tasks that were
+// cancelled before they started are in no list, so they are inferred.
 func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record *api.Job, wanted func(cluster.JobState) bool) ([]jobspec.Span, error) {
 	elements := record.Spec.Array.Elements()
 	states := make([]cluster.JobState, elements.Len())
@@ -126,7 +128,8 @@ func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record
 	return spans, nil
 }
 
-// subArray is an array of some elements of another. Indices stay what they are; of parameters a table is made, whose indices count from 0.
+// subArray returns an array with some of the tasks. Indices are kept; parameters become a table,
+// whose indices count from 0.
 func subArray(a *jobspec.Array, spans []jobspec.Span) *jobspec.Array {
 	elements := a.Elements()
 	next := *a
@@ -147,5 +150,5 @@ func subArray(a *jobspec.Array, spans []jobspec.Span) *jobspec.Array {
 	return &next
 }
 
-// pageSize is how many ended jobs are asked for at a time.
+// pageSize is how many ended jobs one request asks for.
 const pageSize = 1000

@@ -21,7 +21,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec/script"
 )
 
-// runCommand submits a command as a job, shows its output, and ends with its code.
+// runCommand submits a command as a job, shows its output, and ends with its exit code.
 func runCommand(env *command.Env, c *cli.Context) error {
 	job, err := jobFromArgs(env, c)
 	if err != nil {
@@ -34,7 +34,7 @@ func runCommand(env *command.Env, c *cli.Context) error {
 	return submitAttached(c.Context, env, client, job)
 }
 
-// jobFromArgs makes a job of one task from the command line.
+// jobFromArgs returns a job with one task, from the flags and arguments of run.
 func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	words := c.Args().Slice()
 	if len(words) == 0 {
@@ -70,7 +70,7 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	return job, input.SetOrigin(env, job)
 }
 
-// jobName makes a name of a command: its base, with what a name may not have replaced.
+// jobName returns a job name for a command: its base name, with invalid characters replaced.
 func jobName(command string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
@@ -85,7 +85,7 @@ func jobName(command string) string {
 	return name[:min(len(name), 60)]
 }
 
-// followSubmitted is --follow: Ctrl-C leaves the job alone.
+// followSubmitted implements --follow. Ctrl-C does not cancel the job.
 func followSubmitted(parent context.Context, env *command.Env, client *api.Client, id cluster.JobID) error {
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
@@ -96,7 +96,7 @@ func followSubmitted(parent context.Context, env *command.Env, client *api.Clien
 	return exitLikeJob(env, job)
 }
 
-// awaitSubmitted is --wait.
+// awaitSubmitted implements --wait.
 func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client, id cluster.JobID) error {
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
@@ -114,7 +114,7 @@ func leftJob(ctx context.Context, env *command.Env, id cluster.JobID, err error)
 	return fmt.Errorf("job %d: %w", id, err)
 }
 
-// sbatchHint says of an option of sbatch that run does not have, but submit.
+// sbatchHint returns a hint for a flag that submit has and run does not, "" for others.
 func sbatchHint(flag string) string {
 	word, _, _ := strings.Cut(flag, "=")
 	name := strings.TrimLeft(word, "-")
@@ -128,7 +128,7 @@ func sbatchHint(flag string) string {
 	return fmt.Sprintf("rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help run\"", word)
 }
 
-// override puts the options of the command line over what the file says.
+// override applies the flags of run to the job.
 func override(job *jobspec.Job, c *cli.Context) error {
 	job.Name = cmp.Or(c.String("name"), job.Name)
 	job.Queue = cmp.Or(c.String("queue"), job.Queue)
@@ -151,11 +151,11 @@ func override(job *jobspec.Job, c *cli.Context) error {
 	return checkJob(job)
 }
 
-// checkJob tests a job that was made by the command line, of one group with one task.
+// checkJob validates a job with one group and one task, which the command line described.
 func checkJob(job *jobspec.Job) error {
 	problems := job.Validate()
 	for i := range problems {
-		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].") // nobody has written those
+		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].") // the user did not write those
 	}
 	if len(problems) == 0 {
 		return nil
@@ -170,7 +170,7 @@ func checkJob(job *jobspec.Job) error {
 	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
 }
 
-// overrideFlags change what a job file says.
+// overrideFlags returns the flags that describe the job.
 func overrideFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "name", Aliases: []string{"J", "job-name"}, Usage: "name the job `NAME`"},

@@ -11,13 +11,13 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 )
 
-// warnOfInput says that what waits in standard input reaches no job, and reports whether there is any.
+// warnOfInput warns if standard input has data, which no job gets. It reports whether it does.
 func warnOfInput(env *command.Env) bool {
 	f := env.PipedInput()
 	if f == nil {
 		return false
 	}
-	waiting, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ) // of a file, what follows where it stands
+	waiting, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ) // for a file, the bytes after the current offset
 	if err != nil || waiting <= 0 {
 		return false
 	}
@@ -25,7 +25,7 @@ func warnOfInput(env *command.Env) bool {
 	return true
 }
 
-// unread reports whether nobody can read any more what is written to standard output or standard error.
+// unread reports whether the reader of standard output or standard error has closed it.
 func unread(env *command.Env) bool {
 	return slices.ContainsFunc([]io.Writer{env.Stdout, env.Stderr}, func(out io.Writer) (gone bool) {
 		f, ok := out.(*os.File)

@@ -1,4 +1,5 @@
-// Package submit has the commands that submit jobs and wait for them: submit, run, wait, resubmit and plan.
+// Package submit has the commands that submit jobs and wait for them: submit, run, wait, resubmit
+// and plan.
 package submit
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Commands are those that start jobs and stay with them.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Jobs", []*command.Command{
 
@@ -95,7 +96,7 @@ func submitJob(env *command.Env, c *cli.Context) error {
 	return nil
 }
 
-// markSubmitted marks what fails once the job is in, so that its code cannot be taken for the job's own.
+// markSubmitted marks an error after the submission, so that its exit code differs from the job's.
 func markSubmitted(err error) error {
 	var own *exit.CodeError
 	if err == nil || errors.As(err, &own) {
@@ -106,7 +107,7 @@ func markSubmitted(err error) error {
 
 func idempotencyKey(c *cli.Context) (string, error) {
 	if !c.IsSet("idempotency-key") {
-		return api.NewKey(), nil // so that asking again after a lost answer submits once
+		return api.NewKey(), nil // a retry after a lost answer then submits only once
 	}
 	key := c.String("idempotency-key")
 	visible := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
@@ -116,7 +117,7 @@ func idempotencyKey(c *cli.Context) (string, error) {
 	return key, nil
 }
 
-// printID prints the id as sbatch does, because scripts read it.
+// printID prints the id as sbatch does, because scripts parse it.
 func printID(env *command.Env, id cluster.JobID, asJSON, parsable bool) (err error) {
 	switch {
 	case asJSON:
@@ -126,7 +127,7 @@ func printID(env *command.Env, id cluster.JobID, asJSON, parsable bool) (err err
 	default:
 		_, err = fmt.Fprintf(env.Stdout, "Submitted batch job %d\n", id)
 	}
-	if err != nil { // or it would be submitted again
+	if err != nil { // otherwise the user would submit it again
 		return fmt.Errorf("job %d is submitted, but: %w", id, err)
 	}
 	return nil

@@ -17,10 +17,11 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// cancelWait bounds how long a cancellation asked for by Ctrl-C may take to be heard.
+// cancelWait bounds how long the cancellation after Ctrl-C may take.
 const cancelWait = 10 * time.Second
 
-// submitAttached submits and follows a job that belongs to this terminal: the first Ctrl-C cancels it, the second leaves at once.
+// submitAttached submits and follows a job that belongs to this terminal. The first Ctrl-C cancels
+// it, the second one exits at once.
 func submitAttached(parent context.Context, env *command.Env, client *api.Client, spec *jobspec.Job) error {
 	ctx, leave := context.WithCancelCause(parent)
 	defer leave(nil)
@@ -28,7 +29,7 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	known, broken := make(chan cluster.JobID, 1), make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE) // so that the job does not go on when this process cannot
+	signal.Notify(broken, syscall.SIGPIPE) // the job must not continue when this process cannot
 	defer signal.Stop(broken)
 	go handleSignals(ctx, env, client, signalChannels{signals, broken}, known, leave)
 	id, err := client.Submit(ctx, api.NewKey(), spec)
@@ -42,7 +43,7 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	warned := warnOfInput(env)
 	job, err := follow.Job(ctx, env, client, id)
 	if !warned {
-		warnOfInput(env) // that came later
+		warnOfInput(env) // it may have come later
 	}
 	if err != nil {
 		switch cause := context.Cause(ctx); {
@@ -56,16 +57,18 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	return exitLikeJob(env, job)
 }
 
-// secondSignalAfter is how long after the first signal another one counts: timeout(1) and terminals may send one signal twice.
+// secondSignalAfter is when a second signal counts, because timeout(1) and terminals may send one
+// signal twice.
 const secondSignalAfter = 500 * time.Millisecond
 
-// signalChannels is what ends a job that belongs to this terminal.
+// signalChannels deliver the signals that end a job of this terminal.
 type signalChannels struct {
 	signals <-chan os.Signal
-	broken  <-chan os.Signal // nobody reads what was written, be it the output or a connection
+	broken  <-chan os.Signal // SIGPIPE, from the output or a connection
 }
 
-// handleSignals cancels the job once a signal has come and its id is known, and leaves when one more signal comes, or when nobody reads the output.
+// handleSignals cancels the job after the first signal, once its id is known. It ends the command
+// after the second one, or when the output has no reader.
 func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in signalChannels, known <-chan cluster.JobID, leave context.CancelCauseFunc) {
 	var id cluster.JobID
 	var first time.Time
@@ -79,7 +82,7 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 			}
 		case <-in.broken:
 			if !unread(env) {
-				continue // it was a connection, and the client goes on with another
+				continue // a connection broke, and the client uses another
 			}
 			if id != 0 && first.IsZero() {
 				cancelAttended(env, client, id)

@@ -15,7 +15,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// waitForJobs waits for every job, or with --any for the first, and ends with the highest code.
+// waitForJobs waits for all jobs, or with --any for the first one, and ends with the highest exit
+// code.
 func waitForJobs(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {
@@ -53,8 +54,8 @@ type end struct {
 	err error
 }
 
-// awaitAll waits for jobs in parallel, tells of each in the order in which they were named, or only of the first that ends, and returns the
-// highest code. One that cannot be waited for ends it at once.
+// awaitAll waits for jobs in parallel, reports each in the given order, or only the first that
+// ends, and returns the highest exit code. It returns at once if a job cannot be waited for.
 func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []string, first, asJSON bool) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

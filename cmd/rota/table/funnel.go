@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// PrintFunnel shows how many nodes are left after each obstacle.
+// PrintFunnel prints how many nodes remain after each requirement.
 func PrintFunnel(out io.Writer, steps []api.FunnelStep) error {
 	t := &Table{Columns: []Column{{Title: "NODES", Right: true}, {Title: "THAT", Least: 20}}}
 	for _, step := range steps {

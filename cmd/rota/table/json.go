@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// PrintJSON writes v indented, as every -o json does.
+// PrintJSON writes v as indented JSON.
 func PrintJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -16,7 +16,7 @@ func PrintJSON(w io.Writer, v any) error {
 	return out.Encode(v)
 }
 
-// PrintYAML prints what printJSON would in YAML. It goes by way of JSON, so that both have the same names and values.
+// PrintYAML writes value as YAML with the names and values of its JSON.
 func PrintYAML(w io.Writer, value any) error {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -35,7 +35,8 @@ func PrintYAML(w io.Writer, value any) error {
 	return out.Close()
 }
 
-// blockStyle undoes the style of JSON, of which YAML is a superset, but for empty lists and objects.
+// blockStyle changes nodes from the style of JSON to that of YAML, except for empty lists and
+// objects.
 func blockStyle(n *yaml.Node) {
 	if len(n.Content) > 0 {
 		n.Style &^= yaml.FlowStyle

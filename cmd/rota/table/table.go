@@ -13,18 +13,19 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 )
 
-// MaxWidth is what a table keeps within; cells that do not fit end in an ellipsis. The wide format has no limit.
+// MaxWidth is the width of a table in characters. Cells that do not fit are shortened. The wide
+// format has no limit.
 const MaxWidth = 100
 
 // Column is one column of a table.
 type Column struct {
 	Title string
-	Right bool // numbers stand on the right
-	Least int  // may be cut to this width; 0: never cut
-	Wide  bool // only in the wide format and in csv
+	Right bool // aligned to the right, for numbers
+	Least int  // may be shortened to this width; 0: never
+	Wide  bool // shown only in the wide format and in CSV
 }
 
-// Table is rows under titles.
+// Table is rows of cells under titles.
 type Table struct {
 	Columns []Column
 	Rows    [][]string
@@ -32,7 +33,7 @@ type Table struct {
 
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Format is how a list is printed.
+// Format is an output format.
 type Format string
 
 const (
@@ -45,7 +46,7 @@ const (
 	Template Format = "template"
 )
 
-// Print writes the table in one of the formats that are made of cells.
+// Print writes the table as text, as CSV, or as the names in its first column.
 func (t *Table) Print(w io.Writer, f Format, header bool) error {
 	switch f {
 	case CSV:
@@ -102,7 +103,7 @@ func (t *Table) printText(w io.Writer, wide, header bool) error {
 	return err
 }
 
-// shown lists the columns of the format, by index.
+// shown returns the indices of the columns that the format has.
 func (t *Table) shown(wide bool) []int {
 	var shown []int
 	for i, c := range t.Columns {
@@ -113,7 +114,7 @@ func (t *Table) shown(wide bool) []int {
 	return shown
 }
 
-// widths is how wide the columns are without being cut.
+// widths returns the widths of the columns if no cell is shortened.
 func (t *Table) widths(shown []int, header bool) []int {
 	widths := make([]int, len(t.Columns))
 	if header {
@@ -129,7 +130,7 @@ func (t *Table) widths(shown []int, header bool) []int {
 	return widths
 }
 
-// width is how many characters clean leaves of s.
+// width returns how many characters Clean leaves of s.
 func width(s string) int {
 	if show.IsPlain(s) {
 		return len(s)
@@ -137,7 +138,7 @@ func width(s string) int {
 	return utf8.RuneCountInString(show.Clean(s))
 }
 
-// shrink takes from the widest column that may be cut until the table fits.
+// shrink narrows the widest column that may be shortened, until the table fits.
 func (t *Table) shrink(shown, widths []int) {
 	total := len(shown) - 1
 	for _, i := range shown {
@@ -157,7 +158,8 @@ func (t *Table) shrink(shown, widths []int) {
 	}
 }
 
-// line writes one line of the table. A cell's padding comes when the next one is written, so that no line ends in spaces.
+// line writes one line. The padding of a cell is written before the next one, so that no line ends
+// in spaces.
 func (t *Table) line(out *bytes.Buffer, shown, widths []int, cells []string) {
 	spaces := 0
 	for n, i := range shown {
@@ -177,23 +179,23 @@ func (t *Table) line(out *bytes.Buffer, shown, widths []int, cells []string) {
 		text := strings.TrimRight(cell, " ")
 		if text != "" {
 			writeSpaces(out, spaces)
-			_, _ = out.WriteString(text) // an error stays in the writer until Flush
+			_, _ = out.WriteString(text) // the error is returned by Flush
 			spaces = 0
 		}
 		spaces += len(cell) - len(text) + pad
 	}
-	_ = out.WriteByte('\n') // an error stays in the writer until Flush
+	_ = out.WriteByte('\n') // the error is returned by Flush
 }
 
 // writeSpaces writes n spaces.
 func writeSpaces(out *bytes.Buffer, n int) {
 	const some = "                                "
 	for ; n > 0; n -= len(some) {
-		_, _ = out.WriteString(some[:min(n, len(some))]) // an error stays in the writer until Flush
+		_, _ = out.WriteString(some[:min(n, len(some))]) // the error is returned by Flush
 	}
 }
 
-// shorten shortens s to n characters, the last an ellipsis.
+// shorten cuts s to n characters; the last one is an ellipsis.
 func shorten(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

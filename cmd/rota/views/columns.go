@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The columns of jobs that more than one list has.
+// Columns of jobs that several lists have.
 var (
 	jobIDCell = listing.Cell[api.Job]{Name: "id", Column: table.Column{Title: "JOBID", Right: true}, Needs: []string{"id", "array", "group"},
 		Text: func(j *api.Job, _ listing.Style) string { return show.JobName(j) }, Number: func(j *api.Job) int64 { return int64(j.ID) }}
@@ -56,7 +56,7 @@ var (
 	dependsCell  = listing.TextCell("depends", "DEPENDS ON", 10, "dependencies", show.Dependencies)
 )
 
-// queueCells are the columns of the queue.
+// queueCells are the columns of rota queue.
 var queueCells = []listing.Cell[api.Job]{
 	jobIDCell, jobNameCell, userCell, accountCell, queueCell.InWide(), classCell, codeCell, elapsedCell, limitCell, gpusCell, nodesCell,
 	priorityCell, attemptCell.InWide(), stepsCell.InWide(), submittedCell.InWide(), whereCell,
@@ -65,13 +65,14 @@ var queueCells = []listing.Cell[api.Job]{
 	exitCell.OnDemand(), gpuHoursCell.OnDemand(), preemptCell.OnDemand(),
 }
 
-// startCells are those of queue --start.
+// startCells are the columns of rota queue --start.
 var startCells = []listing.Cell[api.Job]{
 	jobIDCell, jobNameCell, userCell, codeCell, startCell, deadlineCell.InWide(), nodesCell, dependsCell, reasonCell,
 	gpusCell.OnDemand(), accountCell.OnDemand(), queueCell.OnDemand(), classCell.OnDemand(), limitCell.OnDemand(), priorityCell.OnDemand(),
 }
 
-// startCell is when a job began, or may begin at the earliest. Nobody knows when room will be free, and none is promised.
+// startCell is when a job started, or its earliest start. No start is promised, because when
+// capacity becomes free is unknown.
 var startCell = listing.Cell[api.Job]{Name: "start", Column: table.Column{Title: "START"}, Needs: []string{"started", "eligible", "code", "array"},
 	Text: func(j *api.Job, s listing.Style) string {
 		switch {
@@ -83,7 +84,7 @@ var startCell = listing.Cell[api.Job]{Name: "start", Column: table.Column{Title:
 		return "unknown"
 	}}
 
-// histCells are the columns of ended jobs.
+// histCells are the columns of rota hist.
 var histCells = []listing.Cell[api.Job]{
 	jobIDCell, jobNameCell, userCell, accountCell.InWide(), queueCell, classCell, gpusCell, stateCell, exitCell, listing.Titled(elapsedCell, "ELAPSED", "elapsed"),
 	gpuHoursCell, listing.Titled(attemptCell, "ATTEMPTS", "attempts").InWide(), startedCell.InWide(), endedCell.InWide(), nodelistCell, reasonCell.InWide(),
@@ -91,7 +92,8 @@ var histCells = []listing.Cell[api.Job]{
 	workersCell.OnDemand(), stepsCell.OnDemand(), preemptCell.OnDemand(), workdirCell.OnDemand(), nodesCell.OnDemand(),
 }
 
-// shownCode is a job's state. The row of an array is of what has not begun of it: that waits, whatever the rest does.
+// shownCode returns the state of a job. The row of an array stands for its pending tasks, so it is
+// pending.
 func shownCode(j *api.Job) string {
 	if j.Array.Indices != "" {
 		return string(cluster.Pending)
@@ -99,7 +101,8 @@ func shownCode(j *api.Job) string {
 	return string(j.Code)
 }
 
-// shownState is shownCode in full, shownTime and shownStart when that began: not yet.
+// shownState is shownCode as a word. shownTime and shownStart return the run time and the start,
+// which pending tasks do not have.
 func shownState(j *api.Job) string {
 	if j.Array.Indices != "" {
 		return "PENDING"

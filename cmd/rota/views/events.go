@@ -18,7 +18,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// eventFilter selects events; what is zero matches all.
+// eventFilter selects events; an empty field matches all events.
 type eventFilter struct {
 	jobs  []cluster.JobID
 	nodes []string
@@ -82,7 +82,8 @@ func showEvents(env *command.Env, c *cli.Context) error {
 	return followEvents(ctx, env, client, list, max(answer.Index, c.Uint64("after")), filter, v)
 }
 
-// eventsAfter asks for all events that the controller remembers; it gives them in parts.
+// eventsAfter returns all events after an index that the controller has in memory; it sends them in
+// parts.
 func eventsAfter(ctx context.Context, client *api.Client, after uint64) (*api.List[api.Event], api.Answer, error) {
 	all, answer, err := client.Events(ctx, after, 0)
 	for part := all; err == nil && len(part.Items) > 0 && part.Index < answer.Index; {
@@ -105,7 +106,8 @@ func (f eventFilter) apply(events []api.Event) []api.Event {
 	return kept
 }
 
-// followEvents prints events as they come, one a line, until the user interrupts; in JSON one object a line.
+// followEvents prints events as they occur, one per line, until the user interrupts; in JSON, one
+// object per line.
 func followEvents(ctx context.Context, env *command.Env, client *api.Client, list *api.List[api.Event], index uint64, f eventFilter, v *listing.View[api.Event]) error {
 	away := follow.Retry{Env: env}
 	away.Answered()
@@ -122,7 +124,7 @@ func followEvents(ctx context.Context, env *command.Env, client *api.Client, lis
 		var err error
 		list, answer, err = client.Events(ctx, index, follow.PollWait)
 		if ctx.Err() != nil {
-			return nil // interrupting is how following ends
+			return nil // an interrupt is the normal end
 		}
 		if err != nil {
 			if list = (&api.List[api.Event]{}); away.ShouldRetry(ctx, err) {
@@ -156,7 +158,7 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 	return v.Table(one).Print(env.Stdout, v.Format, false)
 }
 
-// eventTypes are the types that events have.
+// eventTypes returns the types of events.
 func eventTypes() []string {
 	all := []cluster.EventType{cluster.EventSubmitted, cluster.EventHeld, cluster.EventReleased, cluster.EventUpdated, cluster.EventAssigned,
 		cluster.EventCreated, cluster.EventStarted, cluster.EventStopping, cluster.EventPolicy, cluster.EventEnded, cluster.EventRequeued,

@@ -15,10 +15,10 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// histLimit is how many ended jobs are shown unless --limit says otherwise.
+// histLimit is how many ended jobs are shown by default.
 const histLimit = 1000
 
-// histSince is how far back they go without -S.
+// histSince is the default of --since.
 const histSince = "now-7days"
 
 func histFlags() []cli.Flag {
@@ -71,7 +71,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 		fmt.Fprintf(env.Stderr, "rota: only the last %d jobs are shown: use --limit N for more\n", histLimit)
 	}
 	if o.Format != table.JSON && o.Format != table.YAML {
-		slices.Reverse(list.Items) // the newest stands next to the prompt
+		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
 	}
 	seen := map[cluster.JobID]bool{}
 	for i := range list.Items {
@@ -82,7 +82,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	}
 	return reportMissing(c.Context, env, client, filter.Refs, seen, func(j *api.Job) string {
 		if follow.Ended(j) {
-			return "" // and was left out by another option
+			return "" // another flag excludes it
 		}
 		return fmt.Sprintf("job %d has not ended: \"rota queue -j %d\" shows it", j.ID, j.ID)
 	}, v.Format == table.JSON)

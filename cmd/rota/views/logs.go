@@ -43,7 +43,7 @@ func showLogs(env *command.Env, c *cli.Context) error {
 	return endOfLogs(ctx, env, follow.Outputs(ctx, env, client, job, o))
 }
 
-// endOfLogs takes Ctrl-C as the ordinary end of following.
+// endOfLogs drops the error of an interrupt, which is the normal end of following.
 func endOfLogs(ctx context.Context, env *command.Env, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -51,7 +51,8 @@ func endOfLogs(ctx context.Context, env *command.Env, err error) error {
 	return err
 }
 
-// logOptions reads JOB[.WORKER] and the options. What follows the last dot is a worker if it is a number, else a group of the job.
+// logOptions reads JOB[.WORKER] and the flags. A number after the last dot is a worker, otherwise
+// it is a group.
 func logOptions(c *cli.Context) (string, api.LogOptions, error) {
 	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"), Follow: c.Bool("follow"), Tail: c.Int("tail")}
 	if c.Bool("stderr") {

@@ -21,15 +21,15 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// queueList is one way to show the queue.
+// queueList is how rota queue shows the queue.
 type queueList struct {
 	*command.Env
 	view     *listing.View[api.Job]
 	client   *api.Client
 	filter   api.JobFilter
-	nodes    []string // jobs on these only, if there are any
-	tree     bool     // members under their records, dependents under what they wait for
-	elements bool     // a line for each element that has not begun
+	nodes    []string // only jobs on these nodes, unless empty
+	tree     bool     // array tasks and groups under their job, jobs under their dependency
+	elements bool     // a line for each pending array task
 	seen     map[cluster.JobID]bool
 }
 
@@ -60,7 +60,7 @@ func (q *queueList) print(ctx context.Context) error {
 	return q.view.Show(q.Env, list)
 }
 
-// printRows makes a row of each job as it comes: of a hundred thousand jobs, only the rows are kept.
+// printRows makes a row of each job as it arrives, so that only the rows are kept in memory.
 func (q *queueList) printRows(ctx context.Context) error {
 	t := q.view.EmptyTable()
 	if _, err := q.eachJob(ctx, func(j *api.Job) {
@@ -73,7 +73,7 @@ func (q *queueList) printRows(ctx context.Context) error {
 	return t.Print(q.Stdout, q.view.Format, q.view.Header)
 }
 
-// eachJob visits the jobs on the nodes in question. A visited job is good until visit returns.
+// eachJob calls visit for each job on the selected nodes. The job is valid until visit returns.
 func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answer, error) {
 	f := q.filter
 	f.Fields = q.view.Fields("id", "array", "group", "groups", "dependencies", "nodes")
@@ -93,13 +93,14 @@ func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answ
 	return answer, err
 }
 
-// isShown reports whether a job is shown. Where people read, what only stands for others in the list is left out, unless it was asked for.
+// isShown reports whether a job is shown. In tables, arrays and pipeline jobs whose tasks are
+// listed are hidden, unless they were named.
 func (q *queueList) isShown(j *api.Job) bool {
 	if q.view.Format == table.JSON || q.view.Format == table.YAML {
 		return true
 	}
 	if j.Array.Indices != "" && len(q.filter.States) > 0 && !slices.ContainsFunc(q.filter.States, isPending) {
-		return false // the array runs, but its row is of what has not begun
+		return false // the array runs, but its row stands for its pending tasks
 	}
 	return len(q.filter.Refs) > 0 || !isEmptyRecord(j)
 }
@@ -108,7 +109,7 @@ func isPending(state string) bool {
 	return strings.EqualFold(state, string(cluster.Pending)) || strings.EqualFold(state, "PENDING")
 }
 
-// copyJSON copies the controller's JSON to the output as it comes.
+// copyJSON copies the controller's JSON to the output as it arrives.
 func (q *queueList) copyJSON(ctx context.Context) error {
 	body, answer, err := q.client.StreamJobs(ctx, q.filter, api.Read{})
 	if err != nil {
@@ -144,26 +145,27 @@ func (q *queueList) iterate(ctx context.Context, text string) error {
 		case err == nil:
 			away.Answered()
 		case away.ShouldRetry(ctx, err):
-			away.Repeat() // what was said is cleared, or stands above another time
+			away.Repeat() // the message has been cleared, or stands above another time
 			continue
 		case ctx.Err() == nil:
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil // interrupting is how it ends
+			return nil // an interrupt is the normal end
 		case <-every.C:
 		}
 		fmt.Fprintln(q.Stdout)
 	}
 }
 
-// isEmptyRecord reports whether a job only stands for its members, all of which are in the list themselves.
+// isEmptyRecord reports whether a job only stands for array tasks or groups that are all in the
+// list.
 func isEmptyRecord(j *api.Job) bool {
 	return j.Array.Size > 0 && j.Array.Indices == "" && !j.Code.Final() || len(j.Groups) > 0 && j.Groups[0].ID != 0 && !j.Code.Final()
 }
 
-// eachElement puts in place of an array's record one line for each element that has not begun.
+// eachElement replaces the row of an array by one row for each pending task.
 func eachElement(jobs []api.Job) []api.Job {
 	var all []api.Job
 	for i := range jobs {
@@ -187,7 +189,8 @@ func eachElement(jobs []api.Job) []api.Job {
 	return all
 }
 
-// asTree orders jobs so that each stands under the record that it is a member of or the job that it waits for, and indents their names.
+// asTree orders jobs so that each follows its array, its pipeline job or its dependency, and
+// indents the names.
 func asTree(jobs []api.Job) []api.Job {
 	at := map[cluster.JobID]int{}
 	for i := range jobs {
@@ -225,7 +228,7 @@ func asTree(jobs []api.Job) []api.Job {
 	return out
 }
 
-// parentOf returns the job under which a job stands in a tree, 0 if none.
+// parentOf returns the job above a job in the tree, 0 if there is none.
 func parentOf(j *api.Job) cluster.JobID {
 	var group cluster.JobID
 	if j.Group != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// shareLine is one line of rota share: an account, or a user in the account above it. What programs are given has users in their accounts.
+// shareLine is a line of rota share: an account, or a user of the account above. In JSON, users are
+// within their accounts.
 type shareLine struct {
 	api.Share
 	User string `json:"user,omitempty"`
@@ -51,7 +52,7 @@ func partText(thousandths int64) string {
 	return fmt.Sprintf("%d.%d%%", thousandths/10, thousandths%10)
 }
 
-// ratioText writes a ratio in thousandths. Usage of somebody who deserves nothing has none.
+// ratioText writes a ratio in thousandths. It is undefined for an account without quota.
 func ratioText(thousandths int64) string {
 	if thousandths < 0 {
 		return "-"
@@ -59,7 +60,7 @@ func ratioText(thousandths int64) string {
 	return fmt.Sprintf("%d.%02d", thousandths/1000, thousandths%1000/10)
 }
 
-// ofAccount writes what is only known of accounts.
+// ofAccount writes a number that only accounts have.
 func (s *shareLine) ofAccount(n int) string {
 	if s.User != "" {
 		return "-"
@@ -92,7 +93,7 @@ func showShares(env *command.Env, c *cli.Context) error {
 	return v.Show(env, &api.List[shareLine]{APIVersion: list.APIVersion, Kind: list.Kind, Index: list.Index, Items: shareLines(list.Items, !whole), Next: list.Next})
 }
 
-// shareLines lists accounts, with users each after its account.
+// shareLines returns a line for each account, followed by its users if asked for.
 func shareLines(items []api.Share, users bool) []shareLine {
 	lines := make([]shareLine, 0, len(items))
 	for _, s := range items {

@@ -53,7 +53,7 @@ func showStatus(env *command.Env, c *cli.Context) error {
 	return nil
 }
 
-// sections writes labelled lines under headings; lines without a value are left out.
+// sections writes labelled lines under headings, and omits lines without a value.
 type sections struct{ out *bufio.Writer }
 
 func (s sections) heading(title string) { fmt.Fprintf(s.out, "\n%s\n", title) }
@@ -94,7 +94,7 @@ func (s sections) state(j *api.Job, utc bool) {
 	s.line("charged", show.Hours(j.GPUSeconds)+" GPU hours")
 }
 
-// progressText says how far a job has come, as its progress block names things.
+// progressText writes a job's steps and metrics, as its progress block names them.
 func progressText(j *api.Job) string {
 	if j.Steps == 0 && j.SavedStep == 0 && len(j.Metrics) == 0 {
 		return ""
@@ -132,7 +132,7 @@ func progressOf(spec *jobspec.Job) jobspec.Progress {
 	return jobspec.Progress{}
 }
 
-// relations says what a job has to do with others: its elements or groups, or the job that it is a part of.
+// relations writes a job's array tasks or groups, or the job that it belongs to.
 func (s sections) relations(j *api.Job) {
 	switch {
 	case j.Array.Job != 0:
@@ -202,7 +202,7 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		}
 		t.Add(row...)
 	}
-	_ = t.Print(s.out, table.AsTable, true) // an error stays in the writer until Flush
+	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
 	p := j.Preemptions
 	if p.TE+p.Reclaim+p.Order+j.Resizes+j.Migrations > 0 {
 		s.line("preempted", fmt.Sprintf("%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim, p.Order, j.Resizes, j.Migrations))

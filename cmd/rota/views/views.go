@@ -1,5 +1,5 @@
-// Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status, why, logs, hist, share and
-// events.
+// Package views has the commands that show jobs, nodes, accounts and events: queue, nodes, status,
+// why, logs, hist, share and events.
 package views
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Commands are those that show what is.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Look", []*command.Command{
 
@@ -73,7 +73,7 @@ func Commands(env *command.Env) []*command.Command {
 	})
 }
 
-// jobFilter reads the filters of queue.
+// jobFilter reads the filters of rota queue.
 func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
 	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"), Name: c.String("name"),
 		States: command.SplitList(c.String("states")), All: c.Bool("all")}
@@ -144,13 +144,14 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	}, v.Format == table.JSON)
 }
 
-// reportMissing fails where jobs were named that are not there. Of those that are, and were not seen in a list, note says where else.
+// reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
+// were not listed, note returns where they are shown.
 func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string, seen map[cluster.JobID]bool, note func(*api.Job) string, asJSON bool) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
 		if err != nil || seen[cluster.JobID(id)] {
-			continue // elements and groups that are not there were refused with the list
+			continue // unknown array tasks and groups were refused with the list
 		}
 		j, _, err := client.Job(ctx, cluster.JobID(id), api.Read{})
 		switch {
@@ -169,7 +170,8 @@ func reportMissing(ctx context.Context, env *command.Env, client *api.Client, re
 	return nil
 }
 
-// nodesOrReason is the last column of the queue: the nodes of a job that has some, else the reason, as squeue shows them.
+// nodesOrReason writes the last column of the queue as squeue does: the nodes of a job, or why it
+// waits.
 func nodesOrReason(j *api.Job, full bool) string {
 	if j.Code != cluster.Pending && len(j.Nodes) > 0 {
 		return show.Hosts(j.Nodes)
@@ -219,7 +221,7 @@ func showNodes(env *command.Env, c *cli.Context) error {
 	return err
 }
 
-// simpleList shows a list that is asked for as a whole.
+// simpleList prints a list that comes in one answer.
 func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T], fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err
@@ -244,7 +246,7 @@ func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T]
 	return v.Show(env, list)
 }
 
-// models names the GPU models of a node, each once.
+// models returns the GPU models of a node, each once.
 func models(gpus []api.NodeGPU) string {
 	var names []string
 	for _, g := range gpus {

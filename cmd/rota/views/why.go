@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// showWhy prints one sentence, the nodes left after each obstacle, and advice.
+// showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
 func showWhy(env *command.Env, c *cli.Context) error {
 	asJSON, err := env.PlainOrJSON(c)
 	if err != nil {
@@ -37,7 +37,7 @@ func showWhy(env *command.Env, c *cli.Context) error {
 	if asJSON {
 		return table.PrintJSON(env.Stdout, why)
 	}
-	if len(why.Funnel) == 0 { // it does not wait for room: what it is like instead says more
+	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
 		if job, _, err := client.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != cluster.Pending {
 			why.Reason = api.Reason{Text: notWaiting(job)}
 			why.Advice = adviceAfterEnd(ref, job)
@@ -68,7 +68,7 @@ func printWhy(out io.Writer, ref string, why *api.Why) error {
 	return b.Flush()
 }
 
-// notWaiting says of a job that does not wait what it does instead, or how it ended.
+// notWaiting describes a job that is not pending: what it does, or how it ended.
 func notWaiting(j *api.Job) string {
 	switch {
 	case j.Array.Size > 0 && j.Array.Index == nil && !follow.Ended(j):
@@ -101,7 +101,7 @@ func notWaiting(j *api.Job) string {
 	return text
 }
 
-// adviceAfterEnd says where to look at a job that has failed, "" of any other.
+// adviceAfterEnd returns where to look after a job failed, "" for other jobs.
 func adviceAfterEnd(ref string, j *api.Job) string {
 	switch {
 	case !follow.Ended(j) || j.Code == cluster.Completed || j.Code == cluster.Cancelled:
