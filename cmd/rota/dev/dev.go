@@ -22,30 +22,30 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// How long `rota dev` waits for its parts before it gives up or goes on without them.
+// How long rota dev waits for a part before it fails or continues without it.
 const (
-	devReadyWait   = 60 * time.Second // for a leader and every node
-	devJobsWait    = 90 * time.Second // for cancelled jobs to end: longer than their usual kill_timeout
-	devEmptyWait   = 15 * time.Second // for containers to be removed once no job is left
-	devDaemonWait  = 10 * time.Second // for a daemon to stop
+	devReadyWait   = 60 * time.Second // until there is a leader and all nodes are up
+	devJobsWait    = 90 * time.Second // until cancelled jobs have ended; longer than the usual kill_timeout
+	devEmptyWait   = 15 * time.Second // until containers are removed after the last job
+	devDaemonWait  = 10 * time.Second // until a daemon has stopped
 	devRestartWait = 500 * time.Millisecond
 	devPoll        = 50 * time.Millisecond
 )
 
-// devOptions are the options of `rota dev`.
+// devOptions are the flags of rota dev.
 type devOptions struct {
-	dir         string // absolute
-	from        string // where it was started, shared with the jobs
+	dir         string // absolute path
+	from        string // current directory, shared with the jobs
 	controllers int
 	nodes       int
 	simGPUs     int
-	cores       int // 0: what the node finds
+	cores       int // 0: as many as the node finds
 	keep        bool
 	jobsAs      string
 	command     []string
 }
 
-// Commands are those that start a cluster.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Other", []*command.Command{{Command: &cli.Command{Name: "dev", Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: env.Action(runDev),
 		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, runs the command with\n" +
@@ -62,13 +62,14 @@ func Commands(env *command.Env) []*command.Command {
 		}}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs, Values: map[string]command.Source{"dir": complete.Files}}})
 }
 
-// runDev runs the cluster until it is told to stop or its command has ended.
+// runDev runs the cluster until a signal comes or its command has ended.
 func runDev(env *command.Env, c *cli.Context) error {
 	opts, err := readOptions(env, c)
 	if err != nil {
 		return err
 	}
-	// The kernel kills a child with PDEATHSIG when the thread that started it ends, so all are started by one that does not.
+	// The kernel kills a child with PDEATHSIG when the thread that started it ends. One locked
+	// thread starts all children.
 	runtime.LockOSThread()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -116,7 +117,7 @@ func (o *devOptions) validate() error {
 	return nil
 }
 
-// devCluster is a running cluster. Its methods are called from one goroutine, which is also the one that starts processes.
+// devCluster is a running cluster. One goroutine calls its methods and starts processes.
 type devCluster struct {
 	*command.Env
 	devLayout
@@ -127,7 +128,8 @@ type devCluster struct {
 	client  *api.Client
 }
 
-// runUntilStopped starts everything, says that it is ready, and returns when it is time to stop.
+// runUntilStopped starts all daemons, prints that the cluster is ready, and returns when it must
+// stop.
 func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	client, err := api.Dial(d.addr)
 	if err != nil {
@@ -154,7 +156,7 @@ func (d *devCluster) runUntilStopped(ctx context.Context) error {
 	return d.supervise(nil)
 }
 
-// awaitReady waits for a leader and for every node.
+// awaitReady waits for a leader and for all nodes.
 func (d *devCluster) awaitReady(parent context.Context) error {
 	ctx, cancel := context.WithTimeout(parent, devReadyWait)
 	defer cancel()
@@ -173,7 +175,7 @@ func (d *devCluster) awaitReady(parent context.Context) error {
 	}
 }
 
-// awaitMembers returns when the cluster has a leader and all its nodes.
+// awaitMembers waits until the cluster has a leader and all nodes.
 func (d *devCluster) awaitMembers(ctx context.Context) error {
 	ticker := time.NewTicker(devPoll)
 	defer ticker.Stop()
@@ -190,7 +192,7 @@ func (d *devCluster) awaitMembers(ctx context.Context) error {
 	}
 }
 
-// missingMembers says what the cluster still lacks.
+// missingMembers returns an error that names what the cluster lacks.
 func (d *devCluster) missingMembers(ctx context.Context) error {
 	cl, _, err := d.client.Cluster(ctx)
 	if err != nil {
@@ -218,7 +220,7 @@ func (d *devCluster) missingMembers(ctx context.Context) error {
 	return nil
 }
 
-// supervise restarts daemons that die until a signal comes, or finished delivers.
+// supervise restarts daemons that die, until a signal comes or finished delivers.
 func (d *devCluster) supervise(finished <-chan error) error {
 	restarts := make(chan *daemon, 64)
 	for {
@@ -244,15 +246,15 @@ func (d *devCluster) supervise(finished <-chan error) error {
 	}
 }
 
-// forward passes a signal on to the command. Ctrl-C has reached it through the terminal already.
+// forward sends a signal to the command. The terminal has already sent Ctrl-C to it.
 func (d *devCluster) forward(s os.Signal) {
 	if s == os.Interrupt || d.commandProcess == nil {
 		return
 	}
-	_ = d.commandProcess.Signal(s) // it may just have ended
+	_ = d.commandProcess.Signal(s) // it may have ended
 }
 
-// runCommand runs the command with the cluster's address, and returns its code.
+// runCommand runs the command with ROTA_ADDR set, and returns its exit code.
 func (d *devCluster) runCommand() error {
 	cmd := exec.Command(d.program(d.opts.command[0]), d.opts.command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = d.Stdin, d.Stdout, d.Stderr
@@ -272,7 +274,7 @@ func (d *devCluster) runCommand() error {
 	return err
 }
 
-// program finds a command as a shell in the cluster would, which has our programs last on its PATH.
+// program returns the path of a command, where our own programs come last on the PATH.
 func (d *devCluster) program(name string) string {
 	if _, err := exec.LookPath(name); err != nil && !strings.Contains(name, "/") {
 		if ours, err := exec.LookPath(filepath.Join(d.bin, name)); err == nil {
@@ -282,7 +284,7 @@ func (d *devCluster) program(name string) string {
 	return name
 }
 
-// codeOf is a process's exit code, or 128 and the signal that ended it.
+// codeOf returns a process's exit code, or 128 plus the signal that ended it.
 func codeOf(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -19,23 +19,24 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 )
 
-// maxSocketPath is what fits into a unix socket's address.
+// maxSocketPath is the longest path of a unix socket, in bytes.
 const maxSocketPath = 104
 
-// devLayout is what a cluster's directory holds and how its daemons are reached.
+// devLayout is the directory of a cluster, with the addresses of its daemons.
 type devLayout struct {
 	dir    string
-	made   bool   // by us, so it is removed by us
-	id     string // of the directory, in the names of cgroups
-	bin    string // where the daemons' programs are
+	made   bool   // rota dev created it, and removes it
+	id     string // identifies the directory in the names of cgroups
+	bin    string // directory of the daemons' programs
 	addr   string
 	lock   *os.File
 	record devRecord
 
-	commandProcess *os.Process // of `-- COMMAND`, once it runs
+	commandProcess *os.Process // of COMMAND, once it runs
 }
 
-// devRecord is kept in the directory, so that a later run finds the same ports and knows what an earlier one left.
+// devRecord is stored in the directory, so that a later run uses the same ports and knows what an
+// earlier run left.
 type devRecord struct {
 	Made        bool  `json:"made"`
 	Keep        bool  `json:"keep"`
@@ -46,7 +47,7 @@ type devRecord struct {
 
 func (l *devLayout) path(name string) string { return filepath.Join(l.dir, name) }
 
-// openDev makes the directory ready: locked, cleared of what a killed run left, with its record written.
+// openDev locks the directory, removes what a killed run left, and writes the record.
 func openDev(o devOptions) (devLayout, error) {
 	l := devLayout{dir: o.dir}
 	exe, err := os.Executable()
@@ -79,11 +80,11 @@ func (l *devLayout) findPrograms() error {
 	return nil
 }
 
-// devLockWait is for how long another process may hold the directory: one that was killed lets go of it only when the kernel has taken its
-// memory back, and one that ends removes the directory first.
+// devLockWait is how long another process may hold the lock. A killed process releases it only when
+// the kernel has freed its memory, and an ending one first removes the directory.
 const devLockWait = 2 * time.Second
 
-// lockDir makes the directory, if need be, and locks it.
+// lockDir creates the directory if needed, and locks it.
 func (l *devLayout) lockDir() error {
 	for deadline := time.Now().Add(devLockWait); ; time.Sleep(devPoll) {
 		err := l.tryLock()
@@ -93,17 +94,17 @@ func (l *devLayout) lockDir() error {
 	}
 }
 
-// What is over soon.
+// Errors that may disappear within devLockWait.
 var (
-	errDevRuns = errors.New("a dev cluster is already running")                   // in the directory
-	errDevGone = errors.New("another dev cluster has just removed the directory") // between making and locking it
+	errDevRuns = errors.New("a dev cluster is already running")                   // another process holds the lock
+	errDevGone = errors.New("another dev cluster has just removed the directory") // it was removed before it was locked
 )
 
-// tryLock is enter without waiting. Errors that wrap errDevRuns or errDevGone are worth another try.
+// tryLock is lockDir without waiting.
 func (l *devLayout) tryLock() error {
 	if err := os.Mkdir(l.dir, 0o755); err == nil {
 		l.made = true
-		err := os.Chmod(l.dir, 0o755) // whatever the umask: users of the socket pass through
+		err := os.Chmod(l.dir, 0o755) // independent of the umask: users pass through to the socket
 		if errors.Is(err, fs.ErrNotExist) {
 			return errDevGone
 		}
@@ -136,7 +137,7 @@ func (l *devLayout) tryLock() error {
 	return nil
 }
 
-// isAt reports whether an open file is the one that has this path now.
+// isAt reports whether path still is the open file f.
 func isAt(f *os.File, path string) bool {
 	ours, err := f.Stat()
 	if err != nil {
@@ -146,7 +147,7 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// prepare clears what is stale and decides on ports.
+// prepare removes what an earlier run left, and chooses ports.
 func (l *devLayout) prepare(o devOptions) error {
 	old, err := l.readRecord()
 	if err != nil {
@@ -206,9 +207,9 @@ func (l *devLayout) writeRecord() error {
 	return nil
 }
 
-// Ports of a dev cluster, all below the range that the kernel gives to outgoing connections: daemons listen on those from
-// devPortsLow, jobs get their MASTER_PORTs from blocks that begin at devJobPortsLow, a block for each node, since nodes share the
-// machine.
+// Ports of a dev cluster are below the kernel's range for outgoing connections. Daemons listen on
+// ports from devPortsLow. Each node has a block of ports for its jobs' MASTER_PORT, from
+// devJobPortsLow, because the nodes share one machine.
 const (
 	devPortsLow    = 10000
 	devJobPortsLow = 20000
@@ -216,8 +217,7 @@ const (
 	devJobBlocks   = 120
 )
 
-// choosePorts keeps the ports of an earlier run, because a log remembers them, or finds free ones. The kernel gives none of them
-// away between this look and the daemon's.
+// choosePorts returns the ports of an earlier run, which the raft log contains, or free ones.
 func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 	if old != nil && len(old.Ports) > 0 {
 		for _, p := range old.Ports[:min(3*old.Controllers, len(old.Ports))] {
@@ -247,8 +247,8 @@ func (l *devLayout) choosePorts(old *devRecord, n int) ([]int, error) {
 	return ports, nil
 }
 
-// jobPorts is a node's range for MASTER_PORT. Where the blocks begin depends on the directory, so that two clusters on one machine
-// rarely share any; the nodes of one cluster never do.
+// jobPorts returns a node's range for MASTER_PORT. Blocks of one cluster never overlap; those of
+// two clusters on a machine rarely do, because the directory's hash chooses the first block.
 func (l *devLayout) jobPorts(node int) string {
 	sum := fnv.New32a()
 	sum.Write([]byte(l.dir))
@@ -256,7 +256,7 @@ func (l *devLayout) jobPorts(node int) string {
 	return fmt.Sprintf("%d-%d", low, low+devJobBlock-1)
 }
 
-// portFree reports whether a port of the loopback address can be had for TCP and UDP.
+// portFree reports whether a port of the loopback address is free for TCP and UDP.
 func portFree(port int) bool {
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	tcp, err := net.Listen("tcp", at)
@@ -280,7 +280,8 @@ func controllerName(i int) string { return "c" + strconv.Itoa(i+1) }
 
 func nodeName(i int) string { return "n" + strconv.Itoa(i+1) }
 
-// address is what ROTA_ADDR is set to: every controller's socket, or its port where the path is too long for a socket.
+// address returns the value of ROTA_ADDR: the sockets of the controllers, or their ports if the
+// path is too long.
 func (l *devLayout) address(controllers int) string {
 	addrs := make([]string, controllers)
 	for i := range addrs {
@@ -316,14 +317,15 @@ func (l *devLayout) makeDirs(o devOptions) error {
 	return nil
 }
 
-// daemonSpec says how to start one daemon.
+// daemonSpec says how to start a daemon.
 type daemonSpec struct {
 	name    string
 	program string
 	args    []string
 }
 
-// specs lists the daemons, controllers first. They run in the directory, so that their sockets' paths are short.
+// specs returns the daemons, controllers first. They run in the directory, so that the paths of
+// their sockets are short.
 func (l *devLayout) specs(o devOptions) []daemonSpec {
 	var specs []daemonSpec
 	var gossip []string
@@ -364,7 +366,7 @@ func (l *devLayout) nodeSpec(o devOptions, i int, join string) daemonSpec {
 
 func (l *devLayout) cgroupRoot(node int) string { return "/rota/" + l.id + "-" + nodeName(node) }
 
-// nodeCores divides the machine among several nodes; 0 leaves it to the only one.
+// nodeCores returns the cores of each node; 0 lets a single node use the whole machine.
 func nodeCores(o devOptions, machine int) int {
 	if o.cores > 0 || o.nodes == 1 {
 		return o.cores
@@ -372,7 +374,8 @@ func nodeCores(o devOptions, machine int) int {
 	return max(1, machine/o.nodes)
 }
 
-// nodeMemory divides most of the machine's memory among several nodes, in MiB; 0 leaves it to the only one.
+// nodeMemory returns the memory of each node in MiB, from 90 % of the machine's; 0 lets a single
+// node use the whole machine.
 func nodeMemory(nodes int) int {
 	var info syscall.Sysinfo_t
 	if nodes == 1 || syscall.Sysinfo(&info) != nil {
@@ -381,15 +384,15 @@ func nodeMemory(nodes int) int {
 	return int(info.Totalram * uint64(info.Unit) * 9 / 10 >> 20 / uint64(nodes))
 }
 
-// undoLock undoes enter when the cluster was not started.
+// undoLock undoes lockDir if the cluster does not start.
 func (l *devLayout) undoLock() {
 	if l.made {
-		_ = os.RemoveAll(l.dir) // the first error is the one to tell
+		_ = os.RemoveAll(l.dir) // the first error is reported
 	}
 	l.lock.Close()
 }
 
-// removeContents removes what `rota dev` puts into its directory; results that jobs left in shared stay when the directory is not ours.
+// removeContents removes what rota dev wrote into the directory. Results of jobs in shared stay.
 func (l *devLayout) removeContents() {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -397,10 +400,10 @@ func (l *devLayout) removeContents() {
 	}
 	for _, e := range entries {
 		if l.isGenerated(e.Name()) {
-			_ = os.RemoveAll(l.path(e.Name())) // what stays is cleared by the next run
+			_ = os.RemoveAll(l.path(e.Name())) // the next run removes what stays
 		}
 	}
-	_ = os.Remove(l.path("shared")) // only when empty
+	_ = os.Remove(l.path("shared")) // fails unless empty
 }
 
 func (l *devLayout) isGenerated(name string) bool {

@@ -11,28 +11,29 @@ import (
 	"time"
 )
 
-// devMark is the variable by which the processes of a dev directory are recognised.
+// devMark is the environment variable that marks the processes of a dev directory.
 const devMark = "ROTA_DEV_DIR"
 
-// hopelessDeaths within hopelessTime mean that starting a daemon again is of no use.
+// maxDeaths within deathWindow end the attempts to restart a daemon.
 const (
 	maxDeaths   = 4
 	deathWindow = 20 * time.Second
 )
 
-// tailLines is how much of a log is shown when its daemon has died.
+// tailLines is how many lines of a log are shown when its daemon has died.
 const tailLines = 15
 
-// daemon is one child process.
+// daemon is a child process.
 type daemon struct {
 	daemonSpec
 	log    string
 	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended
+	done   chan struct{} // closed when the process has ended
 	deaths []time.Time
 }
 
-// startDaemon starts a daemon that dies with this process, outside the terminal's process group so that Ctrl-C passes it by.
+// startDaemon starts a daemon that dies with this process. It is outside the terminal's process
+// group, so Ctrl-C does not reach it.
 func (d *devCluster) startDaemon(spec daemonSpec) (*daemon, error) {
 	p := &daemon{daemonSpec: spec, log: d.path(filepath.Join("log", spec.name+".log"))}
 	return p, d.launch(p)
@@ -55,17 +56,17 @@ func (d *devCluster) launch(p *daemon) error {
 	p.done = make(chan struct{})
 	done, cmd := p.done, p.cmd
 	go func() {
-		_ = cmd.Wait() // how it ended is in ProcessState
+		_ = cmd.Wait() // ProcessState says how it ended
 		close(done)
 		d.died <- p
 	}()
 	return nil
 }
 
-// restart starts a dead daemon again.
+// restart starts a daemon that has died.
 func (d *devCluster) restart(p *daemon) error { return d.launch(p) }
 
-// diedTooOften notes a death, and reports whether there were too many.
+// diedTooOften records a death and reports whether there were too many.
 func (p *daemon) diedTooOften() bool {
 	now := time.Now()
 	p.deaths = append(p.deaths, now)
@@ -73,7 +74,7 @@ func (p *daemon) diedTooOften() bool {
 	return n >= maxDeaths && now.Sub(p.deaths[n-maxDeaths]) < deathWindow
 }
 
-// reason says how the daemon ended.
+// reason returns how the daemon ended.
 func (p *daemon) reason() error {
 	if p.cmd.ProcessState == nil {
 		return errors.New("still running")
@@ -81,7 +82,7 @@ func (p *daemon) reason() error {
 	return errors.New(p.cmd.ProcessState.String())
 }
 
-// tail is the end of the daemon's log, for an error's text.
+// tail returns the end of the daemon's log.
 func (p *daemon) tail() string {
 	b, err := os.ReadFile(p.log)
 	if err != nil || len(b) == 0 {
@@ -100,10 +101,10 @@ func (d *devCluster) allTails() string {
 	return b.String()
 }
 
-// end asks daemons to stop, all at once, and kills those that do not.
+// end stops daemons in parallel, and kills those that do not stop.
 func (d *devCluster) end(daemons []*daemon) {
 	for _, p := range daemons {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have died already
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	}
 	deadline := time.NewTimer(devDaemonWait)
 	defer deadline.Stop()

@@ -19,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// stop takes the cluster down in the reverse of the order it came up in: jobs, nodes, controllers, then what is left of them.
+// stop ends the jobs, the nodes and the controllers, and removes what is left.
 func (d *devCluster) stop() error {
 	var nodes, controllers []*daemon
 	for _, p := range d.daemons {
@@ -37,7 +37,8 @@ func (d *devCluster) stop() error {
 	return errors.Join(d.removeStrays(d.record.Nodes), d.cleanUp())
 }
 
-// endJobs cancels every job and waits until their containers are gone. A signal cuts the wait short; clear kills what is left.
+// endJobs cancels all jobs and waits until their containers are removed. A signal ends the wait;
+// removeStrays kills the rest.
 func (d *devCluster) endJobs() {
 	ctx, cancel := context.WithTimeout(context.Background(), devJobsWait)
 	defer cancel()
@@ -76,7 +77,7 @@ func (d *devCluster) cancelAll(ctx context.Context) error {
 	return d.awaitEmpty(ctx)
 }
 
-// awaitEmpty waits until the nodes have removed every container.
+// awaitEmpty waits until the nodes have removed all containers.
 func (d *devCluster) awaitEmpty(parent context.Context) error {
 	ctx, cancel := context.WithTimeout(parent, devEmptyWait)
 	defer cancel()
@@ -98,9 +99,10 @@ func (d *devCluster) awaitEmpty(parent context.Context) error {
 	}
 }
 
-// cleanUp removes the directory if it is ours, or what we put there, unless it is to be kept.
+// cleanUp removes the directory if rota dev created it, otherwise what it wrote, unless --keep is
+// given.
 func (l *devLayout) cleanUp() error {
-	_ = os.Remove(l.path("addr")) // nobody answers there any more
+	_ = os.Remove(l.path("addr")) // the address is no longer valid
 	defer l.lock.Close()
 	switch {
 	case l.record.Keep:
@@ -116,10 +118,11 @@ func (l *devLayout) cleanUp() error {
 	return nil
 }
 
-// clearWait bounds how long killed processes may take to be gone.
+// clearWait bounds how long killed processes may take to end.
 const clearWait = 10 * time.Second
 
-// removeStrays ends what the daemons of this directory left: shims, the processes in their cgroups, the cgroups, and mounts.
+// removeStrays removes what the daemons of this directory left: shims, processes in their cgroups,
+// cgroups and mounts.
 func (l *devLayout) removeStrays(nodes int) error {
 	for deadline := time.Now().Add(clearWait); ; time.Sleep(devPoll) {
 		left := killAll(l.strayProcesses())
@@ -136,12 +139,12 @@ func (l *devLayout) removeStrays(nodes int) error {
 		}
 	}
 	for _, mount := range cgroupMounts() {
-		_ = os.Remove(filepath.Join(mount, "rota")) // fails while others use it
+		_ = os.Remove(filepath.Join(mount, "rota")) // fails while other clusters use it
 	}
 	return l.unmount()
 }
 
-// strayProcesses finds daemons and shims that were started for this directory.
+// strayProcesses returns the daemons and shims of this directory that still run.
 func (l *devLayout) strayProcesses() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -157,8 +160,8 @@ func (l *devLayout) strayProcesses() []int {
 	return pids
 }
 
-// isOurs reports whether a process is a daemon or shim of this directory: by its program, and by the mark in its environment or the
-// directory in its arguments.
+// isOurs reports whether a process is a daemon or shim of this directory: by its program, and by
+// devMark or its arguments.
 func (l *devLayout) isOurs(pid int) bool {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	exe, err := os.Readlink(filepath.Join(proc, "exe"))
@@ -176,7 +179,8 @@ func (l *devLayout) isOurs(pid int) bool {
 	return bytes.Contains(append([]byte{0}, args...), []byte("\x00"+l.dir+"/"))
 }
 
-// isDaemon reports whether a process's program is one of ours. A shim runs from a copy of its program in memory.
+// isDaemon reports whether a program is one of ours. A shim runs from a copy of its program in
+// memory.
 func isDaemon(exe string) bool {
 	switch strings.TrimPrefix(strings.TrimSuffix(filepath.Base(exe), " (deleted)"), "memfd:") {
 	case "rota-shim", "rota-noded", "rota-controld":
@@ -192,7 +196,7 @@ func killAll(pids []int) int {
 	return len(pids)
 }
 
-// cgroupDirs lists the cgroups of the nodes that exist, in every hierarchy.
+// cgroupDirs returns the existing cgroups of the nodes, in all hierarchies.
 func (l *devLayout) cgroupDirs(nodes int) []string {
 	var dirs []string
 	for _, mount := range cgroupMounts() {
@@ -206,7 +210,7 @@ func (l *devLayout) cgroupDirs(nodes int) []string {
 	return dirs
 }
 
-// cgroupMounts lists where the cgroup hierarchies are mounted.
+// cgroupMounts returns the mount points of cgroup hierarchies.
 func cgroupMounts() []string {
 	var mounts []string
 	eachMount(func(point, kind string) {
@@ -217,7 +221,7 @@ func cgroupMounts() []string {
 	return mounts
 }
 
-// eachMount calls do with every mount's place and file system.
+// eachMount calls do with the place and the file system of each mount.
 func eachMount(do func(point, kind string)) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -233,7 +237,7 @@ func eachMount(do func(point, kind string)) {
 	}
 }
 
-// unescapeMount undoes the octal escapes of mountinfo.
+// unescapeMount decodes the octal escapes of mountinfo.
 func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
@@ -252,12 +256,12 @@ func childDirs(dir string) []string {
 	return dirs
 }
 
-// processesIn lists the processes of a cgroup and those below it.
+// processesIn returns the processes of a cgroup and of those below it.
 func processesIn(root string) []int {
 	var pids []int
 	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || e.Name() != "cgroup.procs" {
-			return nil // it may vanish as we look
+			return nil // it may disappear meanwhile
 		}
 		b, _ := os.ReadFile(path)
 		for _, field := range strings.Fields(string(b)) {
@@ -270,7 +274,7 @@ func processesIn(root string) []int {
 	return pids
 }
 
-// removeTree removes a cgroup and those below it, deepest first; what is busy stays.
+// removeTree removes a cgroup and those below it, deepest first. Busy ones stay.
 func removeTree(dir string) {
 	for _, child := range childDirs(dir) {
 		removeTree(child)
@@ -278,7 +282,7 @@ func removeTree(dir string) {
 	_ = os.Remove(dir)
 }
 
-// unmount detaches what is still mounted below the directory, the last mounted first.
+// unmount detaches the mounts below the directory, the last one first.
 func (l *devLayout) unmount() error {
 	var points []string
 	eachMount(func(point, _ string) {

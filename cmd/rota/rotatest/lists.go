@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// WhenAsked gives the first answer n times and the second from then on.
+// WhenAsked answers n times with first, and then with then.
 func WhenAsked(n int, first, then any) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		n--
@@ -22,7 +22,7 @@ func WhenAsked(n int, first, then any) func(http.ResponseWriter, *http.Request) 
 	}
 }
 
-// PagesOf serves a list one item a page.
+// PagesOf serves a list with one item per page.
 func PagesOf(jobs []api.Job) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Query().Get("page"))
@@ -34,7 +34,8 @@ func PagesOf(jobs []api.Job) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-// StreamOf serves a list as a controller streams it: a line for each item between a first and a last one.
+// StreamOf serves a list as a controller streams it: a first line, a line per item, and a last
+// line.
 func StreamOf(jobs []api.Job) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("stream") != "true" {

@@ -19,7 +19,8 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 )
 
-// Answers is a controller that says what it is told to: a body for each "METHOD /path", and notes every request.
+// Answers is a controller with prepared answers, one for each "METHOD /path". It records all
+// requests.
 type Answers struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -62,12 +63,12 @@ func WriteProblem(w http.ResponseWriter, p *api.Problem) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// Give answers what ("GET /v1/jobs") with v as JSON.
+// Give prepares v as JSON for what, such as "GET /v1/jobs".
 func (a *Answers) Give(what string, v any) {
 	a.On(what, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(v) })
 }
 
-// Refuse answers what with a problem.
+// Refuse prepares a problem for what.
 func (a *Answers) Refuse(what string, p api.Problem) {
 	a.On(what, func(w http.ResponseWriter, _ *http.Request) { WriteProblem(w, &p) })
 }
@@ -78,27 +79,27 @@ func (a *Answers) On(what string, do func(http.ResponseWriter, *http.Request)) {
 	a.fixed[what] = do
 }
 
-// Requests lists the requests so far.
+// Requests returns the requests so far.
 func (a *Answers) Requests() []Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]Request(nil), a.requests...)
 }
 
-// result is what a command left.
+// result is the exit code and the output of a command.
 type result struct {
 	Code           int
 	Stdout, Stderr string
 }
 
-// Session runs commands as a user without a terminal would.
+// Session runs commands as for a user without a terminal.
 type Session struct {
 	T             *testing.T
 	Addr          string
 	Env           []string
 	Stdin         string
-	File          *os.File // standard input, where it is one
-	Out           *os.File // standard output, where it is one
+	File          *os.File // standard input, if it is a file
+	Out           *os.File // standard output, if it is a file
 	ClientOptions api.Options
 	Commands      func(*command.Env) []*command.Command
 }
@@ -170,10 +171,10 @@ job "small" {
 }
 `
 
-// AsRota is the variable of the environment that makes a test's program be rota.
+// AsRota is the environment variable that makes a test binary run rota.
 const AsRota = "ROTA_TEST_AS_ROTA"
 
-// Main is for TestMain: it runs the tests, or, as asRota says, a command line.
+// Main runs the tests, or a command line if AsRota is set. It is for TestMain.
 func Main(m *testing.M, commands func(*command.Env) []*command.Command) {
 	if os.Getenv(AsRota) != "" {
 		env := command.System()
@@ -182,7 +183,7 @@ func Main(m *testing.M, commands func(*command.Env) []*command.Command) {
 	os.Exit(m.Run())
 }
 
-// Join joins groups of commands for tests that use several.
+// Join joins groups of commands, for tests that use several.
 func Join(groups ...func(*command.Env) []*command.Command) func(*command.Env) []*command.Command {
 	return func(env *command.Env) []*command.Command {
 		var all []*command.Command

@@ -11,8 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
-// printCSV writes a line for each result and class, with the names and the units that JSON has: first what the jobs of the class got, then
-// what is about the whole run. With several seeds the means follow, and half the widths of their 95 % intervals.
+// printCSV writes a line for each result and class, with the names and units of the JSON: first the
+// numbers of the class, then those of the run. With several seeds, lines with the means and half
+// the widths of their 95 % intervals follow.
 func (s *simulation) printCSV(results []*sim.Result) error {
 	t := &table.Table{}
 	add := func(r *sim.Result, seed, class string, numbers []figure) {
@@ -32,7 +33,7 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 	}
 	for _, r := range results {
 		for _, class := range classNames {
-			if k := r.Classes[class]; k != nil && (k.Count > 0 || class == everyClass) { // a run of which no job has ended is a line, too
+			if k := r.Classes[class]; k != nil && (k.Count > 0 || class == everyClass) { // a run without ended jobs has a line too
 				add(r, strconv.FormatUint(r.Seed, 10), class, figuresOf(r, k))
 			}
 		}
@@ -84,18 +85,19 @@ type figure struct {
 	value float64
 }
 
-// figuresOf lists the numbers of a class and of its run.
+// figuresOf returns the numbers of a class and of its run.
 func figuresOf(r *sim.Result, k *sim.Class) []figure {
 	return appendNumbers(appendNumbers(nil, "", reflect.ValueOf(*k)), "", reflect.ValueOf(*r))
 }
 
-// appendNumbers adds the numbers in a structure by the names that they have in JSON, those of inner ones after a dot.
+// appendNumbers appends the numbers of a struct under their names in JSON. Names of inner fields
+// follow a dot.
 func appendNumbers(list []figure, prefix string, v reflect.Value) []figure {
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		f := v.Field(i)
 		switch name = prefix + name; {
-		case name == "schema" || name == "seed": // the one says nothing of the run, the other has a column of its own
+		case name == "schema" || name == "seed": // schema says nothing about the run; seed has its own column
 		case f.Kind() == reflect.Struct:
 			list = appendNumbers(list, name+".", f)
 		case f.CanInt():

@@ -12,13 +12,14 @@ import (
 	"github.com/rota-hpc/rota/controld/sim"
 )
 
-// decisionFile gathers what every run of a command decided, for --decisions. Runs fill sections of their own, side by side.
+// decisionFile collects the decisions of all runs, for --decisions. Each run fills its own section.
 type decisionFile struct {
 	name     string
-	sections [][]byte // in the order of the results
+	sections [][]byte // one per result, in their order
 }
 
-// readDecisions reads --decisions. A file that cannot be written is refused now rather than after hours of replaying.
+// readDecisions reads --decisions. It refuses a file that cannot be written before the replay,
+// which may take hours.
 func (s *simulation) readDecisions(c *cli.Context) error {
 	name := c.String("decisions")
 	if name == "" {
@@ -28,13 +29,14 @@ func (s *simulation) readDecisions(c *cli.Context) error {
 		return exit.Usagef("--decisions %s is a directory", name)
 	}
 	if info, err := os.Stat(filepath.Dir(name)); err != nil || !info.IsDir() {
-		return exit.Usagef("--decisions %s: there is no directory %s", name, filepath.Dir(name))
+		return exit.Usagef("--decisions %s: no directory %s", name, filepath.Dir(name))
 	}
 	s.decisions = &decisionFile{name: name}
 	return nil
 }
 
-// record makes a run add its decisions to the section of its result, behind a line that names workload, seed and policy.
+// record has a run append its decisions to the section of its result, after a line with workload,
+// seed and policy.
 func (f *decisionFile) record(result int, setup *sim.Setup, trace string) {
 	if f == nil {
 		return

@@ -38,7 +38,8 @@ func (s *simulation) readDeserved(c *cli.Context) error {
 	return nil
 }
 
-// readShares reads lines of account,gpus; # begins a comment line. The shares are in thousandths of a GPU.
+// readShares reads lines of account,gpus into thousandths of a GPU. A line that begins with # is a
+// comment.
 func readShares(r io.Reader) (map[string]int64, error) {
 	shares := map[string]int64{}
 	lines := bufio.NewScanner(r)
@@ -55,7 +56,7 @@ func readShares(r io.Reader) (map[string]int64, error) {
 			return nil, fmt.Errorf("line %d: %q is not account,gpus", n, line)
 		}
 		if _, twice := shares[account]; twice {
-			return nil, fmt.Errorf("line %d: account %s is there already", n, account)
+			return nil, fmt.Errorf("line %d: account %s is given twice", n, account)
 		}
 		thousandths, err := factor("the number of GPUs", gpus, 0.001, cluster.MaxNodes*cluster.MaxGPUsPerNode)
 		if err != nil {
@@ -69,12 +70,12 @@ func readShares(r io.Reader) (map[string]int64, error) {
 	case err != nil:
 		return nil, err
 	case len(shares) == 0:
-		return nil, errors.New("no line says what an account deserves")
+		return nil, errors.New("no line with an account's quota")
 	}
 	return shares, nil
 }
 
-// checkDeserved refuses shares of accounts that none of the workloads has: nobody would get them.
+// checkDeserved refuses quotas of accounts that no workload has.
 func (s *simulation) checkDeserved(workloads []*trace.Trace) error {
 	known := map[string]bool{}
 	for _, t := range workloads {
@@ -91,10 +92,10 @@ func (s *simulation) checkDeserved(workloads []*trace.Trace) error {
 		if len(names) > accountsShown {
 			text += fmt.Sprintf(" and %d more", len(names)-accountsShown)
 		}
-		return exit.Usagef("--deserved: no job is of account %s; there are %s", account, text)
+		return exit.Usagef("--deserved: unknown account %s: the accounts of the jobs are %s", account, text)
 	}
 	return nil
 }
 
-// accountsShown is how many accounts of a workload are named.
+// accountsShown is how many accounts an error names.
 const accountsShown = 12

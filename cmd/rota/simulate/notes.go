@@ -12,25 +12,26 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// How many of what was left out are named, with the reason: lines of a trace, and jobs. The others are named by their number alone.
+// How many omitted lines and jobs are named with a reason, and how many by number only.
 const (
 	skippedShown  = 10
 	excludedShown = 5
 	namesShown    = 200
 )
 
-// reportSkipped names the lines of a trace that were left out.
+// reportSkipped prints which lines of a trace were skipped.
 func (s *simulation) reportSkipped(t *trace.Trace) {
 	shown := t.Skipped[:min(skippedShown, len(t.Skipped))]
 	for _, line := range shown {
 		fmt.Fprintf(s.env.Stderr, "rota: %s: %s\n", t.Name, line)
 	}
 	if more := t.Bad - len(shown); more > 0 {
-		fmt.Fprintf(s.env.Stderr, "rota: %s: %s left out: %s\n", t.Name, show.Count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
+		fmt.Fprintf(s.env.Stderr, "rota: %s: %s skipped: %s\n", t.Name, show.Count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
 	}
 }
 
-// reportUnusedOptions says which options change no job of a trace, because all jobs know better.
+// reportUnusedOptions prints which options have no effect, because all jobs of the trace have
+// values of their own.
 func (s *simulation) reportUnusedOptions(t *trace.Trace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,12 +47,12 @@ func (s *simulation) reportUnusedOptions(t *trace.Trace) {
 		{"--overhead", s.setup.Overhead > 0, func(j *trace.Job) bool { return j.Restart != trace.Unknown }, "a restart cost"},
 	} {
 		if o.given && everyJob(t, o.knows) {
-			fmt.Fprintf(s.env.Stderr, "rota: %s: %s changes nothing: every job has %s of its own\n", t.Name, o.option, o.what)
+			fmt.Fprintf(s.env.Stderr, "rota: %s: %s has no effect: every job has %s of its own\n", t.Name, o.option, o.what)
 		}
 	}
 }
 
-// everyJob reports whether something is so of every job.
+// everyJob reports whether is returns true for all jobs.
 func everyJob(t *trace.Trace, is func(*trace.Job) bool) bool {
 	for i := range t.Jobs {
 		if !is(&t.Jobs[i]) {
@@ -61,7 +62,7 @@ func everyJob(t *trace.Trace, is func(*trace.Job) bool) bool {
 	return true
 }
 
-// numbersOf lists the numbers of lines, as ranges where they follow each other. The lines are the first of so many.
+// numbersOf writes the numbers of lines, with ranges. The lines are the first ones of so many.
 func numbersOf(lines []trace.Line, of int) string {
 	var names []string
 	for i := 0; i < len(lines); {
@@ -86,7 +87,7 @@ func numbersOf(lines []trace.Line, of int) string {
 	return text
 }
 
-// printNotes writes what a reader of the numbers should know, each thing once.
+// printNotes writes notes on the results, each once.
 func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
 	seen := map[string]bool{}
 	say := func(format string, args ...any) {
@@ -98,13 +99,13 @@ func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
 	}
 	for _, runs := range s.bySeed(results) {
 		if n := len(finishedRuns(runs)); n < len(runs) {
-			say("%s, %s: the means are over %d of %d seeds: the others were interrupted", runs[0].Trace, policyOf(runs[0]), n, len(runs))
+			say("%s, %s: means over %d of %d seeds; the others were interrupted", runs[0].Trace, policyOf(runs[0]), n, len(runs))
 		}
 	}
 	for _, r := range results {
 		shown := min(excludedShown, len(r.Excluded))
 		for _, e := range r.Excluded[:shown] {
-			say("%s: left out job %s", r.Trace, e)
+			say("%s: excluded job %s", r.Trace, e)
 		}
 		if more := r.Excluded[shown:]; len(more) > 0 {
 			say("%s: %s no node: %s", r.Trace, show.Count(len(more), "more job fits", "more jobs fit"), idsOf(more))
@@ -121,7 +122,7 @@ func (s *simulation) printNotes(w io.Writer, results []*sim.Result) {
 	}
 }
 
-// idsOf lists the jobs of which it is said why they are left out.
+// idsOf writes the ids of excluded jobs.
 func idsOf(excluded []string) string {
 	var ids []string
 	for _, e := range excluded[:min(namesShown, len(excluded))] {
@@ -135,7 +136,8 @@ func idsOf(excluded []string) string {
 	return text
 }
 
-// reportIdenticalSeeds says of what several seeds are no evidence: nothing that matters is drawn from them.
+// reportIdenticalSeeds prints a note if all seeds gave the same result, so that their mean is no
+// evidence.
 func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {
 	if len(s.seeds) < 2 {
 		return
@@ -145,7 +147,7 @@ func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {
 		if !slices.ContainsFunc(runs, func(r *sim.Result) bool {
 			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] || r.GPUFragmentation != first.GPUFragmentation
 		}) {
-			fmt.Fprintf(s.env.Stderr, "rota: %s, %s: all seeds came to the same: their means say no more than one run\n", first.Trace, policyOf(first))
+			fmt.Fprintf(s.env.Stderr, "rota: %s, %s: all seeds gave the same result, so their means say no more than one run\n", first.Trace, policyOf(first))
 		}
 	}
 }

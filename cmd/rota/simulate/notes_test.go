@@ -26,7 +26,7 @@ func TestSimNamesEveryLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, complaint := simulate(t, "--trace", name, "--nodes", "2x8c/64g/8gpu", "--policy", "fifo")
-	for _, want := range []string{"line 2: ", "line 11: ", "7 more lines were left out: 12 to 17, 22\n"} {
+	for _, want := range []string{"line 2: ", "line 11: ", "7 more lines were skipped: 12 to 17, 22\n"} {
 		if code != 0 || !strings.Contains(complaint, want) {
 			t.Errorf("exit %d, nothing says %q:\n%s", code, want, complaint)
 		}
@@ -40,11 +40,11 @@ func TestSimNamesEveryLine(t *testing.T) {
 func TestSimNamesEveryJob(t *testing.T) {
 	const tail = "9 more jobs fit no node: 20, 23, 25, 31, 37, 39, 41, 44, 48\n"
 	args := []string{"--trace", "gen:poisson:jobs=50", "--nodes", "4x8c/32g/4gpu", "--policy", "fifo"}
-	if code, out, _ := simulate(t, args...); code != 0 || !strings.Contains(out, "left out job 7: ") || !strings.Contains(out, tail) {
+	if code, out, _ := simulate(t, args...); code != 0 || !strings.Contains(out, "excluded job 7: ") || !strings.Contains(out, tail) {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	code, out, complaint := simulate(t, append(args, "-o", "csv")...)
-	if code != 0 || strings.Contains(out, "left out") || !strings.Contains(complaint, "left out job 7: ") || !strings.Contains(complaint, tail) {
+	if code != 0 || strings.Contains(out, "excluded") || !strings.Contains(complaint, "excluded job 7: ") || !strings.Contains(complaint, tail) {
 		t.Errorf("exit %d, %s%s", code, out, complaint)
 	}
 }

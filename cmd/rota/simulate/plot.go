@@ -22,12 +22,12 @@ func (s *simulation) readPlot(*cli.Context) error {
 		return nil
 	}
 	if !strings.HasSuffix(s.plot, ".svg") {
-		return exit.Usagef("--plot %s: only SVG is drawn; give it a name that ends in .svg", s.plot)
+		return exit.Usagef("--plot %s: the name must end in .svg", s.plot)
 	}
-	// What could keep it from being drawn is told now rather than after hours of replaying.
+	// Errors are reported before the replay, which may take hours.
 	dir := filepath.Dir(s.plot)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return exit.Usagef("--plot %s: there is no directory %s", s.plot, dir)
+		return exit.Usagef("--plot %s: no directory %s", s.plot, dir)
 	}
 	if info, err := os.Stat(s.plot); err == nil && info.IsDir() {
 		return exit.Usagef("--plot %s is a directory", s.plot)
@@ -37,7 +37,7 @@ func (s *simulation) readPlot(*cli.Context) error {
 	return err
 }
 
-// draw makes the plot of every result: the first one is called as the user says, others get a number.
+// draw plots every result. With several results, the file names get numbers.
 func (s *simulation) draw(ctx context.Context, results []*sim.Result) error {
 	if s.plot == "" {
 		return nil
@@ -54,7 +54,8 @@ func (s *simulation) draw(ctx context.Context, results []*sim.Result) error {
 	return nil
 }
 
-// plotter is the program that draws: a library for plots would make every other command start more slowly.
+// plotter is a separate program, because its plotting library would slow down the start of all
+// commands.
 const plotter = "rota-plot"
 
 func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) error {
@@ -78,12 +79,12 @@ func (s *simulation) drawOne(ctx context.Context, name string, r *sim.Result) er
 	}
 	_, err = f.Write(out.Bytes())
 	if err = errors.Join(err, f.Close()); err != nil && isFile(name) {
-		_ = os.Remove(name) // half of it is of no use
+		_ = os.Remove(name) // an incomplete file is useless
 	}
 	return err
 }
 
-// findPlotter looks beside this program, then where programs are.
+// findPlotter searches beside this program, then in PATH.
 func findPlotter() (string, error) {
 	if self, err := os.Executable(); err == nil {
 		if beside := filepath.Join(filepath.Dir(self), plotter); isFile(beside) {
@@ -92,7 +93,7 @@ func findPlotter() (string, error) {
 	}
 	path, err := exec.LookPath(plotter)
 	if err != nil {
-		return "", fmt.Errorf("%s draws, and it is neither beside rota nor in PATH: %w", plotter, err)
+		return "", fmt.Errorf("cannot find the program %s, neither beside rota nor in PATH: %w", plotter, err)
 	}
 	return path, nil
 }

@@ -27,13 +27,13 @@ func (s *simulation) print(results []*sim.Result, form table.Format) error {
 	return s.printTables(results)
 }
 
-// classNames are the classes of a result, in the order in which they are shown.
+// classNames are the classes of a result, in order of output.
 var classNames = []string{"te", "be", everyClass}
 
-// everyClass is the name of the jobs of all classes together.
+// everyClass is the name for the jobs of all classes together.
 const everyClass = "all"
 
-// printTables writes for people: a table of what jobs got, one of what it cost, and what else there is to say.
+// printTables prints tables of what the jobs got and what it cost, and notes.
 func (s *simulation) printTables(results []*sim.Result) error {
 	for _, class := range classNames {
 		t := simTable(results, class)
@@ -59,7 +59,7 @@ func (s *simulation) printTables(results []*sim.Result) error {
 	return nil
 }
 
-// simTable is what jobs of a class got.
+// simTable returns the table of waiting and slowdown for one class.
 func simTable(results []*sim.Result, class string) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "POLICY"}, {Title: "TRACE"}, {Title: "SEED", Right: true}, {Title: "CLASS"}, {Title: "JOBS", Right: true},
@@ -79,7 +79,7 @@ func simTable(results []*sim.Result, class string) *table.Table {
 	return t
 }
 
-// costTable is what it cost.
+// costTable returns the table of utilisation, preemptions and fairness.
 func costTable(results []*sim.Result) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "POLICY"}, {Title: "TRACE"}, {Title: "SEED", Right: true}, {Title: "MAKESPAN_H", Right: true},
@@ -106,7 +106,7 @@ func policyOf(r *sim.Result) string {
 
 func decimal(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 
-// numberOrDash is a number in a table, or a dash where there is nothing that it could be about.
+// numberOrDash writes a number, or a dash if it is not defined.
 func numberOrDash(is bool, v float64, digits int) string {
 	if !is {
 		return "-"
@@ -121,12 +121,13 @@ type seedGroup struct {
 	Params   map[string]string `json:"params"`
 	Trace    string            `json:"trace"`
 	Seeds    []uint64          `json:"seeds"`
-	Mean     map[string]any    `json:"mean"`       // of every number of the runs
+	Mean     map[string]any    `json:"mean"`       // of all numbers of the runs
 	Interval map[string]any    `json:"interval95"` // half the width of the 95 % interval of that mean
 	Runs     []*sim.Result     `json:"runs"`
 }
 
-// bySeed puts together the results that differ in the seed only. Results are in the order of run: by trace, seed, policy.
+// bySeed groups results that differ only in the seed. Results are ordered by trace, seed and
+// policy.
 func (s *simulation) bySeed(results []*sim.Result) [][]*sim.Result {
 	n := len(s.policies)
 	groups := make([][]*sim.Result, len(s.traces)*n)
@@ -137,7 +138,7 @@ func (s *simulation) bySeed(results []*sim.Result) [][]*sim.Result {
 	return groups
 }
 
-// groups are the results of all seeds with their means.
+// groups returns the groups of bySeed with their means.
 func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 	var groups []*seedGroup
 	for _, runs := range s.bySeed(results) {
@@ -170,7 +171,8 @@ func (s *simulation) groups(results []*sim.Result) ([]*seedGroup, error) {
 	return groups, nil
 }
 
-// finishedRuns returns those of several runs that have come to their end, all if none has: means are of these.
+// finishedRuns returns the runs that were not interrupted, or all if none finished. Means are over
+// these.
 func finishedRuns(runs []*sim.Result) []*sim.Result {
 	ended := slices.DeleteFunc(slices.Clone(runs), func(r *sim.Result) bool { return r.Stopped })
 	if len(ended) == 0 {
@@ -179,7 +181,7 @@ func finishedRuns(runs []*sim.Result) []*sim.Result {
 	return ended
 }
 
-// dropEmpty drops from the tree of a run what it says of classes of which no job has ended: there is nothing that it could be about.
+// dropEmpty removes the numbers of classes without ended jobs.
 func dropEmpty(tree map[string]any) {
 	classes, _ := tree["classes"].(map[string]any)
 	for name, v := range classes {
@@ -189,8 +191,8 @@ func dropEmpty(tree map[string]any) {
 	}
 }
 
-// summarise returns the mean of every number in trees of like form, and half the width of its 95 % interval. A number that a tree leaves out
-// is 0 there; an account that a seed does not have counts where it is.
+// summarise returns the mean of each number in trees of the same form, and half the width of its 95
+// % interval. A missing number counts as 0; a missing account does not count.
 func summarise(trees []map[string]any) (mean, half map[string]any) {
 	mean, half = map[string]any{}, map[string]any{}
 	for _, t := range trees {
@@ -239,7 +241,7 @@ func (s *simulation) printSeeds(results []*sim.Result) error {
 	return table.PrintJSON(s.env.Stdout, groups)
 }
 
-// meansTable is the means over the seeds of what matters most.
+// meansTable returns the table of the most important means over the seeds.
 func (s *simulation) meansTable(results []*sim.Result) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "MEANS OF"}, {Title: "TRACE"}, {Title: "SEEDS", Right: true}, {Title: "TE_P95", Right: true}, {Title: "TE_P99", Right: true},

@@ -19,10 +19,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// maxSeeds bounds --seeds: each is a run of its own.
+// maxSeeds bounds --seeds, because each seed is a run.
 const maxSeeds = 1000
 
-// readSimulation reads the command line of sim.
+// readSimulation reads the command line of rota sim.
 func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	s := &simulation{env: env, histories: c.StringSlice("from-history"), plot: c.String("plot"), speeds: c.String("profiles")}
 	s.traces = slices.Concat(c.StringSlice("trace"), s.histories, c.Args().Slice())
@@ -31,9 +31,9 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	}
 	switch {
 	case len(s.traces) == 0:
-		return nil, exit.Usagef("which workload? rota sim --trace FILE, or --trace gen:fitgpp:jobs=8192")
+		return nil, exit.Usagef("no workload given: rota sim --trace FILE, or --trace gen:fitgpp:jobs=8192")
 	case slices.Contains(s.traces, ""):
-		return nil, exit.Usagef("the name of a trace is empty")
+		return nil, exit.Usagef("a trace has an empty name")
 	}
 	s.setup.Check = c.Bool("check")
 	if c.Bool("progress") {
@@ -49,12 +49,12 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 	return s, nil
 }
 
-// refuseEmpty refuses options without a value, as of a variable that is not set: they would be as if they were not given.
+// refuseEmpty refuses flags with an empty value, such as an unset variable of a script.
 func refuseEmpty(c *cli.Context) error {
 	for _, f := range simFlags() {
 		name := f.Names()[0]
 		if _, text := f.(*cli.StringFlag); text && c.IsSet(name) && c.String(name) == "" {
-			return exit.Usagef("--%s has an empty value", name)
+			return exit.Usagef("--%s is empty", name)
 		}
 	}
 	return nil
@@ -63,38 +63,38 @@ func refuseEmpty(c *cli.Context) error {
 func (s *simulation) readFormat(c *cli.Context) error {
 	text := c.String("format")
 	if text != "" && !slices.Contains(trace.Formats, trace.Format(text)) {
-		return exit.Usagef("--format %q is not known: %s", text, formatNames())
+		return exit.Usagef("unknown --format %q: must be one of %s", text, formatNames())
 	}
 	file := func(name string) bool { return !isGenerated(name) }
 	told := func(name string) bool { return file(name) && !slices.Contains(s.histories, name) }
 	switch {
 	case c.IsSet("profiles") && !slices.ContainsFunc(s.traces, file):
-		return exit.Usagef("--profiles says how a file is to be read: generated workloads have none")
+		return exit.Usagef("--profiles is for traces in files: generated workloads have no profiles")
 	case text != "" && !slices.ContainsFunc(s.traces, told):
-		return exit.Usagef("--format says how a file of --trace is to be read, and there is none")
+		return exit.Usagef("--format is for files of --trace, and there are none")
 	}
 	s.options.Format = trace.Format(text)
 	return nil
 }
 
-// readNodes reads --nodes: a description, or the name of a file.
+// readNodes reads --nodes, a description or the name of a file.
 func (s *simulation) readNodes(c *cli.Context) error {
 	text := c.String("nodes")
 	if text == "" {
-		return exit.Usagef("on which cluster? --nodes 84x32c/256g/8gpu, or a file")
+		return exit.Usagef("no cluster given: --nodes 84x32c/256g/8gpu, or a file")
 	}
 	f, err := os.Open(text)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if s.setup.Nodes, err = trace.ParseNodes(text); err != nil && strings.Trim(text[:1], "-0123456789") != "" {
-			err = errors.New("there is no such file") // a description begins with a number, be it a wrong one
+			err = errors.New("no such file") // descriptions begin with a number
 		}
 	case err == nil:
 		defer f.Close()
 		s.setup.Nodes, err = trace.ReadNodes(f)
 	}
 	if err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err), Hint: "groups such as 84x32c/256g/8gpu with commas, or a file of nodes"}
+		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err), Hint: "write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes"}
 	}
 	for i := range s.setup.Nodes {
 		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
@@ -108,7 +108,7 @@ func (s *simulation) readPolicies(c *cli.Context) error {
 		others = splitPolicies(c.String("compare"))
 	}
 	if slices.Contains(others, "") {
-		return exit.Usagef("--compare %q names no policy between two commas, or none at all", c.String("compare"))
+		return exit.Usagef("--compare %q has an empty name", c.String("compare"))
 	}
 	for _, text := range append([]string{c.String("policy")}, others...) {
 		p, err := sim.ParsePolicy(text)
@@ -116,14 +116,14 @@ func (s *simulation) readPolicies(c *cli.Context) error {
 			return &exit.UsageError{Text: err.Error()}
 		}
 		if slices.ContainsFunc(s.policies, func(q sim.Policy) bool { return q.String() == p.String() }) {
-			return exit.Usagef("--compare names policy %s, which is replayed already", p.String())
+			return exit.Usagef("--compare has policy %s twice, or it is that of --policy", p.String())
 		}
 		s.policies = append(s.policies, p)
 	}
 	return nil
 }
 
-// splitPolicies splits a list of policies at its commas, but for those between the parameters of one.
+// splitPolicies splits a list of policies at commas, except between the parameters of one policy.
 func splitPolicies(text string) []string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -149,7 +149,7 @@ func (s *simulation) readSeeds(c *cli.Context) error {
 		return nil
 	}
 	if c.IsSet("seed") {
-		return exit.Usagef("give --seed or --seeds, not both")
+		return exit.Usagef("--seed and --seeds exclude each other")
 	}
 	first, last, ok := strings.Cut(text, "..")
 	a, err := strconv.ParseUint(first, 10, 32)
@@ -186,7 +186,7 @@ func (s *simulation) readLoop(c *cli.Context) error {
 	return nil
 }
 
-// factor reads a positive number as thousandths.
+// factor reads a number from least to most, as thousandths.
 func factor(what, text string, least, most float64) (int64, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f >= least && f <= most) {
@@ -196,7 +196,7 @@ func factor(what, text string, least, most float64) (int64, error) {
 	return int64(f*1000 + 0.5), nil
 }
 
-// milliseconds reads a duration flag; 0 if it is not given.
+// milliseconds reads a flag with a duration; 0 if it is not given.
 func milliseconds(c *cli.Context, flag string) (int64, error) {
 	text := c.String(flag)
 	if text == "" {
@@ -207,7 +207,7 @@ func milliseconds(c *cli.Context, flag string) (int64, error) {
 		return 0, exit.Usagef("--%s %v", flag, err)
 	}
 	if d < 0 || d > jobspec.MaxDuration {
-		return 0, exit.Usagef("--%s %s is out of bounds: up to 3650d", flag, text)
+		return 0, exit.Usagef("--%s %s is out of range: at most 3650d", flag, text)
 	}
 	return int64(d) * 1000, nil
 }
@@ -222,7 +222,7 @@ func (s *simulation) readTimes(c *cli.Context) error {
 			return err
 		}
 		if ms == 0 && c.IsSet(f.flag) && f.flag != "overhead" {
-			return exit.Usagef("--%s is zero", f.flag)
+			return exit.Usagef("--%s must not be zero", f.flag)
 		}
 		*f.field = ms
 	}
@@ -235,7 +235,7 @@ func (s *simulation) readInflate(c *cli.Context) (err error) {
 		return nil
 	}
 	if s.loop != nil || s.setup.Until > 0 {
-		return exit.Usagef("--inflate ends when the cluster is full: it goes with neither --closed-loop nor --until")
+		return exit.Usagef("--inflate cannot be combined with --closed-loop or --until, because it ends when the cluster is full")
 	}
 	s.inflate, err = factor("--inflate", text, 0.001, 100)
 	return err
@@ -247,9 +247,9 @@ func (s *simulation) readArrivals(c *cli.Context) (err error) {
 	text := c.String("rate")
 	switch {
 	case s.inflate > 0 && (s.redraw || text != ""):
-		return exit.Usagef("--inflate draws jobs and lets them arrive a second apart: it goes with neither --redraw nor --rate")
+		return exit.Usagef("--inflate cannot be combined with --redraw or --rate, because it draws the jobs and their arrivals itself")
 	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }):
-		return exit.Usagef("--redraw draws from the jobs of a file: a generated workload is drawn from its seed already")
+		return exit.Usagef("--redraw needs a trace in a file: generated workloads are already drawn from the seed")
 	case text == "":
 		return nil
 	}

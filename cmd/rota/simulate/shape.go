@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// shaping is how a workload is changed before it is replayed.
+// shaping is how a workload is changed before the replay.
 type shaping struct {
 	teBelow       int64
 	missed, extra int64 // thousandths
@@ -26,7 +26,7 @@ type shaping struct {
 	estimates     int64 // thousandths; 0: none
 }
 
-// apply changes a workload. Drawn numbers depend on the seed and the job alone.
+// apply changes a workload. Random numbers depend only on the seed and the job.
 func (h *shaping) apply(t *trace.Trace, seed uint64) error {
 	if h.teBelow > 0 {
 		if err := trace.LabelTE(t, h.teBelow); err != nil {
@@ -58,7 +58,7 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 		return err
 	}
 	if h.teBelow == 0 && c.IsSet("te-below") {
-		return exit.Usagef("--te-below is zero: no job is shorter")
+		return exit.Usagef("--te-below must not be zero")
 	}
 	if text := c.String("te-noise"); text != "" {
 		missed, extra, _ := strings.Cut(text, ",")
@@ -83,13 +83,13 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 			return err
 		}
 		if !s.usesPolicy("easy") {
-			return exit.Usagef("--estimates is what policy easy is told, and none of the policies here is easy")
+			return exit.Usagef("--estimates needs policy easy, and no policy here is easy")
 		}
 	}
 	return nil
 }
 
-// usesPolicy reports whether a policy is simulated or makes the arrivals.
+// usesPolicy reports whether a policy is simulated or controls the arrivals.
 func (s *simulation) usesPolicy(policy string) bool {
 	return s.loop != nil && s.loop.policy.Name == policy || slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
 }

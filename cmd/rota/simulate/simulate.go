@@ -1,4 +1,5 @@
-// Package simulate has the command sim, which replays workloads under scheduling policies without a cluster.
+// Package simulate has the command sim, which replays workloads under scheduling policies without a
+// cluster.
 package simulate
 
 import (
@@ -23,51 +24,50 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-const simAbout = `Replays workloads through the code that schedules a live cluster, over a virtual clock. A trace is a file, plain or
-gzip, or a generated workload: gen:fitgpp, gen:poisson or gen:kubeflow with parameters, such as
-gen:fitgpp:jobs=8192,load=0.95. Nodes are written as 84x32c/256g/8gpu, groups with commas, @ and the name of a rack
-behind a group, or are read from a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64. --list says
-which policies, workloads and parameters there are.`
+const simAbout = `Replays workloads with the scheduling code of a live cluster and a virtual clock. A trace is a file, plain or gzip, or a
+generated workload: gen:fitgpp, gen:poisson or gen:kubeflow with parameters, such as gen:fitgpp:jobs=8192,load=0.95.
+Nodes are comma-separated groups such as 84x32c/256g/8gpu, each optionally followed by @RACK, or a file. A policy may
+have parameters: rota:reserve_after=10m,max_bypass=64. --list shows all policies, workloads and parameters.`
 
-// Commands are those that replay workloads.
+// Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Simulation", []*command.Command{
 
-		{Command: &cli.Command{Name: "sim", Usage: "replay a workload under a policy, without a cluster", Action: env.Action(replay),
+		{Command: &cli.Command{Name: "sim", Usage: "simulate a workload under a scheduling policy", Action: env.Action(replay),
 			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout, Flags: slices.Concat(simFlags(), command.CommonFlags())}, Once: true, FlagHint: simFlagHint, Arguments: complete.Files},
 	})
 }
 
 func simFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "trace", Usage: "replay `FILE`, - for standard input, or a generated workload gen:NAME; several are replayed one by one"},
-		&cli.StringSliceFlag{Name: "from-history", Usage: "replay the ended jobs in `FILE`, which \"rota hist -o json\" has printed"},
-		&cli.StringFlag{Name: "format", Usage: "the traces' `FORMAT`, if it cannot be told: " + formatNames()},
-		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds that sia traces need; default profiles beside the trace"},
-		&cli.StringFlag{Name: "nodes", Usage: "the cluster: `SPEC` such as 84x32c/256g/8gpu, or a file"},
-		&cli.StringFlag{Name: "policy", Usage: "`NAME` or NAME:key=value,...: " + strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
-		&cli.StringFlag{Name: "compare", Usage: "replay under these `POLICIES` as well"},
-		&cli.StringFlag{Name: "seed", Usage: "`N` for everything that is drawn", Value: "1"},
-		&cli.StringFlag{Name: "seeds", Usage: "a run for each seed `A..B`, and their means with 95 % intervals"},
+		&cli.StringSliceFlag{Name: "trace", Usage: "trace `FILE`, - for standard input, or a generated workload gen:NAME; may be repeated for separate runs"},
+		&cli.StringSliceFlag{Name: "from-history", Usage: "replay ended jobs from `FILE`, the output of \"rota hist -o json\""},
+		&cli.StringFlag{Name: "format", Usage: "`FORMAT` of the traces, if it is not recognised: " + formatNames()},
+		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds for sia traces (default: profiles beside the trace)"},
+		&cli.StringFlag{Name: "nodes", Usage: "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"},
+		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " + strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
+		&cli.StringFlag{Name: "compare", Usage: "also replay under these `POLICIES`, comma-separated"},
+		&cli.StringFlag{Name: "seed", Usage: "random seed `N`", Value: "1"},
+		&cli.StringFlag{Name: "seeds", Usage: "one run for each seed `A..B`, and means with 95 % intervals"},
 		&cli.StringFlag{Name: "tick", Usage: "decide only every `DURATION`, such as 1m"},
-		&cli.StringFlag{Name: "closed-loop", Usage: "arrivals that keep the demand at `LOAD@POLICY`, such as 2.0@fifo, instead of the trace's"},
-		&cli.StringFlag{Name: "te-below", Usage: "jobs that run for less than `DURATION` are TE, all others BE"},
-		&cli.StringFlag{Name: "te-noise", Usage: "wrong labels: `MISSED,FALSE` in percent, such as 30%,10%"},
-		&cli.StringFlag{Name: "grace", Usage: "draw grace periods of `MEAN:MAX` where the trace has none, such as 3m:20m"},
-		&cli.StringFlag{Name: "checkpoint", Usage: "what jobs keep when stopped: `MIX` such as none:30%,signal:50%,30m:20%; default all"},
-		&cli.StringFlag{Name: "estimates", Usage: "users' estimates for policy easy, wrong by up to `FACTOR`, such as 3; 1 is exact"},
-		&cli.StringFlag{Name: "overhead", Usage: "a restart holds its room for `DURATION` without progress"},
+		&cli.StringFlag{Name: "closed-loop", Usage: "replace the arrivals so that the demand stays at `LOAD@POLICY`, such as 2.0@fifo"},
+		&cli.StringFlag{Name: "te-below", Usage: "label jobs shorter than `DURATION` as TE, all others as BE"},
+		&cli.StringFlag{Name: "te-noise", Usage: "share of wrong TE labels: `MISSED,FALSE` in percent, such as 30%,10%"},
+		&cli.StringFlag{Name: "grace", Usage: "draw missing grace periods from `MEAN:MAX`, such as 3m:20m"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% (default: all of it)"},
+		&cli.StringFlag{Name: "estimates", Usage: "run time estimates for policy easy, wrong by up to `FACTOR`, such as 3; 1 is exact"},
+		&cli.StringFlag{Name: "overhead", Usage: "a restart takes `DURATION` without progress"},
 		&cli.StringFlag{Name: "bound", Usage: "bounded slowdowns count jobs as at least `DURATION`", Value: "60s"},
-		&cli.StringFlag{Name: "deserved", Usage: "what accounts deserve: equal, or a `FILE` with lines of account,gpus"},
-		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs like the trace's that ask for `FACTOR` times its GPUs, and see how full it gets"},
-		&cli.BoolFlag{Name: "redraw", Usage: "draw as many jobs from those of the trace instead: every seed another workload of its kind"},
-		&cli.StringFlag{Name: "rate", Usage: "jobs arrive at `PERCENT` of the rate that the trace or the closed loop has, such as 95%"},
-		&cli.StringFlag{Name: "until", Usage: "end at this `DURATION` after the trace's beginning"},
-		&cli.StringFlag{Name: "plot", Usage: "draw utilisation, queue, slowdowns, shares and jobs into `FILE.svg`"},
-		&cli.StringFlag{Name: "decisions", Usage: "write every start, end, resize and displacement into `FILE`, a line each"},
-		&cli.BoolFlag{Name: "check", Usage: "verify the invariants of the state while simulating"},
-		&cli.BoolFlag{Name: "progress", Usage: "say on stderr how far it is"},
-		&cli.BoolFlag{Name: "list", Usage: "list policies, generated workloads and their parameters instead"},
+		&cli.StringFlag{Name: "deserved", Usage: "quotas of accounts: equal, or a `FILE` with lines of account,gpus"},
+		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs drawn from the trace, up to `FACTOR` times its GPUs"},
+		&cli.BoolFlag{Name: "redraw", Usage: "draw as many jobs from the trace's jobs, different ones for each seed"},
+		&cli.StringFlag{Name: "rate", Usage: "let jobs arrive at `PERCENT` of the original rate, such as 95%"},
+		&cli.StringFlag{Name: "until", Usage: "end `DURATION` after the trace's beginning"},
+		&cli.StringFlag{Name: "plot", Usage: "plot utilisation, queue, slowdowns, shares and jobs to `FILE.svg`"},
+		&cli.StringFlag{Name: "decisions", Usage: "write every start, end, resize and displacement to `FILE`, one per line"},
+		&cli.BoolFlag{Name: "check", Usage: "check the invariants of the state during the simulation"},
+		&cli.BoolFlag{Name: "progress", Usage: "print the progress on stderr"},
+		&cli.BoolFlag{Name: "list", Usage: "list policies, generated workloads and parameters, and exit"},
 	}
 }
 
@@ -79,11 +79,11 @@ func formatNames() string {
 	return strings.Join(names, ", ")
 }
 
-// simulation is one command line of sim, read.
+// simulation is the command line of rota sim.
 type simulation struct {
 	env       *command.Env
 	traces    []string
-	histories []string // those of them that --from-history names
+	histories []string // the traces of --from-history
 	options   trace.Options
 	speeds    string // --profiles
 	policies  []sim.Policy
@@ -91,24 +91,24 @@ type simulation struct {
 	loop      *closedLoop
 	shape     shaping
 	setup     sim.Setup
-	inflate   int64 // thousandths; 0: do not
+	inflate   int64 // thousandths; 0: not given
 	redraw    bool
-	rate      int64 // thousandths; 0: as it is
+	rate      int64 // thousandths; 0: unchanged
 	plot      string
 	decisions *decisionFile // --decisions; nil: none
-	several   bool          // means over seeds are asked for
+	several   bool          // --seeds is given
 
-	files map[string]*trace.Trace // those of traces that are files, as they were read
-	mu    sync.Mutex              // of what runs say on stderr
+	files map[string]*trace.Trace // the traces that are files
+	mu    sync.Mutex              // guards stderr
 }
 
-// closedLoop says how arrivals are made.
+// closedLoop is --closed-loop: a demand that arrivals keep up under a policy.
 type closedLoop struct {
 	load   int64 // thousandths
 	policy sim.Policy
 }
 
-// replay replays.
+// replay runs rota sim.
 func replay(env *command.Env, c *cli.Context) error {
 	form, err := env.Format(c, table.AsTable, table.JSON, table.CSV)
 	if err != nil {
@@ -123,7 +123,7 @@ func replay(env *command.Env, c *cli.Context) error {
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel()
-	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // much garbage, few survivors
+	defer debug.SetGCPercent(debug.SetGCPercent(collectAt)) // the simulator makes much garbage and keeps little
 	results, err := s.run(ctx)
 	if err == nil {
 		err = s.decisions.write()
@@ -134,7 +134,7 @@ func replay(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// Hours of replaying must not be lost with a plot that cannot be drawn.
+	// The results are printed before the plot, because the replay may have taken hours.
 	err = s.print(results, form)
 	s.reportIdenticalSeeds(results)
 	if err := errors.Join(err, s.draw(c.Context, results)); err != nil {
@@ -142,13 +142,13 @@ func replay(env *command.Env, c *cli.Context) error {
 	}
 	for _, r := range results {
 		if r.Stopped {
-			return &exit.CodeError{Code: exit.Interrupted, Text: "interrupted: this is what was simulated so far"}
+			return &exit.CodeError{Code: exit.Interrupted, Text: "interrupted: the results are incomplete"}
 		}
 	}
 	return nil
 }
 
-// listKnown says what --policy, --compare and --trace can name.
+// listKnown lists what --policy, --compare and --trace can name.
 func listKnown(env *command.Env, c *cli.Context) error {
 	others := c.NArg() > 0 || c.IsSet("output")
 	for _, f := range simFlags() {
@@ -156,17 +156,17 @@ func listKnown(env *command.Env, c *cli.Context) error {
 		others = others || name != "list" && c.IsSet(name)
 	}
 	if others {
-		return exit.Usagef("--list lists what is known and replays nothing: it goes with no trace and no other option")
+		return exit.Usagef("--list cannot be combined with a trace or another option")
 	}
-	_, err := fmt.Fprintf(env.Stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads and theirs:\n%s\n\nFormats of traces: %s\n",
+	_, err := fmt.Fprintf(env.Stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads and their parameters:\n%s\n\nFormats of traces: %s\n",
 		strings.Join(sim.Known(), "\n"), strings.Join(trace.Known(), "\n"), formatNames())
 	return err
 }
 
-// collectAt is how much the heap grows between collections, in percent.
+// collectAt is how much the heap may grow between collections, in percent.
 const collectAt = 300
 
-// run prepares every workload and replays each under every policy, as many at once as there are processors.
+// run prepares all workloads and replays each under each policy, in parallel on all processors.
 func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 	if err := s.read(ctx); err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (s *simulation) run(ctx context.Context) ([]*sim.Result, error) {
 	return results, err
 }
 
-// read reads all files. A pipe into which nobody writes keeps nobody from being interrupted.
+// read reads all files. An interrupt ends it, even while it waits for a pipe.
 func (s *simulation) read(ctx context.Context) error {
 	if !slices.ContainsFunc(s.traces, func(name string) bool { return !isGenerated(name) }) {
 		return nil
@@ -211,11 +211,11 @@ func (s *simulation) read(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return &exit.CodeError{Code: exit.Interrupted, Text: "interrupted while the traces were read: nothing was simulated"}
+		return &exit.CodeError{Code: exit.Interrupted, Text: "interrupted while reading the traces: nothing was simulated"}
 	}
 }
 
-// inParallel does n things, as many at once as there are processors, and returns the first error.
+// inParallel calls do for 0 to n-1, in parallel on all processors, and returns the first error.
 func inParallel(n int, do func(i int) error) error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -225,7 +225,7 @@ func inParallel(n int, do func(i int) error) error {
 	return g.Wait()
 }
 
-// setupFor completes the setup for one run.
+// setupFor returns the setup for one run.
 func (s *simulation) setupFor(ctx context.Context, name string, p sim.Policy, seed uint64) sim.Setup {
 	setup := s.setup
 	setup.Policy, setup.Seed = p, seed
@@ -238,7 +238,7 @@ func (s *simulation) setupFor(ctx context.Context, name string, p sim.Policy, se
 	return setup
 }
 
-// progressPrinter returns what says on stderr how far a run is, once a second.
+// progressPrinter returns a function that prints the progress of a run, at most once a second.
 func (s *simulation) progressPrinter(name, policy string) func(sim.Progress) {
 	var last time.Time
 	return func(p sim.Progress) {
@@ -255,7 +255,7 @@ func (s *simulation) progressPrinter(name, policy string) func(sim.Progress) {
 	}
 }
 
-// simFlagHint lists the options for one that does not exist.
+// simFlagHint lists the flags of rota sim.
 func simFlagHint(string) string {
 	var names []string
 	for _, f := range append(simFlags(), command.CommonFlags()...) {

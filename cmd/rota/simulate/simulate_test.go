@@ -139,8 +139,8 @@ func TestSimRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--nodes", "1x8c"}, "which workload"},
-		{[]string{"--trace", file}, "on which cluster"},
+		{[]string{"--nodes", "1x8c"}, "no workload given"},
+		{[]string{"--trace", file}, "no cluster given"},
 		{[]string{"--trace", file, "--nodes", "0x8c"}, "nodes, column 1"},
 		{[]string{"--trace", file, "--nodes", "4x32c/256q"}, "nodes, column 7"},
 		{[]string{"--trace", file + "x", "--nodes", "1x8c"}, "no such file"},
@@ -151,9 +151,9 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--format", "xml"), "fitgpp, philly, swf"},
 		{append(base, "--format", "philly"), "num_gpus"},
 		{append(base, "--seeds", "8..1"), "--seeds 8..1"},
-		{append(base, "--seeds", "1..2", "--seed", "3"), "not both"},
+		{append(base, "--seeds", "1..2", "--seed", "3"), "exclude each other"},
 		{append(base, "--seed", "-1"), "--seed -1"},
-		{append(base, "--tick", "0s"), "--tick is zero"},
+		{append(base, "--tick", "0s"), "--tick must not be zero"},
 		{append(base, "--tick", "-1m"), "--tick"},
 		{append(base, "--until", "99999999d"), "--until"},
 		{append(base, "--closed-loop", "2.0"), "LOAD@POLICY"},
@@ -164,48 +164,48 @@ func TestSimRefuses(t *testing.T) {
 		{append(base, "--grace", "20m:3m"), "MEAN:MAX"},
 		{append(base, "--checkpoint", "none:30%"), "add up to 30 %"},
 		{append(base, "--estimates", "0.5"), "from 1 to 1000"},
-		{append(base, "--estimates", "3"), "none of the policies here is easy"},
-		{append(base, "--te-below", "0s"), "--te-below is zero"},
+		{append(base, "--estimates", "3"), "no policy here is easy"},
+		{append(base, "--te-below", "0s"), "--te-below must not be zero"},
 		{append(base, "--policy", "lrtp:s=4"), "there are p ("},
-		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "and there is none"},
-		{[]string{"--trace", "gen:fitgpp", "--profiles", ".", "--nodes", "1x8c"}, "generated workloads have none"},
+		{[]string{"--trace", "gen:fitgpp", "--format", "swf", "--nodes", "1x8c"}, "and there are none"},
+		{[]string{"--trace", "gen:fitgpp", "--profiles", ".", "--nodes", "1x8c"}, "generated workloads have no profiles"},
 		{[]string{"--trace", "gen:fitgpp", "--nodes", "1x8c"}, "need GPUs, of which the cluster has none"},
 		{append(base, "--inflate", "0"), "--inflate 0"},
 		{append(base, "--inflate", "NaN"), "--inflate NaN"},
-		{append(base, "--inflate", "1.3", "--until", "1d"), "neither"},
-		{append(base, "--inflate", "1.3", "--rate", "95%"), "neither"},
-		{append(base, "--inflate", "1.3", "--redraw"), "neither"},
+		{append(base, "--inflate", "1.3", "--until", "1d"), "cannot be combined"},
+		{append(base, "--inflate", "1.3", "--rate", "95%"), "cannot be combined"},
+		{append(base, "--inflate", "1.3", "--redraw"), "cannot be combined"},
 		{append(base, "--rate", "95"), "--rate 95"},
 		{append(base, "--rate", "0%"), "--rate 0%"},
 		{append(base, "--rate", "-5%"), "--rate -5%"},
 		{append(base, "--rate", "NaN%"), "--rate NaN%"},
-		{[]string{"--trace", "gen:fitgpp", "--redraw", "--nodes", "1x8c/8gpu"}, "drawn from its seed already"},
+		{[]string{"--trace", "gen:fitgpp", "--redraw", "--nodes", "1x8c/8gpu"}, "already drawn from the seed"},
 		{append(base, "--deserved", deserved), "line 3"},
 		{append(base, "--deserved", t.TempDir()), "is a directory"},
-		{append(base, "--deserved", os.DevNull), "no line says what an account deserves"},
-		{append(base, "--deserved", stranger), "no job is of account nobody; there are "},
-		{append(base, "--compare", ","), "names no policy"},
-		{append(base, "--compare", ""), "--compare has an empty value"},
-		{append(base, "--inflate", ""), "--inflate has an empty value"},
-		{[]string{"--trace", file, "--nodes", ""}, "--nodes has an empty value"},
+		{append(base, "--deserved", os.DevNull), "no line with an account's quota"},
+		{append(base, "--deserved", stranger), "unknown account nobody: the accounts of the jobs are "},
+		{append(base, "--compare", ","), "has an empty name"},
+		{append(base, "--compare", ""), "--compare is empty"},
+		{append(base, "--inflate", ""), "--inflate is empty"},
+		{[]string{"--trace", file, "--nodes", ""}, "--nodes is empty"},
 		{append(base, "--nodes", "2x8c"), "--nodes is given twice"},
 		{append(base, "--compare", "easy", "--compare=las"), "--compare is given twice"},
-		{append(base, ""), "the name of a trace is empty"},
-		{append(base, "--compare", "fifo,rota"), "--compare names policy rota, which is replayed already"},
+		{append(base, ""), "a trace has an empty name"},
+		{append(base, "--compare", "fifo,rota"), "--compare has policy rota twice"},
 		{append(base, "--closed-loop", "@fifo"), "LOAD@POLICY"},
 		{append(base, "--seed", "99999999999999999999"), "from 0 to 18446744073709551615"},
 		{[]string{"--trace", file, "--nodes", "-1x8c"}, "nodes, column 1"},
 		{[]string{"--from-history", file, "--nodes", "1x8c"}, "not JSON"},
 		{[]string{"--from-history", file, "--nodes", "1x8c", "--format", "fitgpp"}, "--trace"},
 		{[]string{"--trace", "gen:fitgpp:load=0.5", "--closed-loop", "2@fifo", "--nodes", "1x32c/8gpu"}, "so does the closed loop"},
-		{append(base, "--compare", "fifo,,las"), `"fifo,,las" names no policy`},
-		{[]string{"--trace", file, "--nodes", "nodes.txt"}, "--nodes nodes.txt: there is no such file"},
+		{append(base, "--compare", "fifo,,las"), `"fifo,,las" has an empty name`},
+		{[]string{"--trace", file, "--nodes", "nodes.txt"}, "--nodes nodes.txt: no such file"},
 		{[]string{"--trace", os.DevNull, "--nodes", "1x8c"}, "no job in the trace"},
-		{append(base, "--plot", filepath.Join(t.TempDir(), "no", "x.svg")), "there is no directory"},
-		{append(base, "--list"), "goes with no trace"},
-		{[]string{"--list", "more"}, "goes with no trace"},
+		{append(base, "--plot", filepath.Join(t.TempDir(), "no", "x.svg")), "no directory"},
+		{append(base, "--list"), "cannot be combined"},
+		{[]string{"--list", "more"}, "cannot be combined"},
 		{[]string{"--trace", "gen:seed000:e1,e2", "--nodes", "3x8c/30g"}, "several experiments"},
-		{append(base, "--plot", "x.png"), "only SVG"},
+		{append(base, "--plot", "x.png"), "must end in .svg"},
 		{append(base, "--nonsense"), "its options are --addr --bound"},
 		{append(base, "-o", "yaml"), "table, json, csv"},
 	} {
@@ -263,12 +263,12 @@ func TestSimKeepsResults(t *testing.T) {
 // TestSimNamesDrawsInVain: an option that changes no job says so.
 func TestSimNamesDrawsInVain(t *testing.T) {
 	_, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--grace", "3m:20m", "--checkpoint", "none", "--overhead", "1m", "--seeds", "1..2")
-	if want := "--grace changes nothing: every job has a grace period of its own"; strings.Count(complaint, want) != 1 {
+	if want := "--grace has no effect: every job has a grace period of its own"; strings.Count(complaint, want) != 1 {
 		t.Errorf("%q does not say once: %s", complaint, want)
 	}
-	for _, option := range []string{"--checkpoint changes", "--overhead changes"} {
+	for _, option := range []string{"--checkpoint has no effect", "--overhead has no effect"} {
 		if strings.Contains(complaint, option) {
-			t.Errorf("%s nothing, it says: %s", option, complaint)
+			t.Errorf("%s, it says: %s", option, complaint)
 		}
 	}
 }
@@ -281,8 +281,8 @@ func TestReadShares(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"a": "line 1: \"a\" is not account,gpus", "a,": "line 1: \"a,\" is not account,gpus", ",4": "is not account,gpus",
-		"a,4\na,5": "line 2: account a is there already", "a,nan": "line 1: the number of GPUs nan", "a,1e99": "line 1: the number of GPUs 1e99",
-		"a,4\n" + strings.Repeat("x", 100_000): "line 2: longer than", "": "no line says",
+		"a,4\na,5": "line 2: account a is given twice", "a,nan": "line 1: the number of GPUs nan", "a,1e99": "line 1: the number of GPUs 1e99",
+		"a,4\n" + strings.Repeat("x", 100_000): "line 2: longer than", "": "no line with",
 	} {
 		if _, err := readShares(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, want %q", text, err, want)
@@ -343,8 +343,8 @@ func TestSimArrivals(t *testing.T) {
 	if as[0] != as[1] || slow[0] <= as[0] {
 		t.Errorf("makespans of %v, and at a hundredth of the rate %v", as, slow)
 	}
-	if _, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "--compare", "rand", "--seeds", "1..3"); !strings.Contains(complaint, "fifo: all seeds came to the same") {
-		t.Errorf("nobody says that nothing is drawn: %s", complaint)
+	if _, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "--compare", "rand", "--seeds", "1..3"); !strings.Contains(complaint, "fifo: all seeds gave the same result") {
+		t.Errorf("no message that nothing is drawn: %s", complaint)
 	}
 	if drawn := makespans("--seeds", "1..8", "--redraw"); slices.Min(drawn) == slices.Max(drawn) {
 		t.Errorf("eight seeds, all with a makespan of %g", drawn[0])
@@ -361,12 +361,12 @@ func TestSimInterrupted(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if n := r.Classes["all"].Count; code != exit.Interrupted || !r.Stopped || n == 0 || n >= 2000 ||
-		!strings.Contains(complaint, "so far") || !strings.Contains(complaint, `"code":"interrupted"`) {
+		!strings.Contains(complaint, "results are incomplete") || !strings.Contains(complaint, `"code":"interrupted"`) {
 		t.Errorf("exit %d, stopped %v after %d jobs, %q", code, r.Stopped, n, complaint)
 	}
 }
 
-// TestSimInterruptedReading ends also while it waits for what nobody writes.
+// TestSimInterruptedReading ends also while it waits for a pipe without a writer.
 func TestSimInterruptedReading(t *testing.T) {
 	in, into, err := os.Pipe()
 	if err != nil {
@@ -461,7 +461,7 @@ func TestSimCtrlC(t *testing.T) {
 			t.Errorf("%s: interrupted %v after %d of %d jobs", r.Policy, r.Stopped, n, r.Jobs)
 		}
 	}
-	if code := cmd.ProcessState.ExitCode(); code != exit.Interrupted || !strings.Contains(last, "so far") {
+	if code := cmd.ProcessState.ExitCode(); code != exit.Interrupted || !strings.Contains(last, "results are incomplete") {
 		t.Errorf("exit %d, last words %q", code, last)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-// readFiles reads every trace that is a file, once however many runs it is for: what came through a pipe cannot be had again.
+// readFiles reads each file once, even for several runs, because a pipe cannot be read again.
 func (s *simulation) readFiles() error {
 	s.files = map[string]*trace.Trace{}
 	var names []string
@@ -37,10 +37,10 @@ func (s *simulation) readFiles() error {
 	return nil
 }
 
-// isGenerated reports whether a trace is to be drawn, and no file.
+// isGenerated reports whether a trace is generated, and not a file.
 func isGenerated(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }
 
-// readFile reads a trace, that of "-" from standard input.
+// readFile reads a trace from a file, or from standard input for "-".
 func (s *simulation) readFile(name string) (*trace.Trace, error) {
 	in := s.env.Stdin
 	if name != "-" {
@@ -48,7 +48,7 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 		if err != nil {
 			e := &exit.UsageError{Text: "trace: " + err.Error()}
 			if !slices.Contains(s.histories, name) {
-				e.Hint = "a trace is a file, - for standard input, or gen:NAME; rota sim --list says which there are"
+				e.Hint = "a trace is a file, - for standard input, or gen:NAME as listed by \"rota sim --list\""
 			}
 			return nil, e
 		}
@@ -71,18 +71,18 @@ func (s *simulation) readFile(name string) (*trace.Trace, error) {
 	e := &exit.UsageError{Text: fmt.Sprintf("%s: %v", name, err)}
 	switch {
 	case errors.Is(err, trace.ErrFormat):
-		e.Hint = "--format says which it is; docs/simulating.md has the columns of each"
+		e.Hint = "set --format; docs/simulating.md has the columns of each format"
 	case errors.Is(err, trace.ErrNoProfiles):
-		e.Hint = "--profiles DIR says where they are, if not in the folder profiles beside the trace"
+		e.Hint = "set --profiles DIR, if they are not in the folder profiles beside the trace"
 	}
 	return nil, e
 }
 
-// copyTrace returns the jobs of a trace as they were read, or are drawn, for one run to change.
+// copyTrace returns the jobs of a trace for one run, which may change them.
 func (s *simulation) copyTrace(name string, seed uint64) (*trace.Trace, error) {
 	if !isGenerated(name) {
 		t := *s.files[name]
-		if len(s.traces)*len(s.seeds) > 1 { // others may want it too
+		if len(s.traces)*len(s.seeds) > 1 { // other runs need the original
 			t.Jobs = slices.Clone(t.Jobs)
 		}
 		return &t, nil
@@ -106,7 +106,7 @@ func (s *simulation) copyTrace(name string, seed uint64) (*trace.Trace, error) {
 	return t, nil
 }
 
-// workload returns the jobs of one trace, drawn and changed as the command line says.
+// workload returns the jobs of a trace, changed as the command line says.
 func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*trace.Trace, error) {
 	t, err := s.copyTrace(name, seed)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *simulation) workload(ctx context.Context, name string, seed uint64) (*t
 	return t, s.scaleArrivals(t)
 }
 
-// closeLoop lets the jobs of a trace arrive as their policy gets on with them.
+// closeLoop sets arrivals so that the demand under a policy stays constant.
 func (s *simulation) closeLoop(ctx context.Context, t *trace.Trace, seed uint64) (*trace.Trace, error) {
 	closed, err := sim.CloseLoop(sim.Replay(t), t.Name, s.loop.load, s.setupFor(ctx, t.Name, s.loop.policy, seed))
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *simulation) closeLoop(ctx context.Context, t *trace.Trace, seed uint64)
 	return closed, nil
 }
 
-// scaleArrivals lets jobs arrive faster or slower, if that is asked for.
+// scaleArrivals makes jobs arrive faster or slower, for --rate.
 func (s *simulation) scaleArrivals(t *trace.Trace) error {
 	if s.rate == 0 {
 		return nil
@@ -155,7 +155,8 @@ func (s *simulation) scaleArrivals(t *trace.Trace) error {
 	return nil
 }
 
-// profiles reads the measured speeds that belong to a trace: of --profiles, or of the folder profiles beside it. Nil if there are none.
+// profiles reads the measured speeds for a trace, from --profiles or the folder profiles beside it.
+// It returns nil if there are none.
 func (s *simulation) profiles(name string) (*trace.Profiles, error) {
 	dir := s.speeds
 	if dir == "" {
@@ -164,7 +165,7 @@ func (s *simulation) profiles(name string) (*trace.Profiles, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*.csv"))
 	if err != nil || len(files) == 0 {
 		if s.speeds != "" {
-			return nil, exit.Usagef("--profiles %s has no APPLICATION/*.csv", dir)
+			return nil, exit.Usagef("--profiles %s: no files APPLICATION/*.csv", dir)
 		}
 		return nil, nil
 	}
