@@ -1,4 +1,5 @@
-// Package docs holds the pages of the documentation, so that "rota explain" answers from the same text.
+// Package docs holds the pages of the documentation, so that "rota explain" answers from the same
+// text.
 package docs
 
 import "embed"

@@ -12,7 +12,8 @@ import (
 )
 
 func testWorld() *command.Env {
-	return &command.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv, Environ: os.Environ}
+	return &command.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, Getenv: os.Getenv,
+		Environ: os.Environ}
 }
 
 func TestReorder(t *testing.T) {
@@ -23,8 +24,10 @@ func TestReorder(t *testing.T) {
 		{"logs 3 --tail 5 --follow", "logs --tail=5 --follow -- 3"},
 		{"submit f.hcl -var a=1", "submit --var=a=1 -- f.hcl"},
 		{"submit -var=a=1 - --hold", "submit --var=a=1 --hold -- -"},
-		{"submit -N1 -t1:00:00 --gres gpu:a100:4 -o %x-%j.out train.sh -N2 --lr 3", "submit --nodes=1 --time=1:00:00 --gres=gpu:a100:4 --output=%x-%j.out -- train.sh -N2 --lr 3"},
-		{"submit --part gpu --exclusive --queue=b -K0 -HW x.sbatch", "submit --partition=gpu --exclusive= --partition=b --kill-on-bad-exit=0 --hold --wait -- x.sbatch"},
+		{"submit -N1 -t1:00:00 --gres gpu:a100:4 -o %x-%j.out train.sh -N2 --lr 3",
+			"submit --nodes=1 --time=1:00:00 --gres=gpu:a100:4 --output=%x-%j.out -- train.sh -N2 --lr 3"},
+		{"submit --part gpu --exclusive --queue=b -K0 -HW x.sbatch",
+			"submit --partition=gpu --exclusive= --partition=b --kill-on-bad-exit=0 --hold --wait -- x.sbatch"},
 		{"submit --exclusive=user -K train.sh", "submit --exclusive=user --kill-on-bad-exit= -- train.sh"},
 		{"submit -Hp gpu train.sh -h", "submit --hold --partition=gpu -- train.sh -h"},
 		{"submit --wrap ls -c 4", "submit --wrap=ls --cpus-per-task=4 --"},
@@ -64,10 +67,14 @@ func TestWrongCommandLines(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t, Addr: "http://127.0.0.1:1"}
 	var all strings.Builder
 	for _, c := range []string{
-		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "queue --st PD", "queue -lz", "queue --me=maybe", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
-		"status", "status seven", "hold", "wait", "run", "run -G two ls", "run --mem lots ls", "run --time never ls", "run --env A ls", "run -N 0 ls", "submit", "submit a b",
-		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o xml", "nodes -o jsn", "hist -S someday", "hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
-		"--frobnicate queue", "--utc", "dev --controllers 2", "dev --nodes 0", "queue --addr ftp://x", "events -j none", "plan", "logs 3 -o json", "submit x.sh -o json",
+		"quue", "squeue", "frobnicate", "queue --usr ada", "queue --frobnicate", "queue --st PD", "queue -lz",
+		"queue --me=maybe", "logs", "logs x", "logs 1 2", "logs 3 --tail", "cancel", "cancel 1 --me",
+		"status", "status seven", "hold", "wait", "run", "run -G two ls", "run --mem lots ls", "run --time never ls",
+		"run --env A ls", "run -N 0 ls", "submit", "submit a b",
+		"submit x.sh", "submit missing.hcl", "queue extra", "nodes -o xml", "nodes -o jsn", "hist -S someday",
+		"hist --limit 0", "validate", "completion", "completion tcsh", "help quue",
+		"--frobnicate queue", "--utc", "dev --controllers 2", "dev --nodes 0", "queue --addr ftp://x", "events -j none",
+		"plan", "logs 3 -o json", "submit x.sh -o json",
 	} {
 		got := s.Run(strings.Fields(c)...)
 		want := exit.Usage

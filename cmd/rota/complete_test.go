@@ -20,11 +20,14 @@ func busy(t *testing.T) *rotatest.Answers {
 	four := 4
 	a := rotatest.NewAnswers(t)
 	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{
-		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Pending, Array: api.ArrayPlace{Size: 10, Indices: "5-9"}},
-		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Running, Array: api.ArrayPlace{Job: 12, Index: &four}},
+		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Pending,
+			Array: api.ArrayPlace{Size: 10, Indices: "5-9"}},
+		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Running,
+			Array: api.ArrayPlace{Job: 12, Index: &four}},
 		{ID: 14, Name: "bad $(touch x)", User: "bob", Account: "vision", Queue: "cpu", Code: cluster.Running},
 	}))
-	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"}, api.Node{Name: "gpu02", State: "drained"}))
+	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"},
+		api.Node{Name: "gpu02", State: "drained"}))
 	a.Give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
 	a.Give("GET /v1/shares", rotatest.List("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
 	return a
@@ -102,7 +105,8 @@ func TestCompleteOffersEverything(t *testing.T) {
 		}
 		offered := strings.Fields(s.Run("complete", "bash", "--", c.Name, "-").Stdout)
 		for _, f := range c.Flags {
-			if command.Visible(f) && !slices.ContainsFunc(f.Names(), func(name string) bool { return slices.Contains(offered, command.Dashed(name)) }) {
+			if command.Visible(f) && !slices.ContainsFunc(f.Names(),
+				func(name string) bool { return slices.Contains(offered, command.Dashed(name)) }) {
 				t.Errorf("%s: %s is not offered", c.Name, f.Names())
 			}
 		}
@@ -116,7 +120,8 @@ func TestCompleteOffersEverything(t *testing.T) {
 func TestCompleteWithoutCluster(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t, Addr: "unix:/nowhere/rota.sock"}
 	for line, want := range map[string]string{"cancel ": "", "node drain ": "", "node dr": "drain\n"} {
-		if got := s.Run(append([]string{"complete", "bash", "--"}, strings.Split(line, " ")...)...); got.Stdout != want || got.Stderr != "" || got.Code != 0 {
+		if got := s.Run(append([]string{"complete", "bash", "--"}, strings.Split(line, " ")...)...); got.Stdout != want ||
+			got.Stderr != "" || got.Code != 0 {
 			t.Errorf("%q: %+v", line, got)
 		}
 	}
@@ -142,7 +147,8 @@ func shellTest(t *testing.T, shell, script string) string {
 	}
 	cmd := exec.CommandContext(t.Context(), path, "-c", script)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb", "ROTA_ADDR=" + busy(t).URL, rotatest.AsRota + "=1"}
+	cmd.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=dumb", "ROTA_ADDR=" + busy(t).URL,
+		rotatest.AsRota + "=1"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", shell, err, out)
@@ -201,7 +207,8 @@ func TestFishCompletion(t *testing.T) {
 	}
 }
 
-// zsh completes only at a prompt, so its own functions are replaced by ones that print what they are given.
+// zsh completes only at a prompt, so its own functions are replaced by ones that print what they
+// are given.
 func TestZshCompletion(t *testing.T) {
 	for _, c := range completed {
 		words := strings.Fields("rota " + c.line)

@@ -25,7 +25,8 @@ func TestExitCodes(t *testing.T) {
 		{api.CodeBusy, 429, exit.Failed, exit.OwnFailed},
 	} {
 		a := rotatest.NewAnswers(t)
-		p := api.Problem{Title: "T", Status: c.status, Code: c.problem, Detail: "what went wrong", Hint: "what to do", Errors: []string{"one", "two"}}
+		p := api.Problem{Title: "T", Status: c.status, Code: c.problem, Detail: "what went wrong", Hint: "what to do",
+			Errors: []string{"one", "two"}}
 		a.Refuse("GET /v1/jobs/5", p)
 		s := rotatest.Session{Commands: commands, T: t, Addr: a.URL}
 		got := s.Run("status", "5")
@@ -37,7 +38,8 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: wait gives %d, want %d", c.problem, got.Code, c.own)
 		}
 		var told api.Problem
-		if got := s.Run("status", "5", "-o", "json"); json.Unmarshal([]byte(got.Stderr), &told) != nil || told.Code != c.problem || got.Code != c.code {
+		if got := s.Run("status", "5", "-o", "json"); json.Unmarshal([]byte(got.Stderr), &told) != nil ||
+			told.Code != c.problem || got.Code != c.code {
 			t.Errorf("%s in JSON: %+v", c.problem, got)
 		}
 	}
@@ -46,7 +48,8 @@ func TestExitCodes(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	s := rotatest.Session{Commands: commands, T: t, Addr: "http://127.0.0.1:1,unix:/nowhere/rota.sock"}
 	got := s.Run("queue")
-	if got.Code != exit.Unreachable || !strings.Contains(got.Stderr, "http://127.0.0.1:1, unix:/nowhere/rota.sock") || !strings.Contains(got.Stderr, "ROTA_ADDR") {
+	if got.Code != exit.Unreachable || !strings.Contains(got.Stderr, "http://127.0.0.1:1, unix:/nowhere/rota.sock") ||
+		!strings.Contains(got.Stderr, "ROTA_ADDR") {
 		t.Errorf("%+v", got)
 	}
 	if got := s.Run("run", "true"); got.Code != exit.OwnUnreachable {

@@ -1,6 +1,7 @@
-// Command rota is what users of a Rota cluster type: it submits jobs, shows the queue, streams output, and, with "rota dev",
-// runs a whole cluster on one machine. Each package below is a group of commands, or something that groups share; a group's
-// function Commands returns its commands, and main joins them.
+// Command rota is what users of a Rota cluster type: it submits jobs, shows the queue, streams
+// output, and, with "rota dev", runs a whole cluster on one machine. Each package below is a group
+// of commands, or something that groups share; a group's function Commands returns its commands,
+// and main joins them.
 package main
 
 import (
@@ -26,7 +27,8 @@ func main() {
 
 // commands lists the commands in the order in which they are shown.
 func commands(env *command.Env) []*command.Command {
-	all := slices.Concat(submit.Commands(env), views.Commands(env), control.Commands(env), files.Commands(env), admin.Commands(env),
+	all := slices.Concat(submit.Commands(env), views.Commands(env), control.Commands(env), files.Commands(env),
+		admin.Commands(env),
 		simulate.Commands(env), dev.Commands(env))
 	return append(all, manual.Commands(env, all)...)
 }

@@ -17,7 +17,8 @@ import (
 // used is which commands and flags have been called, by first name.
 type used map[string]map[string]bool
 
-// note adds what a command line calls. It fails on lines that the command would refuse as wrongly written.
+// note adds what a command line calls. It fails on lines that the command would refuse as wrongly
+// written.
 func (u used) note(t *testing.T, all []*command.Command, words []string) {
 	t.Helper()
 	c, out, err := command.Parse(words[1:], all)
@@ -58,8 +59,8 @@ func calls(line string) [][]string {
 	return found
 }
 
-// shellCommands takes a line of shell apart, as far as lines in documents go: words and quotes, pipes, lists, redirections,
-// and commands within $( ).
+// shellCommands takes a line of shell apart, as far as lines in documents go: words and quotes,
+// pipes, lists, redirections, and commands within $( ).
 func shellCommands(line string) [][]string {
 	var all [][]string
 	var words []string
@@ -136,8 +137,8 @@ func shellCommands(line string) [][]string {
 	return all
 }
 
-// Every command and every flag of it is in a session, so that somebody has looked at what it prints. Flags that all commands have, that all
-// lists have, or that submit, plan and convert share, are to be in one of them.
+// Every command and every flag of it is in a session, so that its output has been reviewed. Flags that all commands have, that all lists have, or that submit, plan and convert
+// share, are to be in one of them.
 func TestSessionsShowEverything(t *testing.T) {
 	all := commands(command.System())
 	u := used{}
@@ -187,7 +188,8 @@ func TestSessionsShowEverything(t *testing.T) {
 // anywhere reports whether some command that has the flag too was called with it.
 func (u used) anywhere(all []*command.Command, f cli.Flag) bool {
 	for _, c := range all {
-		if u[c.Name][f.Names()[0]] && slices.ContainsFunc(c.Flags, func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
+		if u[c.Name][f.Names()[0]] && slices.ContainsFunc(c.Flags,
+			func(g cli.Flag) bool { return slices.Equal(g.Names(), f.Names()) }) {
 			return true
 		}
 	}

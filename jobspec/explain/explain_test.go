@@ -33,7 +33,8 @@ func declared(t *testing.T, pattern, expression string) []string {
 	return found
 }
 
-// TestEverythingIsExplained wants an entry for each code, state and reason that there is, and no others.
+// TestEverythingIsExplained wants an entry for each code, state and reason that there is, and no
+// others.
 func TestEverythingIsExplained(t *testing.T) {
 	codes := append(declared(t, "../*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`), declared(t, "../hclfile/*.go", `(?m)^\tCode\w+ *= "(JS-\d+)"`)...)
 	codes = append(codes, declared(t, "../script/*.go", `(?m)^\tCode\w+ *= "(SB-\d+)"`)...)

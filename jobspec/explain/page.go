@@ -38,7 +38,8 @@ var words = sync.OnceValue(func() map[Kind][]Entry {
 	return found
 })
 
-// parseRow reads a row of a table after its first backquote: name, title and text. A bar within a cell has a backslash.
+// parseRow reads a row of a table after its first backquote: name, title and text. A bar within a
+// cell has a backslash.
 func parseRow(kind Kind, row string) Entry {
 	name, rest, _ := strings.Cut(row, "` | ")
 	title, text, _ := strings.Cut(strings.TrimSuffix(rest, " |"), " | ")

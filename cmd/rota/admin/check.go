@@ -52,5 +52,6 @@ func printCheck(env *command.Env, check *api.Check) {
 	for _, v := range check.Violations {
 		fmt.Fprintln(env.Stdout, v)
 	}
-	fmt.Fprintf(env.Stderr, "rota: %s at index %d\n", show.Count(len(check.Violations), "invariant does not hold", "invariants do not hold"), check.Index)
+	fmt.Fprintf(env.Stderr, "rota: %s at index %d\n", show.Count(len(check.Violations), "invariant does not hold",
+		"invariants do not hold"), check.Index)
 }

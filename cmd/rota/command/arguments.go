@@ -99,11 +99,13 @@ func RefuseEmpty(c *cli.Context, names ...string) error {
 	return nil
 }
 
+// RefuseArguments returns an error if a command has arguments.
 func RefuseArguments(c *cli.Context) error {
 	if c.Args().Len() == 0 {
 		return nil
 	}
-	return exit.Usagef("unexpected argument for rota %s: %q; see \"rota help %s\"", c.Command.Name, c.Args().First(), c.Command.Name)
+	return exit.Usagef("unexpected argument for rota %s: %q; see \"rota help %s\"", c.Command.Name, c.Args().First(),
+		c.Command.Name)
 }
 
 // SplitList splits a comma-separated list and drops empty items.
@@ -139,7 +141,8 @@ func NodeRefs(args []string) ([]string, error) {
 	for _, arg := range args {
 		some, err := hostlist.Expand(arg)
 		if err != nil {
-			return nil, &exit.UsageError{Text: err.Error(), Hint: "separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]"}
+			return nil, &exit.UsageError{Text: err.Error(),
+				Hint: "separate names by commas, or write ranges in brackets: gpu01 or gpu[01-04,07]"}
 		}
 		names = append(names, some...)
 	}

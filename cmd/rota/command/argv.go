@@ -26,11 +26,9 @@ func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
 			}
 			continue
 		}
-		for word, more := args[i], ""; word != ""; word = more {
-			var o option
-			var value string
-			var has bool
-			if o, value, has, more, err = c.find(options, word); err != nil {
+		for word := args[i]; word != ""; {
+			o, value, has, more, err := c.find(options, word)
+			if err != nil {
 				return nil, nil, err
 			}
 			if o.needsValue() && !has {
@@ -47,7 +45,7 @@ func (c *Command) SplitArgs(args []string) (flags, rest []string, err error) {
 			if o.takes != takesNothing || has {
 				flag += "=" + value
 			}
-			flags = append(flags, flag)
+			flags, word = append(flags, flag), more
 		}
 	}
 	return flags, rest, nil
@@ -73,29 +71,29 @@ func (o option) check(value string, has, again bool) error {
 
 // find returns the flag that a word names, and its value if the word has one. For a row of letters
 // it returns the first one, and the remaining row as more.
-func (c *Command) find(options map[string]option, word string) (o option, value string, has bool, more string, err error) {
+func (c *Command) find(all map[string]option, word string) (o option, value string, has bool, more string, err error) {
 	name, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
-	if o, known := options[name]; known {
+	if o, known := all[name]; known {
 		return o, value, has, "", nil
 	}
 	if !strings.HasPrefix(word, "--") {
-		o, known := options[word[1:2]]
+		o, known := all[word[1:2]]
 		switch {
 		case !known:
-			return o, "", false, "", c.unknownFlag(options, word, name)
+			return o, "", false, "", c.unknownFlag(all, word, name)
 		case o.takes == takesNothing && len(word) > 2:
 			return o, "", false, "-" + word[2:], nil
 		}
 		return o, word[2:], len(word) > 2, "", nil
 	}
 	var fit []string
-	for n, o := range options {
+	for n, o := range all {
 		if name != "" && len(n) > 1 && strings.HasPrefix(n, name) && !slices.Contains(fit, o.name) {
 			fit = append(fit, o.name)
 		}
 	}
 	if len(fit) == 1 {
-		return options[fit[0]], value, has, "", nil
+		return all[fit[0]], value, has, "", nil
 	}
-	return o, "", false, "", c.unclearFlag(options, word, name, fit)
+	return o, "", false, "", c.unclearFlag(all, word, name, fit)
 }

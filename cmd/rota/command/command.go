@@ -76,7 +76,8 @@ func Parse(args []string, commands []*Command) (*Command, []string, error) {
 // RootCommand returns a command without a name whose flags are those that may precede a command.
 func RootCommand() *Command {
 	version := &cli.BoolFlag{Name: "version", Aliases: []string{"v"}}
-	return &Command{Command: &cli.Command{Flags: append(CommonFlags(), version)}, EndsFlags: func(string) bool { return true }}
+	return &Command{Command: &cli.Command{Flags: append(CommonFlags(), version)},
+		EndsFlags: func(string) bool { return true }}
 }
 
 // FindCommand returns the command with this name or alias, nil if there is none.

@@ -14,7 +14,8 @@ import (
 
 // ForEach calls do for each of refs, which are jobs or what noun says, and prints the results. It
 // continues after a refusal, and then fails with the highest exit code.
-func (env *Env) ForEach(refs []string, noun, done string, asJSON bool, do func(string) (*api.ControlResponse, error)) error {
+func (env *Env) ForEach(refs []string, noun, done string, asJSON bool,
+	do func(string) (*api.ControlResponse, error)) error {
 	all := api.ControlResponse{Items: []api.ControlItem{}}
 	var names []string
 	for _, ref := range refs {

@@ -108,6 +108,7 @@ type Env struct {
 	ClientOptions  api.Options            // zero except in tests
 }
 
+// System returns the environment of this process.
 func System() *Env {
 	return &Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

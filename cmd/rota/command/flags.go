@@ -16,9 +16,11 @@ import (
 // CommonFlags returns the flags of every command. They may also precede the command.
 func CommonFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "addr", Usage: "address `ADDR` of the controllers: http://host:port, unix:PATH, or a comma-separated list (default $ROTA_ADDR)"},
+		&cli.StringFlag{Name: "addr", Usage: "address `ADDR` of the controllers: http://host:port, unix:PATH, or a " +
+			"comma-separated list (default $ROTA_ADDR)"},
 		&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "output `FORMAT`, such as json"},
-		&cli.StringFlag{Name: "color", Aliases: []string{"colour"}, Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},
+		&cli.StringFlag{Name: "color", Aliases: []string{"colour"},
+			Usage: "colour the output `WHEN`: auto, always or never", DefaultText: "auto"},
 		&cli.BoolFlag{Name: "utc", Usage: "show times in UTC"},
 	}
 }
@@ -72,6 +74,7 @@ func (env *Env) CurrentUser() (string, error) {
 	return name, nil
 }
 
+// InCategory puts commands under a heading of the help.
 func InCategory(name string, commands []*Command) []*Command {
 	for _, c := range commands {
 		c.Category = name

@@ -16,7 +16,8 @@ func (c *Command) unclearFlag(options map[string]option, word, name string, fit 
 		return c.unknownFlag(options, word, name)
 	}
 	slices.Sort(fit)
-	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")), Hint: "write the whole name"}
+	return &exit.UsageError{Text: fmt.Sprintf("--%s may mean --%s", name, strings.Join(fit, ", --")),
+		Hint: "write the whole name"}
 }
 
 // unknownFlag returns the error for a flag that the command does not have.
@@ -63,8 +64,9 @@ func UnknownCommand(name string, commands []*Command) error {
 // alternatives.
 var slurmNames = map[string]string{
 	"sbatch": "submit", "srun": "run", "squeue": "queue", "scancel": "cancel", "sinfo": "nodes", "sacct": "hist",
-	"scontrol": "status|hold|release|requeue|update|node", "sshare": "share", "salloc": "run", "sprio": "why", "sattach": "logs",
-	"seff": "hist",
+	"scontrol": "status|hold|release|requeue|update|node", "sshare": "share", "salloc": "run", "sprio": "why",
+	"sattach": "logs",
+	"seff":    "hist",
 }
 
 var otherNames = map[string]string{

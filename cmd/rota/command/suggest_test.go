@@ -6,7 +6,8 @@ import (
 
 func TestNearest(t *testing.T) {
 	names := []string{"queue", "cancel", "status", "nodes"}
-	for word, want := range map[string]string{"quue": "queue", "cancle": "cancel", "stauts": "status", "node": "nodes", "xyzzy": "", "": ""} {
+	for word, want := range map[string]string{"quue": "queue", "cancle": "cancel", "stauts": "status", "node": "nodes",
+		"xyzzy": "", "": ""} {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("nearest to %q: %q, want %q", word, got, want)
 		}
@@ -14,7 +15,8 @@ func TestNearest(t *testing.T) {
 }
 
 func TestSlurmCommandsHaveHints(t *testing.T) {
-	for _, name := range []string{"sbatch", "srun", "salloc", "squeue", "scancel", "scontrol", "sinfo", "sacct", "sshare"} {
+	for _, name := range []string{"sbatch", "srun", "salloc", "squeue", "scancel", "scontrol", "sinfo", "sacct",
+		"sshare"} {
 		if slurmNames[name] == "" {
 			t.Errorf("rota %s gives no hint", name)
 		}

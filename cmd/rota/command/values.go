@@ -118,7 +118,8 @@ func ParseWhen(text string, now time.Time, utc bool) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, exit.Usagef("%q is not a time: write 2026-11-21, 2026-11-21T08:00, 08:00, today, yesterday, or now-7days", text)
+	return time.Time{}, exit.Usagef("%q is not a time: write 2026-11-21, 2026-11-21T08:00, 08:00, today, yesterday, "+
+		"or now-7days", text)
 }
 
 // backDuration reads the part 7days of now-7days.
@@ -127,7 +128,8 @@ func backDuration(text string) (time.Duration, bool) {
 	if !ok {
 		return 0, false
 	}
-	units := map[string]time.Duration{"s": time.Second, "second": time.Second, "m": time.Minute, "minute": time.Minute, "h": time.Hour,
+	units := map[string]time.Duration{"s": time.Second, "second": time.Second, "m": time.Minute, "minute": time.Minute,
+		"h":    time.Hour,
 		"hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "w": 7 * 24 * time.Hour}
 	if len(unit) > 1 {
 		unit = strings.TrimSuffix(unit, "s")
@@ -136,6 +138,7 @@ func backDuration(text string) (time.Duration, bool) {
 	return time.Duration(n) * d, ok
 }
 
+// AbsolutePath returns the absolute path of a directory, "" for "".
 func AbsolutePath(dir string) (string, error) {
 	if dir == "" {
 		return "", nil

@@ -32,7 +32,8 @@ func commonValues() map[string]command.Source {
 		"states": completeStates, "class": Words("te", "be"), "queue": completeQueues,
 		"account": completeAccounts, "user": completeField(func(j *api.Job) string { return j.User }),
 		"var-file": Files, "image": Files, "workdir": Files,
-		"job": AllJobs, "jobs": AllJobs, "node": Nodes, "nodelist": Nodes, "exclude": Nodes, "open-mode": Words("append", "truncate"),
+		"job": AllJobs, "jobs": AllJobs, "node": Nodes, "nodelist": Nodes, "exclude": Nodes,
+		"open-mode":       Words("append", "truncate"),
 		"container-image": Files, "kill-on-invalid-dep": Words("yes", "no"),
 	}
 }

@@ -18,12 +18,15 @@ import (
 // Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	reason := func() []cli.Flag {
-		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "record `TEXT` as the reason"}}, command.CommonFlags()...)
+		return append([]cli.Flag{&cli.StringFlag{Name: "reason", Usage: "record `TEXT` as the reason"}},
+			command.CommonFlags()...)
 	}
 	return command.InCategory("Change", []*command.Command{
 
-		{Command: &cli.Command{Name: "cancel", Usage: "cancel jobs", ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: env.Action(cancelJobs),
-			Description: "With ids, cancels those jobs. With options, cancels every pending or running job that matches all options and that you may cancel.",
+		{Command: &cli.Command{Name: "cancel", Usage: "cancel jobs",
+			ArgsUsage: "JOB... | --me | -u USER | -A ACCOUNT [-t STATES] [-n NAME]", Action: env.Action(cancelJobs),
+			Description: "With ids, cancels those jobs. With options, cancels every pending or running job that matches all " +
+				"options and that you may cancel.",
 			Flags: slices.Concat([]cli.Flag{
 				&cli.BoolFlag{Name: "me", Usage: "all of your jobs"},
 				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "jobs of `USER`"},
@@ -31,21 +34,26 @@ func Commands(env *command.Env) []*command.Command {
 				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "jobs with `NAME`"},
 				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "jobs in `STATES`, such as PD"},
 			}, reason())}, Arguments: complete.Jobs(), Values: map[string]command.Source{"name": complete.JobNames}},
-		{Command: &cli.Command{Name: "hold", Usage: "hold pending jobs, so that they do not start", ArgsUsage: "JOB...", Flags: reason(),
+		{Command: &cli.Command{Name: "hold", Usage: "hold pending jobs, so that they do not start", ArgsUsage: "JOB...",
+			Flags:  reason(),
 			Action: controlJobs(env, "held", cluster.VerbHold)}, Arguments: complete.Jobs(cluster.Pending)},
 		{Command: &cli.Command{Name: "release", Usage: "release held jobs", ArgsUsage: "JOB...", Flags: reason(),
 			Action: controlJobs(env, "released", cluster.VerbRelease)}, Arguments: complete.Jobs(cluster.Pending)},
-		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and put them back into the queue", ArgsUsage: "JOB...", Flags: reason(),
+		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and put them back into the queue",
+			ArgsUsage: "JOB...", Flags: reason(),
 			Action: controlJobs(env, "requeued", cluster.VerbRequeue)}, Arguments: complete.Jobs()},
-		{Command: &cli.Command{Name: "update", Usage: "change the time limit, priority or name of jobs", ArgsUsage: "JOB... --time T | --priority N | --name NAME",
-			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job the current attempt counts.\n" +
+		{Command: &cli.Command{Name: "update", Usage: "change the time limit, priority or name of jobs",
+			ArgsUsage: "JOB... --time T | --priority N | --name NAME",
+			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +
+				"the current attempt counts.\n" +
 				"For an array only tasks that have not started are changed.",
 			Action: env.Action(updateJobs), Flags: slices.Concat([]cli.Flag{
 				&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "set the time limit to `T`, or change it by +T or -T"},
 				&cli.IntFlag{Name: "priority", Usage: "set the priority to `N`, 0 to 100"},
 				&cli.StringFlag{Name: "name", Aliases: []string{"J"}, Usage: "rename the job to `NAME`, if it has not started"},
 			}, command.CommonFlags())}, Arguments: complete.Jobs()},
-		{Command: &cli.Command{Name: "array", Usage: "keep the best tasks of an array and cancel the others", ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
+		{Command: &cli.Command{Name: "array", Usage: "keep the best tasks of an array and cancel the others",
+			ArgsUsage: "prune JOB --metric NAME --keep \"top 25%\"",
 			Description: "Tasks are compared by the latest value of a metric that they report ($ROTA_PROGRESS_FILE).\n" +
 				"Tasks that have not reported it are not touched.",
 			Action: env.Action(pruneArray), Flags: slices.Concat([]cli.Flag{
@@ -54,7 +62,8 @@ func Commands(env *command.Env) []*command.Command {
 				&cli.StringFlag{Name: "goal", Usage: "whether the best value is the `min` or the max", Value: "min"},
 				&cli.IntFlag{Name: "at-step", Usage: "ignore tasks that have not reached step `N`"},
 				&cli.BoolFlag{Name: "dry-run", Usage: "show what would be cancelled, and cancel nothing"},
-			}, command.CommonFlags())}, Arguments: complete.Subcommand(complete.Words("prune"), complete.Jobs()), Values: map[string]command.Source{"goal": complete.Words("min", "max")}},
+			}, command.CommonFlags())}, Arguments: complete.Subcommand(complete.Words("prune"), complete.Jobs()),
+			Values: map[string]command.Source{"goal": complete.Words("min", "max")}},
 	})
 }
 

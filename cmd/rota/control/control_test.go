@@ -16,15 +16,18 @@ func TestCancel(t *testing.T) {
 	a.Refuse("POST /v1/jobs/2/cancel", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 2"})
 	a.Give("POST /v1/jobs/cancel", api.ControlResponse{Items: []api.ControlItem{{ID: 5}, {ID: 6}}})
 	s := rotatest.Session{Commands: Commands, T: t, Addr: a.URL}
-	if got := s.Run("cancel", "1,2"); got.Code != exit.NotFound || got.Stdout != "1 cancelled\n" || got.Stderr != "rota: there is no job 2\n" {
+	if got := s.Run("cancel", "1,2"); got.Code != exit.NotFound || got.Stdout != "1 cancelled\n" ||
+		got.Stderr != "rota: there is no job 2\n" {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Run("cancel", "-u", "ada", "-t", "PD,R", "--reason", "weekend"); got.Code != 0 || got.Stdout != "2 cancelled\n" {
+	if got := s.Run("cancel", "-u", "ada", "-t", "PD,R", "--reason", "weekend"); got.Code != 0 ||
+		got.Stdout != "2 cancelled\n" {
 		t.Errorf("%+v", got)
 	}
 	asked := a.Requests()
 	var sent api.CancelRequest
-	if err := json.Unmarshal([]byte(asked[len(asked)-1].Body), &sent); err != nil || sent.User != "ada" || len(sent.States) != 2 || sent.Reason != "weekend" {
+	if err := json.Unmarshal([]byte(asked[len(asked)-1].Body), &sent); err != nil || sent.User != "ada" ||
+		len(sent.States) != 2 || sent.Reason != "weekend" {
 		t.Errorf("%v: %+v", err, sent)
 	}
 }

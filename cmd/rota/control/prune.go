@@ -26,7 +26,8 @@ func pruneArray(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	req := api.PruneRequest{Metric: c.String("metric"), Keep: c.String("keep"), Goal: c.String("goal"), AtStep: int64(c.Int("at-step")), DryRun: c.Bool("dry-run")}
+	req := api.PruneRequest{Metric: c.String("metric"), Keep: c.String("keep"), Goal: c.String("goal"),
+		AtStep: int64(c.Int("at-step")), DryRun: c.Bool("dry-run")}
 	if req.Metric == "" || req.Keep == "" {
 		return exit.Usagef("--metric and --keep are required: rota array %s", c.Command.ArgsUsage)
 	}

@@ -28,7 +28,10 @@ func updateJobs(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return env.ForEach(refs, "job", "updated", asJSON, func(ref string) (*api.ControlResponse, error) { return client.Update(c.Context, ref, change) })
+	return env.ForEach(refs, "job", "updated", asJSON, func(ref string) (*api.ControlResponse,
+		error) {
+		return client.Update(c.Context, ref, change)
+	})
 }
 
 // readChange reads the change from the flags.

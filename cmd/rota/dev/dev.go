@@ -47,19 +47,26 @@ type devOptions struct {
 
 // Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
-	return command.InCategory("Other", []*command.Command{{Command: &cli.Command{Name: "dev", Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: env.Action(runDev),
-		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, runs the command with\n" +
-			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and DIR/shared.\n" +
-			"Jobs of root run as the user that called sudo, otherwise as nobody. Daemons that die are restarted. If this process\n" +
+	return command.InCategory("Other", []*command.Command{{Command: &cli.Command{Name: "dev",
+		Usage: "run a whole cluster on this machine", ArgsUsage: "[OPTIONS] [-- COMMAND...]", Action: env.Action(runDev),
+		Description: "Starts controllers and nodes, prints \"ready ADDR\", and stops everything on Ctrl-C. With COMMAND, " +
+			"runs the command with\n" +
+			"ROTA_ADDR set, stops the cluster, and returns the command's exit code. Jobs see the current directory and " +
+			"DIR/shared.\n" +
+			"Jobs of root run as the user that called sudo, otherwise as nobody. Daemons that die are restarted. If this " +
+			"process\n" +
 			"is killed, its daemons die too, and the next \"rota dev\" in DIR removes what they left behind.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "dir", Usage: "directory `DIR` for all data; removed at the end if it did not exist before", Value: ".rota"},
+			&cli.StringFlag{Name: "dir", Usage: "directory `DIR` for all data; removed at the end if it did not exist before",
+				Value: ".rota"},
 			&cli.IntFlag{Name: "controllers", Usage: "run `N` controllers: 1, 3 or 5", Value: 1},
 			&cli.IntFlag{Name: "nodes", Usage: "run `N` nodes", Value: 1},
 			&cli.IntFlag{Name: "sim-gpus", Usage: "give each node `N` simulated GPUs"},
-			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has", DefaultText: "the machine's cores, divided"},
+			&cli.IntFlag{Name: "cores", Usage: "give each node `N` cores, possibly more than the machine has",
+				DefaultText: "the machine's cores, divided"},
 			&cli.BoolFlag{Name: "keep", Usage: "keep DIR at the end, and continue with its queue the next time"},
-		}}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs, Values: map[string]command.Source{"dir": complete.Files}}})
+		}}, EndsFlags: command.AtFirstArgument, Arguments: complete.Programs,
+		Values: map[string]command.Source{"dir": complete.Files}}})
 }
 
 // runDev runs the cluster until a signal comes or its command has ended.
@@ -84,8 +91,9 @@ func runDev(env *command.Env, c *cli.Context) error {
 }
 
 func readOptions(env *command.Env, c *cli.Context) (devOptions, error) {
-	o := devOptions{controllers: c.Int("controllers"), nodes: c.Int("nodes"), simGPUs: c.Int("sim-gpus"), cores: c.Int("cores"),
-		keep: c.Bool("keep"), command: c.Args().Slice(), jobsAs: "nobody"}
+	o := devOptions{controllers: c.Int("controllers"), nodes: c.Int("nodes"), simGPUs: c.Int("sim-gpus"),
+		cores: c.Int("cores"),
+		keep:  c.Bool("keep"), command: c.Args().Slice(), jobsAs: "nobody"}
 	if name := env.Getenv("SUDO_USER"); name != "" && name != "root" {
 		o.jobsAs = name
 	}
@@ -110,9 +118,11 @@ func (o *devOptions) validate() error {
 	case o.cores < 0 || o.cores > 4096:
 		return exit.Usagef("--cores %d: must be from 1 to 4096", o.cores)
 	case o.from == "/":
-		return exit.Usagef("rota dev shares the current directory with the jobs, and / cannot be shared: change to another directory")
+		return exit.Usagef("rota dev shares the current directory with the jobs, and / cannot be shared: change to " +
+			"another directory")
 	case os.Geteuid() != 0:
-		return &exit.CodeError{Code: exit.Denied, Text: "rota dev creates containers and cgroups, so it needs root: run  sudo rota dev"}
+		return &exit.CodeError{Code: exit.Denied, Text: "rota dev creates containers and cgroups, so it needs root: run  " +
+			"sudo rota dev"}
 	}
 	return nil
 }

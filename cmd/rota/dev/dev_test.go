@@ -27,7 +27,8 @@ func openTest(o devOptions) (devLayout, error) {
 
 func testOptions(t *testing.T) devOptions {
 	dir := t.TempDir()
-	return devOptions{dir: filepath.Join(dir, ".rota"), from: dir, controllers: 3, nodes: 2, simGPUs: 4, cores: 8, jobsAs: "nobody"}
+	return devOptions{dir: filepath.Join(dir, ".rota"), from: dir, controllers: 3, nodes: 2, simGPUs: 4, cores: 8,
+		jobsAs: "nobody"}
 }
 
 func TestDevDirectoryIsLockedAndRemoved(t *testing.T) {
@@ -50,7 +51,8 @@ func TestDevDirectoryIsLockedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestDevDirectoryOfOneThatEndsIsWaitedFor: a directory that another cluster is about to leave, or to remove, is no reason to fail.
+// TestDevDirectoryOfOneThatEndsIsWaitedFor: a directory that another cluster is about to leave, or
+// to remove, is no reason to fail.
 func TestDevDirectoryOfOneThatEndsIsWaitedFor(t *testing.T) {
 	o := testOptions(t)
 	first, err := openTest(o)
@@ -85,7 +87,7 @@ func TestDevDirectoryOfOneThatEndsIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestDevDirectoryThatCannotBeMade is said at once: nobody else will make the directory that it is to be in.
+// TestDevDirectoryThatCannotBeMade fails at once: waiting does not help if the parent directory is missing.
 func TestDevDirectoryThatCannotBeMade(t *testing.T) {
 	l := devLayout{dir: filepath.Join(t.TempDir(), "none", "dev")}
 	if err := l.tryLock(); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDevGone) {
@@ -110,7 +112,8 @@ func TestDevKeepsItsPorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := 3 * o.controllers; !slices.Equal(first.record.Ports[:n], second.record.Ports[:n]) || first.addr != second.addr {
+	if n := 3 * o.controllers; !slices.Equal(first.record.Ports[:n], second.record.Ports[:n]) ||
+		first.addr != second.addr {
 		t.Errorf("ports %v became %v", first.record.Ports, second.record.Ports)
 	}
 	if _, err := os.Stat(second.path("c1/log")); err != nil {
@@ -214,7 +217,8 @@ func TestDevSpecs(t *testing.T) {
 		t.Errorf("daemons %v", names)
 	}
 	node := strings.Join(specs[4].args, " ")
-	for _, want := range []string{"--shared-path " + o.from, "--sim-gpus 4", "--cores 8", "--cgroup-root /rota/dev-test0000-n2"} {
+	for _, want := range []string{"--shared-path " + o.from, "--sim-gpus 4", "--cores 8",
+		"--cgroup-root /rota/dev-test0000-n2"} {
 		if !strings.Contains(node, want) {
 			t.Errorf("no %q in %s", want, node)
 		}
@@ -229,7 +233,8 @@ func TestDevNodesShareNoJobPorts(t *testing.T) {
 	owner := map[int]int{}
 	for node := range 64 {
 		var low, high int
-		if _, err := fmt.Sscanf(l.jobPorts(node), "%d-%d", &low, &high); err != nil || low < devJobPortsLow || high >= 32768 || low >= high {
+		if _, err := fmt.Sscanf(l.jobPorts(node), "%d-%d", &low, &high); err != nil || low < devJobPortsLow ||
+			high >= 32768 || low >= high {
 			t.Fatalf("node %d: %s: %v", node, l.jobPorts(node), err)
 		}
 		for port := low; port <= high; port++ {
@@ -249,8 +254,9 @@ func TestDevAddressOfALongPath(t *testing.T) {
 }
 
 func TestDevRecognisesItsProcesses(t *testing.T) {
-	for exe, want := range map[string]bool{"/opt/bin/rota-noded": true, "/memfd:rota-shim (deleted)": true, "/opt/bin/rota-controld (deleted)": true,
-		"/opt/bin/rota": false, "/usr/bin/python3": false, "/opt/bin/rota-shim-other": false} {
+	for exe, want := range map[string]bool{"/opt/bin/rota-noded": true, "/memfd:rota-shim (deleted)": true,
+		"/opt/bin/rota-controld (deleted)": true,
+		"/opt/bin/rota":                    false, "/usr/bin/python3": false, "/opt/bin/rota-shim-other": false} {
 		if got := isDaemon(exe); got != want {
 			t.Errorf("%s: %v", exe, got)
 		}

@@ -124,7 +124,8 @@ func (l *devLayout) tryLock() error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		pid, _ := os.ReadFile(l.path("lock"))
 		f.Close()
-		return fmt.Errorf("%w in %s (process %s): stop it, or choose another --dir", errDevRuns, l.dir, strings.TrimSpace(string(pid)))
+		return fmt.Errorf("%w in %s (process %s): stop it, or choose another --dir", errDevRuns, l.dir,
+			strings.TrimSpace(string(pid)))
 	}
 	if !isAt(f, l.path("lock")) {
 		f.Close()
@@ -168,7 +169,8 @@ func (l *devLayout) prepare(o devOptions) error {
 		}
 	}
 	if old != nil && old.Controllers != o.controllers {
-		return exit.Usagef("%s keeps a cluster of %d controllers: start it with --controllers %d, or remove the directory", l.dir, old.Controllers, old.Controllers)
+		return exit.Usagef("%s keeps a cluster of %d controllers: start it with --controllers %d, or remove the directory",
+			l.dir, old.Controllers, old.Controllers)
 	}
 	l.record = devRecord{Made: l.made, Keep: o.keep, Controllers: o.controllers, Nodes: o.nodes}
 	if l.record.Ports, err = l.choosePorts(old, 3*o.controllers+o.nodes); err != nil {
@@ -335,9 +337,10 @@ func (l *devLayout) specs(o devOptions) []daemonSpec {
 	join := strings.Join(gossip, ",")
 	for i := range o.controllers {
 		name := controllerName(i)
-		specs = append(specs, daemonSpec{name: name, program: "rota-controld", args: []string{"--name", name, "--data-dir", l.path(name),
-			"--http", l.local(3 * i), "--raft", l.local(3*i + 1), "--gossip", l.local(3*i + 2), "--socket", name + ".sock",
-			"--join", join, "--bootstrap-expect", strconv.Itoa(o.controllers), "--root-jobs-as", o.jobsAs}})
+		specs = append(specs, daemonSpec{name: name, program: "rota-controld",
+			args: []string{"--name", name, "--data-dir", l.path(name),
+				"--http", l.local(3 * i), "--raft", l.local(3*i + 1), "--gossip", l.local(3*i + 2), "--socket", name + ".sock",
+				"--join", join, "--bootstrap-expect", strconv.Itoa(o.controllers), "--root-jobs-as", o.jobsAs}})
 	}
 	for i := range o.nodes {
 		specs = append(specs, l.nodeSpec(o, i, join))

@@ -55,7 +55,8 @@ func (d *devCluster) endJobs() {
 }
 
 func (d *devCluster) cancelAll(ctx context.Context) error {
-	live := []string{string(cluster.Pending), string(cluster.Configuring), string(cluster.Running), string(cluster.Completing)}
+	live := []string{string(cluster.Pending), string(cluster.Configuring), string(cluster.Running),
+		string(cluster.Completing)}
 	client, err := api.DialWith(d.addr, api.Options{RetryFor: 5 * time.Second, Unreachable: time.Second})
 	if err != nil {
 		return err

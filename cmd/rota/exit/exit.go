@@ -40,6 +40,7 @@ const (
 // OutOfMemory is the exit code for a job that ran out of memory, as for Slurm's srun.
 const OutOfMemory = 253
 
+// ErrPipe is the error for output without a reader.
 var ErrPipe error = syscall.EPIPE
 
 // ErrTimeout is the cause when --timeout ends a command.
@@ -57,6 +58,7 @@ type UsageError struct {
 // Error implements error.
 func (e *UsageError) Error() string { return e.Text }
 
+// Usagef returns a UsageError without a hint.
 func Usagef(format string, args ...any) *UsageError {
 	return &UsageError{Text: fmt.Sprintf(format, args...)}
 }
@@ -100,6 +102,7 @@ func Code(err error) int {
 	return Failed
 }
 
+// CodeOfProblem returns the exit code for a problem of the API.
 func CodeOfProblem(p *api.Problem) int {
 	switch p.Code {
 	case api.CodeInvalid, api.CodeInvalidJob, api.CodeImpossible, api.CodeUnsupported, api.CodeTooLarge:
@@ -138,7 +141,8 @@ func OwnCode(code int) int {
 // wasInterrupted reports whether the user pressed Ctrl-C.
 func wasInterrupted(err error) bool {
 	var own *CodeError
-	return errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &own) && own.Code == Interrupted
+	return errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || errors.As(err, &own) &&
+		own.Code == Interrupted
 }
 
 // AsProblem turns an error into a problem as the API has it. A problem from the API is kept, with
@@ -156,11 +160,13 @@ func AsProblem(err error) *api.Problem {
 	case errors.As(err, &usage):
 		return &api.Problem{Title: "Usage", Status: 400, Code: "usage", Detail: err.Error(), Hint: usage.Hint}
 	case errors.As(err, &unreachable):
-		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(), Hint: unreachableHint(unreachable)}
+		return &api.Problem{Title: "Unreachable", Status: 503, Code: "unreachable", Detail: err.Error(),
+			Hint: unreachableHint(unreachable)}
 	case errors.Is(err, ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return &api.Problem{Title: "Timeout", Status: 504, Code: api.CodeTimeout, Detail: err.Error()}
 	case wasInterrupted(err):
-		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()} // 499: the client closed the request
+		// 499: the client closed the request
+		return &api.Problem{Title: "Interrupted", Status: 499, Code: "interrupted", Detail: err.Error()}
 	}
 	return &api.Problem{Title: "Failed", Status: 500, Code: "failed", Detail: err.Error()}
 }
@@ -171,11 +177,13 @@ func unreachableHint(e *api.UnreachableError) string {
 	}
 	for _, a := range e.Addrs {
 		if strings.Contains(a, api.DefaultSocket) {
-			return "no daemon is running on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or a comma-separated list), or start " +
+			return "no daemon is running on this machine: set ROTA_ADDR (http://host:7070, unix:PATH, or a comma-separated " +
+				"list), or start " +
 				"a cluster with \"rota dev\""
 		}
 	}
-	return "check that a controller is running, and its address in ROTA_ADDR or --addr: http://host:7070, unix:PATH, or a comma-separated list"
+	return "check that a controller is running, and its address in ROTA_ADDR or --addr: http://host:7070, unix:PATH, " +
+		"or a comma-separated list"
 }
 
 // IsNotFound reports whether a controller answered that something does not exist.

@@ -18,7 +18,8 @@ import (
 
 // convertCommand returns the command that converts scripts to job files.
 func convertCommand(env *command.Env) *command.Command {
-	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file", ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
+	return &command.Command{Command: &cli.Command{Name: "convert", Usage: "convert a batch script to a job file",
+		ArgsUsage: "[OPTIONS] SCRIPT [ARGUMENTS...]", Action: env.Action(convert),
 		Description: "Lists what could not be converted on standard error. The options are those of submit.",
 		Flags:       input.WithOutput(input.ScriptFlags())}, EndsFlags: input.IsScript, Arguments: complete.Files}
 }
@@ -52,7 +53,8 @@ func convert(env *command.Env, c *cli.Context) error {
 		return fmt.Errorf("convert %s: %w", req.Shown, err)
 	}
 	if asJSON {
-		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text), "unmapped": append(script.Problems{}, req.Result.Problems...)})
+		err = table.PrintJSON(env.Stdout, map[string]any{"hcl": string(text),
+			"unmapped": append(script.Problems{}, req.Result.Problems...)})
 	} else {
 		_, err = env.Stdout.Write(text)
 	}
@@ -80,7 +82,8 @@ func addSubmitOptions(r *script.Result) {
 
 // unmapped lists what the job file does not express, refused options first.
 func unmapped(req *input.Submission) string {
-	return req.Result.Problems.Of(script.Refused).Format(req.Shown) + req.Result.Problems.Of(script.Warning).Format(req.Shown)
+	return req.Result.Problems.Of(script.Refused).Format(req.Shown) +
+		req.Result.Problems.Of(script.Warning).Format(req.Shown)
 }
 
 // checkConverted parses the written job file again and compares it with the job.

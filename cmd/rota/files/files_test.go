@@ -76,13 +76,16 @@ job "a" {
 	}
 	s := rotatest.Session{Commands: groups, T: t}
 	got := s.Run("parse", name)
-	if got.Code != 0 || strings.Contains(got.Stdout, "s3cret") || strings.Count(got.Stdout, concealed) != 2 || !strings.Contains(got.Stdout, `"PLAIN": "yes"`) {
+	if got.Code != 0 || strings.Contains(got.Stdout, "s3cret") || strings.Count(got.Stdout, concealed) != 2 ||
+		!strings.Contains(got.Stdout, `"PLAIN": "yes"`) {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Run("parse", name, "--sensitive", "-o", "yaml"); got.Code != 0 || !strings.Contains(got.Stdout, "TOKEN: s3cret\n") {
+	if got := s.Run("parse", name, "--sensitive", "-o", "yaml"); got.Code != 0 ||
+		!strings.Contains(got.Stdout, "TOKEN: s3cret\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := s.Run("validate", name, "-o", "json"); got.Code != 0 || strings.Contains(got.Stdout, "s3cret") || strings.Count(got.Stdout, concealed) != 2 {
+	if got := s.Run("validate", name, "-o", "json"); got.Code != 0 || strings.Contains(got.Stdout, "s3cret") ||
+		strings.Count(got.Stdout, concealed) != 2 {
 		t.Errorf("%+v", got)
 	}
 	one, two := s.Run("parse", name, "--digest"), s.Run("parse", name, "--digest", "-var", "token=other")
@@ -92,14 +95,16 @@ job "a" {
 }
 
 func TestWarnings(t *testing.T) {
-	name := rotatest.JobFile(t, "job \"big\" {\n  class      = \"te\"\n  time_limit = \"5h\"\n\n  task \"t\" {\n    command = [\"true\"]\n  }\n}\n")
+	name := rotatest.JobFile(t, "job \"big\" {\n  class      = \"te\"\n  time_limit = \"5h\"\n\n  task \"t\" {\n    "+
+		"command = [\"true\"]\n  }\n}\n")
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
 	a.Give("POST /v1/plan", api.PlanResponse{Starts: true})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for _, command := range []string{"validate", "submit", "plan", "parse"} {
 		got := s.Run(command, name)
-		if got.Code != 0 || !strings.Contains(got.Stderr, "JS-190") || !strings.Contains(got.Stderr, "job.hcl:3:") || strings.Contains(got.Stdout, "JS-190") {
+		if got.Code != 0 || !strings.Contains(got.Stderr, "JS-190") || !strings.Contains(got.Stderr, "job.hcl:3:") ||
+			strings.Contains(got.Stdout, "JS-190") {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}
@@ -107,11 +112,13 @@ func TestWarnings(t *testing.T) {
 		Files []struct{ Diagnostics []struct{ Severity int } }
 	}
 	got := s.Run("validate", "-o", "json", name)
-	if err := json.Unmarshal([]byte(got.Stderr), &report); err != nil || len(report.Files) != 1 || report.Files[0].Diagnostics[0].Severity != 2 {
+	if err := json.Unmarshal([]byte(got.Stderr), &report); err != nil || len(report.Files) != 1 ||
+		report.Files[0].Diagnostics[0].Severity != 2 {
 		t.Errorf("%v in %+v", err, got)
 	}
 	got = s.Run("validate", "-o", "json", rotatest.JobFile(t, "job \"big\" {}\n"))
-	if err := json.Unmarshal([]byte(got.Stderr), &report); err != nil || len(report.Files) != 1 || report.Files[0].Diagnostics[0].Severity != 1 {
+	if err := json.Unmarshal([]byte(got.Stderr), &report); err != nil || len(report.Files) != 1 ||
+		report.Files[0].Diagnostics[0].Severity != 1 {
 		t.Errorf("%v in %+v", err, got)
 	}
 	if got := s.Run("validate", name, "--color", "always"); !strings.Contains(got.Stderr, "\x1b[") {
@@ -133,7 +140,8 @@ func TestInit(t *testing.T) {
 		if got := s.Run("validate", file); got.Code != 0 {
 			t.Errorf("template %s: %+v", one.Name, got)
 		}
-		if got := s.Run("init", file, "--template", one.Name); got.Code != exit.Usage || !strings.Contains(got.Stderr, "already exists") {
+		if got := s.Run("init", file, "--template", one.Name); got.Code != exit.Usage ||
+			!strings.Contains(got.Stderr, "already exists") {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -158,7 +166,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	var entries []map[string]string
-	if got := s.Run("explain", "TO", "-o", "json"); json.Unmarshal([]byte(got.Stdout), &entries) != nil || len(entries) == 0 || entries[0]["text"] == "" {
+	if got := s.Run("explain", "TO", "-o", "json"); json.Unmarshal([]byte(got.Stdout), &entries) != nil ||
+		len(entries) == 0 || entries[0]["text"] == "" {
 		t.Errorf("%+v", got)
 	}
 }

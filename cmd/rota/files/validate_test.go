@@ -17,11 +17,13 @@ func TestValidate(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	var job jobspec.Job
-	if got := s.Run("validate", good, "-o", "json"); got.Code != 0 || json.Unmarshal([]byte(got.Stdout), &job) != nil || job.Name != "small" {
+	if got := s.Run("validate", good, "-o", "json"); got.Code != 0 || json.Unmarshal([]byte(got.Stdout), &job) != nil ||
+		job.Name != "small" {
 		t.Errorf("%+v", got)
 	}
 	bad := rotatest.JobFile(t, "job \"x\" {}\n")
-	if got := s.Run("validate", bad, good); got.Code != exit.Usage || !strings.Contains(got.Stdout, "ok, job small") || got.Stderr == "" {
+	if got := s.Run("validate", bad, good); got.Code != exit.Usage || !strings.Contains(got.Stdout, "ok, job small") ||
+		got.Stderr == "" {
 		t.Errorf("one bad and one good file: %+v", got)
 	}
 }

@@ -33,7 +33,8 @@ func WaitForEnd(ctx context.Context, env *command.Env, client *api.Client, id cl
 }
 
 // waitFor polls a job until wanted returns true for it. wanted sees every answer.
-func waitFor(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, wait time.Duration, wanted func(*api.Job) bool) (*api.Job, error) {
+func waitFor(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, wait time.Duration,
+	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
 	away := Retry{Env: env, What: JobGoesOn(id)}
 	for {
@@ -55,6 +56,7 @@ func waitFor(ctx context.Context, env *command.Env, client *api.Client, id clust
 	}
 }
 
+// JobGoesOn returns the note that a job continues while no controller answers.
 func JobGoesOn(id cluster.JobID) string { return fmt.Sprintf("job %d continues", id) }
 
 // Job shows a job's output until it ends, and returns the job. If stderr is a terminal, it also
@@ -93,7 +95,8 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.J
 	if !started {
 		return job, nil // it ended before it ran
 	}
-	if err := <-streams; err != nil && !(job.Code != cluster.Completed && exit.IsNotFound(err)) { // a job that never started has no output
+	// a job that never started has no output
+	if err := <-streams; err != nil && !(job.Code != cluster.Completed && exit.IsNotFound(err)) {
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
@@ -106,7 +109,8 @@ func OutputElsewhere(j *api.Job) string {
 	case j.Array.Size > 0 && j.Array.Index == nil:
 		return fmt.Sprintf("job %d is an array: \"rota logs %d_INDEX\" shows the output of one task", j.ID, j.ID)
 	case len(j.Groups) > 0 && j.Groups[0].ID != 0:
-		return fmt.Sprintf("job %d runs its groups one after the other: \"rota logs %d.%s\" shows the output of the first", j.ID, j.ID, j.Groups[0].Name)
+		return fmt.Sprintf("job %d runs its groups one after the other: \"rota logs %d.%s\" shows the output of the first",
+			j.ID, j.ID, j.Groups[0].Name)
 	}
 	return ""
 }
@@ -205,7 +209,8 @@ const streamRetries = 20
 // Output copies one stream to out. If the connection breaks, it asks again and skips what was
 // shown. While no controller answers, it keeps retrying, and prints meanwhile once unless that is
 // empty.
-func Output(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer, meanwhile string) error {
+func Output(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, o api.LogOptions,
+	out io.Writer, meanwhile string) error {
 	away := Retry{Env: env, What: meanwhile, Quiet: meanwhile == ""}
 	away.Answered() // the job was read just before
 	var shown int64
@@ -253,7 +258,8 @@ func (e *brokenError) Unwrap() error { return e.err }
 
 // streamOnce copies a stream after its first skip bytes, and returns how many bytes have been shown
 // in all.
-func streamOnce(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer, skip int64) (int64, error) {
+func streamOnce(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer,
+	skip int64) (int64, error) {
 	body, err := client.Logs(ctx, id, o)
 	if err != nil {
 		return skip, err
@@ -347,7 +353,10 @@ func Outputs(ctx context.Context, env *command.Env, client *api.Client, job *api
 		}
 	}
 	running.Wait()
-	failures = slices.CompactFunc(failures, func(a, b error) bool { return a != nil && b != nil && a.Error() == b.Error() })
+	failures = slices.CompactFunc(failures, func(a, b error) bool {
+		return a != nil && b != nil &&
+			a.Error() == b.Error()
+	})
 	return errors.Join(failures...)
 }
 

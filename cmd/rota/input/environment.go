@@ -43,11 +43,13 @@ func warnOfExports(env *command.Env, req *Submission, asJSON bool) {
 	}
 	if len(secrets) > 0 {
 		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out " + show.Clean(strings.Join(secrets, ", ")) + ": tokens are only copied if named", Hint: "write --export=ALL," + show.Clean(strings.Join(secrets, ","))})
+			Text: "leaves out " + show.Clean(strings.Join(secrets, ", ")) + ": tokens are only copied if named",
+			Hint: "write --export=ALL," + show.Clean(strings.Join(secrets, ","))})
 	}
 	if len(functions) > 0 {
 		told = append(told, script.Problem{Kind: script.Warning, Code: script.CodeChanged, Flag: "--export",
-			Text: "leaves out shell functions: " + show.Clean(strings.Join(functions, ", ")), Hint: "load the file that defines them in the script"})
+			Text: "leaves out shell functions: " + show.Clean(strings.Join(functions, ", ")),
+			Hint: "load the file that defines them in the script"})
 	}
 	warn(env, req.Shown, asJSON, told)
 }

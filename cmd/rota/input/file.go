@@ -20,7 +20,8 @@ func LoadFile(env *command.Env, c *cli.Context, shown string, src []byte, dir st
 	if err != nil {
 		return jobfile.Read{}, err
 	}
-	read, diags := jobfile.Load(shown, src, jobfile.Options{Vars: vars, VarFiles: c.StringSlice("var-file"), Dir: dir, Now: env.Now,
+	read, diags := jobfile.Load(shown, src, jobfile.Options{Vars: vars, VarFiles: c.StringSlice("var-file"), Dir: dir,
+		Now:    env.Now,
 		Getenv: env.LookupEnv, AllowEnv: command.SplitList(c.String("allow-env")), NewUUID: newUUID})
 	if diags.HasErrors() {
 		return jobfile.Read{}, &exit.FileError{Name: shown, Diags: diags}

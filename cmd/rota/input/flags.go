@@ -41,7 +41,8 @@ func ScriptFlags() []cli.Flag {
 func WithOutput(flags []cli.Flag) []cli.Flag {
 	for _, f := range command.CommonFlags() {
 		if f.Names()[0] == "output" {
-			f = &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "output `FILE` of the job, such as %x-%j.out; or json, to print the answer as JSON"}
+			f = &cli.StringFlag{Name: "output", Aliases: []string{"o"},
+				Usage: "output `FILE` of the job, such as %x-%j.out; or json, to print the answer as JSON"}
 		}
 		flags = append(flags, f)
 	}
@@ -62,7 +63,8 @@ func givenFlags(c *cli.Context, file string) []script.Flag {
 				given = append(given, script.Flag{Name: s.Name})
 			}
 		default:
-			given = append(given, script.Flag{Name: s.Name, Value: c.String(s.Name), Has: s.Takes == script.Value || c.String(s.Name) != ""})
+			given = append(given, script.Flag{Name: s.Name, Value: c.String(s.Name),
+				Has: s.Takes == script.Value || c.String(s.Name) != ""})
 		}
 	}
 	return given
@@ -72,7 +74,8 @@ func givenFlags(c *cli.Context, file string) []script.Flag {
 // output.
 func OutputFlag(env *command.Env, c *cli.Context) (asJSON bool, file string, err error) {
 	text := c.String("output")
-	isFormat := slices.Contains(listing.ListFormats, table.Format(text)) || strings.HasPrefix(text, string(table.Template)+"=")
+	isFormat := slices.Contains(listing.ListFormats, table.Format(text)) ||
+		strings.HasPrefix(text, string(table.Template)+"=")
 	if text != "" && !isFormat {
 		return false, text, nil
 	}

@@ -63,10 +63,12 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 		args = []string{"-"} // as sbatch does
 	}
 	if len(args) == 0 {
-		return nil, exit.Usagef("rota %s needs a job file or a script, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+		return nil, exit.Usagef("rota %s needs a job file or a script, or - for standard input: rota %s %s",
+			c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
 	}
 	if args[0] == ":" {
-		return nil, &exit.UsageError{Text: "heterogeneous jobs are not supported on the command line", Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
+		return nil, &exit.UsageError{Text: "heterogeneous jobs are not supported on the command line",
+			Hint: "write a job file: one group for each component, and gang_scope = \"job\""}
 	}
 	src, shown, dir, err := jobfile.ReadFile(args[0], env.Stdin)
 	if err != nil {
@@ -79,19 +81,22 @@ func ReadUnchecked(env *command.Env, c *cli.Context, file string) (*Submission, 
 		return readScript(env, c, args[0], src, args[1:], file)
 	}
 	if len(args) > 1 {
-		return nil, exit.Usagef("rota %s needs one job file, or - for standard input: rota %s %s", c.Command.Name, c.Command.Name, c.Command.ArgsUsage)
+		return nil, exit.Usagef("rota %s needs one job file, or - for standard input: rota %s %s", c.Command.Name,
+			c.Command.Name, c.Command.ArgsUsage)
 	}
 	return readFile(env, c, shown, src, dir, file)
 }
 
-func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string) (*Submission, error) {
+func readScript(env *command.Env, c *cli.Context, name string, src []byte, args []string, file string) (*Submission,
+	error) {
 	opts, err := scriptOptions(env, c, file)
 	if err != nil {
 		return nil, err
 	}
 	opts.Name, opts.Args, opts.Getenv = name, args, env.LookupEnv
 	if extra := c.StringSlice("var"); len(extra) > 0 {
-		return nil, &exit.UsageError{Text: "-var is for job files: scripts have no variables", Hint: "pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE"}
+		return nil, &exit.UsageError{Text: "-var is for job files: scripts have no variables",
+			Hint: "pass the value after the script's name, as $1, or by --export=ALL,NAME=VALUE"}
 	}
 	read := script.Read(src, opts)
 	return &Submission{Job: read.Job, Result: read, Shown: name, IsScript: true}, nil
@@ -109,7 +114,8 @@ func readFile(env *command.Env, c *cli.Context, shown string, src []byte, dir, f
 	}
 	read := script.Override(job, opts)
 	read.Problems = slices.DeleteFunc(read.Problems, func(p script.Problem) bool {
-		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code }) // already printed with its place
+		// already printed with its place
+		return slices.ContainsFunc(loaded.Warnings, func(d hclfile.Diagnostic) bool { return d.Code == p.Code })
 	})
 	return &Submission{Job: job, Result: read, Shown: shown}, nil
 }
@@ -129,7 +135,8 @@ func clockOf(now time.Time) script.Clock {
 		Now: now.Unix(),
 		Civil: func(at int64) script.Civil {
 			t := time.Unix(at, 0).In(zone)
-			return script.Civil{Year: t.Year(), Month: int(t.Month()), Day: t.Day(), Hour: t.Hour(), Minute: t.Minute(), Second: t.Second()}
+			return script.Civil{Year: t.Year(), Month: int(t.Month()), Day: t.Day(), Hour: t.Hour(), Minute: t.Minute(),
+				Second: t.Second()}
 		},
 		At: func(c script.Civil) int64 {
 			return time.Date(c.Year, time.Month(c.Month), c.Day, c.Hour, c.Minute, c.Second, 0, zone).Unix()

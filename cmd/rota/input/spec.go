@@ -42,6 +42,7 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
+// UnreadableFile returns the error for a job file or script that cannot be read.
 func UnreadableFile(err error) error {
 	e := &exit.UsageError{Text: fmt.Sprintf("job file: %v", err)}
 	if errors.Is(err, jobfile.ErrNotAJobFile) {

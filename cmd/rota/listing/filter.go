@@ -25,7 +25,8 @@ func expressionError(flag, text string, column int, why string) error {
 		line, at = text[i+1:], column-i-1
 	}
 	line, _, _ = strings.Cut(line, "\n")
-	return &exit.UsageError{Text: fmt.Sprintf("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line), strings.Repeat(" ", at))}
+	return &exit.UsageError{Text: fmt.Sprintf("%s: column %d: %s\n  %s\n  %s^", flag, at+1, why, show.Clean(line),
+		strings.Repeat(" ", at))}
 }
 
 // Filtered returns the items that match an expression. Fields have the names of -o json; a missing
@@ -73,7 +74,8 @@ func filterError(text string, err error) error {
 	e := expressionError("--filter", text, at, where.Message)
 	var usage *exit.UsageError
 	if errors.As(e, &usage) {
-		usage.Hint = "use the names of -o json, for example: gpus > 4 and code == \"R\", name matches \"^train\", \"gpu01\" in nodes"
+		usage.Hint = "use the names of -o json, for example: gpus > 4 and code == \"R\", name matches \"^train\", " +
+			"\"gpu01\" in nodes"
 	}
 	return e
 }

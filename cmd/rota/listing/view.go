@@ -42,14 +42,17 @@ type Cell[T any] struct {
 }
 
 // ListFormats are the formats of every list. A template follows an equals sign.
-var ListFormats = []table.Format{table.AsTable, table.Wide, table.JSON, table.YAML, table.CSV, table.Names, table.Template}
+var ListFormats = []table.Format{table.AsTable, table.Wide, table.JSON, table.YAML, table.CSV, table.Names,
+	table.Template}
 
 // ViewFlags returns the flags of commands that print lists.
 func ViewFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "columns", Usage: "show only these `COLUMNS`, comma-separated and in full; \"help\" lists them"},
+		&cli.StringFlag{Name: "columns", Usage: "show only these `COLUMNS`, comma-separated and in full; \"help\" lists " +
+			"them"},
 		&cli.StringFlag{Name: "sort", Usage: "sort by `COLUMNS`; a minus sign means descending, as in -gpus,id"},
-		&cli.StringFlag{Name: "filter", Usage: "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; names as in -o json"},
+		&cli.StringFlag{Name: "filter", Usage: "show only items that match `EXPR`, such as 'gpus > 4 and code == \"R\"'; " +
+			"names as in -o json"},
 	}, listFlags()...)
 }
 
@@ -72,7 +75,8 @@ type sortKey struct {
 
 // ReadOptions reads the flags of a command that prints a list. --long is the same as -o wide.
 func ReadOptions(env *command.Env, c *cli.Context) (*Options, error) {
-	o := &Options{columns: command.SplitList(c.String("columns")), Filter: c.String("filter"), Header: !c.Bool("no-header")}
+	o := &Options{columns: command.SplitList(c.String("columns")), Filter: c.String("filter"),
+		Header: !c.Bool("no-header")}
 	text := cmp.Or(c.String("output"), env.Getenv("ROTA_OUTPUT"))
 	if body, ok := strings.CutPrefix(text, string(table.Template)+"="); ok {
 		o.Format, o.Template = table.Template, body
@@ -146,6 +150,7 @@ func New[T any](o *Options, cells []Cell[T]) (*View[T], error) {
 	return v, nil
 }
 
+// Names returns the names of the columns.
 func (v *View[T]) Names() []string {
 	names := make([]string, len(v.Cells))
 	for i, c := range v.Cells {
@@ -226,7 +231,8 @@ func (v *View[T]) order(items []T) {
 
 // RowByRow reports whether rows can be made item by item, so that the items need not be kept.
 func (v *View[T]) RowByRow() bool {
-	return (v.Format == table.AsTable || v.Format == table.Wide || v.Format == table.CSV) && v.Filter == "" && len(v.sorts) == 0
+	return (v.Format == table.AsTable || v.Format == table.Wide || v.Format == table.CSV) && v.Filter == "" &&
+		len(v.sorts) == 0
 }
 
 // Table returns a table with the shown cells of the items.
@@ -238,6 +244,7 @@ func (v *View[T]) Table(items []T) *table.Table {
 	return t
 }
 
+// EmptyTable returns a table with the shown columns and no rows.
 func (v *View[T]) EmptyTable() *table.Table {
 	t := &table.Table{}
 	for _, i := range v.shown {
@@ -251,6 +258,7 @@ func (v *View[T]) EmptyTable() *table.Table {
 	return t
 }
 
+// AddRow adds the row of an item.
 func (v *View[T]) AddRow(t *table.Table, item *T) {
 	row := make([]string, len(v.shown))
 	for n, i := range v.shown {

@@ -54,6 +54,7 @@ func StreamOf(jobs []api.Job) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
+// At returns a time in RFC 3339.
 func At(text string) *api.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -62,6 +63,7 @@ func At(text string) *api.Time {
 	return &api.Time{Time: t}
 }
 
+// List returns a list as the API has it.
 func List[T any](kind string, items ...T) api.List[T] {
 	return api.List[T]{APIVersion: api.Version, Kind: kind, Index: 42, Items: items}
 }

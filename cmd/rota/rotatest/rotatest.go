@@ -28,12 +28,14 @@ type Answers struct {
 	requests []Request
 }
 
+// Request is a request that a command sent.
 type Request struct {
 	What string // METHOD /path?query
 	Body string
 	Key  string
 }
 
+// NewAnswers starts a controller without answers.
 func NewAnswers(t *testing.T) *Answers {
 	t.Helper()
 	a := &Answers{fixed: map[string]func(http.ResponseWriter, *http.Request){}}
@@ -46,17 +48,20 @@ func NewAnswers(t *testing.T) *Answers {
 func (a *Answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	a.mu.Lock()
-	a.requests = append(a.requests, Request{What: r.Method + " " + r.URL.RequestURI(), Body: string(body), Key: r.Header.Get(api.HeaderIdempotencyKey)})
+	a.requests = append(a.requests, Request{What: r.Method + " " + r.URL.RequestURI(), Body: string(body),
+		Key: r.Header.Get(api.HeaderIdempotencyKey)})
 	answer := a.fixed[r.Method+" "+r.URL.Path]
 	a.mu.Unlock()
 	w.Header().Set(api.HeaderIndex, "42")
 	if answer == nil {
-		WriteProblem(w, &api.Problem{Title: "Not Found", Status: 404, Code: api.CodeNotFound, Detail: "there is nothing at " + r.URL.Path})
+		WriteProblem(w, &api.Problem{Title: "Not Found", Status: 404, Code: api.CodeNotFound,
+			Detail: "there is nothing at " + r.URL.Path})
 		return
 	}
 	answer(w, r)
 }
 
+// WriteProblem writes a problem as the API does.
 func WriteProblem(w http.ResponseWriter, p *api.Problem) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
@@ -73,6 +78,7 @@ func (a *Answers) Refuse(what string, p api.Problem) {
 	a.On(what, func(w http.ResponseWriter, _ *http.Request) { WriteProblem(w, &p) })
 }
 
+// On prepares a handler for what.
 func (a *Answers) On(what string, do func(http.ResponseWriter, *http.Request)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,12 +110,15 @@ type Session struct {
 	Commands      func(*command.Env) []*command.Command
 }
 
+// Run runs a command and returns its exit code and output.
 func (s Session) Run(args ...string) result {
 	s.T.Helper()
 	var stdout, stderr bytes.Buffer
 	environ := append([]string{"ROTA_ADDR=" + s.Addr}, s.Env...)
-	env := &command.Env{Stdin: strings.NewReader(s.Stdin), Stdout: &stdout, Stderr: &stderr, Environ: func() []string { return environ },
-		Now: func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }, IsTerminal: func(io.Writer) bool { return false },
+	env := &command.Env{Stdin: strings.NewReader(s.Stdin), Stdout: &stdout, Stderr: &stderr,
+		Environ:       func() []string { return environ },
+		Now:           func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) },
+		IsTerminal:    func(io.Writer) bool { return false },
 		ClientOptions: s.ClientOptions}
 	if s.File != nil {
 		env.Stdin = s.File
@@ -156,6 +165,7 @@ func JobFile(t *testing.T, text string) string {
 	return path
 }
 
+// SmallJob is a job file with a variable and an exported variable.
 const SmallJob = `
 variable "n" {
   type    = number

@@ -45,6 +45,7 @@ func Dependencies(j *api.Job) string {
 // Exit writes an exit code and a signal as Slurm does: code:signal.
 func Exit(j *api.Job) string { return fmt.Sprintf("%d:%d", j.ExitCode, j.Signal) }
 
+// Reason writes the code and the text of a reason.
 func Reason(r api.Reason) string {
 	switch {
 	case r.Code == "":
@@ -55,6 +56,7 @@ func Reason(r api.Reason) string {
 	return fmt.Sprintf("%s: %s", r.Code, r.Text)
 }
 
+// ID writes the id of a job.
 func ID(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }
 
 // NodeCount returns how many nodes a job has, or may have at most while it is pending.
@@ -81,6 +83,7 @@ func Workers(j *api.Job) string {
 	return strconv.Itoa(j.Workers)
 }
 
+// IDs writes ids with commas.
 func IDs(ids []cluster.JobID) string {
 	texts := make([]string, len(ids))
 	for i, id := range ids {

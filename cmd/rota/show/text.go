@@ -8,6 +8,7 @@ import (
 	"unicode"
 )
 
+// NumberOrDash writes a number, or a dash for 0.
 func NumberOrDash(n int64) string {
 	if n == 0 {
 		return "-"
@@ -15,6 +16,7 @@ func NumberOrDash(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// DashIfEmpty returns s, or a dash for an empty text.
 func DashIfEmpty(s string) string {
 	if s == "" {
 		return "-"

@@ -33,7 +33,8 @@ func (s *simulation) printCSV(results []*sim.Result) error {
 	}
 	for _, r := range results {
 		for _, class := range classNames {
-			if k := r.Classes[class]; k != nil && (k.Count > 0 || class == everyClass) { // a run without ended jobs has a line too
+			// a run without ended jobs has a line too
+			if k := r.Classes[class]; k != nil && (k.Count > 0 || class == everyClass) {
 				add(r, strconv.FormatUint(r.Seed, 10), class, figuresOf(r, k))
 			}
 		}

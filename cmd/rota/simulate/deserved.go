@@ -33,7 +33,8 @@ func (s *simulation) readDeserved(c *cli.Context) error {
 	}
 	defer f.Close()
 	if s.setup.Deserved.GPUs, err = readShares(f); err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--deserved %s: %v", name, err), Hint: "equal, or a file with lines of account,gpus"}
+		return &exit.UsageError{Text: fmt.Sprintf("--deserved %s: %v", name, err),
+			Hint: "equal, or a file with lines of account,gpus"}
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func TestSimulatingIsDocumented(t *testing.T) {
 			if name != "-" && !has(name) {
 				t.Errorf("%s.%s, %q in JSON, is not in docs/simulating.md", s.Name(), s.Field(i).Name, name)
 			}
-			if k := s.Field(i).Type.Kind(); k == reflect.Struct || k == reflect.Map && s.Field(i).Type.Elem().Kind() == reflect.Pointer {
+			if k := s.Field(i).Type.Kind(); k == reflect.Struct || k == reflect.Map &&
+				s.Field(i).Type.Elem().Kind() == reflect.Pointer {
 				walk(s.Field(i).Type)
 			}
 		}

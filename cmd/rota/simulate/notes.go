@@ -26,7 +26,8 @@ func (s *simulation) reportSkipped(t *trace.Trace) {
 		fmt.Fprintf(s.env.Stderr, "rota: %s: %s\n", t.Name, line)
 	}
 	if more := t.Bad - len(shown); more > 0 {
-		fmt.Fprintf(s.env.Stderr, "rota: %s: %s skipped: %s\n", t.Name, show.Count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
+		fmt.Fprintf(s.env.Stderr, "rota: %s: %s skipped: %s\n", t.Name,
+			show.Count(more, "more line was", "more lines were"), numbersOf(t.Skipped[len(shown):], more))
 	}
 }
 
@@ -145,9 +146,11 @@ func (s *simulation) reportIdenticalSeeds(results []*sim.Result) {
 	for _, runs := range s.bySeed(results) {
 		first := runs[0]
 		if !slices.ContainsFunc(runs, func(r *sim.Result) bool {
-			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] || r.GPUFragmentation != first.GPUFragmentation
+			return r.MakespanS != first.MakespanS || *r.Classes["all"] != *first.Classes["all"] ||
+				r.GPUFragmentation != first.GPUFragmentation
 		}) {
-			fmt.Fprintf(s.env.Stderr, "rota: %s, %s: all seeds gave the same result, so their means say no more than one run\n", first.Trace, policyOf(first))
+			fmt.Fprintf(s.env.Stderr, "rota: %s, %s: all seeds gave the same result, so their means say no more than one "+
+				"run\n", first.Trace, policyOf(first))
 		}
 	}
 }

@@ -40,19 +40,23 @@ func TestSimNamesEveryLine(t *testing.T) {
 func TestSimNamesEveryJob(t *testing.T) {
 	const tail = "9 more jobs fit no node: 20, 23, 25, 31, 37, 39, 41, 44, 48\n"
 	args := []string{"--trace", "gen:poisson:jobs=50", "--nodes", "4x8c/32g/4gpu", "--policy", "fifo"}
-	if code, out, _ := simulate(t, args...); code != 0 || !strings.Contains(out, "excluded job 7: ") || !strings.Contains(out, tail) {
+	if code, out, _ := simulate(t, args...); code != 0 || !strings.Contains(out, "excluded job 7: ") ||
+		!strings.Contains(out, tail) {
 		t.Errorf("exit %d, %s", code, out)
 	}
 	code, out, complaint := simulate(t, append(args, "-o", "csv")...)
-	if code != 0 || strings.Contains(out, "excluded") || !strings.Contains(complaint, "excluded job 7: ") || !strings.Contains(complaint, tail) {
+	if code != 0 || strings.Contains(out, "excluded") || !strings.Contains(complaint, "excluded job 7: ") ||
+		!strings.Contains(complaint, tail) {
 		t.Errorf("exit %d, %s%s", code, out, complaint)
 	}
 }
 
-// TestSimCSVWithoutAnEnd: what an inflated workload is about is how full the cluster is when none of its jobs has ended.
+// TestSimCSVWithoutAnEnd: what an inflated workload is about is how full the cluster is when none
+// of its jobs has ended.
 func TestSimCSVWithoutAnEnd(t *testing.T) {
 	for more, rows := range map[string]int{"--seed=1": 2, "--seeds=1..3": 1 + 3 + 2} {
-		code, out, _ := simulate(t, "--trace", "gen:fitgpp:jobs=100", "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "--inflate", "1.3", "-o", "csv", more)
+		code, out, _ := simulate(t, "--trace", "gen:fitgpp:jobs=100", "--nodes", "8x32c/256g/8gpu", "--policy", "fifo",
+			"--inflate", "1.3", "-o", "csv", more)
 		got, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 		if code != 0 || err != nil || len(got) != rows || got[1][3] != "all" {
 			t.Errorf("%s: exit %d, %v, %d rows instead of %d\n%s", more, code, err, len(got), rows, out)

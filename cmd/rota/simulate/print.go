@@ -63,8 +63,10 @@ func (s *simulation) printTables(results []*sim.Result) error {
 func simTable(results []*sim.Result, class string) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "POLICY"}, {Title: "TRACE"}, {Title: "SEED", Right: true}, {Title: "CLASS"}, {Title: "JOBS", Right: true},
-		{Title: "SD_P50", Right: true}, {Title: "SD_P95", Right: true}, {Title: "SD_P99", Right: true}, {Title: "SD_P999", Right: true},
-		{Title: "SD_MAX", Right: true}, {Title: "BSD_P95", Right: true}, {Title: "WAIT_MEAN_S", Right: true}, {Title: "WAIT_P95_S", Right: true},
+		{Title: "SD_P50", Right: true}, {Title: "SD_P95", Right: true}, {Title: "SD_P99", Right: true},
+		{Title: "SD_P999", Right: true},
+		{Title: "SD_MAX", Right: true}, {Title: "BSD_P95", Right: true}, {Title: "WAIT_MEAN_S", Right: true},
+		{Title: "WAIT_P95_S", Right: true},
 		{Title: "JCT_MEAN_S", Right: true}, {Title: "JCT_P95_S", Right: true}, {Title: "JCT_P99_S", Right: true},
 	}}
 	for _, r := range results {
@@ -73,8 +75,10 @@ func simTable(results []*sim.Result, class string) *table.Table {
 			continue
 		}
 		t.Add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), class, strconv.Itoa(k.Count),
-			decimal(k.Slowdown.P50, 2), decimal(k.Slowdown.P95, 2), decimal(k.Slowdown.P99, 2), decimal(k.Slowdown.P999, 2), decimal(k.Slowdown.Max, 2),
-			decimal(k.BoundedSlowdown.P95, 2), decimal(k.WaitS.Mean, 0), decimal(k.WaitS.P95, 0), decimal(k.JCTS.Mean, 0), decimal(k.JCTS.P95, 0), decimal(k.JCTS.P99, 0))
+			decimal(k.Slowdown.P50, 2), decimal(k.Slowdown.P95, 2), decimal(k.Slowdown.P99, 2), decimal(k.Slowdown.P999, 2),
+			decimal(k.Slowdown.Max, 2),
+			decimal(k.BoundedSlowdown.P95, 2), decimal(k.WaitS.Mean, 0), decimal(k.WaitS.P95, 0), decimal(k.JCTS.Mean, 0),
+			decimal(k.JCTS.P95, 0), decimal(k.JCTS.P99, 0))
 	}
 	return t
 }
@@ -84,16 +88,22 @@ func costTable(results []*sim.Result) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Title: "POLICY"}, {Title: "TRACE"}, {Title: "SEED", Right: true}, {Title: "MAKESPAN_H", Right: true},
 		{Title: "JOBS/MIN", Right: true}, {Title: "GPU%", Right: true},
-		{Title: "CPU%", Right: true}, {Title: "MEM%", Right: true}, {Title: "PREEMPTED%", Right: true}, {Title: "PREEMPTIONS", Right: true},
-		{Title: "MAX", Right: true}, {Title: "LOST_GPU_H", Right: true}, {Title: "WIDE_P95_H", Right: true}, {Title: "JAIN", Right: true},
-		{Title: "JAIN_USERS", Right: true}, {Title: "RHO", Right: true}, {Title: "FREE_GPUS", Right: true}, {Title: "FRAG", Right: true}, {Title: "P99_US", Right: true}, {Title: "WALL_S", Right: true},
+		{Title: "CPU%", Right: true}, {Title: "MEM%", Right: true}, {Title: "PREEMPTED%", Right: true},
+		{Title: "PREEMPTIONS", Right: true},
+		{Title: "MAX", Right: true}, {Title: "LOST_GPU_H", Right: true}, {Title: "WIDE_P95_H", Right: true},
+		{Title: "JAIN", Right: true},
+		{Title: "JAIN_USERS", Right: true}, {Title: "RHO", Right: true}, {Title: "FREE_GPUS", Right: true},
+		{Title: "FRAG", Right: true}, {Title: "P99_US", Right: true}, {Title: "WALL_S", Right: true},
 	}}
 	for _, r := range results {
 		t.Add(policyOf(r), filepath.Base(r.Trace), strconv.FormatUint(r.Seed, 10), decimal(r.MakespanS/3600, 1),
 			decimal(r.JobsPerMin, 2), decimal(100*r.Utilisation.GPU, 1),
-			decimal(100*r.Utilisation.CPU, 1), decimal(100*r.Utilisation.Memory, 1), decimal(r.PreemptedJobsPct, 2), strconv.Itoa(r.Preemptions),
-			strconv.Itoa(r.PreemptionsMaxJob), decimal(r.LostGPUS/3600, 1), numberOrDash(r.Wide.Count > 0, r.Wide.WaitS.P95/3600, 1),
-			decimal(r.Fairness.Jain, 3), numberOrDash(r.Fairness.JainUsers > 0, r.Fairness.JainUsers, 3), numberOrDash(r.Fairness.WorstRho > 0, r.Fairness.WorstRho, 2),
+			decimal(100*r.Utilisation.CPU, 1), decimal(100*r.Utilisation.Memory, 1), decimal(r.PreemptedJobsPct, 2),
+			strconv.Itoa(r.Preemptions),
+			strconv.Itoa(r.PreemptionsMaxJob), decimal(r.LostGPUS/3600, 1),
+			numberOrDash(r.Wide.Count > 0, r.Wide.WaitS.P95/3600, 1),
+			decimal(r.Fairness.Jain, 3), numberOrDash(r.Fairness.JainUsers > 0, r.Fairness.JainUsers, 3),
+			numberOrDash(r.Fairness.WorstRho > 0, r.Fairness.WorstRho, 2),
 			decimal(r.UnallocatedGPUs, 1), decimal(r.GPUFragmentation, 3), decimal(r.Decisions.P99, 0), decimal(r.WallS, 2))
 	}
 	return t
@@ -244,8 +254,10 @@ func (s *simulation) printSeeds(results []*sim.Result) error {
 // meansTable returns the table of the most important means over the seeds.
 func (s *simulation) meansTable(results []*sim.Result) *table.Table {
 	t := &table.Table{Columns: []table.Column{
-		{Title: "MEANS OF"}, {Title: "TRACE"}, {Title: "SEEDS", Right: true}, {Title: "TE_P95", Right: true}, {Title: "TE_P99", Right: true},
-		{Title: "BE_P50", Right: true}, {Title: "BE_P95", Right: true}, {Title: "BE_P999", Right: true}, {Title: "JCT_MEAN_S", Right: true},
+		{Title: "MEANS OF"}, {Title: "TRACE"}, {Title: "SEEDS", Right: true}, {Title: "TE_P95", Right: true},
+		{Title: "TE_P99", Right: true},
+		{Title: "BE_P50", Right: true}, {Title: "BE_P95", Right: true}, {Title: "BE_P999", Right: true},
+		{Title: "JCT_MEAN_S", Right: true},
 		{Title: "PREEMPTED%", Right: true}, {Title: "GPU%", Right: true},
 	}}
 	for _, runs := range s.bySeed(results) {

@@ -24,7 +24,8 @@ const maxSeeds = 1000
 
 // readSimulation reads the command line of rota sim.
 func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
-	s := &simulation{env: env, histories: c.StringSlice("from-history"), plot: c.String("plot"), speeds: c.String("profiles")}
+	s := &simulation{env: env, histories: c.StringSlice("from-history"), plot: c.String("plot"),
+		speeds: c.String("profiles")}
 	s.traces = slices.Concat(c.StringSlice("trace"), s.histories, c.Args().Slice())
 	if err := refuseEmpty(c); err != nil {
 		return nil, err
@@ -40,7 +41,8 @@ func readSimulation(env *command.Env, c *cli.Context) (*simulation, error) {
 		s.setup.Progress = func(sim.Progress) {}
 	}
 	for _, read := range []func(*cli.Context) error{
-		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping, s.readInflate, s.readArrivals, s.readPlot, s.readDecisions,
+		s.readFormat, s.readNodes, s.readPolicies, s.readSeeds, s.readLoop, s.readTimes, s.readDeserved, s.readShaping,
+		s.readInflate, s.readArrivals, s.readPlot, s.readDecisions,
 	} {
 		if err := read(c); err != nil {
 			return nil, err
@@ -94,7 +96,8 @@ func (s *simulation) readNodes(c *cli.Context) error {
 		s.setup.Nodes, err = trace.ReadNodes(f)
 	}
 	if err != nil {
-		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err), Hint: "write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes"}
+		return &exit.UsageError{Text: fmt.Sprintf("--nodes %s: %v", text, err),
+			Hint: "write comma-separated groups such as 84x32c/256g/8gpu, or a file of nodes"}
 	}
 	for i := range s.setup.Nodes {
 		s.options.NodeGPUs = max(s.options.NodeGPUs, len(s.setup.Nodes[i].GPUs))
@@ -235,7 +238,8 @@ func (s *simulation) readInflate(c *cli.Context) (err error) {
 		return nil
 	}
 	if s.loop != nil || s.setup.Until > 0 {
-		return exit.Usagef("--inflate cannot be combined with --closed-loop or --until, because it ends when the cluster is full")
+		return exit.Usagef("--inflate cannot be combined with --closed-loop or --until, because it ends when the cluster " +
+			"is full")
 	}
 	s.inflate, err = factor("--inflate", text, 0.001, 100)
 	return err
@@ -247,8 +251,12 @@ func (s *simulation) readArrivals(c *cli.Context) (err error) {
 	text := c.String("rate")
 	switch {
 	case s.inflate > 0 && (s.redraw || text != ""):
-		return exit.Usagef("--inflate cannot be combined with --redraw or --rate, because it draws the jobs and their arrivals itself")
-	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool { return strings.HasPrefix(name, trace.GeneratorPrefix) }):
+		return exit.Usagef("--inflate cannot be combined with --redraw or --rate, because it draws the jobs and their " +
+			"arrivals itself")
+	case s.redraw && slices.ContainsFunc(s.traces, func(name string) bool {
+		return strings.HasPrefix(name,
+			trace.GeneratorPrefix)
+	}):
 		return exit.Usagef("--redraw needs a trace in a file: generated workloads are already drawn from the seed")
 	case text == "":
 		return nil

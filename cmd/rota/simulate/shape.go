@@ -91,7 +91,8 @@ func (s *simulation) readShaping(c *cli.Context) (err error) {
 
 // usesPolicy reports whether a policy is simulated or controls the arrivals.
 func (s *simulation) usesPolicy(policy string) bool {
-	return s.loop != nil && s.loop.policy.Name == policy || slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
+	return s.loop != nil && s.loop.policy.Name == policy || slices.ContainsFunc(s.policies,
+		func(p sim.Policy) bool { return p.Name == policy })
 }
 
 func (h *shaping) readGrace(text string) error {

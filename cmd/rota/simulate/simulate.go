@@ -24,42 +24,54 @@ import (
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
-const simAbout = `Replays workloads with the scheduling code of a live cluster and a virtual clock. A trace is a file, plain or gzip, or a
-generated workload: gen:fitgpp, gen:poisson or gen:kubeflow with parameters, such as gen:fitgpp:jobs=8192,load=0.95.
-Nodes are comma-separated groups such as 84x32c/256g/8gpu, each optionally followed by @RACK, or a file. A policy may
-have parameters: rota:reserve_after=10m,max_bypass=64. --list shows all policies, workloads and parameters.`
+const simAbout = `Replays workloads with the scheduling code of a live cluster and a virtual clock. A trace is a file,
+plain or gzip, or a generated workload: gen:fitgpp, gen:poisson or gen:kubeflow with parameters, such as
+gen:fitgpp:jobs=8192,load=0.95. Nodes are comma-separated groups such as 84x32c/256g/8gpu, each optionally followed by
+@RACK, or a file. A policy may have parameters: rota:reserve_after=10m,max_bypass=64. --list shows all policies,
+workloads and parameters.`
 
 // Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
 	return command.InCategory("Simulation", []*command.Command{
 
-		{Command: &cli.Command{Name: "sim", Usage: "simulate a workload under a scheduling policy", Action: env.Action(replay),
-			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout, Flags: slices.Concat(simFlags(), command.CommonFlags())}, Once: true, FlagHint: simFlagHint, Arguments: complete.Files},
+		{Command: &cli.Command{Name: "sim", Usage: "simulate a workload under a scheduling policy",
+			Action:    env.Action(replay),
+			ArgsUsage: "--trace FILE... --nodes SPEC [OPTIONS]", Description: simAbout,
+			Flags: slices.Concat(simFlags(), command.CommonFlags())}, Once: true, FlagHint: simFlagHint,
+			Arguments: complete.Files},
 	})
 }
 
 func simFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "trace", Usage: "trace `FILE`, - for standard input, or a generated workload gen:NAME; may be repeated for separate runs"},
-		&cli.StringSliceFlag{Name: "from-history", Usage: "replay ended jobs from `FILE`, the output of \"rota hist -o json\""},
+		&cli.StringSliceFlag{Name: "trace", Usage: "trace `FILE`, - for standard input, or a generated workload " +
+			"gen:NAME; may be repeated for separate runs"},
+		&cli.StringSliceFlag{Name: "from-history",
+			Usage: "replay ended jobs from `FILE`, the output of \"rota hist -o json\""},
 		&cli.StringFlag{Name: "format", Usage: "`FORMAT` of the traces, if it is not recognised: " + formatNames()},
-		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds for sia traces (default: profiles beside the trace)"},
+		&cli.StringFlag{Name: "profiles", Usage: "`DIR` of the measured speeds for sia traces (default: profiles beside " +
+			"the trace)"},
 		&cli.StringFlag{Name: "nodes", Usage: "cluster `SPEC` such as 84x32c/256g/8gpu, or a file"},
-		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " + strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
+		&cli.StringFlag{Name: "policy", Usage: "policy `NAME` or NAME:key=value,...: " +
+			strings.Join(sim.PolicyNames(), ", "), Value: "rota"},
 		&cli.StringFlag{Name: "compare", Usage: "also replay under these `POLICIES`, comma-separated"},
 		&cli.StringFlag{Name: "seed", Usage: "random seed `N`", Value: "1"},
 		&cli.StringFlag{Name: "seeds", Usage: "one run for each seed `A..B`, and means with 95 % intervals"},
 		&cli.StringFlag{Name: "tick", Usage: "decide only every `DURATION`, such as 1m"},
-		&cli.StringFlag{Name: "closed-loop", Usage: "replace the arrivals so that the demand stays at `LOAD@POLICY`, such as 2.0@fifo"},
+		&cli.StringFlag{Name: "closed-loop", Usage: "replace the arrivals so that the demand stays at `LOAD@POLICY`, " +
+			"such as 2.0@fifo"},
 		&cli.StringFlag{Name: "te-below", Usage: "label jobs shorter than `DURATION` as TE, all others as BE"},
 		&cli.StringFlag{Name: "te-noise", Usage: "share of wrong TE labels: `MISSED,FALSE` in percent, such as 30%,10%"},
 		&cli.StringFlag{Name: "grace", Usage: "draw missing grace periods from `MEAN:MAX`, such as 3m:20m"},
-		&cli.StringFlag{Name: "checkpoint", Usage: "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% (default: all of it)"},
-		&cli.StringFlag{Name: "estimates", Usage: "run time estimates for policy easy, wrong by up to `FACTOR`, such as 3; 1 is exact"},
+		&cli.StringFlag{Name: "checkpoint", Usage: "how jobs save progress: `MIX` such as none:30%,signal:50%,30m:20% " +
+			"(default: all of it)"},
+		&cli.StringFlag{Name: "estimates", Usage: "run time estimates for policy easy, wrong by up to `FACTOR`, such as " +
+			"3; 1 is exact"},
 		&cli.StringFlag{Name: "overhead", Usage: "a restart takes `DURATION` without progress"},
 		&cli.StringFlag{Name: "bound", Usage: "bounded slowdowns count jobs as at least `DURATION`", Value: "60s"},
 		&cli.StringFlag{Name: "deserved", Usage: "quotas of accounts: equal, or a `FILE` with lines of account,gpus"},
-		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs drawn from the trace, up to `FACTOR` times its GPUs"},
+		&cli.StringFlag{Name: "inflate", Usage: "fill the cluster with jobs drawn from the trace, up to `FACTOR` times " +
+			"its GPUs"},
 		&cli.BoolFlag{Name: "redraw", Usage: "draw as many jobs from the trace's jobs, different ones for each seed"},
 		&cli.StringFlag{Name: "rate", Usage: "let jobs arrive at `PERCENT` of the original rate, such as 95%"},
 		&cli.StringFlag{Name: "until", Usage: "end `DURATION` after the trace's beginning"},
@@ -158,7 +170,8 @@ func listKnown(env *command.Env, c *cli.Context) error {
 	if others {
 		return exit.Usagef("--list cannot be combined with a trace or another option")
 	}
-	_, err := fmt.Fprintf(env.Stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads and their parameters:\n%s\n\nFormats of traces: %s\n",
+	_, err := fmt.Fprintf(env.Stdout, "Policies and their parameters (NAME:key=value,...):\n%s\n\nGenerated workloads "+
+		"and their parameters:\n%s\n\nFormats of traces: %s\n",
 		strings.Join(sim.Known(), "\n"), strings.Join(trace.Known(), "\n"), formatNames())
 	return err
 }
@@ -250,7 +263,8 @@ func (s *simulation) progressPrinter(name, policy string) func(sim.Progress) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			fmt.Fprintf(s.env.Stderr, "%s, %s: %.1f h, %d%s jobs arrived, %d ended\n", name, policy, float64(p.At)/3.6e6, p.Arrived, of, p.Finished)
+			fmt.Fprintf(s.env.Stderr, "%s, %s: %.1f h, %d%s jobs arrived, %d ended\n", name, policy, float64(p.At)/3.6e6,
+				p.Arrived, of, p.Finished)
 		}
 	}
 }

@@ -54,12 +54,14 @@ func simulateWithin(t *testing.T, ctx context.Context, args ...string) (code int
 }
 
 func TestSimJSON(t *testing.T) {
-	code, out, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--check", "-o", "json")
+	code, out, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--policy", "fifo",
+		"--check", "-o", "json")
 	var r sim.Result
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit %d, %v\n%s%s", code, err, out, complaint)
 	}
-	if r.Schema != 1 || r.Policy != "fifo" || r.Jobs != 2 || r.Classes["te"].JCTS.Max != 14*60 || r.MakespanS != 15*60 || r.SkippedN != 2 {
+	if r.Schema != 1 || r.Policy != "fifo" || r.Jobs != 2 || r.Classes["te"].JCTS.Max != 14*60 ||
+		r.MakespanS != 15*60 || r.SkippedN != 2 {
 		t.Errorf("got %s", out)
 	}
 	for _, want := range []string{"line 4", "line 5"} {
@@ -72,7 +74,8 @@ func TestSimJSON(t *testing.T) {
 // TestSimShapes checks which runs there are, and in which order: by trace, seed, policy.
 func TestSimShapes(t *testing.T) {
 	file := tinyFile(t)
-	code, out, _ := simulate(t, file, file, "--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--compare", "rota:max_bypass=1,reserve_hold=1h,backfill", "-o", "json")
+	code, out, _ := simulate(t, file, file, "--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--compare",
+		"rota:max_bypass=1,reserve_hold=1h,backfill", "-o", "json")
 	var list []sim.Result
 	if err := json.Unmarshal([]byte(out), &list); code != 0 || err != nil {
 		t.Fatalf("exit %d, %v", code, err)
@@ -88,7 +91,8 @@ func TestSimShapes(t *testing.T) {
 }
 
 func TestSimSeeds(t *testing.T) {
-	args := []string{"--trace", "gen:fitgpp:jobs=200,load=1.2", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo", "--seeds", "1..3", "-o"}
+	args := []string{"--trace", "gen:fitgpp:jobs=200,load=1.2", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo",
+		"--seeds", "1..3", "-o"}
 	code, out, complaint := simulate(t, append(args, "json")...)
 	var g struct {
 		Seeds          []int
@@ -100,7 +104,8 @@ func TestSimSeeds(t *testing.T) {
 	}
 	mean, half := sim.Interval([]float64{g.Runs[0].MakespanS, g.Runs[1].MakespanS, g.Runs[2].MakespanS})
 	if len(g.Seeds) != 3 || g.Mean["makespan_s"] != mean || g.Interval["makespan_s"] != half || half == 0 {
-		t.Errorf("seeds %v, makespan %v ± %v, want %v ± %v", g.Seeds, g.Mean["makespan_s"], g.Interval["makespan_s"], mean, half)
+		t.Errorf("seeds %v, makespan %v ± %v, want %v ± %v", g.Seeds, g.Mean["makespan_s"], g.Interval["makespan_s"], mean,
+			half)
 	}
 	if _, ok := g.Mean["classes"].(map[string]any)["be"].(map[string]any)["slowdown"].(map[string]any)["p95"]; !ok {
 		t.Error("no mean of what is deeper")
@@ -197,7 +202,8 @@ func TestSimRefuses(t *testing.T) {
 		{[]string{"--trace", file, "--nodes", "-1x8c"}, "nodes, column 1"},
 		{[]string{"--from-history", file, "--nodes", "1x8c"}, "not JSON"},
 		{[]string{"--from-history", file, "--nodes", "1x8c", "--format", "fitgpp"}, "--trace"},
-		{[]string{"--trace", "gen:fitgpp:load=0.5", "--closed-loop", "2@fifo", "--nodes", "1x32c/8gpu"}, "so does the closed loop"},
+		{[]string{"--trace", "gen:fitgpp:load=0.5", "--closed-loop", "2@fifo", "--nodes", "1x32c/8gpu"},
+			"so does the closed loop"},
 		{append(base, "--compare", "fifo,,las"), `"fifo,,las" has an empty name`},
 		{[]string{"--trace", file, "--nodes", "nodes.txt"}, "--nodes nodes.txt: no such file"},
 		{[]string{"--trace", os.DevNull, "--nodes", "1x8c"}, "no job in the trace"},
@@ -216,9 +222,11 @@ func TestSimRefuses(t *testing.T) {
 	}
 }
 
-// TestSimReadsOnce replays what comes through a pipe with several seeds: it is read once, and every run gets it as it was.
+// TestSimReadsOnce replays what comes through a pipe with several seeds: it is read once, and every
+// run gets it as it was.
 func TestSimReadsOnce(t *testing.T) {
-	args := []string{"--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--te-below", "7m", "--te-noise", "50%,50%", "--seeds", "1..8", "-o", "json", "--trace"}
+	args := []string{"--nodes", "1x8c/64g/8gpu", "--policy", "fifo", "--te-below", "7m", "--te-noise", "50%,50%",
+		"--seeds", "1..8", "-o", "json", "--trace"}
 	_, want, complaint := simulate(t, append(args, tinyFile(t))...)
 	if strings.Count(complaint, "line 4") != 1 {
 		t.Errorf("lines that are left out are not named once: %s", complaint)
@@ -254,7 +262,8 @@ func TestSimKeepsResults(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, plotter), []byte("#!/bin/sh\necho no >&2\nexit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	code, out, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--plot", filepath.Join(dir, "x.svg"), "-o", "csv")
+	code, out, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--plot",
+		filepath.Join(dir, "x.svg"), "-o", "csv")
 	if code != exit.Failed || !strings.Contains(out, "rota,") || !strings.Contains(complaint, "x.svg") {
 		t.Errorf("exit %d, %q, complaint %q", code, out, complaint)
 	}
@@ -262,7 +271,8 @@ func TestSimKeepsResults(t *testing.T) {
 
 // TestSimNamesDrawsInVain: an option that changes no job says so.
 func TestSimNamesDrawsInVain(t *testing.T) {
-	_, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--grace", "3m:20m", "--checkpoint", "none", "--overhead", "1m", "--seeds", "1..2")
+	_, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--grace", "3m:20m",
+		"--checkpoint", "none", "--overhead", "1m", "--seeds", "1..2")
 	if want := "--grace has no effect: every job has a grace period of its own"; strings.Count(complaint, want) != 1 {
 		t.Errorf("%q does not say once: %s", complaint, want)
 	}
@@ -281,7 +291,8 @@ func TestReadShares(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"a": "line 1: \"a\" is not account,gpus", "a,": "line 1: \"a,\" is not account,gpus", ",4": "is not account,gpus",
-		"a,4\na,5": "line 2: account a is given twice", "a,nan": "line 1: the number of GPUs nan", "a,1e99": "line 1: the number of GPUs 1e99",
+		"a,4\na,5": "line 2: account a is given twice", "a,nan": "line 1: the number of GPUs nan",
+		"a,1e99":                               "line 1: the number of GPUs 1e99",
 		"a,4\n" + strings.Repeat("x", 100_000): "line 2: longer than", "": "no line with",
 	} {
 		if _, err := readShares(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -290,9 +301,11 @@ func TestReadShares(t *testing.T) {
 	}
 }
 
-// TestSimTablesOfNothing shows no number where there is nothing that it could be about: here no trials, no wide jobs, no shares.
+// TestSimTablesOfNothing shows no number where there is nothing that it could be about: here no
+// trials, no wide jobs, no shares.
 func TestSimTablesOfNothing(t *testing.T) {
-	code, out, complaint := simulate(t, "--trace", "gen:fitgpp:jobs=30,te=0%", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo", "--seeds", "1..2")
+	code, out, complaint := simulate(t, "--trace", "gen:fitgpp:jobs=30,te=0%", "--nodes", "4x32c/256g/8gpu", "--policy",
+		"fifo", "--seeds", "1..2")
 	_, means, _ := strings.Cut(out, "MEANS OF")
 	lines := strings.Split(out, "\n")
 	cost := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "WIDE_P95_H") })
@@ -310,17 +323,20 @@ func TestSimTablesOfNothing(t *testing.T) {
 	}
 }
 
-// TestSimClosedLoop closes the loop over a generated workload and over a file, whose own submit times then do not count.
+// TestSimClosedLoop closes the loop over a generated workload and over a file, whose own submit
+// times then do not count.
 func TestSimClosedLoop(t *testing.T) {
 	for _, from := range []string{"gen:fitgpp:jobs=300", tinyFile(t)} {
-		code, out, complaint := simulate(t, "--trace", from, "--nodes", "2x32c/256g/8gpu", "--closed-loop", "1.0@fifo", "--policy", "fifo", "--progress",
+		code, out, complaint := simulate(t, "--trace", from, "--nodes", "2x32c/256g/8gpu", "--closed-loop", "1.0@fifo",
+			"--policy", "fifo", "--progress",
 			"--te-below", "10m", "-o", "json")
 		var r sim.Result
 		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 			t.Fatalf("%s: exit %d, %v\n%s", from, code, err, complaint)
 		}
 		if r.Classes["all"].Count != r.Jobs || r.Classes["all"].Slowdown.P50 > 10 || r.Classes["te"].Count == 0 {
-			t.Errorf("%s: %d of %d jobs, slowdown %g, %d te", from, r.Classes["all"].Count, r.Jobs, r.Classes["all"].Slowdown.P50, r.Classes["te"].Count)
+			t.Errorf("%s: %d of %d jobs, slowdown %g, %d te", from, r.Classes["all"].Count, r.Jobs,
+				r.Classes["all"].Slowdown.P50, r.Classes["te"].Count)
 		}
 	}
 }
@@ -329,7 +345,8 @@ func TestSimClosedLoop(t *testing.T) {
 func TestSimArrivals(t *testing.T) {
 	makespans := func(args ...string) (list []float64) {
 		t.Helper()
-		code, out, complaint := simulate(t, append([]string{"--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "-o", "json"}, args...)...)
+		code, out, complaint := simulate(t, append([]string{"--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu",
+			"--policy", "fifo", "-o", "json"}, args...)...)
 		var g struct{ Runs []sim.Result }
 		if err := json.Unmarshal([]byte(out), &g); code != 0 || err != nil {
 			t.Fatalf("%v: exit %d, %v\n%s", args, code, err, complaint)
@@ -343,7 +360,8 @@ func TestSimArrivals(t *testing.T) {
 	if as[0] != as[1] || slow[0] <= as[0] {
 		t.Errorf("makespans of %v, and at a hundredth of the rate %v", as, slow)
 	}
-	if _, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo", "--compare", "rand", "--seeds", "1..3"); !strings.Contains(complaint, "fifo: all seeds gave the same result") {
+	if _, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "8x32c/256g/8gpu", "--policy", "fifo",
+		"--compare", "rand", "--seeds", "1..3"); !strings.Contains(complaint, "fifo: all seeds gave the same result") {
 		t.Errorf("no message that nothing is drawn: %s", complaint)
 	}
 	if drawn := makespans("--seeds", "1..8", "--redraw"); slices.Min(drawn) == slices.Max(drawn) {
@@ -355,7 +373,8 @@ func TestSimArrivals(t *testing.T) {
 func TestSimInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code, out, complaint := simulateWithin(t, ctx, "--trace", "gen:fitgpp:jobs=2000", "--nodes", "4x32c/256g/8gpu", "--policy", "fifo", "-o", "json")
+	code, out, complaint := simulateWithin(t, ctx, "--trace", "gen:fitgpp:jobs=2000", "--nodes", "4x32c/256g/8gpu",
+		"--policy", "fifo", "-o", "json")
 	var r sim.Result
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -378,7 +397,8 @@ func TestSimInterruptedReading(t *testing.T) {
 	env.Stdin, env.Stdout, env.Stderr = in, &out, &complaint
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code := command.Run(ctx, []string{"rota", "sim", "--trace", "-", "--nodes", "1x8c/8gpu", "--policy", "fifo"}, env, Commands(env))
+	code := command.Run(ctx, []string{"rota", "sim", "--trace", "-", "--nodes", "1x8c/8gpu", "--policy", "fifo"}, env,
+		Commands(env))
 	if code != exit.Interrupted || out.Len() > 0 || !strings.Contains(complaint.String(), "nothing was simulated") {
 		t.Errorf("exit %d, %q, %q", code, out.String(), complaint.String())
 	}
@@ -386,7 +406,8 @@ func TestSimInterruptedReading(t *testing.T) {
 
 // TestSimMeansOfClasses has means over those seeds only that have something to say.
 func TestSimMeansOfClasses(t *testing.T) {
-	args := []string{"--trace", "gen:fitgpp:jobs=3", "--nodes", "8x32c/256g/8gpu", "--seeds", "1..8", "--policy", "fifo", "-o", "json"}
+	args := []string{"--trace", "gen:fitgpp:jobs=3", "--nodes", "8x32c/256g/8gpu", "--seeds", "1..8", "--policy",
+		"fifo", "-o", "json"}
 	code, out, complaint := simulate(t, args...)
 	var g seedGroup
 	if err := json.Unmarshal([]byte(out), &g); code != 0 || err != nil {
@@ -404,7 +425,8 @@ func TestSimMeansOfClasses(t *testing.T) {
 // TestSimNamesWhatIsLeftOut also where arrivals are made by a loop.
 func TestSimNamesWhatIsLeftOut(t *testing.T) {
 	for _, more := range [][]string{nil, {"--closed-loop", "1.0@fifo"}} {
-		args := append([]string{"--trace", tinyFile(t), "--nodes", "2x32c/32g/8gpu,1x32c/256g/4gpu", "--policy", "fifo", "-o", "json"}, more...)
+		args := append([]string{"--trace", tinyFile(t), "--nodes", "2x32c/32g/8gpu,1x32c/256g/4gpu", "--policy", "fifo",
+			"-o", "json"}, more...)
 		code, out, _ := simulate(t, args...)
 		if code != exit.Usage {
 			t.Errorf("%v: exit %d: no job of it fits\n%s", more, code, out)
@@ -412,23 +434,27 @@ func TestSimNamesWhatIsLeftOut(t *testing.T) {
 		args[3] = "2x32c/64g/8gpu"
 		code, out, complaint := simulate(t, append(args, "--te-below", "6m")...)
 		var r sim.Result
-		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || r.Jobs != 2 || r.SkippedN != 2 || !strings.Contains(complaint, "line 5") {
+		if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || r.Jobs != 2 || r.SkippedN != 2 ||
+			!strings.Contains(complaint, "line 5") {
 			t.Errorf("%v: exit %d, %v, %d jobs, %d lines left out\n%s", more, code, err, r.Jobs, r.SkippedN, complaint)
 		}
 	}
-	code, out, _ := simulate(t, "--trace", "gen:fitgpp:jobs=60", "--nodes", "2x32c/256g/4gpu", "--closed-loop", "1.0@fifo", "--policy", "fifo", "-o", "json")
+	code, out, _ := simulate(t, "--trace", "gen:fitgpp:jobs=60", "--nodes", "2x32c/256g/4gpu", "--closed-loop",
+		"1.0@fifo", "--policy", "fifo", "-o", "json")
 	var r sim.Result
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit %d, %v", code, err)
 	}
-	if n := len(r.Excluded); n == 0 || r.Jobs != 60 || r.Classes["all"].Count != 60-n || !strings.Contains(r.Excluded[0], "no node has") {
+	if n := len(r.Excluded); n == 0 || r.Jobs != 60 || r.Classes["all"].Count != 60-n ||
+		!strings.Contains(r.Excluded[0], "no node has") {
 		t.Errorf("%d jobs, %d ended, %d left out: %q", r.Jobs, r.Classes["all"].Count, n, r.Excluded)
 	}
 }
 
 // TestSimCtrlC interrupts a real process and gets what was simulated so far, whole.
 func TestSimCtrlC(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "sim", "--trace", "gen:fitgpp:jobs=400000", "--nodes", "84x32c/256g/8gpu",
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "sim", "--trace", "gen:fitgpp:jobs=400000", "--nodes",
+		"84x32c/256g/8gpu",
 		"--policy", "fifo", "--compare", "fitgpp", "--progress", "-o", "json")
 	cmd.Env = append(os.Environ(), rotatest.AsRota+"=1")
 	var out strings.Builder
@@ -468,7 +494,8 @@ func TestSimCtrlC(t *testing.T) {
 
 // TestSimSweeps keeps results apart whose traces or policies differ in a parameter.
 func TestSimSweeps(t *testing.T) {
-	code, out, complaint := simulate(t, "--trace", "gen:fitgpp:jobs=150,te=10%", "--trace", "gen:fitgpp:jobs=150,te=90%", "--nodes", "2x32c/256g/8gpu",
+	code, out, complaint := simulate(t, "--trace", "gen:fitgpp:jobs=150,te=10%", "--trace",
+		"gen:fitgpp:jobs=150,te=90%", "--nodes", "2x32c/256g/8gpu",
 		"--policy", "fitgpp:s=0", "--compare", "fitgpp:s=8", "--seeds", "1..2", "-o", "json")
 	var groups []struct {
 		Trace  string
@@ -483,7 +510,8 @@ func TestSimSweeps(t *testing.T) {
 	}
 	for i, g := range groups {
 		many := strings.HasSuffix(g.Trace, "te=90%")
-		if len(g.Seeds) != 2 || many != (i > 1) || g.Params["s"] != []string{"0", "8"}[i%2] || many != (g.Mean.Classes["te"].Count > 75) {
+		if len(g.Seeds) != 2 || many != (i > 1) || g.Params["s"] != []string{"0", "8"}[i%2] ||
+			many != (g.Mean.Classes["te"].Count > 75) {
 			t.Errorf("group %d is %+v", i, g)
 		}
 	}
@@ -499,7 +527,8 @@ func TestSplitPolicies(t *testing.T) {
 // TestSimDecisions pins the format of --decisions: builds of any age are compared by it.
 func TestSimDecisions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "decisions")
-	code, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--policy", "fitgpp", "--compare", "fifo", "--decisions", name)
+	code, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--policy", "fitgpp",
+		"--compare", "fifo", "--decisions", name)
 	got, err := os.ReadFile(name)
 	if code != 0 || err != nil {
 		t.Fatalf("exit %d, %v: %s", code, err, complaint)
@@ -523,7 +552,8 @@ func TestSimDecisions(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	for _, bad := range []string{filepath.Join(name, "below-a-file"), t.TempDir()} {
-		if code, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--decisions", bad); code != exit.Usage || !strings.Contains(complaint, bad) {
+		if code, _, complaint := simulate(t, "--trace", tinyFile(t), "--nodes", "1x8c/64g/8gpu", "--decisions",
+			bad); code != exit.Usage || !strings.Contains(complaint, bad) {
 			t.Errorf("--decisions %s: exit %d: %s", bad, code, complaint)
 		}
 	}

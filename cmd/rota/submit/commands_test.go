@@ -19,7 +19,8 @@ func TestSubmit(t *testing.T) {
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Env: []string{"LAB_A=1", "LAB_TOKEN=secret", "OTHER=2"}}
 	file := rotatest.JobFile(t, rotatest.SmallJob)
-	got := s.Run("submit", file, "-var", "n=5", "--name", "other", "-t", "1:30:00", "--priority", "7", "--class", "te", "--hold")
+	got := s.Run("submit", file, "-var", "n=5", "--name", "other", "-t", "1:30:00", "--priority", "7", "--class", "te",
+		"--hold")
 	if got.Code != 0 || got.Stdout != "Submitted batch job 17\n" {
 		t.Fatalf("%+v", got)
 	}
@@ -58,7 +59,8 @@ func TestSubmitOutput(t *testing.T) {
 	if key := a.Requests()[0].Key; key != "mine" {
 		t.Errorf("key %q, want mine", key)
 	}
-	if got := s.Run("submit", "-", "-o", "json"); got.Code != 0 || strings.Join(strings.Fields(got.Stdout), "") != `{"ids":[17]}` {
+	if got := s.Run("submit", "-", "-o", "json"); got.Code != 0 ||
+		strings.Join(strings.Fields(got.Stdout), "") != `{"ids":[17]}` {
 		t.Errorf("-o json: %+v", got)
 	}
 	if got := s.Run("submit", "-", "--idempotency-key", "two words"); got.Code != exit.Usage {
@@ -68,7 +70,8 @@ func TestSubmitOutput(t *testing.T) {
 
 func TestSubmitMistakes(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: "job \"x\" {\n  task \"m\" {\n    comand = [\"true\"]\n  }\n}\n"}
+	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL,
+		Stdin: "job \"x\" {\n  task \"m\" {\n    comand = [\"true\"]\n  }\n}\n"}
 	got := s.Run("submit", "-")
 	if got.Code != exit.Usage || !strings.Contains(got.Stderr, "<stdin>:3:5") || !strings.Contains(got.Stderr, "command") {
 		t.Errorf("%+v", got)
@@ -118,7 +121,8 @@ func TestPlan(t *testing.T) {
 func TestResubmit(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	record := api.Job{ID: 9, Name: "sweep", Code: cluster.Failed, State: "FAILED", Array: api.ArrayPlace{Size: 4}}
-	record.Spec = &jobspec.Job{Name: "sweep", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr", Values: []string{"1", "2", "3", "4"}}}},
+	record.Spec = &jobspec.Job{Name: "sweep", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr",
+		Values: []string{"1", "2", "3", "4"}}}},
 		Dependencies: []jobspec.Dependency{{Type: "afterok", Jobs: []string{"3"}}}}
 	element := func(index int, code cluster.JobState) api.Job {
 		return api.Job{ID: cluster.JobID(10 + index), Code: code, Array: api.ArrayPlace{Job: 9, Index: &index}}
@@ -140,7 +144,8 @@ func TestResubmit(t *testing.T) {
 			t.Fatal(err)
 		}
 		array, _ := json.Marshal(sent.Jobs[0].Array)
-		if got.Code != 0 || got.Stdout != "Submitted batch job 20\n" || string(array) != want || len(sent.Jobs[0].Dependencies) != 0 {
+		if got.Code != 0 || got.Stdout != "Submitted batch job 20\n" || string(array) != want ||
+			len(sent.Jobs[0].Dependencies) != 0 {
 			t.Errorf("rota %s: %+v sent %s", args, got, array)
 		}
 	}

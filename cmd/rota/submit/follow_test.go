@@ -36,7 +36,8 @@ func TestRun(t *testing.T) {
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
 	runningJob(a, 1, 9)
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello\nno end")) })
-	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run("run", "-G", "2", "-c", "4", "--mem", "8G", "-N", "3", "--env", "A=b=c", "python", "-c", "x")
+	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run("run", "-G", "2", "-c", "4", "--mem", "8G", "-N",
+		"3", "--env", "A=b=c", "python", "-c", "x")
 	if got.Code != 9 || got.Stdout != "hello\nno end" || got.Stderr != "" {
 		t.Errorf("%+v", got)
 	}
@@ -46,7 +47,8 @@ func TestRun(t *testing.T) {
 	}
 	group := sent.Jobs[0].Groups[0]
 	task := group.Tasks[0]
-	if group.Count != 3 || task.Resources.GPUs != 2 || task.Resources.Cores != 4 || task.Resources.Memory != 8*jobspec.GiB || task.Env["A"] != "b=c" ||
+	if group.Count != 3 || task.Resources.GPUs != 2 || task.Resources.Cores != 4 ||
+		task.Resources.Memory != 8*jobspec.GiB || task.Env["A"] != "b=c" ||
 		strings.Join(task.Command, " ") != "python -c x" || sent.Jobs[0].Name != "python" {
 		t.Errorf("sent %s", a.Requests()[0].Body)
 	}
@@ -72,7 +74,8 @@ func TestFollowSeveralWorkers(t *testing.T) {
 	}
 }
 
-// TestFollowTakesUpABrokenStream cuts the connection in the middle: what was shown is not shown again, and nothing is lost.
+// TestFollowTakesUpABrokenStream cuts the connection in the middle: what was shown is not shown
+// again, and nothing is lost.
 func TestFollowTakesUpABrokenStream(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	text := strings.Repeat("a line of output\n", 1000)
@@ -106,7 +109,10 @@ func TestFollowOfAJobThatNeverRan(t *testing.T) {
 func TestLogs(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 2, Code: cluster.Completed, Attempt: 1})
-	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.RawQuery + "\n")) })
+	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
+		_,
+			_ = w.Write([]byte(r.URL.RawQuery + "\n"))
+	})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for command, want := range map[string]string{
 		"logs 7":                      "0: \n1: worker=1\n",

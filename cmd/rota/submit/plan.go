@@ -78,7 +78,8 @@ func printPlan(env *command.Env, job *jobspec.Job, plan *api.PlanResponse) error
 	} else {
 		fmt.Fprintf(env.Stdout, "%s would start now\n", job.Name)
 	}
-	t := &table.Table{Columns: []table.Column{{Title: "WORKER", Right: true}, {Title: "NODE", Least: 8}, {Title: "GPUS", Least: 8}}}
+	t := &table.Table{Columns: []table.Column{{Title: "WORKER", Right: true}, {Title: "NODE", Least: 8},
+		{Title: "GPUS", Least: 8}}}
 	for i, place := range plan.Places {
 		gpus := make([]string, len(place.GPUs))
 		for n, g := range place.GPUs {

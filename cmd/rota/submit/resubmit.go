@@ -53,7 +53,8 @@ func resubmit(env *command.Env, c *cli.Context) error {
 
 // specAgain returns the specification for submitting a job again, without its dependencies and its
 // begin time.
-func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job, wanted func(cluster.JobState) bool) (*jobspec.Job, error) {
+func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job,
+	wanted func(cluster.JobState) bool) (*jobspec.Job, error) {
 	if job.Spec == nil {
 		return nil, exit.Usagef("job %s belongs to another user: only its owner can resubmit it", show.JobName(job))
 	}
@@ -87,7 +88,8 @@ func notWanted(job *api.Job) error {
 
 // wantedElements returns the wanted tasks of an array, as ranges of ordinals. Tasks that were
 // cancelled before they started are in no list, so they are inferred.
-func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record *api.Job, wanted func(cluster.JobState) bool) ([]jobspec.Span, error) {
+func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record *api.Job,
+	wanted func(cluster.JobState) bool) ([]jobspec.Span, error) {
 	elements := record.Spec.Array.Elements()
 	states := make([]cluster.JobState, elements.Len())
 	note := func(j *api.Job) {
@@ -108,7 +110,8 @@ func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record
 	for i := range past.Items {
 		note(&past.Items[i])
 	}
-	_, err = client.EachJob(c.Context, api.JobFilter{Refs: refs, All: true}, api.Read{}, func(j *api.Job) error { note(j); return nil })
+	_, err = client.EachJob(c.Context, api.JobFilter{Refs: refs, All: true}, api.Read{},
+		func(j *api.Job) error { note(j); return nil })
 	if err != nil {
 		return nil, err
 	}

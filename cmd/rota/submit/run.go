@@ -58,8 +58,9 @@ func jobFromArgs(env *command.Env, c *cli.Context) (*jobspec.Job, error) {
 	if c.Int("nodes") < 1 {
 		return nil, exit.Usagef("--nodes %d: must be at least 1", c.Int("nodes"))
 	}
-	job := &jobspec.Job{Name: jobName(words[0]), Export: command.SplitList(c.String("export")), Workdir: c.String("workdir"),
-		Groups: []jobspec.Group{{Name: "main", Count: c.Int("nodes"), Tasks: []jobspec.Task{task}}}}
+	job := &jobspec.Job{Name: jobName(words[0]), Export: command.SplitList(c.String("export")),
+		Workdir: c.String("workdir"),
+		Groups:  []jobspec.Group{{Name: "main", Count: c.Int("nodes"), Tasks: []jobspec.Task{task}}}}
 	if job.Workdir, err = command.AbsolutePath(job.Workdir); err != nil {
 		return nil, err
 	}
@@ -125,7 +126,8 @@ func sbatchHint(flag string) string {
 	if !honoured {
 		return ""
 	}
-	return fmt.Sprintf("rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help run\"", word)
+	return fmt.Sprintf("rota submit has %s: use rota submit --follow OPTIONS --wrap COMMAND, or see \"rota help run\"",
+		word)
 }
 
 // override applies the flags of run to the job.
@@ -155,7 +157,8 @@ func override(job *jobspec.Job, c *cli.Context) error {
 func checkJob(job *jobspec.Job) error {
 	problems := job.Validate()
 	for i := range problems {
-		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].") // the user did not write those
+		// the user did not write those
+		problems[i].Path = strings.TrimPrefix(strings.TrimPrefix(problems[i].Path, "groups[0]."), "tasks[0].")
 	}
 	if len(problems) == 0 {
 		return nil
@@ -167,7 +170,8 @@ func checkJob(job *jobspec.Job) error {
 	for i, p := range problems {
 		lines[i] = p.Error()
 	}
-	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems), strings.Join(lines, "\n  "))}
+	return &exit.UsageError{Text: fmt.Sprintf("job %s has %d errors:\n  %s", job.Name, len(problems),
+		strings.Join(lines, "\n  "))}
 }
 
 // overrideFlags returns the flags that describe the job.
@@ -177,7 +181,8 @@ func overrideFlags() []cli.Flag {
 		&cli.StringFlag{Name: "queue", Aliases: []string{"p", "partition"}, Usage: "submit to `QUEUE`"},
 		&cli.StringFlag{Name: "account", Aliases: []string{"A"}, Usage: "charge `ACCOUNT`"},
 		&cli.StringFlag{Name: "class", Aliases: []string{"q", "qos"}, Usage: "`CLASS` of the job, te or be"},
-		&cli.StringFlag{Name: "time", Aliases: []string{"t"}, Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
+		&cli.StringFlag{Name: "time", Aliases: []string{"t"},
+			Usage: "limit each attempt to `TIME`: 30m, 2d, 1:30:00; a bare number is minutes"},
 		&cli.IntFlag{Name: "priority", Usage: "priority `N` among the account's jobs, 0 to 100"},
 	}
 }

@@ -21,7 +21,8 @@ func warnOfInput(env *command.Env) bool {
 	if err != nil || waiting <= 0 {
 		return false
 	}
-	fmt.Fprintln(env.Stderr, "rota: warning: standard input is not passed to the command: write the data to a file on a shared path")
+	fmt.Fprintln(env.Stderr, "rota: warning: standard input is not passed to the command: write the data to a file on "+
+		"a shared path")
 	return true
 }
 

@@ -54,7 +54,8 @@ func TestSubmitReadsWhatIsPipedIn(t *testing.T) {
 	for _, in := range []*os.File{fileOf(t, text), pipeOf(t, text)} {
 		a := rotatest.NewAnswers(t)
 		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
-		if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL, File: in}).Run("submit", "-t", "5"); got.Code != 0 || got.Stdout != "Submitted batch job 7\n" {
+		if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL, File: in}).Run("submit", "-t",
+			"5"); got.Code != 0 || got.Stdout != "Submitted batch job 7\n" {
 			t.Fatalf("%+v", got)
 		}
 		if body := a.Requests()[0].Body; !strings.Contains(body, `"piped"`) {
@@ -83,8 +84,9 @@ func TestRunSaysThatInputIsNotPassedOn(t *testing.T) {
 	}
 }
 
-// TestNobodyReadsTheOutput: a job does not go on when what shows its output was cut off, as "rota run yes | head" does.
-func TestNobodyReadsTheOutput(t *testing.T) {
+// TestOutputWithoutReader: a job does not go on when what shows its output was cut off, as "rota
+// run yes | head" does.
+func TestOutputWithoutReader(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
 	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: cluster.Running, Attempt: 1})
@@ -103,7 +105,8 @@ func TestNobodyReadsTheOutput(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatBreaksIsNoReaderThatHasGone: the system tells of both by the same signal, and a controller may go away at any time.
+// TestAConnectionThatBreaksIsNoReaderThatHasGone: the system tells of both by the same signal, and
+// a controller may go away at any time.
 func TestAConnectionThatBreaksIsNoReaderThatHasGone(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
@@ -127,7 +130,8 @@ func TestAConnectionThatBreaksIsNoReaderThatHasGone(t *testing.T) {
 	}
 	defer reader.Close()
 	defer out.Close()
-	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL, Out: out}).Run("run", "true"); got.Code != 3 || got.Stderr != "" {
+	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL, Out: out}).Run("run", "true"); got.Code != 3 ||
+		got.Stderr != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -151,7 +155,8 @@ func TestInterruptedWhileSubmitting(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(api.Job{ID: 7, State: "CANCELLED", Code: cluster.Cancelled})
 	})
 	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run("run", "true")
-	if got.Code != exit.OwnFailed || !strings.HasSuffix(got.Stderr, "rota: cancelling job 7; press Ctrl-C again to exit at once\nrota: job 7 was cancelled\n") {
+	if got.Code != exit.OwnFailed || !strings.HasSuffix(got.Stderr,
+		"rota: cancelling job 7; press Ctrl-C again to exit at once\nrota: job 7 was cancelled\n") {
 		t.Errorf("%+v", got)
 	}
 }

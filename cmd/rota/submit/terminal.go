@@ -35,7 +35,8 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	id, err := client.Submit(ctx, api.NewKey(), spec)
 	if err != nil {
 		if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
-			return fmt.Errorf("interrupted while submitting %s (\"rota queue --me\" shows whether it was submitted): %w", spec.Name, exit.ErrInterrupted)
+			return fmt.Errorf("interrupted while submitting %s (\"rota queue --me\" shows whether it was submitted): %w",
+				spec.Name, exit.ErrInterrupted)
 		}
 		return aboutSpec("submit", spec.Name, err)
 	}
@@ -69,7 +70,8 @@ type signalChannels struct {
 
 // handleSignals cancels the job after the first signal, once its id is known. It ends the command
 // after the second one, or when the output has no reader.
-func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in signalChannels, known <-chan cluster.JobID, leave context.CancelCauseFunc) {
+func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in signalChannels,
+	known <-chan cluster.JobID, leave context.CancelCauseFunc) {
 	var id cluster.JobID
 	var first time.Time
 	for {

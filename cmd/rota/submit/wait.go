@@ -56,7 +56,8 @@ type end struct {
 
 // awaitAll waits for jobs in parallel, reports each in the given order, or only the first that
 // ends, and returns the highest exit code. It returns at once if a job cannot be waited for.
-func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []string, first, asJSON bool) (int, error) {
+func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []string, first, asJSON bool) (int,
+	error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ends := make([]chan end, len(refs))

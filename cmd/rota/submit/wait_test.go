@@ -32,7 +32,8 @@ func TestJobCodes(t *testing.T) {
 		if code != c.want {
 			t.Errorf("%s %d:%d gives %d, want %d", c.job.Code, c.job.ExitCode, c.job.Signal, code, c.want)
 		}
-		if quiet := c.job.Code == cluster.Completed || c.job.Code == cluster.Failed && c.want != exit.OwnFailed; quiet != (note == "") {
+		if quiet := c.job.Code == cluster.Completed || c.job.Code == cluster.Failed &&
+			c.want != exit.OwnFailed; quiet != (note == "") {
 			t.Errorf("%s %d:%d says %q", c.job.Code, c.job.ExitCode, c.job.Signal, note)
 		}
 	}
@@ -40,7 +41,8 @@ func TestJobCodes(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.On("GET /v1/jobs/1", rotatest.WhenAsked(1, api.Job{ID: 1, State: "RUNNING", Code: cluster.Running}, api.Job{ID: 1, State: "FAILED", Code: cluster.Failed, ExitCode: 4}))
+	a.On("GET /v1/jobs/1", rotatest.WhenAsked(1, api.Job{ID: 1, State: "RUNNING", Code: cluster.Running},
+		api.Job{ID: 1, State: "FAILED", Code: cluster.Failed, ExitCode: 4}))
 	a.Give("GET /v1/jobs/2", api.Job{ID: 2, State: "COMPLETED", Code: cluster.Completed})
 	a.Give("GET /v1/jobs/3", api.Job{ID: 3, State: "RUNNING", Code: cluster.Running})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
@@ -49,7 +51,8 @@ func TestWait(t *testing.T) {
 	}
 	polls := 0
 	for _, r := range a.Requests() {
-		if strings.HasPrefix(r.What, "GET /v1/jobs/1?") && strings.Contains(r.What, "after=42") && strings.Contains(r.What, "wait=") {
+		if strings.HasPrefix(r.What, "GET /v1/jobs/1?") && strings.Contains(r.What, "after=42") &&
+			strings.Contains(r.What, "wait=") {
 			polls++
 		}
 	}
@@ -72,7 +75,8 @@ func TestWaitForAJobThatIsNotThere(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.Give("GET /v1/jobs/7", api.Job{ID: 7, State: "RUNNING", Code: cluster.Running}) // for ever
 	a.Refuse("GET /v1/jobs/8", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 8"})
-	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL}).Run("wait", "7", "8"); got.Code != exit.OwnNotFound || got.Stderr != "rota: there is no job 8\n" {
+	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL}).Run("wait", "7",
+		"8"); got.Code != exit.OwnNotFound || got.Stderr != "rota: there is no job 8\n" {
 		t.Errorf("%+v", got)
 	}
 }

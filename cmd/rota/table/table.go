@@ -31,11 +31,13 @@ type Table struct {
 	Rows    [][]string
 }
 
+// Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // Format is an output format.
 type Format string
 
+// Formats of output.
 const (
 	AsTable  Format = "table"
 	Wide     Format = "wide"
@@ -70,6 +72,7 @@ func (t *Table) printCSV(w io.Writer, header bool) error {
 	return out.Error()
 }
 
+// PrintNames writes the first cell of each row, one per line.
 func (t *Table) PrintNames(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for _, row := range t.Rows {

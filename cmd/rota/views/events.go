@@ -26,7 +26,8 @@ type eventFilter struct {
 }
 
 func (f eventFilter) matches(e *api.Event) bool {
-	return (len(f.jobs) == 0 || slices.Contains(f.jobs, e.Job)) && (len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) &&
+	return (len(f.jobs) == 0 || slices.Contains(f.jobs, e.Job)) &&
+		(len(f.nodes) == 0 || slices.Contains(f.nodes, e.Node)) &&
 		(len(f.types) == 0 || slices.Contains(f.types, e.Type))
 }
 
@@ -108,7 +109,8 @@ func (f eventFilter) apply(events []api.Event) []api.Event {
 
 // followEvents prints events as they occur, one per line, until the user interrupts; in JSON, one
 // object per line.
-func followEvents(ctx context.Context, env *command.Env, client *api.Client, list *api.List[api.Event], index uint64, f eventFilter, v *listing.View[api.Event]) error {
+func followEvents(ctx context.Context, env *command.Env, client *api.Client, list *api.List[api.Event], index uint64,
+	f eventFilter, v *listing.View[api.Event]) error {
 	away := follow.Retry{Env: env}
 	away.Answered()
 	for {
@@ -160,8 +162,10 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 
 // eventTypes returns the types of events.
 func eventTypes() []string {
-	all := []cluster.EventType{cluster.EventSubmitted, cluster.EventHeld, cluster.EventReleased, cluster.EventUpdated, cluster.EventAssigned,
-		cluster.EventCreated, cluster.EventStarted, cluster.EventStopping, cluster.EventPolicy, cluster.EventEnded, cluster.EventRequeued,
+	all := []cluster.EventType{cluster.EventSubmitted, cluster.EventHeld, cluster.EventReleased, cluster.EventUpdated,
+		cluster.EventAssigned,
+		cluster.EventCreated, cluster.EventStarted, cluster.EventStopping, cluster.EventPolicy, cluster.EventEnded,
+		cluster.EventRequeued,
 		cluster.EventFinished, cluster.EventReserved, cluster.EventUnreserved, cluster.EventNodeUp, cluster.EventNodeDown,
 		cluster.EventNodeDrain, cluster.EventConfig}
 	names := make([]string, len(all))

@@ -54,7 +54,8 @@ func endOfLogs(ctx context.Context, env *command.Env, err error) error {
 // logOptions reads JOB[.WORKER] and the flags. A number after the last dot is a worker, otherwise
 // it is a group.
 func logOptions(c *cli.Context) (string, api.LogOptions, error) {
-	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"), Follow: c.Bool("follow"), Tail: c.Int("tail")}
+	o := api.LogOptions{Attempt: c.Int("attempt"), Worker: c.Int("worker"), Task: c.String("task"),
+		Follow: c.Bool("follow"), Tail: c.Int("tail")}
 	if c.Bool("stderr") {
 		o.Stream = "stderr"
 	}

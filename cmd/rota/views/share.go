@@ -28,7 +28,8 @@ var shareCells = []listing.Cell[shareLine]{
 	partCell("fair", "FAIR", func(s *shareLine) int64 { return s.Fair }),
 	partCell("alloc", "ALLOC", func(s *shareLine) int64 { return s.Alloc }),
 	partCell("borrowed", "BORROWED", func(s *shareLine) int64 { return s.Borrowed }),
-	listing.TextCell("usage", "USAGE", 0, "", func(s *shareLine) string { return show.Clock(jobspec.Seconds(s.Usage)) }).AtRight().
+	listing.TextCell("usage", "USAGE", 0, "",
+		func(s *shareLine) string { return show.Clock(jobspec.Seconds(s.Usage)) }).AtRight().
 		SortedBy(func(s *shareLine) int64 { return s.Usage }),
 	listing.TextCell("ratio", "RATIO", 0, "", func(s *shareLine) string { return ratioText(s.Ratio) }).AtRight().
 		SortedBy(func(s *shareLine) int64 { return s.Ratio }),
@@ -44,7 +45,8 @@ var shareCells = []listing.Cell[shareLine]{
 }
 
 func partCell(name, title string, of func(*shareLine) int64) listing.Cell[shareLine] {
-	return listing.TextCell(name, title, 0, "", func(s *shareLine) string { return partText(of(s)) }).AtRight().SortedBy(of)
+	return listing.TextCell(name, title, 0, "",
+		func(s *shareLine) string { return partText(of(s)) }).AtRight().SortedBy(of)
 }
 
 // partText writes thousandths as a percentage.
@@ -90,7 +92,8 @@ func showShares(env *command.Env, c *cli.Context) error {
 	}
 	env.WarnStale(answer)
 	whole := v.Format == table.JSON || v.Format == table.YAML || v.Format == table.Template
-	return v.Show(env, &api.List[shareLine]{APIVersion: list.APIVersion, Kind: list.Kind, Index: list.Index, Items: shareLines(list.Items, !whole), Next: list.Next})
+	return v.Show(env, &api.List[shareLine]{APIVersion: list.APIVersion, Kind: list.Kind, Index: list.Index,
+		Items: shareLines(list.Items, !whole), Next: list.Next})
 }
 
 // shareLines returns a line for each account, followed by its users if asked for.
@@ -100,7 +103,8 @@ func shareLines(items []api.Share, users bool) []shareLine {
 		lines = append(lines, shareLine{Share: s})
 		for _, u := range s.Users {
 			if users {
-				lines = append(lines, shareLine{Share: api.Share{Account: s.Account, GPUs: u.GPUs, Fairness: u.Fairness}, User: u.User})
+				lines = append(lines, shareLine{Share: api.Share{Account: s.Account, GPUs: u.GPUs, Fairness: u.Fairness},
+					User: u.User})
 			}
 		}
 	}

@@ -146,7 +146,8 @@ func (s sections) relations(j *api.Job) {
 		s.heading("Array tasks")
 		s.line("total", fmt.Sprint(j.Array.Size))
 		s.line("not started", j.Array.Indices)
-		s.line("ended", fmt.Sprintf("%d completed, %d failed, %d cancelled; %d still running", j.Array.Completed, j.Array.Failed, j.Array.Cancelled, j.Array.Live))
+		s.line("ended", fmt.Sprintf("%d completed, %d failed, %d cancelled; %d still running", j.Array.Completed,
+			j.Array.Failed, j.Array.Cancelled, j.Array.Live))
 	case j.Group != nil:
 		s.heading("Group")
 		s.line("of job", show.ID(j.Group.Job))
@@ -169,7 +170,8 @@ func (s sections) request(j *api.Job) {
 	if e := j.Elastic; e != nil {
 		s.line("elastic", e.Text)
 	}
-	s.line("total", fmt.Sprintf("%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"), show.Count(j.Cores, "core", "cores"), show.Size(j.Memory)))
+	s.line("total", fmt.Sprintf("%s, %s, %s memory", show.Count(j.GPUs, "GPU", "GPUs"),
+		show.Count(j.Cores, "core", "cores"), show.Size(j.Memory)))
 	s.line("workdir", show.Clean(j.Workdir))
 }
 
@@ -186,7 +188,8 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		return
 	}
 	s.heading("Attempts")
-	t := &table.Table{Columns: []table.Column{{Title: "  N", Right: true}, {Title: "START"}, {Title: "END"}, {Title: "CAUSE"}, {Title: "EXIT", Right: true},
+	t := &table.Table{Columns: []table.Column{{Title: "  N", Right: true}, {Title: "START"}, {Title: "END"},
+		{Title: "CAUSE"}, {Title: "EXIT", Right: true},
 		{Title: "NODELIST", Least: 8}}}
 	if j.Elastic != nil {
 		t.Columns = append(t.Columns, table.Column{Title: "WORKERS", Right: true})
@@ -196,7 +199,8 @@ func (s sections) attempts(j *api.Job, utc bool) {
 		if a.End != nil {
 			exit = fmt.Sprintf("%d:%d", a.ExitCode, a.Signal)
 		}
-		row := []string{fmt.Sprint(a.N), show.DashIfEmpty(show.Time(a.Start, utc)), show.DashIfEmpty(show.Time(a.End, utc)), show.DashIfEmpty(string(a.Cause)), exit, show.Hosts(a.Nodes)}
+		row := []string{fmt.Sprint(a.N), show.DashIfEmpty(show.Time(a.Start, utc)),
+			show.DashIfEmpty(show.Time(a.End, utc)), show.DashIfEmpty(string(a.Cause)), exit, show.Hosts(a.Nodes)}
 		if j.Elastic != nil {
 			row = append(row, fmt.Sprint(a.Workers))
 		}
@@ -205,7 +209,8 @@ func (s sections) attempts(j *api.Job, utc bool) {
 	_ = t.Print(s.out, table.AsTable, true) // the error is returned by Flush
 	p := j.Preemptions
 	if p.TE+p.Reclaim+p.Order+j.Resizes+j.Migrations > 0 {
-		s.line("preempted", fmt.Sprintf("%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim, p.Order, j.Resizes, j.Migrations))
+		s.line("preempted", fmt.Sprintf("%d by te, %d by reclaim, %d by order; %d resizes, %d migrations", p.TE, p.Reclaim,
+			p.Order, j.Resizes, j.Migrations))
 	}
 }
 
@@ -225,7 +230,8 @@ func (s sections) tasks(spec *jobspec.Job) {
 				s.line("launch", t.Launch.Type)
 			}
 			r := t.Resources
-			s.line("each worker", fmt.Sprintf("%s, %s memory, %s, %s shm, %s tmp", show.Count(r.Cores, "core", "cores"), show.Size(r.Memory), show.Count(r.GPUs, "GPU", "GPUs"),
+			s.line("each worker", fmt.Sprintf("%s, %s memory, %s, %s shm, %s tmp", show.Count(r.Cores, "core", "cores"),
+				show.Size(r.Memory), show.Count(r.GPUs, "GPU", "GPUs"),
 				show.Size(r.Shm), show.Size(r.Tmp)))
 		}
 	}

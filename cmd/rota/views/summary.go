@@ -27,13 +27,17 @@ var kindCells = []listing.Cell[nodeKind]{
 	listing.NumberCell("cores", "CPUS", "", func(k *nodeKind) int64 { return k.Cores }),
 	listing.NumberCell("gpus", "GPUS", "", func(k *nodeKind) int64 { return int64(k.GPUs) }),
 	listing.TextCell("model", "MODEL", 8, "", func(k *nodeKind) string { return k.Model }),
-	listing.TextCell("used", "GPUS(A/T)", 0, "", func(k *nodeKind) string { return fmt.Sprintf("%d/%d", k.GPUsUsed, k.GPUs*len(k.Nodes)) }).AtRight(),
+	listing.TextCell("used", "GPUS(A/T)", 0, "", func(k *nodeKind) string {
+		return fmt.Sprintf("%d/%d", k.GPUsUsed,
+			k.GPUs*len(k.Nodes))
+	}).AtRight(),
 	listing.TextCell("nodelist", "NODELIST", 8, "", func(k *nodeKind) string { return show.Hosts(k.Nodes) }),
 }
 
 // nodeSummary groups equal nodes, ordered by state, GPUs and model.
 func nodeSummary(nodes *api.List[api.Node]) *api.List[nodeKind] {
-	kinds := &api.List[nodeKind]{APIVersion: nodes.APIVersion, Kind: "NodeSummary", Index: nodes.Index, Items: []nodeKind{}}
+	kinds := &api.List[nodeKind]{APIVersion: nodes.APIVersion, Kind: "NodeSummary", Index: nodes.Index,
+		Items: []nodeKind{}}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		at := slices.IndexFunc(kinds.Items, func(k nodeKind) bool {
@@ -49,7 +53,8 @@ func nodeSummary(nodes *api.List[api.Node]) *api.List[nodeKind] {
 		k.GPUsUsed += n.GPUsUsed
 	}
 	slices.SortStableFunc(kinds.Items, func(a, b nodeKind) int {
-		return strings.Compare(fmt.Sprintf("%s %4d %s", a.State, a.GPUs, a.Model), fmt.Sprintf("%s %4d %s", b.State, b.GPUs, b.Model))
+		return strings.Compare(fmt.Sprintf("%s %4d %s", a.State, a.GPUs, a.Model),
+			fmt.Sprintf("%s %4d %s", b.State, b.GPUs, b.Model))
 	})
 	return kinds
 }

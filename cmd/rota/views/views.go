@@ -24,9 +24,10 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(env *command.Env) []*command.Command {
-	return command.InCategory("Look", []*command.Command{
+	return command.InCategory("Show", []*command.Command{
 
-		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs", ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
+		{Command: &cli.Command{Name: "queue", Aliases: []string{"q"}, Usage: "show pending and running jobs",
+			ArgsUsage: "[OPTIONS]", Action: env.Action(showQueue),
 			Flags: slices.Concat([]cli.Flag{
 				&cli.BoolFlag{Name: "me", Usage: "only your jobs"},
 				&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "only jobs of `USER`"},
@@ -35,22 +36,32 @@ func Commands(env *command.Env) []*command.Command {
 				&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "only jobs with `NAME`"},
 				&cli.StringFlag{Name: "states", Aliases: []string{"t", "state"}, Usage: "only jobs in `STATES`, such as PD,R"},
 				&cli.StringFlag{Name: "jobs", Aliases: []string{"j", "job"}, Usage: "only jobs `IDS`"},
-				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "only jobs on `NODES`, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "include ended jobs that the controllers still have in memory"},
+				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"},
+					Usage: "only jobs on `NODES`, such as gpu[01-04]"},
+				&cli.BoolFlag{Name: "all", Aliases: []string{"a"},
+					Usage: "include ended jobs that the controllers still have in memory"},
 				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"},
 				&cli.BoolFlag{Name: "start", Usage: "show the earliest start of jobs, if known"},
-				&cli.BoolFlag{Name: "tree", Usage: "show array tasks and groups under their job, and jobs under the job they depend on"},
+				&cli.BoolFlag{Name: "tree", Usage: "show array tasks and groups under their job, and jobs under the job they " +
+					"depend on"},
 				&cli.BoolFlag{Name: "array", Aliases: []string{"r"}, Usage: "show each pending array task on its own line"},
 				&cli.StringFlag{Name: "iterate", Aliases: []string{"i"}, Usage: "repeat every `SECONDS` until Ctrl-C"},
-			}, listing.ViewFlags())}, Values: listing.Completions(queueCells, map[string]command.Source{"name": complete.JobNames})},
-		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and their use", ArgsUsage: "[OPTIONS]", Action: env.Action(showNodes),
+			}, listing.ViewFlags())}, Values: listing.Completions(queueCells,
+			map[string]command.Source{"name": complete.JobNames})},
+		{Command: &cli.Command{Name: "nodes", Usage: "show the nodes and their use", ArgsUsage: "[OPTIONS]",
+			Action: env.Action(showNodes),
 			Flags: slices.Concat([]cli.Flag{
 				&cli.StringFlag{Name: "nodes", Aliases: []string{"w", "nodelist"}, Usage: "only `NODES`, such as gpu[01-04]"},
-				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, Usage: "one line for each state and kind of node"}, //nolint:misspell // as sinfo has it
-				&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values:      listing.Completions(nodeCells, nil)},
-		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job", ArgsUsage: "JOB...", Action: env.Action(showStatus), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB", Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output", ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: env.Action(showLogs),
+				&cli.BoolFlag{Name: "summary", Aliases: []string{"s", "summarize"}, //nolint:misspell // as sinfo has it
+					Usage: "one line for each state and kind of node"},
+				&cli.BoolFlag{Name: "long", Aliases: []string{"l"},
+					Usage: "the same as -o wide"}}, listing.ViewFlags())}, Values: listing.Completions(nodeCells, nil)},
+		{Command: &cli.Command{Name: "status", Aliases: []string{"show"}, Usage: "show everything about a job",
+			ArgsUsage: "JOB...", Action: env.Action(showStatus), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "why", Usage: "explain why a job is pending, or how it ended", ArgsUsage: "JOB",
+			Action: env.Action(showWhy), Flags: command.CommonFlags()}, Arguments: complete.AllJobs},
+		{Command: &cli.Command{Name: "logs", Aliases: []string{"log"}, Usage: "show a job's output",
+			ArgsUsage: "JOB[.WORKER] [OPTIONS]", Action: env.Action(showLogs),
 			Flags: slices.Concat([]cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the job ends"},
 				&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Usage: "only the last `N` lines"},
@@ -59,9 +70,11 @@ func Commands(env *command.Env) []*command.Command {
 				&cli.StringFlag{Name: "task", Usage: "output of `TASK`"},
 				&cli.IntFlag{Name: "attempt", Usage: "output of attempt `N`", DefaultText: "the last"},
 			}, command.CommonFlags())}, Arguments: complete.AllJobs},
-		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]", Action: env.Action(showHistory),
-			Flags: slices.Concat(histFlags(), listing.ViewFlags())}, Values: listing.Completions(histCells, nil)},
-		{Command: &cli.Command{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]", Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
+		{Command: &cli.Command{Name: "hist", Usage: "show ended jobs and their GPU hours", ArgsUsage: "[OPTIONS]",
+			Action: env.Action(showHistory),
+			Flags:  slices.Concat(histFlags(), listing.ViewFlags())}, Values: listing.Completions(histCells, nil)},
+		{Command: &cli.Command{Name: "share", Usage: "show quota and usage of accounts", ArgsUsage: "[OPTIONS]",
+			Action: env.Action(showShares), Flags: listing.ViewFlags()}, Values: listing.Completions(shareCells, nil)},
 		{Command: &cli.Command{Name: "events", Usage: "show events", ArgsUsage: "[OPTIONS]", Action: env.Action(showEvents),
 			Flags: slices.Concat([]cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue with new events"},
@@ -69,13 +82,15 @@ func Commands(env *command.Env) []*command.Command {
 				&cli.StringFlag{Name: "job", Aliases: []string{"j"}, Usage: "only events of jobs `IDS`"},
 				&cli.StringFlag{Name: "node", Aliases: []string{"w", "nodes"}, Usage: "only events of `NODES`, such as gpu[01-04]"},
 				&cli.StringFlag{Name: "type", Usage: "only events of `TYPES`, such as started,finished"},
-			}, listing.ViewFlags())}, Values: listing.Completions(eventCells, map[string]command.Source{"type": complete.Words(eventTypes()...)})},
+			}, listing.ViewFlags())}, Values: listing.Completions(eventCells,
+			map[string]command.Source{"type": complete.Words(eventTypes()...)})},
 	})
 }
 
 // jobFilter reads the filters of rota queue.
 func jobFilter(env *command.Env, c *cli.Context) (api.JobFilter, error) {
-	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"), Name: c.String("name"),
+	f := api.JobFilter{User: c.String("user"), Account: c.String("account"), Queue: c.String("queue"),
+		Name:   c.String("name"),
 		States: command.SplitList(c.String("states")), All: c.Bool("all")}
 	if err := command.RefuseEmpty(c, "user", "account", "queue", "name", "states", "jobs"); err != nil {
 		return f, err
@@ -128,7 +143,8 @@ func showQueue(env *command.Env, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"), elements: c.Bool("array")}
+	q := &queueList{Env: env, view: v, client: client, filter: filter, nodes: nodes, tree: c.Bool("tree"),
+		elements: c.Bool("array")}
 	if text := c.String("iterate"); text != "" {
 		return q.iterate(c.Context, text)
 	}
@@ -146,7 +162,8 @@ func showQueue(env *command.Env, c *cli.Context) error {
 
 // reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
 // were not listed, note returns where they are shown.
-func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string, seen map[cluster.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string,
+	seen map[cluster.JobID]bool, note func(*api.Job) string, asJSON bool) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
@@ -222,7 +239,8 @@ func showNodes(env *command.Env, c *cli.Context) error {
 }
 
 // simpleList prints a list that comes in one answer.
-func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T], fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
+func simpleList[T any](env *command.Env, c *cli.Context, cells []listing.Cell[T],
+	fetch func(*api.Client) (*api.List[T], api.Answer, error)) error {
 	if err := command.RefuseArguments(c); err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ func TestStaleAnswersAreMarked(t *testing.T) {
 		w.Header().Set(api.HeaderStale, "12")
 		rotatest.StreamOf(nil)(w, r)
 	})
-	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL}).Run("queue"); got.Code != 0 || !strings.Contains(got.Stderr, "12s") {
+	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL}).Run("queue"); got.Code != 0 ||
+		!strings.Contains(got.Stderr, "12s") {
 		t.Errorf("%+v", got)
 	}
 }
