@@ -15,7 +15,7 @@ import (
 )
 
 // Print writes the words that complete a command line: rota complete SHELL -- WORD... An error only
-// shortens the list, because a user who presses Tab does not want to read it.
+// shortens the list, because an error after Tab would disturb the command line.
 func Print(env *command.Env, c *cli.Context, commands []*command.Command) error {
 	given := c.Args().Slice()
 	if len(given) < 2 {
