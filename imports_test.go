@@ -40,10 +40,15 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2"},
 		why: "it turns HCL into a job and needs nothing else",
 	},
-	"jobspec/explain":      {ours: []string{"docs", "jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
-	"jobspec/script":       {ours: []string{"jobspec", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else"},
+	"jobspec/explain": {ours: []string{"docs", "jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
+	"jobspec/script": {
+		ours: []string{"jobspec", "jobspec/script/shell", "jobspec/script/slurm", "jobspec/typo"}, pure: true,
+		why: "it turns a script into a job and needs nothing else",
+	},
+	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
+	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/wire":        {why: "it writes and reads values of any type"},
-	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
+	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
 	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched": {
@@ -84,7 +89,7 @@ var rules = map[string]rule{
 		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sync"},
 		why:   "the daemon wires the control plane; job files and the simulator are for the command",
 	},
-	"noded/oci/launch": {pure: true, why: "the first process of every container reads it, so it is types alone"},
+	"noded/oci/launch": {pure: true, why: "rota-init imports it and must stay small, so it holds only types"},
 	"noded/oci": {
 		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "controld/cluster", "noded/oci/launch"}, pure: true,
 		third: []string{"github.com/opencontainers/runtime-spec"},
@@ -92,28 +97,47 @@ var rules = map[string]rule{
 	},
 	"noded/container": {
 		third: []string{"golang.org/x/sys"},
-		why:   "it keeps bundles and talks to shims; it decides nothing",
+		why:   "it talks to shims and decides nothing",
 	},
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
 	"noded/gpu":         {ours: []string{"controld/cluster"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
-	"noded/journal":     {ours: []string{"controld/cluster"}, why: "it writes intentions down and knows nothing of their meaning"},
+	"noded/machine": {
+		ours: []string{"jobspec", "controld/cluster", "controld/api"}, third: []string{"golang.org/x/sys"},
+		why: "it describes the machine and knows no jobs",
+	},
+	"noded/progress": {
+		ours: []string{"jobspec", "controld/api", "noded/container"}, third: []string{"golang.org/x/sys"},
+		why: "it reads progress files and reports nothing itself",
+	},
+	"noded/logs": {
+		ours: []string{"controld/api", "controld/api/identity", "noded/container"},
+		why:  "it keeps and serves the output of containers and does not run them",
+	},
+	"noded/bundle": {
+		ours: []string{
+			"jobspec", "controld/cluster", "controld/api", "noded/container", "noded/logs", "noded/oci", "noded/progress",
+		},
+		third: []string{"golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
+		why:   "it writes what a container is made from and does not run it",
+	},
+	"noded/journal": {ours: []string{"controld/cluster"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
 		ours: []string{"jobspec", "noded/container"},
 		third: []string{
 			"github.com/opencontainers/runc", "github.com/opencontainers/cgroups", "github.com/opencontainers/runtime-spec", "golang.org/x/sys",
 		},
-		why: "it outlives the node daemon and shares only its protocol, and with jobspec how progress is read from output",
+		why: "it outlives the node daemon and shares only its protocol, and with jobspec the pattern of progress in output",
 	},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/oci", "noded/container",
-			"noded/gpu", "noded/journal",
+			"jobspec", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/bundle", "noded/container",
+			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
 		},
-		third: []string{"golang.org/x/sync", "golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
-		why:   "the node daemon meets the control daemon in api and cluster, and the shim over its protocol",
+		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
+		why:   "the node daemon shares api and cluster with the control daemon, and a protocol with the shim",
 	},
 }
 
@@ -142,6 +166,7 @@ var technologies = []struct {
 	{"github.com/urfave/cli", []string{"cmd/..."}, "only commands parse command lines"},
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "only commands parse command lines"},
 	{"modernc.org/sqlite", []string{"controld/history"}, "the database is behind history"},
+	{"mvdan.cc/sh/v3", []string{"jobspec/script/shell"}, "shell scripts are parsed in one place"},
 	{"gonum.org/v1/plot", []string{"controld/sim/plot"}, "plots are drawn in one place"},
 	{"github.com/danielgtaylor/huma", []string{"controld", "controld/..."}, "the OpenAPI library is too slow to load in the command"},
 }

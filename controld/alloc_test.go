@@ -37,9 +37,9 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	spec := &jobspec.Job{Name: "tf", GangScope: "job", Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
 	owner := cluster.Identity{UID: 1, User: "ada"}
-	id := apply(cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}}).([]cluster.JobID)[0]
+	id := apply(cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)[0]
 	plan, _ := sched.Cycle(s.View(), 1000, s.View().Config().Policy)
-	for _, err := range apply(plan.Command(2)).([]error) {
+	for _, err := range apply(plan).([]error) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,10 +83,10 @@ func TestAllocOfElement(t *testing.T) {
 	}
 	spec.Default()
 	apply(1, cluster.RegisterNode{Node: cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB}})
-	apply(2, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: user(1), Jobs: specs(spec)}})
-	apply(3, cluster.CommitPlan2{CommitPlan: cluster.CommitPlan{Actions: []cluster.Action{{
+	apply(2, cluster.SubmitJobs{Owner: user(1), Jobs: specs(spec)})
+	apply(3, cluster.CommitPlan{Actions: []cluster.Action{{
 		Start: &cluster.StartJob{Job: 1, Member: 8, Places: []cluster.Place{{Node: "n1"}}},
-	}}}})
+	}}})
 	v := s.View()
 	got := allocOf(v, cluster.DesiredWorker{Job: v.Job(9)})
 	want := map[string]string{"lr": "0.7", "seed": "7"}

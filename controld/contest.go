@@ -143,7 +143,7 @@ func (d *daemon) cancelLosers(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	_, _, err := d.propose(ctx, cluster.ControlJobs2{Verb: cluster.VerbCancel, Targets: lost, Admin: true,
+	_, _, err := d.propose(ctx, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: lost, Admin: true,
 		Reason: "others were better at the step that stop names"})
 	return err
 }

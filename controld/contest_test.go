@@ -37,12 +37,12 @@ func TestNobodyLosesTooEarly(t *testing.T) {
 		}
 		spec.Default()
 		apply(cluster.RegisterNode{Node: cluster.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 256 * jobspec.GiB}})
-		apply(cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: user(1), Jobs: specs(spec)}})
+		apply(cluster.SubmitJobs{Owner: user(1), Jobs: specs(spec)})
 		var plan cluster.CommitPlan
 		for m := range n {
 			plan.Actions = append(plan.Actions, cluster.Action{Start: &cluster.StartJob{Job: 1, Member: m + 1, Places: []cluster.Place{{Node: "n1"}}}})
 		}
-		for i, err := range apply(cluster.CommitPlan2{CommitPlan: plan}).([]error) {
+		for i, err := range apply(plan).([]error) {
 			if err != nil {
 				t.Fatalf("seed %d: start %d: %v", seed, i, err)
 			}

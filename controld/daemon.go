@@ -41,7 +41,6 @@ type daemon struct {
 	machines     *http.Client // signs; for other controllers and nodes
 	operators    map[string]bool
 	clock        logClock
-	young        bool        // the cluster had no job when this controller began to lead; the loops of the leader read it
 	leading      atomic.Bool // everything acknowledged has been applied and the loops of the leader run
 	fresh        atomic.Bool // this replica has caught up once since it started
 	contacts     contacts
@@ -127,6 +126,9 @@ func (d *daemon) prepare() error {
 	if err := os.MkdirAll(d.cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w (is it on a writable disk, and does it belong to this account?)", err)
 	}
+	if err := checkDataFormat(d.cfg.DataDir); err != nil {
+		return err
+	}
 	d.guard = identity.Guard{Key: d.key, Users: &d.users, MaxBody: maxBody}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
 		DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
@@ -155,7 +157,6 @@ func (d *daemon) openReplica() error {
 	cfg := consensus.DefaultConfig()
 	cfg.Name, cfg.Dir, cfg.Addr, cfg.Listener, cfg.Logger = d.cfg.Name, filepath.Join(d.cfg.DataDir, "raft"), d.addrs.Raft, d.link.Listen(l), d.log
 	cfg.Dial = d.link.Dial
-	cfg.Compress = func() bool { return d.machine.view.Load().Config().Version >= 2 }
 	if d.cfg.Heartbeat > 0 {
 		cfg.Heartbeat, cfg.Election, cfg.LeaderLease = d.cfg.Heartbeat, d.cfg.Election, d.cfg.LeaderLease
 	}

@@ -26,12 +26,6 @@ func TestDependenciesOnThePast(t *testing.T) {
 	n := newNode(t, s.addrs.HTTP, "n1", 8)
 	n.run(t.Context())
 	c := s.client(user(1000))
-	eventually(t, "the cluster's version", func() error {
-		if got, _, err := c.Config(t.Context(), api.Read{}); err != nil || got.Version < 2 {
-			return fmt.Errorf("the version is %+v, %w", got, err)
-		}
-		return nil
-	})
 	sweep := job("sweep")
 	sweep.Array = &jobspec.Array{Indices: "0-2", MaxParallel: 1}
 	sweep.Hold = true

@@ -20,7 +20,6 @@ type stretched struct {
 
 func stretch(t *testing.T) *stretched {
 	cfg := cluster.DefaultConfig()
-	cfg.Version = cluster.LatestVersion
 	w := &stretched{t: t, s: cluster.New(cfg)}
 	for i := 1; i <= 4; i++ {
 		w.apply(cluster.RegisterNode{Node: cluster.Node{Name: fmt.Sprint("n", i), BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB,
@@ -28,7 +27,7 @@ func stretch(t *testing.T) *stretched {
 	}
 	spec := &jobspec.Job{Name: "e", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 1, Max: 4}, Tasks: []jobspec.Task{{
 		Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB, GPUs: 1}}}}}}
-	w.id = w.apply(cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Jobs: []*jobspec.Job{spec}}}.Command()).([]cluster.JobID)[0]
+	w.id = w.apply(cluster.SubmitJobs{Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)[0]
 	return w
 }
 
@@ -44,7 +43,7 @@ func (w *stretched) apply(c cluster.Command) any {
 
 func (w *stretched) plan(a cluster.Action) {
 	w.t.Helper()
-	for _, err := range w.apply(cluster.CommitPlan{Actions: []cluster.Action{a}}.Command(cluster.LatestVersion)).([]error) {
+	for _, err := range w.apply(cluster.CommitPlan{Actions: []cluster.Action{a}}).([]error) {
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -199,11 +199,7 @@ func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target, reas
 	}
 	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
 	for chunk := range slices.Chunk(targets, cluster.MaxJobsPerCall) {
-		command, err := x.controlCommand(verb, chunk, reason)
-		if err != nil {
-			return nil, err
-		}
-		result, err := x.propose(command)
+		result, err := x.propose(x.controlCommand(verb, chunk, reason))
 		if err != nil {
 			return nil, err
 		}
@@ -222,27 +218,9 @@ func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target, reas
 	return resp, nil
 }
 
-// controlCommand is the command in the kind that the cluster's version has.
-func (x *exchange) controlCommand(verb cluster.Verb, targets []cluster.Target, reason string) (cluster.Command, error) {
-	by, admin := x.caller.User.UID, x.admin()
-	if x.view.Config().Version >= 2 {
-		return cluster.ControlJobs2{Verb: verb, Targets: targets, By: by, Admin: admin, Reason: reason}, nil
-	}
-	c := cluster.ControlJobs{Verb: verb, By: by, Admin: admin, Reason: reason}
-	for _, t := range targets {
-		if len(t.Members) > 0 {
-			return nil, tooOld("elements of arrays")
-		}
-		c.IDs = append(c.IDs, t.ID)
-	}
-	return c, nil
-}
-
-// tooOld refuses what not every controller could read from the log.
-func tooOld(what string) error {
-	return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
-		Detail: what + " need a version that not every controller of this cluster runs yet",
-		Hint:   "`rota cluster` shows the controllers; install the newest version on each"}
+// controlCommand returns the command that applies a verb to targets for the caller.
+func (x *exchange) controlCommand(verb cluster.Verb, targets []cluster.Target, reason string) cluster.Command {
+	return cluster.ControlJobs{Verb: verb, Targets: targets, By: x.caller.User.UID, Admin: x.admin(), Reason: reason}
 }
 
 // cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may cancel.

@@ -25,7 +25,6 @@ func (d *daemon) lead(ctx context.Context) error {
 	d.contacts.restart(time.Now())
 	d.samples.clear()
 	d.contests.clear()
-	d.young = v.LastJob() == 0
 	if err := d.raiseOnce(ctx); err != nil {
 		d.log.Debug("cluster version not raised yet", "error", err)
 	}
@@ -72,8 +71,7 @@ func lostLead(err error) bool {
 func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, error) {
 	stamp := cluster.Stamp{At: d.clock.now(d.machine.view.Load()), Wall: wallNow()}
 	entry := cluster.Entry{Stamp: stamp, Command: c}
-	buffer := takeBuffer()
-	data, err := cluster.AppendEntry((*buffer)[:0], entry)
+	data, err := cluster.Encode(entry)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode %s: %w", c.Kind(), err)
 	}
@@ -82,10 +80,8 @@ func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, e
 	result, index, err := d.replica.Propose(ctx, data)
 	forget()
 	if err != nil {
-		return nil, 0, err // the log may have the bytes still
+		return nil, 0, err
 	}
-	*buffer = data
-	giveBuffer(buffer)
 	d.metrics.proposed(c.Kind(), time.Since(begin))
 	r, ok := result.(applied)
 	if !ok {
@@ -131,7 +127,7 @@ func (d *daemon) schedule(ctx context.Context) error {
 func (d *daemon) commit(ctx context.Context, plan cluster.CommitPlan) error {
 	refused := 0
 	for part := range parts(plan, partMost) {
-		result, _, err := d.propose(ctx, part.Command(d.machine.view.Load().Config().Version))
+		result, _, err := d.propose(ctx, part)
 		if err != nil {
 			return fmt.Errorf("commit plan based on %d: %w", plan.BasedOn, err)
 		}
@@ -185,8 +181,8 @@ func placesOf(a cluster.Action) int {
 // wantedOver returns the configuration to propose in place of the one there is, nil if they agree. The version is not for a file to say,
 // and one that names no policy leaves the one there is.
 func wantedOver(want, have *cluster.Config) *cluster.Config {
-	if want == nil || want == have || want.NeedsVersion() > have.Version {
-		return nil // once the cluster is of that version it is asked again
+	if want == nil || want == have {
+		return nil
 	}
 	next := *want
 	next.Version = have.Version

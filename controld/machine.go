@@ -23,7 +23,7 @@ type machine struct {
 
 func newMachine() *machine {
 	m := &machine{}
-	m.adopt(cluster.New(cluster.DefaultConfig()))
+	m.adopt(cluster.New(cluster.InitialConfig()))
 	return m
 }
 

@@ -1,14 +1,9 @@
 package controld
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 )
@@ -51,56 +46,10 @@ func said(change func(*cluster.Config)) *cluster.Config {
 	return &cfg
 }
 
-// TestAnOldClusterKeepsItsPolicy starts a controller on the log of the first release.
-func TestAnOldClusterKeepsItsPolicy(t *testing.T) {
-	log, err := os.ReadFile("cluster/testdata/v0.1/log.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := controller(t, "c1")
-	l, err := listenTCP(cfg.Raft)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.Raft = l.Addr().String()
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	r := consensus.DefaultConfig()
-	r.Name, r.Dir, r.Addr, r.Listener = cfg.Name, filepath.Join(cfg.DataDir, "raft"), cfg.Raft, l
-	m := newMachine()
-	old, err := consensus.Open(r, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Bootstrap([]consensus.Member{old.Self()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := old.WaitLeader(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(log) {
-		if _, _, err := old.Propose(ctx, bytes.TrimSpace(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := m.view.Load().LastJob()
-	if err := old.Shutdown(); err != nil {
-		t.Fatal(err)
-	}
-	s := start(t, cfg)
-	s.schedulesBy("standard")
-	if _, _, err := s.client(user(1000)).Job(t.Context(), before, api.Read{}); err != nil {
-		t.Errorf("job %d of the old log: %v", before, err)
-	}
-}
-
 // TestAFileThatNamesNoPolicyLeavesTheOneThereIs goes through what a leader would propose.
 func TestAFileThatNamesNoPolicyLeavesTheOneThereIs(t *testing.T) {
 	have := said(func(c *cluster.Config) {
-		c.Version, c.Policy.Name, c.Policy.MaxPreempts = cluster.LatestVersion, "rota", 2
+		c.Policy.Name, c.Policy.MaxPreempts = "rota", 2
 	})
 	for _, test := range []struct {
 		name string

@@ -209,7 +209,7 @@ func report(x *exchange) (any, error) {
 		}
 	}
 	if len(req.Workers) > 0 {
-		if _, err := x.propose(cluster.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}.Command(x.view.Config().Version)); err != nil {
+		if _, err := x.propose(cluster.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
 			return nil, err
 		}
 	}

@@ -63,8 +63,8 @@ func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*clust
 		return nil, 0, err
 	}
 	state := cluster.Fork(x.view)
-	submission := cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: jobs}, Facts: facts, Admin: x.admin()}
-	entry := cluster.Entry{Command: submission.Command()}
+	submission := cluster.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.admin()}
+	entry := cluster.Entry{Command: submission}
 	entry.At, entry.Wall = x.d.clock.now(x.view), wallNow()
 	result, err := state.Apply(state.Index()+1, entry)
 	if err != nil {

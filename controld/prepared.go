@@ -17,9 +17,7 @@ type prepared struct {
 
 // put keeps an entry until forget is called. Nobody may change it any more.
 func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
-	switch e.Command.(type) {
-	case cluster.SubmitJobs, cluster.SubmitJobs2, cluster.SubmitJobs3:
-	default:
+	if _, ok := e.Command.(cluster.SubmitJobs); !ok {
 		return func() {}
 	}
 	key := &data[0]

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// raiseEvery is how often a leader asks the others which cluster version they know, while it knows a greater one than is used.
+// raiseEvery is how often a leader asks the other controllers which cluster version they know, while it knows a greater
+// one than the cluster has.
 const raiseEvery = 2 * time.Second
 
 // raise sees to it that the cluster uses the greatest version that all of its controllers know.
@@ -18,7 +19,7 @@ func (d *daemon) raise(ctx context.Context) error {
 		if ctx.Err() != nil || lostLead(err) {
 			return err
 		}
-		if err == nil && d.machine.view.Load().Config().Version >= cluster.LatestVersion {
+		if err == nil && d.machine.view.Load().Config().Version >= d.cfg.latestVersion() {
 			return nil
 		}
 		if !d.pause(ctx, raiseEvery) {
@@ -27,11 +28,10 @@ func (d *daemon) raise(ctx context.Context) error {
 	}
 }
 
-// raiseOnce proposes a greater version if every voter knows it. A cluster that had no job yet when this controller began to lead is a new
-// one, and gets the policy of new ones; older ones keep theirs.
+// raiseOnce proposes a greater version if every voter knows it.
 func (d *daemon) raiseOnce(ctx context.Context) error {
 	have := d.machine.view.Load().Config()
-	if have.Version >= cluster.LatestVersion {
+	if have.Version >= d.cfg.latestVersion() {
 		return nil
 	}
 	known, err := d.knownByAll(ctx)
@@ -40,9 +40,6 @@ func (d *daemon) raiseOnce(ctx context.Context) error {
 	}
 	next := *have
 	next.Version = known
-	if d.young && next.Policy.Name == "" {
-		next.Policy.Name = cluster.NewPolicy
-	}
 	if _, _, err := d.propose(ctx, cluster.SetConfig{Config: next}); err != nil {
 		return fmt.Errorf("raise the cluster version to %d: %w", known, err)
 	}
@@ -50,11 +47,11 @@ func (d *daemon) raiseOnce(ctx context.Context) error {
 	return nil
 }
 
-// knownByAll returns the greatest version that every voter knows. One that does not answer may know none but the first.
+// knownByAll returns the greatest version that every voter knows. One that does not say knows the first.
 func (d *daemon) knownByAll(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	known := cluster.LatestVersion
+	known := d.cfg.latestVersion()
 	for _, m := range d.replica.Members() {
 		if m.Name == d.cfg.Name {
 			continue

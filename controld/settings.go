@@ -5,6 +5,7 @@
 package controld
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -50,6 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Ready, if set, is called once everything listens.
 	Ready func(Addresses)
+
+	knows int // greatest cluster version that this controller can apply; 0: cluster.LatestVersion. Only tests set it
 }
 
 // Addresses are where a daemon can be reached.
@@ -66,6 +69,9 @@ func DefaultConfig() Config {
 		KeepRecords: 1000, KeepFor: 5 * time.Minute, Shutdown: 5 * time.Second,
 	}
 }
+
+// latestVersion returns the greatest cluster version that this controller can apply.
+func (c Config) latestVersion() int { return cmp.Or(c.knows, cluster.LatestVersion) }
 
 // maxControllers is the largest number of voters: more make every write slower and nothing safer.
 const maxControllers = 5

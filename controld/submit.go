@@ -92,7 +92,7 @@ func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error
 	return jobs, sha256.Sum256(body), err
 }
 
-// checked holds a submission to every rule and returns it in the kind that the cluster's version has.
+// checked holds a submission to every rule and returns the command for it.
 func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 	if err := x.accept(c.Jobs); err != nil {
 		return nil, err
@@ -101,29 +101,10 @@ func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
 	if err := honoured(x.view, c.Owner, c.Jobs); err != nil {
 		return nil, err
 	}
-	if x.view.Config().Version >= 2 {
-		facts, err := x.facts(x.ctx(), c.Owner.User, c.Jobs)
-		return newest(x.view, cluster.SubmitJobs2{SubmitJobs: c, Facts: facts, Admin: x.admin()}, err)
-	}
-	for _, j := range c.Jobs {
-		if j.Array != nil || len(j.Groups) > 1 || len(j.Dependencies) > 0 || len(j.Groups[0].Tasks) > 1 || j.Begin != "" || j.Deadline != "" {
-			return nil, tooOld("arrays, dependencies, times and jobs of several groups or tasks")
-		}
-	}
-	return c, nil
-}
-
-// newest returns a submission in the kind that its jobs need, if every controller knows that.
-func newest(v *cluster.View, c cluster.SubmitJobs2, err error) (cluster.Command, error) {
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range c.Jobs {
-		if version, because := cluster.NeedsVersion(j); version > max(2, v.Config().Version) {
-			return nil, tooOld(because)
-		}
-	}
-	return c.Command(), nil
+	var err error
+	c.Facts, err = x.facts(x.ctx(), c.Owner.User, c.Jobs)
+	c.Admin = x.admin()
+	return c, err
 }
 
 // propose replicates a command; what is read afterwards for this request has it. Once it went out it is waited for, even when the

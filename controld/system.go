@@ -120,7 +120,7 @@ func getOpenAPI(x *exchange) (any, error) {
 // internalState answers another controller.
 func internalState(x *exchange) (any, error) {
 	return replicaState{Name: x.d.cfg.Name, HasState: x.d.replica.HasState(), Records: x.d.records.Last(),
-		Knows: cluster.LatestVersion, Voters: x.d.replica.Members()}, nil
+		Knows: x.d.cfg.latestVersion(), Voters: x.d.replica.Members()}, nil
 }
 
 // internalRecords answers another controller that missed finished jobs.

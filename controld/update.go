@@ -21,9 +21,6 @@ func update(x *exchange) (any, error) {
 	if req.Name != nil && !jobspec.ValidName(*req.Name) {
 		return nil, invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a letter or digit at both ends", *req.Name)
 	}
-	if x.view.Config().Version < 2 {
-		return nil, tooOld("updates of jobs")
-	}
 	c := cluster.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime, Priority: req.Priority, Name: req.Name}
 	c.IDs = r.targets()
 	if len(c.IDs) > cluster.MaxJobsPerCall {

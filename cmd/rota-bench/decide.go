@@ -95,7 +95,7 @@ type large struct {
 
 func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
 	cfg := cluster.DefaultConfig()
-	cfg.Version, cfg.Policy.Name = cluster.LatestVersion, policy
+	cfg.Policy.Name = policy
 	l := &large{state: cluster.New(cfg), now: 3_600_000, each: 1000}
 	if policy == "fairshare" {
 		l.each = max(1, 4*nodes/largeUsers) // everybody has jobs from the start: else the first ones would have to leave most of what they hold to others
@@ -225,7 +225,7 @@ func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 			stops = append(stops, a.Stop.Job)
 		}
 	}
-	_, err = l.apply(plan.Command(v.Config().Version))
+	_, err = l.apply(plan)
 	return len(plan.Actions), stops, err
 }
 

@@ -19,7 +19,7 @@ func (s *State) Check() error {
 		note(checkState(j))
 		note(checkLedger(j))
 		note(s.checkJob(j))
-		note(s.checkKin(j))
+		note(s.checkTasksOf(j))
 	}
 	before := len(errs)
 	s.checkHoldings(note)
@@ -28,15 +28,15 @@ func (s *State) Check() error {
 	}
 	s.checkIndexes(note)
 	s.checkRuns(note)
-	s.checkStandings(note)
+	s.checkUsageCounters(note)
 	s.checkReservations(note)
-	s.checkSites(note)
+	s.checkNodeSets(note)
 	note(s.shapes.check("shape", &s.v.groups, func(g *Group) (Shape, int) { return g.Key.Shape, g.Number }))
 	note(s.leaves.check("leaf", &s.v.groups, func(g *Group) (Leaf, int) { return g.Key.Leaf(), g.Leaf }))
 	note(s.checkKeys())
 	s.checkNeeds(note)
 	s.checkUsage(note)
-	note(s.checkPasts())
+	note(s.checkRuntimeHistory())
 	return errors.Join(errs...)
 }
 
@@ -57,7 +57,7 @@ func checkState(j *Job) error {
 	case len(j.Attempts) > MaxAttemptsKept:
 		return bad("too many attempts kept")
 	case j.Family != nil:
-		return checkRecord(j)
+		return checkParent(j)
 	case (a != nil) != (j.State == Configuring || j.State == Running || j.State == Completing):
 		return bad("an attempt in progress and the state do not agree")
 	case j.State.Final() != (j.Seq > 0), j.State.Final() != (j.Ended.At > 0):
@@ -197,7 +197,7 @@ func (s *State) checkIndexes(note func(error)) {
 			note(fmt.Errorf("group %+v is empty or not at its slot", g.Key))
 			continue
 		}
-		note(checkFront(g))
+		note(checkQueueHead(g))
 		if f, _ := s.v.fronts.get(slot); f != g.Front {
 			note(fmt.Errorf("the front at the number of group %+v is %+v, not %+v", g.Key, f, g.Front))
 		}

@@ -20,7 +20,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		{"a step that is not allowed", func(w *world, run, _ *Job) {
 			next := *run
 			next.State = Pending
-			w.s.witness(&next, &Job{ID: run.ID, State: Completed})
+			w.s.checkStep(&next, &Job{ID: run.ID, State: Completed})
 		}, "went from"},
 		{"a worker with another's GPU", func(w *world, run, _ *Job) { run.Live().Workers[1].Place = run.Live().Workers[0].Place }, "said to hold"},
 		{"part of a gang", func(w *world, run, _ *Job) { run.Live().Workers = run.Live().Workers[:1] }, "not whole"},

@@ -20,7 +20,7 @@ func (a *Auditor) checkChanged(old, next *Job) {
 	a.note(checkLedger(next))
 	a.note(a.s.checkJob(next))
 	if next.Parent != 0 {
-		a.note(a.s.checkMember(next))
+		a.note(a.s.checkTask(next))
 	} else if record, n := a.s.v.Element(next.ID); record != nil && record.ID != next.ID {
 		a.bad("job %d has the id of member %d of job %d", next.ID, n, record.ID)
 	}
@@ -93,7 +93,7 @@ func (a *Auditor) checkGroup(k GroupKey) {
 		a.bad("group %+v has not its %d jobs at its slot", k, n)
 		return
 	}
-	a.note(checkFront(g))
+	a.note(checkQueueHead(g))
 	if f, _ := a.s.v.fronts.get(a.s.slots[k]); f != g.Front {
 		a.bad("the front at the number of group %+v is %+v, not %+v", k, f, g.Front)
 	}
@@ -101,7 +101,7 @@ func (a *Auditor) checkGroup(k GroupKey) {
 	a.note(a.leaves.check("leaf", &a.s.leaves, k.Leaf(), g.Leaf))
 	for part := range k.Shape.Each {
 		for _, text := range []string{part.Where, part.Prefer} {
-			if text != "" && a.s.v.sites[text] == nil {
+			if text != "" && a.s.v.nodeSets[text] == nil {
 				a.bad("the nodes of a group are not known: %q", text)
 			}
 		}
@@ -110,9 +110,9 @@ func (a *Auditor) checkGroup(k GroupKey) {
 
 // checkLeaf checks what is noted of a leaf or an account.
 func (a *Auditor) checkLeaf(leaf Leaf) {
-	if want := a.standings[leaf]; want != nil {
-		a.note(a.s.checkStanding(leaf, want))
-	} else if _, known := a.s.standAt[leaf]; known {
+	if want := a.usageCounters[leaf]; want != nil {
+		a.note(a.s.checkUsageCounter(leaf, want))
+	} else if _, known := a.s.usageCounterAt[leaf]; known {
 		a.bad("%s in %s has a standing and neither holds nor wants anything", leaf.User, leaf.Account)
 	}
 	at, known := a.s.usageAt[leaf]
@@ -133,7 +133,7 @@ func (a *Auditor) checkLeaf(leaf Leaf) {
 	}
 }
 
-// checkFamily compares what a record knows of its members with what they have come to.
+// checkFamily compares what a parent job knows of its children with what they have come to.
 func (a *Auditor) checkFamily(id JobID) {
 	j, k := a.s.v.Job(id), a.families[id]
 	if j == nil || j.Family == nil || k == nil {
@@ -153,7 +153,7 @@ func (a *Auditor) checkFamily(id JobID) {
 	}
 }
 
-// touchedMembers returns the members of a record that have just changed.
+// touchedMembers returns the children that have just changed.
 func (a *Auditor) touchedMembers(record *Job) []*Job {
 	var list []*Job
 	for _, j := range a.changed {
@@ -208,7 +208,7 @@ func (a *Auditor) checkNode(name string) {
 	}
 	a.note(a.s.checkOwners(i))
 	a.checkRoom(n, i)
-	a.checkSite(n, i)
+	a.checkNodeSetsOf(n, i)
 }
 
 // checkRoom compares the room on a node with that made anew, and says whether more is held than there is.
@@ -238,14 +238,14 @@ func (a *Auditor) checkRoom(n *Node, i int) {
 	}
 }
 
-// checkSite compares what the state knows of the conditions that a node meets.
-func (a *Auditor) checkSite(n *Node, i int) {
+// checkNodeSetsOf compares what the state knows of the conditions that a node meets.
+func (a *Auditor) checkNodeSetsOf(n *Node, i int) {
 	if !a.around.stock {
 		return
 	}
 	var facts jobspec.NodeFacts
 	setFacts(&facts, n)
-	for text, known := range a.s.v.sites {
+	for text, known := range a.s.v.nodeSets {
 		score, in := known.score(&facts)
 		for _, l := range known.levels {
 			if has := i/64 < len(l.Nodes) && l.Nodes[i/64]&(1<<(i%64)) != 0; has != (in && l.Score == score) {

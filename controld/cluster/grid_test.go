@@ -63,8 +63,8 @@ func TestGridCopies(t *testing.T) {
 }
 
 // rooms lists the room on all nodes of a grid.
-func rooms(g *Grid) []room {
-	list := make([]room, g.Len())
+func rooms(g *Grid) []freeCapacity {
+	list := make([]freeCapacity, g.Len())
 	for i := range list {
 		list[i] = *g.at(i)
 	}

@@ -21,7 +21,7 @@ func (c *chaos) divideGPUs(cmd SubmitJobs) Command {
 			r.GPU.Share = 1000 + c.IntN(3)
 		}
 	}
-	return SubmitJobs2{SubmitJobs: cmd}.Command()
+	return cmd
 }
 
 // sharedPlace is a place on a GPU of a node that others share if there is one, or on any.

@@ -271,9 +271,9 @@ func (m *maker) asked(j *cluster.Job) shares.Amount {
 	return m.accounts().heldBy(j, j.Live())
 }
 
-// noteInexact says in the plan that the set of those who were asked last is not proven to be the cheapest, where the log has a word for it.
+// noteInexact says in the plan that the set of those who were asked last is not proven to be the cheapest.
 func (m *maker) noteInexact(set *victimSet) {
-	if !set.inexact || m.view.Config().Version < 3 {
+	if !set.inexact {
 		return
 	}
 	for i := len(m.actions) - len(set.victims); i < len(m.actions); i++ {

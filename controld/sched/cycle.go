@@ -66,8 +66,8 @@ func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.Comm
 }
 
 // policies are what may follow the phase expire, by [cluster.Policy].Name; "" is standard. The state does not know their names, so a
-// name that is not here means standard too: a cluster never stands still because of its configuration. Clusters of the first release have
-// no name in their configuration; new ones have [cluster.NewPolicy].
+// name that is not here means standard too: a cluster never stands still because of its configuration. New clusters
+// have [cluster.NewPolicy].
 var policies = map[string]func(*trial){
 	"": standard, "standard": standard, "rota": rota, "fairshare": fairshare,
 	"fifo": fifo, "backfill": backfill, "easy": easy, "sjf": shortest, "srtf": remaining, "las": las, "spread": spreadOut,

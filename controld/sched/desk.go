@@ -29,9 +29,8 @@ const maxUnused = 256
 // Cycle is the function [Cycle] on this desk.
 func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 	t := d.decide(v, now, p)
-	turns := t.turned && (len(t.actions) > 0 || v.Config().Version >= 2) // else there is no place for it
 	d.tidy()
-	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions, Turns: turns}, t.wake
+	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions, Turns: t.turned}, t.wake
 }
 
 // tidy keeps the roster of this cycle for the next, but not one that nobody has needed for long: those on it may have left the state.

@@ -205,9 +205,6 @@ func (f *fair) leaf(of cluster.Leaf) *shares.Node {
 	}
 	n := f.tree.AddUser(f.account(of.Account), of.User, shares.Terms{})
 	f.leaves[of] = n
-	if f.view.Config().Version < 2 {
-		n.Attend(1) // nothing is known of the past
-	}
 	return n
 }
 

@@ -416,7 +416,7 @@ func (l *life) told(plan cluster.CommitPlan) string {
 
 // carryOut applies a plan, which the state must accept as a whole.
 func (l *life) carryOut(plan cluster.CommitPlan) error {
-	result, err := l.apply(plan.Command(cluster.LatestVersion))
+	result, err := l.apply(plan)
 	if err != nil {
 		return err
 	}

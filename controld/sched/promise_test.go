@@ -42,7 +42,7 @@ func TestPromiseInVain(t *testing.T) {
 			}},
 			{Stop: &cluster.StopJob{Job: w.ids["old"], Attempt: c.attempt, Cause: cluster.CauseTE, For: w.ids["quick"]}},
 		}}
-		result, err := w.apply(plan.Command(w.state.View().Config().Version))
+		result, err := w.apply(plan)
 		if err != nil {
 			t.Fatal(err)
 		}

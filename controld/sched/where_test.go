@@ -143,7 +143,7 @@ func BenchmarkFillConstrained(b *testing.B) {
 			b.Fatal(err)
 		}
 		if batch = append(batch, spec); len(batch) == 1000 {
-			c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: batch}})
+			c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: batch})
 			batch = nil
 		}
 	}

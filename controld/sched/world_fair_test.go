@@ -31,7 +31,6 @@ func setFair(p *cluster.Policy, k, v string) (err error) {
 // account configures accounts: parent, weight, deserved and limit in GPUs; with user=NAME that user in them.
 func (w *world) account(names []string, options map[string]string) error {
 	c := *w.state.View().Config()
-	c.Version = cluster.LatestVersion
 	if c.Accounts = maps.Clone(c.Accounts); c.Accounts == nil {
 		c.Accounts = map[string]cluster.Account{}
 	}

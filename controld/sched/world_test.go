@@ -132,7 +132,6 @@ func (w *world) policy(options map[string]string) error {
 		case "margin":
 			c.MarginMS, err = milliseconds(v)
 		default:
-			c.Version = cluster.LatestVersion
 			err = setFair(&c.Policy, k, v)
 		}
 		if err != nil {
@@ -223,15 +222,11 @@ func (w *world) submit(names []string, options map[string]string) error {
 
 func (w *world) add(name string, spec *jobspec.Job) error { return w.addAs("ada", name, spec) }
 
-// addAs submits one job of a user, by the first kind of command where that will do. Its members get the names by which users know them.
+// addAs submits one job of a user. Its members get the names by which users know them.
 func (w *world) addAs(user, name string, spec *jobspec.Job) error {
 	owner := ada
 	owner.User = user
-	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
-	if version, _ := cluster.NeedsVersion(spec); version >= 2 {
-		c = cluster.SubmitJobs2{SubmitJobs: c.(cluster.SubmitJobs)}.Command()
-	}
-	result, err := w.apply(c)
+	result, err := w.apply(cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}})
 	if err != nil {
 		return err
 	}
@@ -366,7 +361,7 @@ func (w *world) control(verb cluster.Verb, names []string) error {
 		if err != nil {
 			return err
 		}
-		result, err := w.apply(cluster.ControlJobs2{Verb: verb, Targets: []cluster.Target{target}, By: ada.UID})
+		result, err := w.apply(cluster.ControlJobs{Verb: verb, Targets: []cluster.Target{target}, By: ada.UID})
 		if err != nil {
 			return err
 		}

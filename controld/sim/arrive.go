@@ -107,9 +107,8 @@ func (e *engine) submit(jobs []*trace.Job) error {
 
 func (e *engine) submitAll(jobs []*trace.Job) error {
 	specs := make([]*jobspec.Job, len(jobs))
-	first, plain := len(e.runs), true
+	first := len(e.runs)
 	for k, j := range jobs {
-		plain = plain && len(j.Models) == 0 && j.Servers == 0 && j.Request.GPUs%wholeGPU == 0 && !e.bends(j)
 		r := run{job: j, submitted: e.instant(j.Submit), alone: j.Alone(), left: j.Work * trace.FullRate, queued: e.now}
 		specs[k] = e.spec(&r)
 		e.books.arrived(e, &r)
@@ -118,11 +117,7 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 	}
 	uid := uint32(1000 + e.runs[first].user)
 	owner := cluster.Identity{UID: uid, GID: uid, User: jobs[0].User}
-	var c cluster.Command = cluster.SubmitJobs{Owner: owner, Jobs: specs}
-	if !plain {
-		c = cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: owner, Jobs: specs}}.Command()
-	}
-	result, err := e.apply(c)
+	result, err := e.apply(cluster.SubmitJobs{Owner: owner, Jobs: specs})
 	if err != nil {
 		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
 	}

@@ -332,7 +332,7 @@ func (e *engine) cycle() (bool, error) {
 	if e.setup.decided != nil && len(plan.Actions) > 0 {
 		e.setup.decided(e.now, &plan)
 	}
-	result, err := e.apply(plan.Command(v.Config().Version))
+	result, err := e.apply(plan)
 	if err != nil {
 		return false, fmt.Errorf("commit a plan: %w", err)
 	}

@@ -227,7 +227,7 @@ func (p *Policy) keys() []string {
 // config is the configuration of a cluster with this policy. Its queue sets no limits: traces have jobs of any length.
 func (p *Policy) config() (cluster.Config, error) {
 	cfg := cluster.DefaultConfig()
-	cfg.ClusterName, cfg.Version = "simulation", cluster.LatestVersion
+	cfg.ClusterName = "simulation"
 	cfg.Queues = map[string]cluster.Queue{"default": {DefaultClass: jobspec.BE}}
 	cfg.Policy.Name = p.Name
 	cfg.Policy.GrowAfterMS = p.row.idle

@@ -204,14 +204,14 @@ func TestFragmentation(t *testing.T) {
 }
 
 func TestExcluded(t *testing.T) {
-	model := job("model", 0, 1, 1)
-	model.Models = []string{"H100"}
+	wrongModel := job("model", 0, 1, 1)
+	wrongModel.Models = []string{"H100"}
 	server := job("server", 0, 1, 1)
 	server.Servers, server.Server = 9, cluster.Vector{Cores: 8, Memory: jobspec.GiB}
-	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), model, server, job("fits", 0, 1, 8)), setup(t, "2x8c/32g/8gpu:A100", "fifo"))
+	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), wrongModel, server, job("fits", 0, 1, 8)), setup(t, "2x8c/32g/8gpu:A100", "fifo"))
 	want := []string{
 		"big: no node has 1 cores, 1GiB, 9 GPUs", "gang: 3 workers of 1 cores, 1GiB, 8 GPUs each: the nodes hold 2 of them",
-		"model: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
+		"wrongModel: no node has a GPU of model H100", "server: 9 servers of 8 cores, 1GiB each: the nodes hold 2 of them",
 	}
 	if !slices.Equal(r.Excluded, want) {
 		t.Errorf("got  %q\nwant %q", r.Excluded, want)

@@ -155,7 +155,7 @@ func TestConvert(t *testing.T) {
 		!strings.Contains(got.Stdout, `begin      = "now+2h"`) {
 		t.Errorf("%v of %s", diags, got.Stdout)
 	}
-	refused, warned := strings.Index(got.Stderr, "--mem 0, all memory of a node, cannot be asked for"),
+	refused, warned := strings.Index(got.Stderr, "--mem 0, all memory of a node, is not supported"),
 		strings.Index(got.Stderr, "--mail-type is left out")
 	if refused < 0 || warned < refused {
 		t.Errorf("what could not be taken over is not listed: %s", got.Stderr)
