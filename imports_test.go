@@ -24,7 +24,8 @@ type rule struct {
 
 // rules has a row for every package. A package without a row fails the test, so that a new one takes its place on purpose.
 var rules = map[string]rule{
-	".": {why: "the root holds no code"},
+	".":    {why: "the root holds no code"},
+	"docs": {why: "the pages are text that the command has with it"},
 	"jobspec": {
 		ours: []string{"jobspec/hostlist"}, pure: true, why: "what a user asks for knows nothing of how it is read or run",
 	},
@@ -62,7 +63,7 @@ var rules = map[string]rule{
 		third: []string{"github.com/hashicorp/hcl/v2"},
 		why:   "it turns HCL into a job and needs nothing else",
 	},
-	"jobspec/explain": {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
+	"jobspec/explain": {ours: []string{"docs", "jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
 	"jobspec/script": {
 		ours: []string{"jobspec", "jobspec/rules", "jobspec/script/shell", "jobspec/script/slurm", "jobspec/typo"}, pure: true,
 		why: "it turns a script into a job and needs nothing else",
@@ -173,6 +174,10 @@ var trees = map[string]string{
 	"examples/": "examples use the standard library, as a user's program would",
 }
 
+// rotaShared are the packages below cmd/rota that its groups of commands share. The other packages there are groups, which main
+// alone imports.
+var rotaShared = []string{"command", "complete", "exit", "follow", "input", "listing", "show", "table", "rotatest"}
+
 // technologies may each be imported in one place only, so that replacing one is work in one place. The last rows hold walls of
 // our own in the same way.
 var technologies = []struct {
@@ -262,6 +267,9 @@ func TestViolations(t *testing.T) {
 		{"simulator in a measurement tool", "cmd/lab/papers", module + "controld/sim", "", ""},
 		{"measurement tool in the command", "cmd/rota", module + "cmd/lab/figures", "", "does not import measurement tools"},
 		{"unknown package", "helpers", "fmt", "", "has no row"},
+		{"one group of commands in another", "cmd/rota/views", module + "cmd/rota/submit", "", "groups of commands"},
+		{"what groups of commands share", "cmd/rota/views", module + "cmd/rota/listing", "", ""},
+		{"the simulator in one group of commands", "cmd/rota/simulate", "fmt", module + "controld/sim", ""},
 		{"command imported", "controld", module + "cmd/rota", "", "may not import cmd/rota"},
 	}
 	for _, test := range tests {
@@ -298,6 +306,9 @@ func forbidden(name string, r rule, hasRow bool, path string) string {
 		if within(path, tech.path) && !matches(name, tech.in) {
 			return fmt.Sprintf("%s may not import %s: %s", name, path, tech.why)
 		}
+	}
+	if group, ok := strings.CutPrefix(path, module+"cmd/rota/"); ok && name != "cmd/rota" && !slices.Contains(rotaShared, group) {
+		return fmt.Sprintf("%s may not import cmd/rota/%s: groups of commands are independent of each other", name, group)
 	}
 	if !hasRow {
 		return ""
