@@ -19,6 +19,7 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
+	"github.com/rota-hpc/rota/controld/api/serve"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/history"
 	"github.com/rota-hpc/rota/controld/member"
@@ -146,7 +147,7 @@ func (d *daemon) prepare() error {
 }
 
 func (d *daemon) openReplica() error {
-	l, err := listenTCP(d.cfg.Raft)
+	l, err := serve.TCP(d.cfg.Raft)
 	if err != nil {
 		return fmt.Errorf("--raft: %w", err)
 	}

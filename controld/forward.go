@@ -29,7 +29,7 @@ func (x *exchange) forward() error {
 	if from := x.r.Header.Get(headerForwarded); from != "" {
 		return noLeader(fmt.Sprintf("controller %s took this one for the leader", from))
 	}
-	body, err := x.body(nil)
+	body, err := x.body()
 	if err != nil {
 		return err
 	}

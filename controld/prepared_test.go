@@ -82,25 +82,3 @@ func randomJobs(r *rand.Rand, i int) []*jobspec.Job {
 	}
 	return jobs
 }
-
-// TestBodiesAreReadQuickly keeps submissions from falling back to the slow way without anybody noticing: it is right as well.
-func TestBodiesAreReadQuickly(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 2))
-	for i := range 50 {
-		jobs := randomJobs(r, i)
-		list, err := json.Marshal(map[string]any{"jobs": jobs})
-		if err != nil {
-			t.Fatal(err)
-		}
-		single, err := json.Marshal(jobs[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, body := range [][]byte{list, single} {
-			if !submissionBodies.Read(body, new(submission)) {
-				t.Fatalf("seed %d: left to encoding/json: %s", seed, body)
-			}
-		}
-	}
-}

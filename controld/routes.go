@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/wire"
 )
 
 // access says who may use a route.
@@ -272,7 +270,7 @@ func (d *daemon) stale() (time.Duration, bool) {
 }
 
 func (x *exchange) write(rt *route, body any) {
-	b, err := marshal(body)
+	b, err := json.Marshal(body)
 	if err != nil {
 		writeProblem(x.w, problemOf(fmt.Errorf("encode the answer: %w", err)))
 		return
@@ -283,51 +281,19 @@ func (x *exchange) write(rt *route, body any) {
 	x.w.Write(append(b, '\n')) // the client may be gone
 }
 
-// acknowledgements are written by the ten thousand each second.
-var acknowledgements = wire.For[api.SubmitResponse]()
-
-// marshal writes an answer as json.Marshal does.
-func marshal(body any) ([]byte, error) {
-	if r, ok := body.(api.SubmitResponse); ok {
-		return acknowledgements.Append(make([]byte, 0, 64), &r)
-	}
-	return json.Marshal(body)
-}
-
-// body reads the request's body, within the limit, into buffer if that is large enough. Memory is taken as the bytes come, whatever length the
-// client has announced.
-func (x *exchange) body(buffer []byte) ([]byte, error) {
-	b, from, want := buffer[:0], x.r.Body, x.r.ContentLength
-	if want < 0 || want > maxBody {
-		want, from = -1, http.MaxBytesReader(x.w, from, maxBody)
-	}
-	for int64(len(b)) != want {
-		if len(b) == cap(b) {
-			more := max(minBody, len(b))
-			if want >= 0 {
-				more = min(more, int(want)-len(b))
-			}
-			b = slices.Grow(b, more)
-		}
-		most := cap(b)
-		if want >= 0 {
-			most = int(min(int64(most), want))
-		}
-		n, err := from.Read(b[len(b):most])
-		b = b[:len(b)+n]
-		if err == io.EOF && want < 0 {
-			break
-		}
-		if err != nil && int64(len(b)) != want {
-			return nil, bodyError(err)
-		}
+// body reads the request's body, of maxBody bytes at most. Memory is taken as the bytes come, whatever length the client announced.
+func (x *exchange) body() ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(max(0, min(x.r.ContentLength, announcedMost))) + bytes.MinRead)
+	if _, err := b.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxBody)); err != nil {
+		return nil, bodyError(err)
 	}
 	x.patient()
-	return b, nil
+	return b.Bytes(), nil
 }
 
-// minBody is how many bytes a body gets at first, if it was given no memory.
-const minBody = 4 << 10
+// announcedMost is how many bytes a body gets at once because its client announced them.
+const announcedMost = 64 << 10
 
 func bodyError(err error) error {
 	var large *http.MaxBytesError
@@ -343,14 +309,12 @@ func bodyError(err error) error {
 
 // patient ends the time within which a request must have come: from now on it is the client that waits, for as long as it likes.
 func (x *exchange) patient() {
-	if c, ok := x.w.(interface{ SetReadDeadline(time.Time) error }); ok {
-		_ = c.SetReadDeadline(time.Time{}) // the connection is gone
-	}
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{}) // an error means that the connection is gone
 }
 
 // decode reads a JSON body strictly: an unknown field is refused by name, so that a misspelt one is not ignored.
 func (x *exchange) decode(into any) error {
-	b, err := x.body(nil)
+	b, err := x.body()
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/wire"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -22,16 +21,6 @@ type submission struct {
 	Jobs *[]*jobspec.Job `json:"jobs"`
 	jobspec.Job
 }
-
-// submissionList is the form that most have: it is tried first, since it takes less memory.
-type submissionList struct {
-	Jobs *[]*jobspec.Job `json:"jobs"`
-}
-
-var submissionLists = wire.For[submissionList]()
-
-// submissionBodies reads nearly all of them; what it leaves, encoding/json reads or refuses.
-var submissionBodies = wire.For[submission]()
 
 // maxProblems bounds what one answer says about a submission of many jobs.
 const maxProblems = 100
@@ -81,13 +70,10 @@ func submit(x *exchange) (any, error) {
 
 // jobs reads the body, and returns its sum as well, which tells it from others.
 func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error) {
-	buffer := takeBuffer()
-	defer giveBuffer(buffer)
-	body, err := x.body(*buffer)
+	body, err := x.body()
 	if err != nil {
 		return nil, sum, err
 	}
-	*buffer = body
 	jobs, err = readJobs(body)
 	return jobs, sha256.Sum256(body), err
 }
@@ -146,25 +132,15 @@ func (x *exchange) owner() (cluster.Identity, error) {
 		Hint: "submit as another user, or start rota-controld with --allow-root-jobs or --root-jobs-as NAME"}
 }
 
+// readJobs reads a submission in either form.
 func readJobs(body []byte) ([]*jobspec.Job, error) {
-	var list submissionList
-	if !submissionLists.Read(body, &list) || list.Jobs == nil {
-		var s submission
-		if !submissionBodies.Read(body, &s) {
-			if err := decodeStrict(body, &s); err != nil {
-				return nil, err
-			}
-		}
-		if s.Jobs == nil {
-			return []*jobspec.Job{&s.Job}, nil
-		}
-		list.Jobs = s.Jobs
+	var s submission
+	if err := decodeStrict(body, &s); err != nil {
+		return nil, err
 	}
-	return list.checked()
-}
-
-// checked returns the jobs of a list that is one.
-func (s submissionList) checked() ([]*jobspec.Job, error) {
+	if s.Jobs == nil {
+		return []*jobspec.Job{&s.Job}, nil
+	}
 	switch n := len(*s.Jobs); {
 	case n == 0:
 		return nil, invalid("jobs is empty: a submission has at least one job")

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
-	"github.com/rota-hpc/rota/controld/wire"
 )
 
 // StreamJobs asks for a list of jobs of any length in one answer and returns it as it comes: a List[Job] in JSON, each item on a line of its
@@ -61,14 +59,9 @@ func (c *Client) EachJob(ctx context.Context, f JobFilter, read Read, visit func
 	}
 }
 
-var jobs = wire.For[Job]()
-
 // readJob reads a job into one that may hold another. Members that this version does not know are passed over.
 func readJob(text []byte, job *Job) error {
 	*job = Job{}
-	if jobs.Read(text, job) {
-		return nil
-	}
 	return json.Unmarshal(text, job)
 }
 
