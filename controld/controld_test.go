@@ -21,10 +21,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func startOne(t *testing.T) *server {
+func startOne(t *testing.T) *running {
 	t.Helper()
 	s := start(t, controller(t, "c1"))
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	return s
 }
 
@@ -98,7 +98,7 @@ func TestASubmissionIsRepeatedWithoutEffect(t *testing.T) {
 }
 
 // send posts text as it is and returns the problem.
-func send(t *testing.T, s *server, method, path, body string, header http.Header) (*api.Problem, *http.Response) {
+func send(t *testing.T, s *running, method, path, body string, header http.Header) (*api.Problem, *http.Response) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.addrs.HTTP+path, strings.NewReader(body))
 	if err != nil {
@@ -288,7 +288,8 @@ func TestNewNamesAreNames(t *testing.T) {
 	}
 }
 
-// TestCancelByStateMeansElements cancels what waits of an array that has begun, and what runs of another.
+// TestCancelByStateMeansElements cancels what waits of an array that has begun, and what runs of
+// another.
 func TestCancelByStateMeansElements(t *testing.T) {
 	s := startOne(t)
 	n := newNode(t, s.addrs.HTTP, "n1", 0)
@@ -397,7 +398,7 @@ func TestAGangRunsToCompletionAndIntoTheHistory(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.KeepRecords, cfg.KeepFor = 0, time.Hour
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c := s.client(user(1000))
 	nodes := []*fakeNode{newNode(t, s.addrs.HTTP, "n1", 8), newNode(t, s.addrs.HTTP, "n2", 8)}
 	for _, n := range nodes {
@@ -483,14 +484,14 @@ func TestRootIsRefusedUnlessAllowed(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.AllowRootJobs = false
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	_, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
 	wantProblem(t, err, api.CodeDenied)
 	s.stop()
 	cfg = s.cfg
 	cfg.RootJobsAs = "nobody"
 	s = start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	id, err := s.client(user(0)).Submit(t.Context(), "", job("root"))
 	if err != nil {
 		t.Fatal(err)
@@ -504,7 +505,7 @@ func TestTheSocketKnowsItsPeer(t *testing.T) {
 	cfg := controller(t, "c1")
 	cfg.Socket = filepath.Join(t.TempDir(), "rota.sock")
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c, err := api.Dial("unix:" + cfg.Socket)
 	if err != nil {
 		t.Fatal(err)
@@ -552,7 +553,7 @@ func TestARestartKeepsEverything(t *testing.T) {
 	}
 	s.stop()
 	s = start(t, s.cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	list, _, err := s.client(user(1000)).Jobs(t.Context(), api.JobFilter{}, api.Read{Consistent: true})
 	if err != nil || len(list.Items) != 20 {
 		t.Errorf("after the restart there are %d jobs, %v", len(list.Items), err)
@@ -567,7 +568,7 @@ func TestMachinesNeedTheKey(t *testing.T) {
 	}
 	cfg.KeyFile = file
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	key, err := identity.ReadKey(file)
 	if err != nil {
 		t.Fatal(err)
@@ -611,7 +612,7 @@ func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	policy.NodeDownMS = 300
 	cfg.Cluster = &policy
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c := s.client(user(1000))
 	n := newNode(t, s.addrs.HTTP, "n1", 0)
 	if _, err := n.c.Register(t.Context(), "n1", api.RegisterRequest{Node: n.node}); err != nil {
@@ -686,7 +687,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 		t.Errorf("document %s has paths %v", doc.OpenAPI, doc.Paths)
 	}
 	for path := range doc.Paths {
-		if strings.HasPrefix(path, internalPrefix) {
+		if strings.HasPrefix(path, "/v1/internal/") {
 			t.Errorf("%s is documented", path)
 		}
 	}
@@ -736,14 +737,6 @@ func TestEnvironmentsAreForTheOwner(t *testing.T) {
 	}
 }
 
-func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
-	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
-		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {
-			t.Errorf("margin %d ms: %d, want %d", margin, got, want)
-		}
-	}
-}
-
 // A lease counts for the next leader only from when the log had the node up.
 func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 	cfg := controller(t, "c1")
@@ -751,7 +744,7 @@ func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 	policy.NodeDownMS = 200
 	cfg.Cluster = &policy
 	s := start(t, cfg)
-	leaderOf(t, []*server{s})
+	leaderOf(t, []*running{s})
 	c := s.client(user(1000))
 	n := newNode(t, s.addrs.HTTP, "n1", 0)
 	if _, err := n.c.Register(t.Context(), "n1", api.RegisterRequest{Node: n.node}); err != nil {
@@ -774,13 +767,5 @@ func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 		if allocs.Index <= before {
 			t.Errorf("answered at index %d, when the log of index %d had the node down", allocs.Index, before)
 		}
-	}
-}
-
-// TestProblemOfAnotherMachine: who asks over the network is told how to be known.
-func TestProblemOfAnotherMachine(t *testing.T) {
-	p := problemOf(fmt.Errorf("%w: %w", identity.ErrUnauthorised, identity.ErrNotLocal))
-	if p.Status != http.StatusUnauthorized || p.Code != api.CodeUnauthorised || !strings.Contains(p.Hint, "ssh -L PATH:"+api.DefaultSocket) {
-		t.Errorf("%+v", p)
 	}
 }

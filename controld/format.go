@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// checkDataFormat refuses a data directory whose log and snapshots have another format than this program reads, and
-// marks a new one with [cluster.DataFormat].
+// checkDataFormat refuses a data directory whose log and snapshots have another format than this
+// program reads, and marks a new one with [cluster.DataFormat].
 func checkDataFormat(dir string) error {
 	file := filepath.Join(dir, "format")
 	text, err := os.ReadFile(file)

@@ -13,8 +13,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// logNode is a node whose log listener says which log was asked for, and holds a followed one open until it is let go.
-func logNode(t *testing.T, s *server, name string) (*fakeNode, chan struct{}) {
+// logNode is a node whose log listener says which log was asked for, and holds a followed one open
+// until it is let go.
+func logNode(t *testing.T, s *running, name string) (*fakeNode, chan struct{}) {
 	t.Helper()
 	release := make(chan struct{})
 	listener := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,6 @@
-// Package api is the contract between Rota's control daemon and everyone who talks to it: the JSON of every request and response,
-// and a client. It holds no server and no OpenAPI library, so that the command starts fast.
+// Package api is the contract between Rota's control daemon and everyone who talks to it: the JSON
+// of every request and response, and a client. It holds no server and no OpenAPI library, so that
+// the command starts fast.
 package api
 
 import (
@@ -84,7 +85,8 @@ type Job struct {
 	Deadline     *Time        `json:"deadline,omitempty"`
 }
 
-// ArrayPlace says which element of which array a job is, or what a record knows of its elements. It is empty for any other job.
+// ArrayPlace says which element of which array a job is, or what a record knows of its elements. It
+// is empty for any other job.
 type ArrayPlace struct {
 	Job    cluster.JobID     `json:"job,omitempty"`    // the array's record
 	Index  *int              `json:"index,omitempty"`  // of an element
@@ -99,7 +101,8 @@ type ArrayPlace struct {
 	Cancelled   int    `json:"cancelled,omitempty"`
 }
 
-// Elastic says with how many workers a job may run, those of its elastic group, and with how many it does.
+// Elastic says with how many workers a job may run, those of its elastic group, and with how many
+// it does.
 type Elastic struct {
 	Workers    int    `json:"workers"` // 0 while it waits
 	Min        int    `json:"min"`
@@ -178,7 +181,8 @@ type UpdateRequest struct {
 	Name      *string          `json:"name,omitempty"`
 }
 
-// PruneRequest is the body of POST /v1/jobs/{id}/prune: the best elements of an array by a metric go on, the others are cancelled.
+// PruneRequest is the body of POST /v1/jobs/{id}/prune: the best elements of an array by a metric
+// go on, the others are cancelled.
 type PruneRequest struct {
 	Metric string `json:"metric"`
 	Goal   string `json:"goal,omitempty"`    // min (default) or max
@@ -194,7 +198,8 @@ type PruneResponse struct {
 	Silent    []int `json:"silent"` // running, but without that metric: left alone
 }
 
-// CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is set. An empty filter is refused.
+// CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is
+// set. An empty filter is refused.
 type CancelRequest struct {
 	IDs     []cluster.JobID `json:"ids,omitempty"`
 	Refs    []string        `json:"refs,omitempty"` // jobs by name as well: 123_[4-9], 123.train
@@ -218,7 +223,8 @@ type ControlItem struct {
 	Error   *Problem      `json:"error,omitempty"`
 }
 
-// Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one sentence.
+// Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one
+// sentence.
 type Why struct {
 	ID     cluster.JobID `json:"id"`
 	Reason Reason        `json:"reason"`
@@ -319,8 +325,8 @@ type UserShare struct {
 	Fairness
 }
 
-// Fairness compares what somebody has with what he should have. Parts are thousandths of the cluster, by the resource of which it is the
-// largest part.
+// Fairness compares what somebody has with what he should have. Parts are thousandths of the
+// cluster, by the resource of which it is the largest part.
 type Fairness struct {
 	Weight   int64 `json:"weight"`
 	Deserved int64 `json:"deserved"` // whatever others ask for

@@ -36,7 +36,8 @@ func (r Read) into(q *call) {
 	}
 }
 
-// JobFilter selects jobs; all that is set must match. Without States and All only jobs that have not ended are listed.
+// JobFilter selects jobs; all that is set must match. Without States and All only jobs that have
+// not ended are listed.
 type JobFilter struct {
 	IDs     []cluster.JobID
 	Refs    []string // jobs by name as well: 123_4, 123_[4-9], 123.train
@@ -112,7 +113,8 @@ func (c *Client) post(ctx context.Context, q call, in, out any) error {
 	return err
 }
 
-// Submit submits one job and returns its id. With a key it may be repeated without submitting twice; NewKey makes one.
+// Submit submits one job and returns its id. With a key it may be repeated without submitting
+// twice; NewKey makes one.
 func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (cluster.JobID, error) {
 	ids, err := c.SubmitAll(ctx, key, []*jobspec.Job{job})
 	if err != nil {
@@ -144,7 +146,8 @@ func (c *Client) Plan(ctx context.Context, job *jobspec.Job) (*PlanResponse, err
 	return &resp, nil
 }
 
-// Job returns one job with its specification; a finished one comes from the history when the state has it no more.
+// Job returns one job with its specification; a finished one comes from the history when the state
+// has it no more.
 func (c *Client) Job(ctx context.Context, id cluster.JobID, read Read) (*Job, Answer, error) {
 	var job Job
 	a, err := c.get(ctx, jobPath(id, ""), nil, read, &job)
@@ -183,7 +186,8 @@ func (c *Client) WhyBy(ctx context.Context, ref string) (*Why, Answer, error) {
 	return &why, a, err
 }
 
-// Update changes the time limit, priority or name of a job that has not ended. Adding time is not repeated when its outcome is unknown.
+// Update changes the time limit, priority or name of a job that has not ended. Adding time is not
+// repeated when its outcome is unknown.
 func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (*ControlResponse, error) {
 	var resp ControlResponse
 	err := c.post(ctx, call{path: refPath(ref, "/update"), repeat: change.AddTime == nil}, change, &resp)
@@ -289,7 +293,8 @@ func (c *Client) Nodes(ctx context.Context, read Read) (*List[Node], Answer, err
 	return &list, a, err
 }
 
-// Events lists what happened after an index, oldest first; it waits up to wait for something to happen.
+// Events lists what happened after an index, oldest first; it waits up to wait for something to
+// happen.
 func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (*List[Event], Answer, error) {
 	var list List[Event]
 	v := url.Values{"after": {strconv.FormatUint(after, 10)}, "wait": {wait.String()}}
@@ -362,7 +367,8 @@ func (c *Client) Register(ctx context.Context, node string, req RegisterRequest)
 	return &resp, err
 }
 
-// Allocs fetches what should exist on a node once the index is above after, or wait has passed. Called by node daemons.
+// Allocs fetches what should exist on a node once the index is above after, or wait has passed.
+// Called by node daemons.
 func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*NodeAllocs, error) {
 	var allocs NodeAllocs
 	v := url.Values{"boot_id": {bootID}}
@@ -370,7 +376,8 @@ func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64, 
 	return &allocs, err
 }
 
-// Report tells the controllers what changed on a node; reports may be repeated. Called by node daemons.
+// Report tells the controllers what changed on a node; reports may be repeated. Called by node
+// daemons.
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
 	var resp ReportResponse
 	err := c.post(ctx, call{path: nodePath(node, "/report"), repeat: true}, req, &resp)

@@ -5,7 +5,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The protocol between a node daemon and the controllers. A node talks to any controller; followers pass it on to the leader.
+// The protocol between a node daemon and the controllers. A node talks to any controller; followers
+// pass it on to the leader.
 //
 //	POST /v1/nodes/{name}/register   RegisterRequest -> RegisterResponse   at start, and when the inventory changes
 //	GET  /v1/nodes/{name}/allocs     ?boot_id=&after=INDEX&wait=10s -> NodeAllocs     long poll; its answer renews the lease

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// check reports what is wrong with the values of a file, beyond what each attribute can say by itself, and where it was written.
+// check reports what is wrong with the values of a file, beyond what each attribute can say by
+// itself, and where it was written.
 func (f *File) check(bad func(path, text, hint string)) {
 	seen := map[string]bool{}
 	once := func(path, what string) {
@@ -64,7 +65,8 @@ func (q Queue) check(bad func(field, text, hint string)) {
 	}
 }
 
-// leastSpan is the shortest lease, margin and silence that daemons can keep up with: they speak with each other every half of it.
+// leastSpan is the shortest lease, margin and silence that daemons can keep up with: they speak
+// with each other every half of it.
 const leastSpan = time.Second
 
 // check reports leases that would end while all is well, and stop every job of the cluster.

@@ -82,7 +82,8 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 	}
 }
 
-// TestDefaultsKeepWithinMaxTime: a queue with nothing but a limit takes jobs that do not say their time.
+// TestDefaultsKeepWithinMaxTime: a queue with nothing but a limit takes jobs that do not say their
+// time.
 func TestDefaultsKeepWithinMaxTime(t *testing.T) {
 	f, err := Parse("c.hcl", []byte("queue \"gpu\" {\n max_time = \"1h\"\n}"))
 	if err != nil {

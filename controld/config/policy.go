@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
-// Policy is how jobs are ordered, displaced and retried: policy "rota" { p = 2 }. Without a name the cluster keeps the policy that it has,
-// and what is not written is as the policy has it.
+// Policy is how jobs are ordered, displaced and retried: policy "rota" { p = 2 }. Without a name
+// the cluster keeps the policy that it has, and what is not written is as the policy has it.
 type Policy struct {
 	Name    string `hcl:"name,label,optional"`
 	written []written
@@ -120,7 +120,8 @@ func minRunMS(p *cluster.Policy) *int64     { return &p.MinRunMS }
 func minTurnMS(p *cluster.Policy) *int64    { return &p.MinTurnMS }
 func halfLife(p *cluster.Policy) *int64     { return &p.HalfLifeMS }
 
-// Block implements [hclfile.Described]. What a policy does not have is refused by check, which knows its name.
+// Block implements [hclfile.Described]. What a policy does not have is refused by check, which
+// knows its name.
 func (*Policy) Block() *hclfile.Block {
 	b := &hclfile.Block{Tells: true, Attrs: []hclfile.Attr{hclfile.Text("name", "string", (*Policy).setName)}}
 	for _, p := range allParameters() {
@@ -167,8 +168,8 @@ func Policies() []string {
 	return names
 }
 
-// Parameters lists what can be written in the block of a policy, nil if there is no such policy. Without a name it is what can be said of
-// the policy that a cluster has, whichever that is.
+// Parameters lists what can be written in the block of a policy, nil if there is no such policy.
+// Without a name it is what can be said of the policy that a cluster has, whichever that is.
 func Parameters(policy string) []string {
 	params := reserving
 	if policy != "" {
@@ -186,7 +187,8 @@ func Parameters(policy string) []string {
 	return names
 }
 
-// check reports a policy that there is not, and what the policy has no use for: nothing that is written goes unheeded.
+// check reports a policy that there is not, and what the policy has no use for: nothing that is
+// written goes unheeded.
 func (p *Policy) check(bad func(path, text, hint string)) {
 	known := Parameters(p.Name)
 	switch {

@@ -40,7 +40,8 @@ var valid = map[string]struct {
 	"random_obeys_p":      {`true`, func(p *cluster.Policy) { p.PreemptCapped = true }},
 }
 
-// TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it, and nothing else, in what is replicated.
+// TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,
+// and nothing else, in what is replicated.
 func TestEveryParameterOfEveryPolicy(t *testing.T) {
 	base := cluster.DefaultConfig().Policy
 	set := map[string]bool{"Name": true}
@@ -127,7 +128,8 @@ func TestMistakesOfPoliciesAreShown(t *testing.T) {
 	}
 }
 
-// TestAFileWithoutANameKeepsThePolicy reads a file that says something of the policy, but not which.
+// TestAFileWithoutANameKeepsThePolicy reads a file that says something of the policy, but not
+// which.
 func TestAFileWithoutANameKeepsThePolicy(t *testing.T) {
 	f, err := Parse("c.hcl", []byte("policy {\n  max_bypass = 7\n}\n"))
 	if err != nil {

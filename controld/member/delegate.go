@@ -12,7 +12,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// What follows is called by the library on its goroutines, some of it with the library's lock held: nothing here calls back.
+// What follows is called by the library on its goroutines, some of it with the library's lock held:
+// nothing here calls back.
 
 // NodeMeta implements memberlist.Delegate.
 func (l *List) NodeMeta(int) []byte { return l.meta }
@@ -56,7 +57,8 @@ func (l *List) note(n *memberlist.Node, alive bool, what string) {
 	}
 }
 
-// remember writes p down. When there are too many addresses, new ones are not kept: they are found again through the seeds.
+// remember writes p down. When there are too many addresses, new ones are not kept: they are found
+// again through the seeds.
 func (l *List) remember(name string, p Peer, alive bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +71,9 @@ func (l *List) remember(name string, p Peer, alive bool) {
 	}
 }
 
-// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. Both hear of it; the one that started later gives
-// way, so that a newcomer with a wrong name cannot stop a machine at work.
+// NotifyConflict implements memberlist.ConflictDelegate: two machines use one name. Both hear of
+// it; the one that started later gives way, so that a newcomer with a wrong name cannot stop a
+// machine at work.
 func (l *List) NotifyConflict(existing, other *memberlist.Node) {
 	l.log.Error("two machines have the same name and role; rename one", "member", existing.Name,
 		"addr", existing.Address(), "other", other.Address())
@@ -124,8 +127,8 @@ func newBridge(to *slog.Logger) *log.Logger { return log.New(bridge{to}, "", 0) 
 // bridge is where the library writes.
 type bridge struct{ to *slog.Logger }
 
-// Write logs one line. What the library warns of, such as an unanswered probe, is everyday life in a cluster: only its errors
-// are an operator's business.
+// Write logs one line. What the library warns of, such as an unanswered probe, is everyday life in
+// a cluster: only its errors are an operator's business.
 func (b bridge) Write(line []byte) (int, error) {
 	text := bytes.TrimSpace(line)
 	write := b.to.Debug

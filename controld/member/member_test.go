@@ -43,7 +43,8 @@ func (c *cuts) lose() {
 	c.lost = time.Now()
 }
 
-// quiet reports whether nobody has sent a packet over a cut link for a while: all have forgotten who is on the other side.
+// quiet reports whether nobody has sent a packet over a cut link for a while: all have forgotten
+// who is on the other side.
 func (c *cuts) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +93,8 @@ func (t *cutTransport) DialTimeout(addr string, d time.Duration) (net.Conn, erro
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, d)
 }
 
-// open starts a member and its Run, and stops both with the test. What Run returns arrives on the channel.
+// open starts a member and its Run, and stops both with the test. What Run returns arrives on the
+// channel.
 func open(t *testing.T, cfg Config) (*List, <-chan error) {
 	t.Helper()
 	cfg.Fast = true
@@ -198,8 +200,8 @@ func TestDeathAndLeaveAreNoticed(t *testing.T) {
 	})
 }
 
-// TestLongPartitionHeals keeps two halves apart until each has given the other up for dead. The second half does not know the seed's
-// half by any other way than by what it remembers.
+// TestLongPartitionHeals keeps two halves apart until each has given the other up for dead. The
+// second half does not know the seed's half by any other way than by what it remembers.
 func TestLongPartitionHeals(t *testing.T) {
 	c := &cuts{cut: map[[2]string]bool{}}
 	lists := five(t, c)

@@ -22,12 +22,14 @@ const (
 // errNoSocket says that the kernel has no such connection.
 var errNoSocket = errors.New("no such connection")
 
-// errClosed says that no process has a socket any more. The kernel goes on with what was sent, and writes as its owner 0, which is root: whoever
-// closed it while its request waited would be taken for that.
+// errClosed says that no process has a socket any more. The kernel goes on with what was sent, and
+// writes as its owner 0, which is root: whoever closed it while its request waited would be taken
+// for that.
 var errClosed = errors.New("the connection has been closed at the other end")
 
-// diagOwner asks the kernel for the owner of one connected socket, by its own address and its peer's. It costs microseconds, where
-// reading /proc/net/tcp costs as much as the machine has room for sockets, which may be tens of milliseconds.
+// diagOwner asks the kernel for the owner of one connected socket, by its own address and its
+// peer's. It costs microseconds, where reading /proc/net/tcp costs as much as the machine has room
+// for sockets, which may be tens of milliseconds.
 func diagOwner(local, remote netip.AddrPort) (uint32, error) {
 	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, netlinkSockDiag)
 	if err != nil {

@@ -26,7 +26,8 @@ const (
 
 // Caller is who makes a request.
 type Caller struct {
-	// User is the user for whom the request is made. It is not set when a machine speaks for itself.
+	// User is the user for whom the request is made. It is not set when a machine speaks for
+	// itself.
 	User cluster.Identity
 	// Machine is set when nobody is vouched for and the caller is trusted by signature.
 	Machine bool
@@ -36,8 +37,9 @@ type Caller struct {
 	From string
 }
 
-// ForItself reports whether a request is a machine's own, or root's or the daemon's account's, which is as much. One that a machine
-// passes on for one of its users is not, although the machine is trusted.
+// ForItself reports whether a request is a machine's own, or root's or the daemon's account's,
+// which is as much. One that a machine passes on for one of its users is not, although the machine
+// is trusted.
 func (c Caller) ForItself() bool {
 	return c.Trusted && (c.Machine || c.User.UID == 0 || c.User.UID == uint32(os.Getuid()))
 }
@@ -88,7 +90,8 @@ func Vouch(h http.Header, id cluster.Identity) {
 	h.Set(headerHome, id.Home)
 }
 
-// Unvouch removes every header of this package, so that a proxy passes nothing on that its client wrote.
+// Unvouch removes every header of this package, so that a proxy passes nothing on that its client
+// wrote.
 func Unvouch(h http.Header) {
 	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime, headerNonce, headerFrom,
 		headerSignature} {
@@ -96,7 +99,8 @@ func Unvouch(h http.Header) {
 	}
 }
 
-// Handler puts the caller into the context of each request, and hands those of which it is not known to refuse.
+// Handler puts the caller into the context of each request, and hands those of which it is not
+// known to refuse.
 func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := g.Caller(w, r)
@@ -108,7 +112,8 @@ func (g *Guard) Handler(next http.Handler, refuse func(http.ResponseWriter, *htt
 	})
 }
 
-// Caller finds out who makes a request. Errors: [ErrUnauthorised], [ErrVouch], and what is wrong with its headers.
+// Caller finds out who makes a request. Errors: [ErrUnauthorised], [ErrVouch], and what is wrong
+// with its headers.
 func (g *Guard) Caller(w http.ResponseWriter, r *http.Request) (Caller, error) {
 	if r.Header.Get(headerSignature) != "" {
 		return g.signed(w, r)

@@ -270,7 +270,8 @@ func TestNoncesAreForgottenInTime(t *testing.T) {
 	}
 }
 
-// TestAClosedConnectionIsNobodys closes a connection before it is known whose it is. The kernel says root's.
+// TestAClosedConnectionIsNobodys closes a connection before it is known whose it is. The kernel
+// says root's.
 func TestAClosedConnectionIsNobodys(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,14 +16,11 @@ import (
 	"time"
 )
 
-// Link guards connections between daemons that carry no HTTP, as those of the log do. With a cluster key both ends prove in a TLS
-// handshake that they have it, and nobody reads along. Without one only this machine is reached, and the kernel says whether the other end
-// belongs to root or to the account of this process. The zero value is without a key.
+// Link guards connections between daemons that carry no HTTP, as those of the log do. With a
+// cluster key both ends prove in a TLS handshake that they have it, and nobody reads along. Without
+// one only this machine is reached, and the kernel says whether the other end belongs to root or to
+// the account of this process. The zero value is without a key.
 type Link struct {
-	// Old reports whether the machine with an address still runs a version without links: what goes to it and comes from it is as it was
-	// then. Nil: none does.
-	Old func(netip.Addr) bool
-
 	tls *tls.Config // nil without a key
 }
 
@@ -62,7 +59,8 @@ func NewLink(k Key) (*Link, error) {
 	}}, nil
 }
 
-// Dial connects to addr and makes sure who is there. Errors wrap ErrStranger where that is the reason.
+// Dial connects to addr and makes sure who is there. Errors wrap ErrStranger where that is the
+// reason.
 func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, addr)
 	if err != nil {
@@ -75,9 +73,6 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 		}
 		return c, nil
 	}
-	if l.old(c) {
-		return c, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	secure := tls.Client(c, l.tls)
@@ -88,18 +83,14 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return secure, nil
 }
 
-// dialError says that no connection was made: nothing has been sent, and somebody else may be asked.
+// dialError says that no connection was made: nothing has been sent, and somebody else may be
+// asked.
 func dialError(c net.Conn, err error) error {
 	return &net.OpError{Op: "dial", Net: c.RemoteAddr().Network(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// old reports whether the machine at the other end of c knows no links.
-func (l *Link) old(c net.Conn) bool {
-	addr, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	return err == nil && l.Old != nil && l.Old(addr.Addr().Unmap())
-}
-
-// Listen returns a listener whose connections come from where they should: whoever proves nothing finds its connection closed.
+// Listen returns a listener whose connections come from where they should: whoever proves nothing
+// finds its connection closed.
 func (l *Link) Listen(from net.Listener) net.Listener { return &linkListener{from, l} }
 
 type linkListener struct {
@@ -107,7 +98,8 @@ type linkListener struct {
 	link *Link
 }
 
-// Accept implements net.Listener. A handshake is left to the first read, so that nobody waits for another's.
+// Accept implements net.Listener. A handshake is left to the first read, so that nobody waits for
+// another's.
 func (ll *linkListener) Accept() (net.Conn, error) {
 	for {
 		c, err := ll.Listener.Accept()
@@ -150,10 +142,6 @@ func (c *incoming) Write(b []byte) (int, error) {
 }
 
 func (c *incoming) prove() {
-	if c.link.old(c.Conn) {
-		c.proven = c.Conn
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()
 	secure := tls.Server(c.Conn, c.link.tls)
@@ -172,8 +160,9 @@ func ownPeer(c net.Conn) error {
 	return own(p.UID, c)
 }
 
-// ownListener makes sure of the same of the process that listens at the other end of a connection from here. The connected socket would not
-// do: until it has been accepted it is nobody's, which the kernel writes as root's.
+// ownListener makes sure of the same of the process that listens at the other end of a connection
+// from here. The connected socket would not do: until it has been accepted it is nobody's, which
+// the kernel writes as root's.
 func ownListener(c net.Conn) error {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {

@@ -26,7 +26,8 @@ const (
 	headerSignature = "Rota-Signature"
 )
 
-// window is how far the clocks of two machines may differ, and how long a request could be replayed if nonces were not kept.
+// window is how far the clocks of two machines may differ, and how long a request could be replayed
+// if nonces were not kept.
 const window = 2 * time.Minute
 
 // minKey is the shortest cluster key that is accepted, in bytes.
@@ -35,7 +36,8 @@ const minKey = 16
 // Key is the secret that the machines of a cluster share.
 type Key []byte
 
-// ReadKey reads a cluster key file. White space around it is dropped. Nobody but the owner and group may be able to read it.
+// ReadKey reads a cluster key file. White space around it is dropped. Nobody but the owner and
+// group may be able to read it.
 func ReadKey(path string) (Key, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -54,7 +56,8 @@ func ReadKey(path string) (Key, error) {
 	return Key(b), nil
 }
 
-// Sum is the key reduced to 32 bytes for another purpose, so that the same secret is never used for two things.
+// Sum is the key reduced to 32 bytes for another purpose, so that the same secret is never used for
+// two things.
 func (k Key) Sum(purpose string) []byte {
 	if len(k) == 0 {
 		return nil
@@ -64,7 +67,8 @@ func (k Key) Sum(purpose string) []byte {
 	return m.Sum(nil)
 }
 
-// Signer is a transport that signs every request as machine From. Without a key it sends requests as they are.
+// Signer is a transport that signs every request as machine From. Without a key it sends requests
+// as they are.
 type Signer struct {
 	Key  Key
 	From string
@@ -108,7 +112,8 @@ func takeBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// signature covers everything that decides what a request does: whoever changes any of it must know the key.
+// signature covers everything that decides what a request does: whoever changes any of it must know
+// the key.
 func signature(key Key, r *http.Request, body []byte) []byte {
 	sum := sha256.Sum256(body)
 	m := hmac.New(sha256.New, key)
@@ -154,7 +159,8 @@ func (g *Guard) verify(r *http.Request, body []byte) error {
 	return g.nonces.add(r.Header.Get(headerNonce), time.Now())
 }
 
-// nonces remembers the nonces of the last two windows in two generations, so that forgetting costs nothing.
+// nonces remembers the nonces of the last two windows in two generations, so that forgetting costs
+// nothing.
 type nonces struct {
 	mu       sync.Mutex
 	newer    map[string]struct{}

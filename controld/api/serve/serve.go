@@ -1,4 +1,5 @@
-// Package serve opens the listeners of a daemon and answers HTTP requests on them until the daemon stops. Both daemons use it.
+// Package serve opens the listeners of a daemon and answers HTTP requests on them until the daemon
+// stops. Both daemons use it.
 package serve
 
 import (
@@ -32,8 +33,9 @@ func TCP(addr string) (net.Listener, error) {
 	return l, err
 }
 
-// Unix listens on a socket that every local user may connect to: the kernel tells which user does. It replaces the
-// socket of a daemon that was killed. The socket of a running daemon and a file of another kind are errors.
+// Unix listens on a socket that every local user may connect to: the kernel tells which user does.
+// It replaces the socket of a daemon that was killed. The socket of a running daemon and a file of
+// another kind are errors.
 func Unix(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -61,8 +63,9 @@ func Unix(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// NewServer returns a server whose requests know the peer of their connection, with limits on the size of headers and
-// on how long clients may be slow. Its owner sets ReadTimeout and BaseContext as its routes need.
+// NewServer returns a server whose requests know the peer of their connection, with limits on the
+// size of headers and on how long clients may be slow. Its owner sets ReadTimeout and BaseContext
+// as its routes need.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: handler, ConnContext: identity.ConnContext,
@@ -71,8 +74,8 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// Until answers requests on l until ctx ends. Requests in progress then have the grace to finish before they are cut
-// off. It returns an error only if l failed before ctx ended.
+// Until answers requests on l until ctx ends. Requests in progress then have the grace to finish
+// before they are cut off. It returns an error only if l failed before ctx ended.
 func Until(ctx context.Context, l net.Listener, srv *http.Server, grace time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()

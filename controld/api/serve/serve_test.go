@@ -75,7 +75,8 @@ func post(fields, body string) string {
 	return "POST /v1/jobs HTTP/1.1\r\nHost: here\r\n" + fields + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
-// TestStop keeps a connection idle and another in the middle of a request: the one is closed, the other is answered first.
+// TestStop keeps a connection idle and another in the middle of a request: the one is closed, the
+// other is answered first.
 func TestStop(t *testing.T) {
 	addr, begun, stop := server(t, nil)
 	idle, in := dial(t, addr)
