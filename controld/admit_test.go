@@ -120,11 +120,11 @@ func TestADeadControllerIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip everyone on
+// TestAControllerOfAnotherUserIsNotAdded is about clusters without a key, whose gossip every process on
 // the machine can take part in.
 func TestAControllerOfAnotherUserIsNotAdded(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can run as another user")
 	}
 	var log journal
 	cfg := controller(t, "c1")

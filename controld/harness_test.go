@@ -95,7 +95,7 @@ func startThree(t testing.TB, change func(*Config)) []*running {
 			cfg.Join = append(cfg.Join, s.addrs.Gossip)
 		}
 		if i == 0 {
-			cfg.Join = []string{"127.0.0.1:1"} // nobody; the others find it
+			cfg.Join = []string{"127.0.0.1:1"} // no controller; the others find it
 		}
 		if change != nil {
 			change(&cfg)

@@ -36,12 +36,12 @@ type Config struct {
 	KeyFile         string   // the cluster key; needed to listen off loopback
 	AllowRootJobs   bool
 	RootJobsAs      string   // account that the jobs of root run as
-	Operators       []string // accounts that may act on everyone's jobs, besides root
+	Operators       []string // accounts that may act on all jobs, besides root
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
 	// leaves what is there.
 	Cluster *cluster.Config
-	// Reload, if set, returns Cluster anew when the daemon is asked to re-read its configuration.
+	// Reload, if set, returns Cluster again when the daemon is asked to re-read its configuration.
 	Reload func() (*cluster.Config, error)
 	// ReloadOn asks for it. It may be nil.
 	ReloadOn <-chan os.Signal
@@ -100,7 +100,7 @@ func (c Config) Validate() error {
 		bad("--bootstrap-expect %d: a cluster has 1, 3 or 5 controllers", n)
 	}
 	if c.BootstrapExpect > 1 && len(c.Join) == 0 {
-		bad("--join is not set: with --bootstrap-expect %d somebody has to be found", c.BootstrapExpect)
+		bad("--join is not set: with --bootstrap-expect %d another controller has to be found", c.BootstrapExpect)
 	}
 	return errors.Join(errs...)
 }

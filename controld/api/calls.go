@@ -170,7 +170,7 @@ func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer
 // refPath is the path of a job by name.
 func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
 
-// Control applies a verb to a job by name, or to several elements of an array: 123_[4-9].
+// Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9].
 func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) (*ControlResponse, error) {
 	var resp ControlResponse
 	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason}, &resp); err != nil {
@@ -194,7 +194,7 @@ func (c *Client) Update(ctx context.Context, ref string, change UpdateRequest) (
 	return &resp, err
 }
 
-// Prune cancels all elements of an array but the best by a metric.
+// Prune cancels all tasks of an array but the best by a metric.
 func (c *Client) Prune(ctx context.Context, ref string, req PruneRequest) (*PruneResponse, error) {
 	var resp PruneResponse
 	err := c.post(ctx, call{path: refPath(ref, "/prune")}, req, &resp)
@@ -240,7 +240,7 @@ func (c *Client) CancelMany(ctx context.Context, req CancelRequest) (*ControlRes
 	return &resp, err
 }
 
-// Why tells why a job waits.
+// Why returns why a job waits.
 func (c *Client) Why(ctx context.Context, id cluster.JobID) (*Why, Answer, error) {
 	var why Why
 	a, err := c.get(ctx, jobPath(id, "/why"), nil, Read{}, &why)
@@ -344,7 +344,7 @@ func (c *Client) Config(ctx context.Context, read Read) (*cluster.Config, Answer
 	return &cfg, a, err
 }
 
-// Cluster tells who the controllers are.
+// Cluster returns the controllers.
 func (c *Client) Cluster(ctx context.Context) (*Cluster, Answer, error) {
 	var cl Cluster
 	a, err := c.get(ctx, "/v1/cluster", nil, Read{}, &cl)
@@ -360,7 +360,7 @@ func (c *Client) Check(ctx context.Context) (*Check, Answer, error) {
 
 func nodePath(node, rest string) string { return "/v1/nodes/" + url.PathEscape(node) + rest }
 
-// Register tells the controllers a node's inventory. Called by node daemons.
+// Register sends a node's inventory to the controllers. Called by node daemons.
 func (c *Client) Register(ctx context.Context, node string, req RegisterRequest) (*RegisterResponse, error) {
 	var resp RegisterResponse
 	err := c.post(ctx, call{path: nodePath(node, "/register"), repeat: true}, req, &resp)
@@ -376,7 +376,7 @@ func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64, 
 	return &allocs, err
 }
 
-// Report tells the controllers what changed on a node; reports may be repeated. Called by node
+// Report sends what changed on a node to the controllers; reports may be repeated. Called by node
 // daemons.
 func (c *Client) Report(ctx context.Context, node string, req ReportRequest) (*ReportResponse, error) {
 	var resp ReportResponse

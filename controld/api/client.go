@@ -87,7 +87,7 @@ type UnreachableError struct {
 func (e *UnreachableError) Error() string {
 	cause := e.Err
 	var u *url.Error
-	if errors.As(cause, &u) { // method and URL are noise to who reads this
+	if errors.As(cause, &u) { // method and URL are noise in a message
 		cause = u.Err
 	}
 	return fmt.Sprintf("no controller reachable at %s: %v", strings.Join(e.Addrs, ", "), cause)

@@ -95,7 +95,7 @@ func TestTheNextAddressIsTried(t *testing.T) {
 }
 
 func TestASilentAddressDoesNotUseUpTheTimeOfTheOthers(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and no process answers
 	if err != nil {
 		t.Fatal(err)
 	}

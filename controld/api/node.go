@@ -55,9 +55,9 @@ type Alloc struct {
 
 	Group       int           `json:"group,omitempty"`        // index of its group in Spec.Groups
 	GroupWorker int           `json:"group_worker,omitempty"` // its number among the group's workers
-	Hosts       []GroupHosts  `json:"hosts,omitempty"`        // of a gang of several groups: who is where, group by group
-	Array       *ArrayPlace   `json:"array,omitempty"`        // of an array's element
-	Record      cluster.JobID `json:"record,omitempty"`       // the job that this one is a member of
+	Hosts       []GroupHosts  `json:"hosts,omitempty"`        // of a gang of several groups: where its workers are, group by group
+	Array       *ArrayPlace   `json:"array,omitempty"`        // of an array task
+	Record      cluster.JobID `json:"record,omitempty"`       // the array or pipeline job that this one is a member of
 	Port        int           `json:"port,omitempty"`         // of this worker, in a gang of several groups
 }
 
@@ -89,7 +89,7 @@ type Sample struct {
 	Step    int64              `json:"step"`
 	Saved   int64              `json:"saved_step,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
-	Reached *Reached           `json:"reached,omitempty"` // of an array that stops elements: from then on in every sample
+	Reached *Reached           `json:"reached,omitempty"` // of an array with stop: from then on in every sample
 }
 
 // Reached is what array.stop compares: the metric in the first line at or after its step.

@@ -72,7 +72,7 @@ var reserving = []parameter{
 	{"max_bypass", "int", "starts past a head before its room is kept in any case", count(0, maxBypass), number(maxBypass)},
 }
 
-// scoring are the parameters of who is displaced.
+// scoring are the parameters of which jobs are preempted.
 var scoring = []parameter{
 	{"s", "number", "how much a long grace weighs against size", graceWeight, func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
 	{"p", "int", "how often one job may be displaced (rota: within a day), or \"inf\"", maxPreempts, func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
@@ -91,7 +91,7 @@ var making = slices.Concat(scoring, []parameter{
 var sharing = []parameter{
 	minRuntime,
 	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
-	{"usage_influence", "number", "how much usage counts in dividing what nobody deserves", influence, func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
+	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence, func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
 }
 
 // placing are the parameters of policies that can be told where to put single workers.

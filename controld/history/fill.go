@@ -84,12 +84,12 @@ func checkRun(jobs []*cluster.Job, from, to int64) (int64, error) {
 	next := from
 	for _, j := range jobs {
 		if j == nil || j.Seq != next || j.Seq > to {
-			return 0, fmt.Errorf("peer does not have record %d", next)
+			return 0, fmt.Errorf("the other controller does not have record %d", next)
 		}
 		next++
 	}
 	if next == from {
-		return 0, fmt.Errorf("peer does not have record %d", from)
+		return 0, fmt.Errorf("the other controller does not have record %d", from)
 	}
 	return next, nil
 }

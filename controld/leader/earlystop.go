@@ -41,6 +41,6 @@ func (l *Leader) cancelLosers(ctx context.Context) error {
 		return nil
 	}
 	_, err := l.Replica.Propose(ctx, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: lost, Admin: true,
-		Reason: "others were better at the step that stop names"})
+		Reason: "others were better at the step of its stop block"})
 	return err
 }

@@ -39,7 +39,7 @@ func (l *List) NotifyLeave(n *memberlist.Node) { l.note(n, false, "member left o
 // NotifyUpdate implements memberlist.EventDelegate.
 func (l *List) NotifyUpdate(n *memberlist.Node) { l.note(n, true, "member changed") }
 
-// note keeps what is to be known about n and wakes who waits for a change.
+// note keeps what is to be known about n, and delivers on Changed.
 func (l *List) note(n *memberlist.Node, alive bool, what string) {
 	if n.Name == l.gossipName() {
 		return

@@ -292,7 +292,7 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// firstTries is how soon a member that knows nobody tries again.
+// firstTries is how soon a member that knows no other tries again.
 const firstTries = time.Second
 
 // nextTry is how long to wait.
@@ -304,12 +304,12 @@ func (l *List) nextTry(joined bool) time.Duration {
 }
 
 // rejoin reaches out to every address that is not known to be alive, and reports whether this
-// member knows anybody now or needs to know nobody.
+// member knows another now, or has no address to try.
 func (l *List) rejoin(joined bool) bool {
 	targets := l.targets(time.Now())
 	if len(targets) > 0 {
 		if n, err := l.list.Join(targets); err != nil && n == 0 && len(l.Peers()) == 0 {
-			l.log.Warn("nobody of the cluster can be reached yet; trying again", "join", targets, "error", err)
+			l.log.Warn("no machine of the cluster can be reached yet; trying again", "join", targets, "error", err)
 		}
 	}
 	known := len(l.Peers()) > 0

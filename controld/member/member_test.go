@@ -43,8 +43,8 @@ func (c *cuts) lose() {
 	c.lost = time.Now()
 }
 
-// quiet reports whether nobody has sent a packet over a cut link for a while: all have forgotten
-// who is on the other side.
+// quiet reports whether no packet was sent over a cut link for a while: all have forgotten the
+// other side.
 func (c *cuts) quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func five(t *testing.T, c *cuts) []*List {
 	return lists
 }
 
-// full waits until everybody knows everybody.
+// full waits until all members know each other.
 func full(t *testing.T, lists []*List) {
 	t.Helper()
 	eventually(t, "full view", func() bool {
@@ -183,7 +183,7 @@ func TestFiveMembersFindEachOther(t *testing.T) {
 	select {
 	case <-lists[2].Changed():
 	default:
-		t.Error("nobody was told of the change")
+		t.Error("the change was not delivered")
 	}
 }
 
@@ -247,7 +247,7 @@ func TestSameNameGivesWay(t *testing.T) {
 	case err := <-firstDone:
 		t.Errorf("the first twin ended with %v", err)
 	case <-time.After(patience):
-		t.Error("nobody noticed")
+		t.Error("it was not noticed")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // jobFilter is what the parameters of a list of jobs select.
 type jobFilter struct {
-	refs                        []*jobref.Ref  // jobs, with all members of a record
+	refs                        []*jobref.Ref  // jobs, with all members of an array or pipeline job
 	named                       cluster.Ranges // their ids: as ranges, since a word of a few letters may name 100,000
 	user, account, queue, class string
 	name                        string
@@ -34,7 +34,7 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 	return f, err
 }
 
-// maxSpans bounds the ranges of ids that one request may name: every other element of four of the
+// maxSpans bounds the ranges of ids that one request may name: every other task of four of the
 // largest arrays.
 const maxSpans = 200_000
 
@@ -47,7 +47,7 @@ func (x *exchange) name(f *jobFilter, words []string) error {
 		}
 		f.refs, f.named = append(f.refs, r), append(f.named, r.Spans()...)
 		if len(f.named) > maxSpans {
-			return problem.Invalid("more than %d jobs and ranges of elements are named: ask for fewer at once", maxSpans)
+			return problem.Invalid("more than %d jobs and ranges of array tasks are named: ask for fewer at once", maxSpans)
 		}
 	}
 	f.named = f.named.With(nil)
@@ -98,9 +98,9 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 	return f.all || len(f.refs) > 0 || !j.State.Final()
 }
 
-// part says what of a job a filter selects: the whole of it or, of a record, some members that have
-// not been made. Those that have been made are jobs of their own, which a record that is selected
-// as a whole takes along.
+// part says what of a job a filter selects: the whole of it or, of an array, some tasks that have
+// not been made. Those that have been made are jobs of their own; an array that is selected as a
+// whole takes them along.
 func (f *jobFilter) part(j *cluster.Job) (members cluster.Ranges, whole bool) {
 	single := len(f.states) > 0 || len(f.refs) > 0
 	switch {

@@ -58,7 +58,7 @@ func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
 	return &s
 }
 
-// jobReady tells whether a long poll for one job has news.
+// jobReady returns whether a long poll for one job has news.
 func jobReady(x *exchange) func(*cluster.View) bool {
 	polled := x.polledJobs()
 	return func(v *cluster.View) bool {
@@ -71,8 +71,8 @@ func jobReady(x *exchange) func(*cluster.View) bool {
 	}
 }
 
-// polledJobs returns the job that is asked for, and its record if it is an element that has not
-// been made; nothing if the state has neither.
+// polledJobs returns the job that is asked for, and its array if it is a task that has not been
+// made; nothing if the state has neither.
 func (x *exchange) polledJobs() []cluster.JobID {
 	none := []cluster.JobID{}
 	id, err := x.jobID()
@@ -123,7 +123,7 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 }
 
 // explainRefusal says the same of a job that has ended whether the state still has it or not, and
-// tells it, and an element that has not begun, from one that never was.
+// tells it, and an array task that has not begun, from one that never was.
 func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Verb) error {
 	id, single := r.One()
 	if !single || p.Code != api.CodeNotFound && p.Code != api.CodeWrongState {
@@ -139,7 +139,7 @@ func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Ve
 	case err != nil || j == nil:
 		return problem.NotFound("there is no job %s", r.Text)
 	default:
-		return problem.WrongState("element %s has not begun: until then it is as its array, job %d, says", r.Text, j.Parent)
+		return problem.WrongState("task %s has not begun: until then its array, job %d, controls it", r.Text, j.Parent)
 	}
 }
 

@@ -62,7 +62,7 @@ func (x *exchange) listing() (listing, error) {
 		return l, err
 	}
 	if l.delta && l.filter.user == "" {
-		return l, problem.Invalid("parameter delta: say whose jobs with user; changes are remembered for each user")
+		return l, problem.Invalid("parameter delta: name the user; changes are remembered for each user")
 	}
 	l.fields, err = fieldsOf(splitAll(x.query["fields"]))
 	return l, err
@@ -159,8 +159,8 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 	return nil
 }
 
-// takes reports whether a job belongs into a list. One of changes has the ended jobs too, so that
-// who keeps a list learns of the end.
+// takes reports whether a job belongs into a list. One of changes has the ended jobs too, so that a
+// client that keeps a list learns of the end.
 func (x *exchange) takes(l *listing, j *cluster.Job, delta bool) bool {
 	f := l.filter
 	f.all = f.all || delta
@@ -214,8 +214,8 @@ func (x *exchange) byID(ids []cluster.JobID) iter.Seq[*cluster.Job] {
 	}
 }
 
-// listReady tells whether a long poll for a list has news. A user's list waits for changes of that
-// user's jobs alone.
+// listReady returns whether a long poll for a list has news. A user's list waits for changes of
+// that user's jobs alone.
 func listReady(x *exchange) func(*cluster.View) bool {
 	if user := x.query.Get("user"); user != "" {
 		return x.s.Replica.WhenJobsOf(user, x.after)

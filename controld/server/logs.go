@@ -97,7 +97,7 @@ func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
 	return q, nil
 }
 
-// memberName is what the first member of a record is called.
+// memberName is the name of the first member of an array or pipeline job.
 func memberName(record *cluster.Job) string {
 	if a := record.Spec.Array; a != nil {
 		return fmt.Sprintf("%d_%d", record.ID, a.Index(0))

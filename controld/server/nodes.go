@@ -92,7 +92,7 @@ func setNode(to cluster.NodeState) func(*exchange) (any, error) {
 		case n == nil:
 			return nil, problem.NotFound("there is no node %q", name)
 		case to == cluster.NodeDrained && req.Reason == "":
-			return nil, problem.Invalid("reason is missing: whoever finds the node unused wants to know why")
+			return nil, problem.Invalid("reason is missing: say why the node is drained")
 		case len(req.Reason) > maxReason:
 			return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
 		case to == cluster.NodeUp && n.State == cluster.NodeDown:
@@ -137,7 +137,7 @@ func allocs(x *exchange) (any, error) {
 	if err := x.s.Replica.Verify(x.ctx()); err != nil {
 		return nil, err
 	}
-	if n, err = x.nodeOf(n.BootID); err != nil { // it may have registered anew while this waited
+	if n, err = x.nodeOf(n.BootID); err != nil { // it may have registered again while this waited
 		return nil, err
 	}
 	v := x.s.Replica.View()

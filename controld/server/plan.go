@@ -57,7 +57,7 @@ func plan(x *exchange) (any, error) {
 	return resp, nil
 }
 
-// trialSubmit submits a job to a fork of the state that nobody else sees, and returns what it is
+// trialSubmit submits a job to a fork of the state that is then dropped, and returns what it is
 // then and the id that the job would get.
 func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*cluster.View, cluster.JobID, error) {
 	jobs := []*jobspec.Job{job}

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// prune answers POST /v1/jobs/{id}/prune: of the elements that report a metric now the best go on,
-// and the others are cancelled.
+// prune answers POST /v1/jobs/{id}/prune: of the array tasks that report a metric now the best go
+// on, and the others are cancelled.
 func prune(x *exchange) (any, error) {
 	r, err := x.jobRef()
 	if err != nil {
@@ -27,7 +27,7 @@ func prune(x *exchange) (any, error) {
 	case r.Job.Family == nil || r.Job.Spec.Array == nil || len(r.Members) > 0:
 		return nil, problem.Invalid("job %s is not an array", r.Text)
 	case req.Metric == "":
-		return nil, problem.Invalid("metric is missing: say by what the elements are compared")
+		return nil, problem.Invalid("metric is missing: name the metric that tasks are compared by")
 	case req.Goal != "" && req.Goal != "min" && req.Goal != "max":
 		return nil, problem.Invalid("goal %q: write min or max", req.Goal)
 	}
@@ -63,7 +63,7 @@ func prune(x *exchange) (any, error) {
 	return resp, nil
 }
 
-// values is what the running elements of an array say of a metric now.
+// values is what the running tasks of an array report of a metric now.
 func (x *exchange) values(record *cluster.Job, req *api.PruneRequest) map[int]float64 {
 	values := map[int]float64{}
 	for m := 1; m <= record.Family.Size; m++ {
@@ -79,8 +79,8 @@ func (x *exchange) values(record *cluster.Job, req *api.PruneRequest) map[int]fl
 	return values
 }
 
-// silent lists the running elements that cannot be compared: they have not reported the metric, or
-// not from that step on.
+// silent lists the running tasks that cannot be compared: they have not reported the metric, or not
+// from that step on.
 func (x *exchange) silent(record *cluster.Job, elements jobspec.Elements, values map[int]float64) []int {
 	silent := []int{}
 	for m := 1; m <= record.Family.Size; m++ {

@@ -32,7 +32,7 @@ func concat(groups ...[]openapi.Param) []openapi.Param {
 }
 
 var (
-	pathID         = []openapi.Param{{Name: "id", In: "path", Kind: "string", Doc: "id of the job: 123, 123_4 for an element of an array, 123.train for a group"}}
+	pathID         = []openapi.Param{{Name: "id", In: "path", Kind: "string", Doc: "id of the job: 123, 123_4 for an array task, 123.train for a group"}}
 	pathNode       = []openapi.Param{{Name: "name", In: "path", Kind: "string", Doc: "name of the node"}}
 	pathController = []openapi.Param{{Name: "name", In: "path", Kind: "string", Doc: "name of the controller"}}
 	paging         = []openapi.Param{{Name: "limit", In: "query", Kind: "integer", Doc: "items of one page: 1000 if not said, at most 10000"},
@@ -66,7 +66,7 @@ func jobRoutes() []route {
 			In: typeOf[api.UpdateRequest](), Out: typeOf[api.ControlResponse]()},
 			place: onLeader, handle: update},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs/{id}/prune",
-			Summary: "Cancel all elements of an array but the best by a metric", Params: pathID,
+			Summary: "Cancel all tasks of an array but the best by a metric", Params: pathID,
 			In: typeOf[api.PruneRequest](), Out: typeOf[api.PruneResponse]()},
 			place: onLeader, handle: prune},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/jobs/{id}", Summary: "One job with its specification",
@@ -111,16 +111,16 @@ func nodeRoutes() []route {
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/resume", Summary: "Take a drained node back",
 			Params: pathNode, In: typeOf[api.NodeRequest](), Out: typeOf[api.Node]()},
 			place: onLeader, handle: setNode(cluster.NodeUp)},
-		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/register", Summary: "A node tells its inventory",
+		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/register", Summary: "A node registers its inventory",
 			Params: pathNode, In: typeOf[api.RegisterRequest](), Out: typeOf[api.RegisterResponse]()},
 			access: machines, place: onLeader, handle: register},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/nodes/{name}/allocs",
-			Summary: "A node asks what should exist on it",
+			Summary: "What should exist on a node",
 			Params:  concat(pathNode, inQuery("string", "boot_id", "wait"), inQuery("integer", "after")),
 			Out:     typeOf[api.NodeAllocs]()},
 			access: machines, place: onLeader, handle: allocs},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/report",
-			Summary: "A node tells what has changed on it", Params: pathNode,
+			Summary: "A node reports what has changed on it", Params: pathNode,
 			In: typeOf[api.ReportRequest](), Out: typeOf[api.ReportResponse]()},
 			access: machines, place: onLeader, handle: report},
 	}

@@ -101,7 +101,7 @@ func checkKey(key string, all []string) error {
 // owner is the account that the jobs will belong to and run as.
 func (x *exchange) owner() (cluster.Identity, error) {
 	if x.caller.Machine {
-		return cluster.Identity{}, problem.Denied("a machine cannot submit jobs without saying for whom")
+		return cluster.Identity{}, problem.Denied("a machine cannot submit jobs without naming the user")
 	}
 	id := x.caller.User
 	if id.UID != 0 || x.s.AllowRootJobs {

@@ -23,8 +23,8 @@ const (
 var errNoSocket = errors.New("no such connection")
 
 // errClosed says that no process has a socket any more. The kernel goes on with what was sent, and
-// writes as its owner 0, which is root: whoever closed it while its request waited would be taken
-// for that.
+// writes as its owner 0, which is root: a process that closed it while its request waited would be
+// taken for root.
 var errClosed = errors.New("the connection has been closed at the other end")
 
 // diagOwner asks the kernel for the owner of one connected socket, by its own address and its

@@ -189,7 +189,7 @@ func TestAStrangerMayNotVouch(t *testing.T) {
 		t.Errorf("left: %v", r.Header)
 	}
 	if _, err := g.Caller(w, r); !errors.Is(err, ErrUnauthorised) {
-		t.Errorf("an account that nobody knows: %v", err)
+		t.Errorf("an unknown account: %v", err)
 	}
 }
 

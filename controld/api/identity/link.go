@@ -17,9 +17,9 @@ import (
 )
 
 // Link guards connections between daemons that carry no HTTP, as those of the log do. With a
-// cluster key both ends prove in a TLS handshake that they have it, and nobody reads along. Without
-// one only this machine is reached, and the kernel says whether the other end belongs to root or to
-// the account of this process. The zero value is without a key.
+// cluster key both ends prove in a TLS handshake that they have it, and the traffic is encrypted.
+// Without one only this machine is reached, and the kernel says whether the other end belongs to
+// root or to the account of this process. The zero value is without a key.
 type Link struct {
 	tls *tls.Config // nil without a key
 }
@@ -33,12 +33,12 @@ const (
 	handshakeTimeout = 5 * time.Second
 )
 
-// NewLink returns the links of who has this key, which may be empty.
+// NewLink returns the links of a machine with this key, which may be empty.
 func NewLink(k Key) (*Link, error) {
 	if len(k) == 0 {
 		return &Link{}, nil
 	}
-	// Everyone who has the key makes the same pair of it, and takes nobody with another one.
+	// Every machine makes the same pair of the key, and accepts no other pair.
 	private := ed25519.NewKeyFromSeed(k.Sum("links"))
 	public := private.Public().(ed25519.PublicKey)
 	template := x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<37, 0)}
@@ -59,7 +59,7 @@ func NewLink(k Key) (*Link, error) {
 	}}, nil
 }
 
-// Dial connects to addr and makes sure who is there. Errors wrap ErrStranger where that is the
+// Dial connects to addr and verifies the other end. Errors wrap ErrStranger where that is the
 // reason.
 func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, addr)
@@ -83,14 +83,13 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return secure, nil
 }
 
-// dialError says that no connection was made: nothing has been sent, and somebody else may be
+// dialError says that no connection was made: nothing has been sent, and another machine may be
 // asked.
 func dialError(c net.Conn, err error) error {
 	return &net.OpError{Op: "dial", Net: c.RemoteAddr().Network(), Addr: c.RemoteAddr(), Err: err}
 }
 
-// Listen returns a listener whose connections come from where they should: whoever proves nothing
-// finds its connection closed.
+// Listen returns a listener whose connections are proven: one that proves nothing is closed.
 func (l *Link) Listen(from net.Listener) net.Listener { return &linkListener{from, l} }
 
 type linkListener struct {
@@ -98,8 +97,8 @@ type linkListener struct {
 	link *Link
 }
 
-// Accept implements net.Listener. A handshake is left to the first read, so that nobody waits for
-// another's.
+// Accept implements net.Listener. A handshake is left to the first read, so that no connection
+// waits for another's.
 func (ll *linkListener) Accept() (net.Conn, error) {
 	for {
 		c, err := ll.Listener.Accept()
@@ -161,19 +160,19 @@ func ownPeer(c net.Conn) error {
 }
 
 // ownListener makes sure of the same of the process that listens at the other end of a connection
-// from here. The connected socket would not do: until it has been accepted it is nobody's, which
-// the kernel writes as root's.
+// from here. The connected socket would not do: until it has been accepted it has no owner, which
+// the kernel writes as root.
 func ownListener(c net.Conn) error {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
 		return fmt.Errorf("peer address: %w", err)
 	}
 	if !remote.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%w: %s is another machine, and without a cluster key nobody there can be known", ErrStranger, remote)
+		return fmt.Errorf("%w: %s is another machine, and without a cluster key its callers cannot be identified", ErrStranger, remote)
 	}
 	uid, err := listenerOwner(remote)
 	if err != nil {
-		return fmt.Errorf("%w: who listens on %s: %w", ErrStranger, remote, err)
+		return fmt.Errorf("%w: owner of the listener on %s: %w", ErrStranger, remote, err)
 	}
 	return own(uid, c)
 }

@@ -128,11 +128,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stranger starts this test as nobody to do something, and returns the first line it says.
+// stranger starts this test as user nobody to do something, and returns the first line that it
+// prints.
 func stranger(t *testing.T, what string) string {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can run as another user")
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), strangerVariable+"="+what)

@@ -1,10 +1,10 @@
-// Package identity says who is at the other end of a connection, and lets machines vouch for their
+// Package identity identifies the other end of a connection, and lets machines vouch for their
 // users.
 //
 // A local user is known by the kernel: by SO_PEERCRED on a unix socket, and by the owner of the
 // other end of a loopback TCP connection. A machine is known by an HMAC over each request with the
 // cluster key. A machine, root, and the account that the daemon itself runs as may vouch for a user
-// in headers; anyone else who tries is refused.
+// in headers; any other caller that tries is refused.
 package identity
 
 import (
@@ -31,8 +31,8 @@ type Peer struct {
 	TCP  bool     // known by the owner of its socket only: GID and GIDs are not set
 }
 
-// ErrNotLocal says that the connection comes from another machine, so that the kernel cannot tell
-// who it is.
+// ErrNotLocal says that the connection comes from another machine, so that the kernel cannot
+// identify it.
 var ErrNotLocal = errors.New("the connection is not from this machine")
 
 type connKey struct{}
@@ -52,8 +52,8 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, &peerOnce{conn: c})
 }
 
-// PeerOf returns who is at the other end of a request's connection. The answer is found once for
-// each connection.
+// PeerOf returns the process at the other end of a request's connection. It is found once for each
+// connection.
 func PeerOf(ctx context.Context) (Peer, error) {
 	p, ok := ctx.Value(connKey{}).(*peerOnce)
 	if !ok {
@@ -157,7 +157,8 @@ func owner(local, remote netip.AddrPort) (uint32, error) {
 	return 0, fmt.Errorf("no owner of %s in /proc/net/tcp: %w", local, ErrNotLocal)
 }
 
-// listenerOwner finds who listens on an address of this machine: its socket has no other end.
+// listenerOwner finds the owner of the listener on an address of this machine: its socket has no
+// other end.
 func listenerOwner(at netip.AddrPort) (uint32, error) {
 	nowhere := netip.IPv6Unspecified()
 	if at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port()); at.Addr().Is4() {

@@ -36,15 +36,15 @@ const minKey = 16
 // Key is the secret that the machines of a cluster share.
 type Key []byte
 
-// ReadKey reads a cluster key file. White space around it is dropped. Nobody but the owner and
-// group may be able to read it.
+// ReadKey reads a cluster key file. White space around it is dropped. Only its owner and group may
+// be able to read it.
 func ReadKey(path string) (Key, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("cluster key: %w", err)
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return nil, fmt.Errorf("cluster key: %s may be read by everyone: chmod 600 %s", path, path)
+		return nil, fmt.Errorf("cluster key: %s may be read by every user: chmod 600 %s", path, path)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -112,8 +112,7 @@ func takeBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// signature covers everything that decides what a request does: whoever changes any of it must know
-// the key.
+// signature covers everything that decides what a request does: to change any of it takes the key.
 func signature(key Key, r *http.Request, body []byte) []byte {
 	sum := sha256.Sum256(body)
 	m := hmac.New(sha256.New, key)

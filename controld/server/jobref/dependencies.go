@@ -105,14 +105,14 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*clust
 	}
 	id, single := r.One()
 	if !single {
-		return nil, problem.Invalid("it names %d elements: name the array, or one element", r.Members.Len())
+		return nil, problem.Invalid("it names %d array tasks: name the array, or one task", r.Members.Len())
 	}
 	record := f.View.Job(r.ID)
 	if record == nil || strings.Contains(text, ".") { // the state reads 123_4, as long as it has 123
 		*target = strconv.FormatInt(int64(id), 10)
 	}
 	if record != nil && !leftBefore(f.View, record, id) {
-		return nil, nil // the state knows the record, and by it the element
+		return nil, nil // the state knows the array, and by it the task
 	}
 	j, err := f.History.Get(ctx, id)
 	if errors.Is(err, history.ErrNoJob) {
@@ -139,7 +139,7 @@ func (f *Finder) factByName(ctx context.Context, known *names, target *string) (
 		return nil, err
 	}
 	j := found[0]
-	if j.Parent != 0 { // its record ends after it and has not been stored yet
+	if j.Parent != 0 { // its array ends after it and has not been stored yet
 		return nil, nil
 	}
 	*target = strconv.FormatInt(int64(j.ID), 10)

@@ -82,7 +82,7 @@ func (f *Finder) Resolve(ctx context.Context, text string) (*Ref, error) {
 	}
 	n, err := strconv.ParseInt(text[:end], 10, 64)
 	if err != nil || n < 1 {
-		return nil, problem.Invalid("%q is not a job: write an id such as 123, 123_4 or 123_[4-9] for elements of an array, 123.train for a group", text)
+		return nil, problem.Invalid("%q is not a job: write an id such as 123, 123_4 or 123_[4-9] for array tasks, 123.train for a group", text)
 	}
 	r := &Ref{Text: text, ID: cluster.JobID(n)}
 	if r.Job, err = f.Find(ctx, r.ID); err != nil {
@@ -149,15 +149,15 @@ func Unmade(v *cluster.View, id cluster.JobID) *cluster.Job {
 // elementsOf returns the members of an array that indices such as 4 or [4-9,12] name.
 func elementsOf(record *cluster.Job, indices string) (cluster.Ranges, error) {
 	if record.Family == nil || record.Spec.Array == nil {
-		return nil, problem.Invalid("job %d is not an array: it has no element %s", record.ID, indices)
+		return nil, problem.Invalid("job %d is not an array: it has no task %s", record.ID, indices)
 	}
 	elements := record.Spec.Array.Elements()
 	spans, missing, err := elements.Select(indices)
 	if err != nil {
-		return nil, problem.Invalid("elements %s of job %d: %v", indices, record.ID, err)
+		return nil, problem.Invalid("tasks %s of array %d: %v", indices, record.ID, err)
 	}
 	if missing > 0 || len(spans) == 0 {
-		return nil, problem.NotFound("array %d has no element %s: its elements are %s", record.ID, indices,
+		return nil, problem.NotFound("array %d has no task %s: its tasks are %s", record.ID, indices,
 			elements.Text([]jobspec.Span{{First: 0, Last: elements.Len() - 1}}))
 	}
 	members := make(cluster.Ranges, len(spans))

@@ -26,7 +26,7 @@ func sizeReason(j *cluster.Job, e cluster.Elastic) string {
 	a := j.Live()
 	switch {
 	case a == nil && j.State == cluster.Pending:
-		return fmt.Sprintf("it starts when there is room for %d", e.Min)
+		return fmt.Sprintf("it starts when %d of its workers fit", e.Min)
 	case a == nil:
 		return ""
 	case a.Stop != nil && a.Stop.Resize != nil:
@@ -42,7 +42,7 @@ func sizeReason(j *cluster.Job, e cluster.Elastic) string {
 	case cluster.CauseShrink:
 		return fmt.Sprintf("it has shrunk from %d%s", from, forJob(before.Stop.For))
 	case cluster.CauseGrow:
-		return fmt.Sprintf("it has grown from %d into room that nobody else wanted", from)
+		return fmt.Sprintf("it has grown from %d into free capacity", from)
 	case cluster.CauseMigrate:
 		return "some of its workers have moved"
 	}
@@ -56,7 +56,7 @@ func startReason(size int, e cluster.Elastic) string {
 	case e.Max:
 		return "it has started with the most"
 	}
-	return "it has started with as many as there was room for"
+	return "it has started with as many as fitted"
 }
 
 func forJob(id cluster.JobID) string {

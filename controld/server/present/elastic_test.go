@@ -84,7 +84,7 @@ func (w *stretched) says(want string) api.Job {
 // TestElasticJobsSayWhyTheyHaveTheirWorkers follows one through its life.
 func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 	w := stretch(t)
-	if out := w.says("it starts when there is room for 1"); out.Elastic.Workers != 0 || out.Workers != 1 || out.GPUs != 1 {
+	if out := w.says("it starts when 1 of its workers fit"); out.Elastic.Workers != 0 || out.Workers != 1 || out.GPUs != 1 {
 		t.Errorf("it waits as %+v", out)
 	}
 	w.start("n1", "n2", "n3", "n4")
@@ -104,11 +104,11 @@ func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 		t.Errorf("its second worker is told %+v", alloc)
 	}
 	w.resize(cluster.ResizeJob{Job: w.id, Attempt: 2, Join: []cluster.Place{{Node: "n2", GPUs: []int{0}}}})
-	w.says("it has grown from 2 into room that nobody else wanted")
+	w.says("it has grown from 2 into free capacity")
 	w.plan(cluster.Action{Stop: &cluster.StopJob{Job: w.id, Attempt: 3, Cause: cluster.CauseOrder}})
 	for i, x := range w.s.View().Job(w.id).Live().Workers {
 		w.apply(cluster.NodeReport{Node: x.Node, BootID: "b", Workers: []cluster.WorkerReport{{Job: w.id, Attempt: 3, Worker: i, State: cluster.WorkerExited, ExitCode: 85}}})
 	}
 	w.start("n3", "n4")
-	w.says("it has started with as many as there was room for")
+	w.says("it has started with as many as fitted")
 }

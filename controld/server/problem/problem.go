@@ -61,7 +61,7 @@ var refusals = []struct {
 	{identity.ErrVouch, http.StatusForbidden, api.CodeDenied},
 }
 
-// Of returns an error as the API tells it.
+// Of returns an error as the API shows it.
 func Of(err error) *api.Problem {
 	var p *api.Problem
 	if errors.As(err, &p) {
