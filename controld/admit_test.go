@@ -103,7 +103,8 @@ func TestADeadControllerIsReplaced(t *testing.T) {
 	wantProblem(t, root.RemoveController(t.Context(), dead.cfg.Name), api.CodeWrongState)
 	wantProblem(t, root.RemoveController(t.Context(), "c9"), api.CodeNotFound)
 	dead.stop()
-	eventually(t, "the removal of "+dead.cfg.Name, func() error { return root.RemoveController(t.Context(), dead.cfg.Name) })
+	eventually(t, "the removal of "+dead.cfg.Name,
+		func() error { return root.RemoveController(t.Context(), dead.cfg.Name) })
 	fresh := controller(t, "c4")
 	fresh.Join = []string{left.addrs.Gossip}
 	servers = append(remove(servers, dead), start(t, fresh))

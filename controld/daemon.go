@@ -96,7 +96,8 @@ func (d *daemon) open() error {
 		}
 	}
 	d.leader = leader.New(leader.Config{
-		Name: d.cfg.Name, Knows: d.cfg.latestVersion(), Replica: d.replica, Peers: d.peers, History: d.records, Contacts: &d.contacts, Samples: &d.samples,
+		Name: d.cfg.Name, Knows: d.cfg.latestVersion(), Replica: d.replica, Peers: d.peers, History: d.records,
+		Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Wanted: d.cfg.Cluster, KeepRecords: d.cfg.KeepRecords, KeepFor: d.cfg.KeepFor,
 		Metrics: d.metrics, Log: d.log,
 	})
@@ -209,8 +210,9 @@ func (d *daemon) run(ctx context.Context) error {
 	stopped := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	srv := server.New(ctx, server.Config{
-		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Knows: d.cfg.latestVersion(), AllowRootJobs: d.cfg.AllowRootJobs,
-		RootJobsAs: d.cfg.RootJobsAs, Operators: d.cfg.Operators, Key: d.key, Users: &d.users, Replica: d.replica,
+		Name: d.cfg.Name, HTTP: d.addrs.HTTP, Raft: d.addrs.Raft, Knows: d.cfg.latestVersion(),
+		AllowRootJobs: d.cfg.AllowRootJobs,
+		RootJobsAs:    d.cfg.RootJobsAs, Operators: d.cfg.Operators, Key: d.key, Users: &d.users, Replica: d.replica,
 		Peers: d.peers, Client: d.client, History: d.records, Contacts: &d.contacts, Samples: &d.samples,
 		Arrays: &d.arrays, Metrics: d.metrics, Log: d.log,
 	})

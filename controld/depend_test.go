@@ -102,7 +102,8 @@ func TestNamesThatLookLikeNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || len(got.Dependencies) != 1 || got.Dependencies[0].Jobs[0] != on {
+		if got, _, err := c.Job(t.Context(), id, api.Read{}); err != nil || len(got.Dependencies) != 1 ||
+			got.Dependencies[0].Jobs[0] != on {
 			t.Errorf("%s is job %d: %+v, %v", name, on, got, err)
 		}
 	}

@@ -45,7 +45,8 @@ func TestAnArrayIsPruned(t *testing.T) {
 		t.Helper()
 		req := api.ReportRequest{BootID: n.node.BootID}
 		for m, loss := range losses {
-			req.Samples = append(req.Samples, api.Sample{Job: id + cluster.JobID(m), Attempt: 1, Step: 7, Metrics: map[string]float64{"loss": loss}})
+			req.Samples = append(req.Samples, api.Sample{Job: id + cluster.JobID(m), Attempt: 1, Step: 7,
+				Metrics: map[string]float64{"loss": loss}})
 		}
 		if _, err := n.c.Report(t.Context(), "n1", req); err != nil {
 			t.Fatal(err)
@@ -57,7 +58,8 @@ func TestAnArrayIsPruned(t *testing.T) {
 	_, err = s.client(user(1001)).Prune(t.Context(), "1", api.PruneRequest{Metric: "loss", Keep: "top 1"})
 	wantProblem(t, err, api.CodeDenied)
 	got, err := c.Prune(t.Context(), "1", api.PruneRequest{Metric: "loss", Keep: "top 50%"})
-	if err != nil || !slices.Equal(got.Kept, []int{1, 0}) || !slices.Equal(got.Cancelled, []int{2}) || !slices.Equal(got.Silent, []int{3}) {
+	if err != nil || !slices.Equal(got.Kept, []int{1, 0}) || !slices.Equal(got.Cancelled, []int{2}) ||
+		!slices.Equal(got.Silent, []int{3}) {
 		t.Fatalf("pruned: %+v, %v", got, err)
 	}
 	waitFor(1, "CA")
@@ -82,7 +84,8 @@ func TestTheRuleOfAnArrayCancelsTheRest(t *testing.T) {
 	n.run(t.Context())
 	c := s.client(user(1000))
 	spec := job("contest")
-	spec.Array = &jobspec.Array{Indices: "0-3", Stop: &jobspec.ArrayStop{Metric: "accuracy", Goal: "max", AtStep: 100, Keep: "top 1"}}
+	spec.Array = &jobspec.Array{Indices: "0-3",
+		Stop: &jobspec.ArrayStop{Metric: "accuracy", Goal: "max", AtStep: 100, Keep: "top 1"}}
 	if _, err := c.Submit(t.Context(), "", spec); err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +111,10 @@ func TestTheRuleOfAnArrayCancelsTheRest(t *testing.T) {
 	}
 	until("R R R R")
 	for i, accuracy := range []float64{0.3, 0.8, 0.5} {
-		sample := api.Sample{Job: cluster.JobID(2 + i), Attempt: 1, Step: 100, Metrics: map[string]float64{"accuracy": accuracy}}
-		if _, err := n.c.Report(t.Context(), "n1", api.ReportRequest{BootID: n.node.BootID, Samples: []api.Sample{sample}}); err != nil {
+		sample := api.Sample{Job: cluster.JobID(2 + i), Attempt: 1, Step: 100,
+			Metrics: map[string]float64{"accuracy": accuracy}}
+		if _, err := n.c.Report(t.Context(), "n1",
+			api.ReportRequest{BootID: n.node.BootID, Samples: []api.Sample{sample}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -248,7 +248,8 @@ func conforms(method, path string, resp *http.Response, body []byte) error {
 		return err
 	}
 	var result huma.ValidateResult
-	huma.Validate(doc.Components.Schemas, answer.Content[media].Schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, &result)
+	huma.Validate(doc.Components.Schemas, answer.Content[media].Schema, huma.NewPathBuffer(nil, 0),
+		huma.ModeReadFromServer, value, &result)
 	return errors.Join(result.Errors...)
 }
 
@@ -302,7 +303,8 @@ func eventually(t testing.TB, what string, f func() error) {
 // job is a small job.
 func job(name string) *jobspec.Job {
 	return &jobspec.Job{Name: name, Workdir: "/tmp", Groups: []jobspec.Group{{
-		Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}},
+		Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"},
+			Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}},
 	}}}
 }
 
@@ -331,11 +333,13 @@ type fakeNode struct {
 
 func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
 	n := &fakeNode{t: t, c: dial(t, addr, cluster.Identity{}, nil), starts: map[string]int{}}
-	n.node = cluster.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64, Memory: 256 * jobspec.GiB,
+	n.node = cluster.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64,
+		Memory:     256 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}
 	for i := range gpus {
-		n.node.GPUs = append(n.node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated", Memory: 80 * jobspec.GiB,
-			Minor: -1, Healthy: true})
+		n.node.GPUs = append(n.node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated",
+			Memory: 80 * jobspec.GiB,
+			Minor:  -1, Healthy: true})
 	}
 	return n
 }

@@ -40,7 +40,8 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 		t.Errorf("a row with three fields: %+v", j)
 	}
 	f.Page = list.Next
-	if list, _, err = c.Jobs(t.Context(), f, api.Read{}); err != nil || !slices.Equal(idsOf(list.Items), []cluster.JobID{4, 5}) || list.Next != "" {
+	if list, _, err = c.Jobs(t.Context(), f, api.Read{}); err != nil ||
+		!slices.Equal(idsOf(list.Items), []cluster.JobID{4, 5}) || list.Next != "" {
 		t.Errorf("second page: %+v, %v", list, err)
 	}
 	for _, fields := range [][]string{nil, {"id", "name"}} {
@@ -56,7 +57,8 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 			t.Errorf("streamed %v, %v", got, err)
 		}
 	}
-	if _, err := c.EachJob(t.Context(), api.JobFilter{User: "nobody"}, api.Read{}, func(*api.Job) error { return errors.New("a job") }); err != nil {
+	if _, err := c.EachJob(t.Context(), api.JobFilter{User: "nobody"}, api.Read{},
+		func(*api.Job) error { return errors.New("a job") }); err != nil {
 		t.Errorf("an empty stream: %v", err)
 	}
 	_, _, err = c.Jobs(t.Context(), api.JobFilter{Fields: []string{"id", "nmae"}}, api.Read{})
@@ -97,7 +99,8 @@ func TestAUserWatchesChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, _, err = mine.Jobs(ctx, f, api.Read{After: again.Index, Wait: time.Minute})
-	if err != nil || !again.Delta || len(again.Items) != 1 || again.Items[0].ID != 2 || again.Items[0].Code != cluster.Cancelled {
+	if err != nil || !again.Delta || len(again.Items) != 1 || again.Items[0].ID != 2 ||
+		again.Items[0].Code != cluster.Cancelled {
 		t.Errorf("one job has ended: %+v, %v", again, err)
 	}
 	whole, _, err := mine.Jobs(ctx, api.JobFilter{User: "u1000"}, api.Read{})

@@ -68,7 +68,8 @@ func TestADataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
 		if err == nil {
 			t.Fatalf("format %q is accepted", other)
 		}
-		for _, want := range []string{s.cfg.DataDir, cluster.DataFormat, "move the directory away", strings.TrimSpace(other)} {
+		for _, want := range []string{s.cfg.DataDir, cluster.DataFormat, "move the directory away",
+			strings.TrimSpace(other)} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("format %q: %v; want %q in it", other, err, want)
 			}

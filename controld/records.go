@@ -61,7 +61,8 @@ func (d *daemon) recordNew(ctx context.Context, v *cluster.View) error {
 
 // fillFromPeers fetches every record up to upTo that is missing here.
 func (d *daemon) fillFromPeers(ctx context.Context, upTo int64) error {
-	err := fmt.Errorf("records up to %d left the state before they were stored here, and no other controller is known", upTo)
+	err := fmt.Errorf("records up to %d left the state before they were stored here, and no other controller is "+
+		"known", upTo)
 	for _, p := range d.peers.All() {
 		fetch := func(ctx context.Context, from, to int64) ([]*cluster.Job, error) {
 			return d.peers.Records(ctx, p, from, to)

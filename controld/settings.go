@@ -69,7 +69,8 @@ type Addresses struct {
 func DefaultConfig() Config {
 	name, _ := os.Hostname() // an empty name is refused by Validate
 	return Config{
-		Name: name, DataDir: "/var/lib/rota/controld", HTTP: "127.0.0.1:7070", Raft: "127.0.0.1:7071", Gossip: "127.0.0.1:7072",
+		Name: name, DataDir: "/var/lib/rota/controld", HTTP: "127.0.0.1:7070", Raft: "127.0.0.1:7071",
+		Gossip:      "127.0.0.1:7072",
 		Socket:      "/run/rota/rota.sock",
 		KeepRecords: 1000, KeepFor: 5 * time.Minute, Shutdown: 5 * time.Second,
 	}
@@ -92,7 +93,8 @@ func (c Config) Validate() error {
 		if err := checkAddr(a.addr); err != nil {
 			bad("%s %q: %w", a.flag, a.addr, err)
 		} else if c.KeyFile == "" && !loopback(a.addr) {
-			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex 32 makes "+
+			bad("%s %s can be reached from other machines: give the cluster key with --cluster-key-file (openssl rand -hex "+
+				"32 makes "+
 				"one), or listen on 127.0.0.1", a.flag, a.addr)
 		}
 	}

@@ -239,7 +239,8 @@ func remove(servers []*running, s *running) []*running {
 func TestWithoutQuorumReadsAreMarkedStale(t *testing.T) {
 	servers := startThree(t, nil)
 	leader, followers := leaderOf(t, servers)
-	eventually(t, "a follower that answers by itself", func() error { // what has been passed on once is not passed on again
+	// what has been passed on once is not passed on again
+	eventually(t, "a follower that answers by itself", func() error {
 		p, _ := send(t, followers[1], http.MethodGet, "/v1/jobs", "", http.Header{"Rota-Forwarded": {"test"}})
 		if p.Code != "" {
 			return p

@@ -34,8 +34,9 @@ type List[T any] struct {
 	Kind       string `json:"kind"`
 	Index      uint64 `json:"index"`
 	Items      []T    `json:"items"`
-	Next       string `json:"next,omitempty"`  // value of page for the following page
-	Delta      bool   `json:"delta,omitempty"` // only what has changed since the index that was asked after, what has ended included
+	Next       string `json:"next,omitempty"` // value of page for the following page
+	// only what has changed since the index that was asked after, what has ended included
+	Delta bool `json:"delta,omitempty"`
 }
 
 // Job is a job as users see it.
@@ -217,10 +218,11 @@ type ControlResponse struct {
 
 // ControlItem is one job's share of a ControlResponse; Error is nil when it was done.
 type ControlItem struct {
-	ID      cluster.JobID `json:"id"`
-	Members string        `json:"members,omitempty"` // of an array or pipeline job, by number from 1, when only they were meant
-	Ref     string        `json:"ref,omitempty"`     // what the caller of the command named
-	Error   *Problem      `json:"error,omitempty"`
+	ID cluster.JobID `json:"id"`
+	// of an array or pipeline job, by number from 1, when only they were meant
+	Members string   `json:"members,omitempty"`
+	Ref     string   `json:"ref,omitempty"` // what the caller of the command named
+	Error   *Problem `json:"error,omitempty"`
 }
 
 // Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one
@@ -246,12 +248,13 @@ type PlanRequest struct {
 
 // PlanResponse is the answer: what would happen if the job were submitted now.
 type PlanResponse struct {
-	Starts bool         `json:"starts"`           // now; of an array or a job with groups, some of it
-	Begins int          `json:"begins,omitempty"` // how many array tasks or groups would start now, 1 for any other job
-	Places []PlanNode   `json:"places"`           // of its workers, in order, or those of the first array task; empty when it would wait
-	Reason Reason       `json:"reason"`           // why it would wait
-	Ahead  int          `json:"ahead"`            // jobs that go first
-	Funnel []FunnelStep `json:"funnel"`           // the nodes that are left after each obstacle, when it would wait
+	Starts bool `json:"starts"`           // now; of an array or a job with groups, some of it
+	Begins int  `json:"begins,omitempty"` // how many array tasks or groups would start now, 1 for any other job
+	// of its workers, in order, or those of the first array task; empty when it would wait
+	Places []PlanNode   `json:"places"`
+	Reason Reason       `json:"reason"` // why it would wait
+	Ahead  int          `json:"ahead"`  // jobs that go first
+	Funnel []FunnelStep `json:"funnel"` // the nodes that are left after each obstacle, when it would wait
 	Advice string       `json:"advice,omitempty"`
 }
 
@@ -334,7 +337,9 @@ type Fairness struct {
 	Alloc    int64 `json:"alloc"`    // what it holds
 	Borrowed int64 `json:"borrowed"` // of that, what it does not deserve
 	Usage    int64 `json:"usage"`    // seconds for which it has held the whole cluster, those long ago counted less
-	Ratio    int64 `json:"ratio"`    // usage in thousandths of what it would be had it held what it deserves while it had jobs; -1: of nothing
+	// usage in thousandths of what it would be had it held what it deserves while it had jobs; -1:
+	// of nothing
+	Ratio int64 `json:"ratio"`
 }
 
 // Cluster is the controllers and what they know.

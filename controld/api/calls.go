@@ -51,8 +51,10 @@ type JobFilter struct {
 	Spec    bool     // with the job's specification
 	Limit   int      // of one page; the server's default is 1,000 and its maximum 10,000
 	Fields  []string // by their names in JSON; the others stay zero. None: all
-	Delta   bool     // with User and Read.After: only what has changed since, what has ended included, if List.Delta says so
-	Page    string   // List.Next of the page before
+	// with User and Read.After: only what has changed since, what has ended included, if List.Delta
+	// says so
+	Delta bool
+	Page  string // List.Next of the page before
 }
 
 func (f JobFilter) values() url.Values {
@@ -173,7 +175,8 @@ func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref)
 // Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9].
 func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) (*ControlResponse, error) {
 	var resp ControlResponse
-	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason}, &resp); err != nil {
+	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason},
+		&resp); err != nil {
 		return nil, err
 	}
 	return &resp, nil
@@ -318,7 +321,8 @@ type HistoryFilter struct {
 
 // History returns one page of finished jobs, the last to end first.
 func (c *Client) History(ctx context.Context, f HistoryFilter, read Read) (*List[Job], Answer, error) {
-	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States, Limit: f.Limit, Page: f.Page}.values()
+	v := JobFilter{IDs: f.IDs, Refs: f.Refs, User: f.User, Account: f.Account, Name: f.Name, States: f.States,
+		Limit: f.Limit, Page: f.Page}.values()
 	if !f.Since.IsZero() {
 		v.Set("since", f.Since.UTC().Format(timeLayout))
 	}
@@ -369,7 +373,8 @@ func (c *Client) Register(ctx context.Context, node string, req RegisterRequest)
 
 // Allocs fetches what should exist on a node once the index is above after, or wait has passed.
 // Called by node daemons.
-func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64, wait time.Duration) (*NodeAllocs, error) {
+func (c *Client) Allocs(ctx context.Context, node, bootID string, after uint64,
+	wait time.Duration) (*NodeAllocs, error) {
 	var allocs NodeAllocs
 	v := url.Values{"boot_id": {bootID}}
 	_, err := c.get(ctx, nodePath(node, "/allocs"), v, Read{After: after, Wait: wait}, &allocs)

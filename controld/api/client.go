@@ -130,8 +130,9 @@ func DialWith(addr string, opts Options) (*Client, error) {
 
 func newEndpoint(addr string, opts Options) (*endpoint, error) {
 	dialer := &net.Dialer{Timeout: 3 * time.Second, KeepAlive: 15 * time.Second}
-	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
-		DialContext: dialer.DialContext}
+	t := &http.Transport{MaxIdleConns: 256, MaxIdleConnsPerHost: 256, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: true,
+		DialContext:        dialer.DialContext}
 	if opts.Dial != nil {
 		t.DialContext = opts.Dial
 	}

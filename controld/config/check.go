@@ -61,7 +61,8 @@ func (q Queue) check(bad func(field, text, hint string)) {
 		bad("name", "a queue has a name", "")
 	}
 	if most := q.MaxTime; most > 0 && q.DefaultTime > most {
-		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused", q.DefaultTime, most), "")
+		bad("default_time", fmt.Sprintf("default_time is %v, and max_time %v: jobs that name no time would be refused",
+			q.DefaultTime, most), "")
 	}
 }
 
@@ -74,7 +75,8 @@ func (l *Lease) check(bad func(path, text, hint string)) {
 	def := cluster.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
 	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease <= down {
-		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it would stop jobs while all is well", lease, down),
+		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it "+
+			"would stop jobs while all is well", lease, down),
 			"a longer duration, or a shorter node_down")
 	}
 	for _, span := range []struct {

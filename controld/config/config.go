@@ -97,7 +97,8 @@ func Parse(name string, src []byte) (*File, error) {
 // of it and the log's stays. Where the file names no policy its name is empty, and the cluster is
 // to keep the one that it has.
 func (f *File) Replicated() *cluster.Config {
-	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 && f.Capacity == nil {
+	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
+		f.Capacity == nil {
 		return nil
 	}
 	cfg := cluster.DefaultConfig()

@@ -60,44 +60,58 @@ var simulated = []string{"srtf"}
 
 // common are the parameters that do not depend on the policy.
 var common = []parameter{
-	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails), number(maxLaunchFails)},
-	{"max_requeues", "int", "exits that ask unasked for another attempt, after which a job is held", count(0, maxRequeues), number(maxRequeues)},
-	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses), number(maxNodeLosses)},
+	{"max_launch_failures", "int", "failures to launch after which a job is given up", count(1, maxLaunchFails),
+		number(maxLaunchFails)},
+	{"max_requeues", "int", "exits that ask unasked for another attempt, after which a job is held",
+		count(0, maxRequeues), number(maxRequeues)},
+	{"max_node_losses", "int", "losses of a node after which a job is given up", count(0, maxNodeLosses),
+		number(maxNodeLosses)},
 }
 
 // reserving are the parameters of policies that keep room for a blocked head.
 var reserving = []parameter{
-	{"reserve_after", "duration", "how long a head waits before its room is kept", lasting(0, reserveAfter), always(reserveAfter)},
+	{"reserve_after", "duration", "how long a head waits before its room is kept", lasting(0, reserveAfter),
+		always(reserveAfter)},
 	{"reserve_hold", "duration", "how long its room is kept", lasting(1, reserveHold), always(reserveHold)},
-	{"max_bypass", "int", "starts past a head before its room is kept in any case", count(0, maxBypass), number(maxBypass)},
+	{"max_bypass", "int", "starts past a head before its room is kept in any case", count(0, maxBypass),
+		number(maxBypass)},
 }
 
 // scoring are the parameters of which jobs are preempted.
 var scoring = []parameter{
-	{"s", "number", "how much a long grace weighs against size", graceWeight, func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
-	{"p", "int", "how often one job may be displaced (rota: within a day), or \"inf\"", maxPreempts, func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
+	{"s", "number", "how much a long grace weighs against size", graceWeight,
+		func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
+	{"p", "int", "how often one job may be displaced (rota: within a day), or \"inf\"", maxPreempts,
+		func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
 }
 
 // making are the parameters of how policy rota makes room.
 var making = slices.Concat(scoring, []parameter{
 	minRuntime,
-	{"min_turn", "duration", "how long a job runs before one that has had less takes its turn, or \"never\"", minTurn, minTurnText},
-	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom, func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
-	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others", teBorrow, func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
-	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs, func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
+	{"min_turn", "duration", "how long a job runs before one that has had less takes its turn, or \"never\"", minTurn,
+		minTurnText},
+	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom,
+		func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
+	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
+		teBorrow, func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
+	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs,
+		func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 })
 
 // sharing are the parameters of policies that go by what accounts and users deserve.
 var sharing = []parameter{
 	minRuntime,
 	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
-	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence, func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
+	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence,
+		func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
 }
 
 // placing are the parameters of policies that can be told where to put single workers.
 var placing = []parameter{
-	{"fit", "string", "first, best, worst, random or frag", placement, func(p *cluster.Policy) string { return quoted(p.Placement) }},
-	{"seed", "int", "of what is drawn at random", seed, func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
+	{"fit", "string", "first, best, worst, random or frag", placement,
+		func(p *cluster.Policy) string { return quoted(p.Placement) }},
+	{"seed", "int", "of what is drawn at random", seed,
+		func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
 }
 
 var (
@@ -145,7 +159,8 @@ func (p *Policy) write(param parameter, text string) error {
 	if err := param.set(&cluster.Policy{}, text); err != nil {
 		return err
 	}
-	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }}) // it has just been accepted
+	// it has just been accepted
+	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }})
 	return nil
 }
 
@@ -193,7 +208,8 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	known := Parameters(p.Name)
 	switch {
 	case slices.Contains(simulated, p.Name):
-		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name), "there are "+strings.Join(Policies(), ", "))
+		bad("policy.name", fmt.Sprintf("policy %q has to know how long jobs run: only rota sim can have it", p.Name),
+			"there are "+strings.Join(Policies(), ", "))
 		return
 	case known == nil:
 		bad("policy.name", fmt.Sprintf("there is no policy %q", p.Name), "there are "+strings.Join(Policies(), ", "))

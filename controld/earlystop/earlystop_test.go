@@ -30,7 +30,8 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 		spec := &jobspec.Job{Name: "sweep", Workdir: "/tmp", Groups: []jobspec.Group{{
 			Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"},
 				Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}}}}}
-		spec.Array = &jobspec.Array{Indices: "0-" + strconv.Itoa(n-1), Stop: &jobspec.ArrayStop{Metric: "loss", Goal: goal, AtStep: 10, Keep: "top 30%"}}
+		spec.Array = &jobspec.Array{Indices: "0-" + strconv.Itoa(n-1),
+			Stop: &jobspec.ArrayStop{Metric: "loss", Goal: goal, AtStep: 10, Keep: "top 30%"}}
 		if n == 1 {
 			spec.Array.Indices = "0"
 		}
@@ -39,7 +40,8 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 		apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}})
 		var plan cluster.CommitPlan
 		for m := range n {
-			plan.Actions = append(plan.Actions, cluster.Action{Start: &cluster.StartJob{Job: 1, Member: m + 1, Places: []cluster.Place{{Node: "n1"}}}})
+			plan.Actions = append(plan.Actions, cluster.Action{Start: &cluster.StartJob{Job: 1, Member: m + 1,
+				Places: []cluster.Place{{Node: "n1"}}}})
 		}
 		for i, err := range apply(plan).([]error) {
 			if err != nil {
@@ -78,12 +80,14 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 func TestWhatIsReachedCounts(t *testing.T) {
 	var a Arrays
 	a.Clear()
-	j := &cluster.Job{Parent: 1, Member: 2, Spec: &jobspec.Job{Array: &jobspec.Array{Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 10}}}}
+	spec := &jobspec.Job{Array: &jobspec.Array{Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 10}}}
+	j := &cluster.Job{Parent: 1, Member: 2, Spec: spec}
 	a.Report(j, &api.Sample{Step: 9, Metrics: map[string]float64{"loss": 1}})
 	if len(a.values) != 0 {
 		t.Error("a step too early counts")
 	}
-	a.Report(j, &api.Sample{Step: 40, Metrics: map[string]float64{"loss": 0.1}, Reached: &api.Reached{Step: 11, Value: 0.5}})
+	a.Report(j, &api.Sample{Step: 40, Metrics: map[string]float64{"loss": 0.1},
+		Reached: &api.Reached{Step: 11, Value: 0.5}})
 	if got := a.values[1][2]; got != 0.5 {
 		t.Errorf("it counts as %v", got)
 	}

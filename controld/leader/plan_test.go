@@ -14,7 +14,8 @@ func TestAPlanIsDividedInOrder(t *testing.T) {
 	}
 	give := cluster.JobID(1)
 	plan := cluster.CommitPlan{BasedOn: 7, Turns: true, Actions: []cluster.Action{
-		start(1), start(1), {GiveUp: &give}, start(9), start(2), {Resize: &cluster.ResizeJob{Join: make([]cluster.Place, 2)}}, {GiveUp: &give},
+		start(1), start(1), {GiveUp: &give}, start(9), start(2), {Resize: &cluster.ResizeJob{Join: make([]cluster.Place,
+			2)}}, {GiveUp: &give},
 	}}
 	var lengths []int
 	var all []cluster.Action

@@ -61,12 +61,15 @@ func (l *Leader) unfit(ctx context.Context, p member.Peer) error {
 		return err
 	}
 	if version := l.Replica.View().Config().Version; s.Knows < version {
-		return fmt.Errorf("it knows cluster version %d and this cluster has %d: install the version that the others run", s.Knows, version)
+		return fmt.Errorf("it knows cluster version %d and this cluster has %d: install the version that the others run",
+			s.Knows, version)
 	}
-	if ours := l.Replica.Members(); s.HasState && len(s.Voters) > 0 && !slices.ContainsFunc(s.Voters, func(v consensus.Member) bool {
-		return slices.Contains(ours, v)
-	}) {
-		return errors.New("it has the log of another cluster: give the two clusters different keys, or move its data directory away to have it join this one")
+	if ours := l.Replica.Members(); s.HasState && len(s.Voters) > 0 &&
+		!slices.ContainsFunc(s.Voters, func(v consensus.Member) bool {
+			return slices.Contains(ours, v)
+		}) {
+		return errors.New("it has the log of another cluster: give the two clusters different keys, or move its data " +
+			"directory away to have it join this one")
 	}
 	return nil
 }

@@ -116,7 +116,8 @@ func (l *List) NotifyAlive(n *memberlist.Node) error {
 		return fmt.Errorf("member %q at %s: identity: %w", n.Name, n.Address(), err)
 	}
 	if ours := l.cfg.Meta.Cluster; ours != "" && m.Cluster != "" && m.Cluster != ours {
-		return fmt.Errorf("member %q at %s is of cluster %q, this one of %q: %w", n.Name, n.Address(), m.Cluster, ours, ErrCluster)
+		return fmt.Errorf("member %q at %s is of cluster %q, this one of %q: %w", n.Name, n.Address(), m.Cluster,
+			ours, ErrCluster)
 	}
 	return nil
 }

@@ -108,8 +108,9 @@ type List struct {
 
 	changed chan struct{} // has one element after a change
 
-	mu       sync.Mutex
-	alive    map[string]Peer      // by the library's name for them, without this member; its own records are not safe to read
+	mu sync.Mutex
+	// by the library's name for them, without this member; its own records are not safe to read
+	alive    map[string]Peer
 	seen     map[string]time.Time // gossip addresses of members that were alive once, and when last
 	conflict bool
 }
@@ -154,7 +155,8 @@ func encodeMeta(cfg Config) ([]byte, error) {
 		return nil, err
 	}
 	if len(meta) > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("%w: %d bytes of names and addresses, at most %d", ErrMetaTooLong, len(meta), memberlist.MetaMaxSize)
+		return nil, fmt.Errorf("%w: %d bytes of names and addresses, at most %d", ErrMetaTooLong, len(meta),
+			memberlist.MetaMaxSize)
 	}
 	return meta, nil
 }
@@ -232,7 +234,8 @@ func listenError(addr string, err error) error {
 		}
 	}
 	if errors.Is(cause, syscall.EADDRINUSE) {
-		return fmt.Errorf("gossip cannot listen on %s: %w (another daemon may be running; stop it or choose another --gossip)", addr, ErrPortInUse)
+		return fmt.Errorf("gossip cannot listen on %s: %w (another daemon may be running; stop it or choose another "+
+			"--gossip)", addr, ErrPortInUse)
 	}
 	if cause != nil {
 		err = cause
@@ -285,7 +288,8 @@ func (l *List) Run(ctx context.Context) error {
 		case <-wait.C:
 		}
 		if l.inConflict() {
-			return fmt.Errorf("gossip as %s %s at %s: %w (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name, l.Addr(), ErrNameTaken)
+			return fmt.Errorf("gossip as %s %s at %s: %w (give this one another --name)", l.cfg.Meta.Role, l.cfg.Name,
+				l.Addr(), ErrNameTaken)
 		}
 		joined = l.rejoin(joined)
 		wait.Reset(l.nextTry(joined))

@@ -147,7 +147,8 @@ func five(t *testing.T, c *cuts) []*List {
 	t.Helper()
 	var lists []*List
 	for i := range 5 {
-		cfg := Config{Name: fmt.Sprintf("m%d", i), Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Cluster: "test", Version: "v"}}
+		cfg := Config{Name: fmt.Sprintf("m%d", i),
+			Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Cluster: "test", Version: "v"}}
 		if i > 0 {
 			cfg.Join = []string{lists[0].Addr()}
 		}
@@ -177,7 +178,8 @@ func TestFiveMembersFindEachOther(t *testing.T) {
 		t.Errorf("peers %v, want %v", got, want)
 	}
 	p := lists[2].Peers()[3]
-	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Cluster != "test" || p.Version != "v" || p.Addr != lists[4].Addr() {
+	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Cluster != "test" || p.Version != "v" ||
+		p.Addr != lists[4].Addr() {
 		t.Errorf("m4 is known as %+v", p)
 	}
 	select {

@@ -43,12 +43,14 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 	for i, p := range proposals {
 		entry, err := m.prepared.decode(p)
 		if err != nil {
-			panic(fmt.Sprintf("controld: entry %d of the log cannot be read: %v. Is this version older than the other controllers'?", index, err))
+			panic(fmt.Sprintf("controld: entry %d of the log cannot be read: %v. Is this version older than the other "+
+				"controllers'?", index, err))
 		}
 		value, err := m.state.Apply(m.state.Index()+1, entry)
 		var unknown *cluster.UnknownKindError
 		if errors.As(err, &unknown) {
-			panic(fmt.Sprintf("controld: entry %d of the log: %v. Install the version that the other controllers run", index, err))
+			panic(fmt.Sprintf("controld: entry %d of the log: %v. Install the version that the other controllers run",
+				index, err))
 		}
 		results[i] = applied{value, err}
 	}

@@ -92,6 +92,7 @@ func user(uid uint32) cluster.Identity {
 // job is a small job.
 func job(name string) *jobspec.Job {
 	return &jobspec.Job{Name: name, Workdir: "/tmp", Groups: []jobspec.Group{{
-		Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}},
+		Name: "main", Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"},
+			Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB}}},
 	}}}
 }

@@ -28,7 +28,8 @@ func TestJobListsFollowTheState(t *testing.T) {
 		name := fmt.Sprintf("u%d", i%3)
 		apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: uint32(i % 3), User: name}, Jobs: specs(job("x"))})
 		if i%2 == 0 {
-			apply(cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: cluster.JobID(i/2 + 1)}}, Admin: true})
+			apply(cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: cluster.JobID(i/2 + 1)}},
+				Admin: true})
 		}
 		if i%500 == 0 {
 			apply(cluster.TrimHistory{UpTo: m.view.Load().LastSeq() - 10})

@@ -68,7 +68,8 @@ func (r *Replica) Watch(ctx context.Context) error {
 
 // Until waits until ready holds of the state, and returns the view of which it does. It returns the
 // newest view and false if end was closed first. It is an error if ctx ended first.
-func (r *Replica) Until(ctx context.Context, ready func(*cluster.View) bool, end <-chan struct{}) (*cluster.View, bool, error) {
+func (r *Replica) Until(ctx context.Context, ready func(*cluster.View) bool, end <-chan struct{}) (*cluster.View,
+	bool, error) {
 	v := r.View()
 	if ready(v) {
 		return v, true, nil

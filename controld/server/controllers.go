@@ -14,7 +14,8 @@ import (
 func getCluster(x *exchange) (any, error) {
 	cfg := x.view.Config()
 	leader, _ := x.s.Replica.Leader()
-	out := api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: x.s.Replica.Term(), Index: x.view.Index(), Version: cfg.Version,
+	out := api.Cluster{Name: cfg.ClusterName, Leader: leader.Name, Term: x.s.Replica.Term(), Index: x.view.Index(),
+		Version:     cfg.Version,
 		Policy:      cmp.Or(cfg.Policy.Name, "standard"),
 		Controllers: []api.Controller{{Name: x.s.Name, HTTP: x.s.HTTP, Raft: x.s.Raft}}}
 	for _, p := range x.s.Peers.All() {

@@ -56,7 +56,8 @@ func TestBodies(t *testing.T) {
 		if length >= 0 {
 			want = text[:length]
 		}
-		for _, from := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(want))} {
+		for _, from := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
+			iotest.DataErrReader(strings.NewReader(want))} {
 			if got, err := request(t, length, from).body(); err != nil || string(got) != want {
 				t.Errorf("length %d: %d bytes, %v", length, len(got), err)
 			}

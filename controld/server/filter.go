@@ -22,7 +22,8 @@ type jobFilter struct {
 
 func (x *exchange) jobFilter() (jobFilter, error) {
 	q := x.query
-	f := jobFilter{user: q.Get("user"), account: q.Get("account"), queue: q.Get("queue"), class: q.Get("class"), name: q.Get("name")}
+	f := jobFilter{user: q.Get("user"), account: q.Get("account"), queue: q.Get("queue"), class: q.Get("class"),
+		name: q.Get("name")}
 	var err error
 	if f.all, err = x.flag("all"); err != nil {
 		return f, err
@@ -93,7 +94,8 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 		len(f.refs) > 0 && !f.named.Has(int(j.ID)):
 		return false
 	case len(f.states) > 0:
-		return slices.Contains(f.states, j.State) || j.Family != nil && j.Waits() && slices.Contains(f.states, cluster.Pending)
+		return slices.Contains(f.states, j.State) || j.Family != nil && j.Waits() &&
+			slices.Contains(f.states, cluster.Pending)
 	}
 	return f.all || len(f.refs) > 0 || !j.State.Final()
 }

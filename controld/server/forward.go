@@ -92,7 +92,8 @@ func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 	if err != nil {
 		return forwardError(ctx, err)
 	}
-	if index, err := strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64); err == nil && x.r.Method != http.MethodGet {
+	if index, err := strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64); err == nil &&
+		x.r.Method != http.MethodGet {
 		_ = x.s.Replica.UntilApplied(x.ctx(), index, maxReadBack) // it reads later than it might
 	}
 	x.sent = true

@@ -24,7 +24,8 @@ func listHistory(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before, Limit: limit + 1, IDs: f.named}
+	q := history.Filter{User: f.user, Account: f.account, Name: f.name, States: f.states, Before: before,
+		Limit: limit + 1, IDs: f.named}
 	if q.Since, err = x.instant("since"); err != nil {
 		return nil, err
 	}
@@ -58,7 +59,8 @@ func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
 	for _, j := range x.view.Finished(stored) {
 		after := q.Since == 0 || j.Ended.Wall >= q.Since
 		until := q.Until == 0 || j.Ended.Wall < q.Until
-		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || q.IDs.Has(int(j.ID))) && f.selects(j) {
+		if after && until && (q.Before == 0 || j.Seq < q.Before) && (len(q.IDs) == 0 || q.IDs.Has(int(j.ID))) &&
+			f.selects(j) {
 			recent = append(recent, j)
 		}
 	}

@@ -24,13 +24,15 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 	defer records.Close()
 	ended := make([]*cluster.Job, maxList+1)
 	for i := range ended {
-		ended[i] = &cluster.Job{ID: cluster.JobID(i + 1), Seq: int64(i + 1), State: cluster.Completed, Spec: &jobspec.Job{Name: "j", Groups: []jobspec.Group{{}}}}
+		ended[i] = &cluster.Job{ID: cluster.JobID(i + 1), Seq: int64(i + 1), State: cluster.Completed,
+			Spec: &jobspec.Job{Name: "j", Groups: []jobspec.Group{{}}}}
 	}
 	if err := records.Append(t.Context(), ended); err != nil {
 		t.Fatal(err)
 	}
 	x := &exchange{
-		s: &Server{Config: Config{History: records, Samples: &telemetry.Samples{}}}, r: httptest.NewRequest(http.MethodGet, "/v1/history", nil),
+		s: &Server{Config: Config{History: records, Samples: &telemetry.Samples{}}}, r: httptest.NewRequest(http.MethodGet,
+			"/v1/history", nil),
 		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: cluster.New(cluster.DefaultConfig()).View(),
 	}
 	answer, err := listHistory(x)

@@ -163,7 +163,8 @@ func cannot(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) erro
 const maxReason = 500
 
 // controlJobs applies a verb to targets, in as many entries of the log as their number takes.
-func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target, reason string) (*api.ControlResponse, error) {
+func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target,
+	reason string) (*api.ControlResponse, error) {
 	if len(reason) > maxReason {
 		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
 	}
@@ -201,7 +202,8 @@ func cancelMany(x *exchange) (any, error) {
 		return nil, err
 	}
 	if len(req.IDs)+len(req.Refs) == 0 && req.User == "" && req.Account == "" && req.Name == "" && len(req.States) == 0 {
-		return nil, problem.Invalid("the filter is empty: it would cancel every job. Set ids, refs, user, account, name or states")
+		return nil, problem.Invalid("the filter is empty: it would cancel every job. Set ids, refs, user, account, name " +
+			"or states")
 	}
 	if n := len(req.IDs) + len(req.Refs); n > cluster.MaxJobsPerCall {
 		return nil, problem.Invalid("%d ids, at most %d are allowed", n, cluster.MaxJobsPerCall)
@@ -251,7 +253,8 @@ func why(x *exchange) (any, error) {
 		return api.Why{ID: j.ID, Reason: present.Reason(j.Reason), Funnel: []api.FunnelStep{}}, nil
 	}
 	e := sched.Explain(x.view, x.s.Replica.Now(x.view), x.view.Config().Policy, j.ID)
-	return api.Why{ID: j.ID, Reason: present.Reason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead, Advice: e.Advice}, nil
+	return api.Why{ID: j.ID, Reason: present.Reason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead,
+		Advice: e.Advice}, nil
 }
 
 func presentFunnel(steps []sched.Step) []api.FunnelStep {

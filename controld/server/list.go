@@ -140,7 +140,8 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 	x.sent = true
 	x.w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriterSize(x.w, 1<<16)
-	fmt.Fprintf(out, `{"apiVersion":%q,"kind":"JobList","index":%d,"delta":%t,"items":[`+"\n", api.Version, x.view.Index(), delta)
+	fmt.Fprintf(out, `{"apiVersion":%q,"kind":"JobList","index":%d,"delta":%t,"items":[`+"\n", api.Version,
+		x.view.Index(), delta)
 	w := rowWriter{fields: l.fields}
 	lead := ""
 	for item := range rows {

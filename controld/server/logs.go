@@ -41,7 +41,8 @@ func logs(x *exchange) (any, error) {
 		return nil, problem.Denied("the output of job %d can be read by %s and operators only", j.ID, j.Owner.User)
 	}
 	if j.Family != nil {
-		return nil, problem.Invalid("job %d has no output of its own: name one of its members, such as %s", j.ID, memberName(j))
+		return nil, problem.Invalid("job %d has no output of its own: name one of its members, such as %s", j.ID,
+			memberName(j))
 	}
 	q, err := x.logRequest(j)
 	if err != nil {
@@ -191,7 +192,8 @@ func (x *exchange) passLog(a *cluster.Attempt, q *logRequest) error {
 		if resp.StatusCode == http.StatusNotFound {
 			status = http.StatusNotFound
 		}
-		return &api.Problem{Status: status, Code: map[int]string{http.StatusNotFound: api.CodeNotFound, http.StatusBadGateway: api.CodeInternal}[status],
+		return &api.Problem{Status: status, Code: map[int]string{http.StatusNotFound: api.CodeNotFound,
+			http.StatusBadGateway: api.CodeInternal}[status],
 			Detail: fmt.Sprintf("node %s: %s", name, whyNot(resp.Status, b))}
 	}
 	x.beginLog()

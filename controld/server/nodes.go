@@ -197,7 +197,8 @@ func report(x *exchange) (any, error) {
 		return nil, err
 	}
 	if len(req.Workers) > maxReports || len(req.Samples) > maxReports {
-		return nil, problem.Invalid("%d reports and %d samples, at most %d each are allowed", len(req.Workers), len(req.Samples), maxReports)
+		return nil, problem.Invalid("%d reports and %d samples, at most %d each are allowed", len(req.Workers),
+			len(req.Samples), maxReports)
 	}
 	n, err := x.nodeOf(req.BootID)
 	if err != nil {

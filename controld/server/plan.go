@@ -52,7 +52,8 @@ func plan(x *exchange) (any, error) {
 	}
 	if !resp.Starts {
 		e := sched.Explain(trial, now, trial.Config().Policy, id)
-		resp.Reason, resp.Ahead, resp.Advice, resp.Funnel = present.Reason(e.Reason), e.Ahead, e.Advice, presentFunnel(e.Funnel)
+		resp.Reason, resp.Funnel = present.Reason(e.Reason), presentFunnel(e.Funnel)
+		resp.Ahead, resp.Advice = e.Ahead, e.Advice
 	}
 	return resp, nil
 }

@@ -32,10 +32,12 @@ func concat(groups ...[]openapi.Param) []openapi.Param {
 }
 
 var (
-	pathID         = []openapi.Param{{Name: "id", In: "path", Kind: "string", Doc: "id of the job: 123, 123_4 for an array task, 123.train for a group"}}
+	pathID = []openapi.Param{{Name: "id", In: "path", Kind: "string",
+		Doc: "id of the job: 123, 123_4 for an array task, 123.train for a group"}}
 	pathNode       = []openapi.Param{{Name: "name", In: "path", Kind: "string", Doc: "name of the node"}}
 	pathController = []openapi.Param{{Name: "name", In: "path", Kind: "string", Doc: "name of the controller"}}
-	paging         = []openapi.Param{{Name: "limit", In: "query", Kind: "integer", Doc: "items of one page: 1000 if not said, at most 10000"},
+	paging         = []openapi.Param{{Name: "limit", In: "query", Kind: "integer",
+		Doc: "items of one page: 1000 if not said, at most 10000"},
 		{Name: "page", In: "query", Kind: "string", Doc: "next of the page before"}}
 )
 
@@ -47,11 +49,14 @@ func routes() []route {
 }
 
 func jobRoutes() []route {
-	jobFilters := concat(inQuery("array", "id", "state"), inQuery("string", "user", "account", "queue", "name", "class"), inQuery("boolean", "all", "spec", "delta", "stream"), inQuery("array", "fields"), paging)
-	historyFilters := concat(inQuery("array", "id", "state"), inQuery("string", "user", "account", "name", "since", "until"), paging)
+	jobFilters := concat(inQuery("array", "id", "state"), inQuery("string", "user", "account", "queue", "name", "class"),
+		inQuery("boolean", "all", "spec", "delta", "stream"), inQuery("array", "fields"), paging)
+	historyFilters := concat(inQuery("array", "id", "state"),
+		inQuery("string", "user", "account", "name", "since", "until"), paging)
 	routes := []route{
-		{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs", Summary: "Submit one job, or a list of them, all or none",
-			In: typeOf[api.SubmitRequest](), AlsoIn: typeOf[jobspec.Job](),
+		{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs",
+			Summary: "Submit one job, or a list of them, all or none",
+			In:      typeOf[api.SubmitRequest](), AlsoIn: typeOf[jobspec.Job](),
 			Out: typeOf[api.SubmitResponse]()},
 			place: onLeader, handle: submit},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/jobs",
@@ -76,8 +81,9 @@ func jobRoutes() []route {
 			Poll: true, Out: typeOf[api.Why]()},
 			past: true, handle: why},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/jobs/{id}/logs", Summary: "Output of one worker of a job",
-			Params: concat(pathID, inQuery("integer", "worker", "tail", "attempt"), inQuery("string", "task", "stream"), inQuery("boolean", "follow")),
-			Media:  "application/octet-stream"},
+			Params: concat(pathID, inQuery("integer", "worker", "tail", "attempt"), inQuery("string", "task", "stream"),
+				inQuery("boolean", "follow")),
+			Media: "application/octet-stream"},
 			handle: logs},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/plan", Summary: "Whether a job would start now",
 			In: typeOf[api.PlanRequest](), Out: typeOf[api.PlanResponse]()},
@@ -93,7 +99,8 @@ func jobRoutes() []route {
 		cluster.VerbCancel: "Stop a job for good", cluster.VerbHold: "Keep a pending job from starting",
 		cluster.VerbRelease: "End a hold", cluster.VerbRequeue: "Stop a job and make it pending again",
 	} {
-		routes = append(routes, route{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs/{id}/" + string(verb), Summary: summary, Params: pathID,
+		routes = append(routes, route{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs/{id}/" + string(verb),
+			Summary: summary, Params: pathID,
 			In: typeOf[api.ControlRequest](), Out: typeOf[api.ControlResponse]()},
 			place: onLeader, handle: control(verb)})
 	}
@@ -111,8 +118,9 @@ func nodeRoutes() []route {
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/resume", Summary: "Take a drained node back",
 			Params: pathNode, In: typeOf[api.NodeRequest](), Out: typeOf[api.Node]()},
 			place: onLeader, handle: setNode(cluster.NodeUp)},
-		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/register", Summary: "A node registers its inventory",
-			Params: pathNode, In: typeOf[api.RegisterRequest](), Out: typeOf[api.RegisterResponse]()},
+		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/register",
+			Summary: "A node registers its inventory",
+			Params:  pathNode, In: typeOf[api.RegisterRequest](), Out: typeOf[api.RegisterResponse]()},
 			access: machines, place: onLeader, handle: register},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/nodes/{name}/allocs",
 			Summary: "What should exist on a node",
@@ -141,7 +149,8 @@ func systemRoutes() []route {
 			Summary: "Take the vote of a controller that is gone for good", Params: pathController,
 			Out: typeOf[api.Cluster]()},
 			place: onLeader, handle: removeController},
-		{Operation: openapi.Operation{Method: "GET", Path: "/v1/check", Summary: "The invariants that do not hold", Poll: true,
+		{Operation: openapi.Operation{Method: "GET", Path: "/v1/check",
+			Summary: "The invariants that do not hold", Poll: true,
 			Out: typeOf[api.Check]()},
 			handle: check},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/healthz", Summary: "Whether the process answers",
@@ -150,9 +159,11 @@ func systemRoutes() []route {
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/readyz", Summary: "Whether it can take writes",
 			Out: typeOf[health]()},
 			access: anyone, handle: readyz},
-		{Operation: openapi.Operation{Method: "GET", Path: "/metrics", Summary: "Metrics for Prometheus", Media: "text/plain"},
+		{Operation: openapi.Operation{Method: "GET", Path: "/metrics", Summary: "Metrics for Prometheus",
+			Media: "text/plain"},
 			access: anyone, handle: getMetrics},
-		{Operation: openapi.Operation{Method: "GET", Path: "/openapi.json", Summary: "This document", Media: "application/json"},
+		{Operation: openapi.Operation{Method: "GET", Path: "/openapi.json", Summary: "This document",
+			Media: "application/json"},
 			access: anyone, handle: getOpenAPI},
 		{Operation: openapi.Operation{Method: "GET", Path: peers.StatePath},
 			access: machines, handle: internalState},

@@ -22,7 +22,8 @@ func listShares(x *exchange) (any, error) {
 			items[s.Account] = item
 		}
 		fair := api.Fairness{
-			Weight: s.Weight, Deserved: s.Deserved, Fair: s.Fair, Alloc: s.Alloc, Borrowed: s.Borrowed, Usage: s.Usage, Ratio: s.Ratio,
+			Weight: s.Weight, Deserved: s.Deserved, Fair: s.Fair, Alloc: s.Alloc, Borrowed: s.Borrowed, Usage: s.Usage,
+			Ratio: s.Ratio,
 		}
 		if s.User == "" {
 			item.Parent, item.Fairness = s.Parent, fair

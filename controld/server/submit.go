@@ -93,7 +93,8 @@ func checkKey(key string, all []string) error {
 		ok = key[i] > ' ' && key[i] < 0x7f
 	}
 	if !ok {
-		return problem.Invalid("%s %q: a key has 1 to 64 visible ASCII characters", api.HeaderIdempotencyKey, key[:min(len(key), 80)])
+		return problem.Invalid("%s %q: a key has 1 to 64 visible ASCII characters", api.HeaderIdempotencyKey,
+			key[:min(len(key), 80)])
 	}
 	return nil
 }
@@ -110,6 +111,7 @@ func (x *exchange) owner() (cluster.Identity, error) {
 	if x.s.RootJobsAs != "" {
 		return x.s.Users.ByName(x.s.RootJobsAs)
 	}
-	return id, &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied, Detail: "jobs of root are refused: they would run as root on every node",
-		Hint: "submit as another user, or start rota-controld with --allow-root-jobs or --root-jobs-as NAME"}
+	return id, &api.Problem{Status: http.StatusForbidden, Code: api.CodeDenied,
+		Detail: "jobs of root are refused: they would run as root on every node",
+		Hint:   "submit as another user, or start rota-controld with --allow-root-jobs or --root-jobs-as NAME"}
 }

@@ -101,7 +101,8 @@ func internalRecords(x *exchange) (any, error) {
 	}
 	jobs, err := x.s.History.Range(x.ctx(), from, to, recordBatch)
 	if err != nil {
-		return nil, &api.Problem{Status: http.StatusInternalServerError, Code: api.CodeInternal, Detail: "read the history: " + err.Error()}
+		return nil, &api.Problem{Status: http.StatusInternalServerError, Code: api.CodeInternal,
+			Detail: "read the history: " + err.Error()}
 	}
 	if jobs == nil {
 		jobs = []*cluster.Job{}

@@ -21,9 +21,11 @@ func update(x *exchange) (any, error) {
 		return nil, err
 	}
 	if req.Name != nil && !jobspec.ValidName(*req.Name) {
-		return nil, problem.Invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a letter or digit at both ends", *req.Name)
+		return nil, problem.Invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a "+
+			"letter or digit at both ends", *req.Name)
 	}
-	c := cluster.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime, Priority: req.Priority, Name: req.Name}
+	c := cluster.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime,
+		Priority: req.Priority, Name: req.Name}
 	c.IDs = r.Targets()
 	if len(c.IDs) > cluster.MaxJobsPerCall {
 		return nil, problem.Invalid("%q names %d jobs, at most %d are allowed", r.Text, len(c.IDs), cluster.MaxJobsPerCall)

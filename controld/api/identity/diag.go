@@ -36,10 +36,12 @@ func diagOwner(local, remote netip.AddrPort) (uint32, error) {
 		return 0, fmt.Errorf("socket monitoring: %w", err)
 	}
 	defer syscall.Close(fd)
-	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: diagTimeout}); err != nil {
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO,
+		&syscall.Timeval{Sec: diagTimeout}); err != nil {
 		return 0, fmt.Errorf("socket monitoring: %w", err)
 	}
-	if err := syscall.Sendto(fd, diagRequest(local, remote), 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
+	if err := syscall.Sendto(fd, diagRequest(local, remote), 0,
+		&syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
 		return 0, fmt.Errorf("socket monitoring: %w", err)
 	}
 	buf := make([]byte, 4096)

@@ -93,7 +93,8 @@ func Vouch(h http.Header, id cluster.Identity) {
 // Unvouch removes every header of this package, so that a proxy passes nothing on that its client
 // wrote.
 func Unvouch(h http.Header) {
-	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime, headerNonce, headerFrom,
+	for _, name := range []string{headerUID, headerGID, headerGIDs, headerUser, headerHome, headerTime,
+		headerNonce, headerFrom,
 		headerSignature} {
 		h.Del(name)
 	}

@@ -160,7 +160,8 @@ func TestSignatures(t *testing.T) {
 	if code, body := do(t, first, "http://"+addr+"/p", "good", nil); code != 200 || body != "good" {
 		t.Fatalf("%d %s", code, body)
 	}
-	if code, body := do(t, rt, "http://"+addr+"/p", "good", copied); code != http.StatusUnauthorized || !strings.Contains(body, "seen before") {
+	if code, body := do(t, rt, "http://"+addr+"/p", "good", copied); code != http.StatusUnauthorized ||
+		!strings.Contains(body, "seen before") {
 		t.Errorf("a replay: %d %s", code, body)
 	}
 	open, _ := whoAmI(t, &Guard{}, "tcp")

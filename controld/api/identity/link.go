@@ -168,7 +168,8 @@ func ownListener(c net.Conn) error {
 		return fmt.Errorf("peer address: %w", err)
 	}
 	if !remote.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("%w: %s is another machine, and without a cluster key its callers cannot be identified", ErrStranger, remote)
+		return fmt.Errorf("%w: %s is another machine, and without a cluster key its callers cannot be identified",
+			ErrStranger, remote)
 	}
 	uid, err := listenerOwner(remote)
 	if err != nil {
@@ -179,7 +180,8 @@ func ownListener(c net.Conn) error {
 
 func own(uid uint32, c net.Conn) error {
 	if uid != 0 && uid != uint32(os.Getuid()) {
-		return fmt.Errorf("%w: %s belongs to uid %d (without a cluster key all daemons run as root or under one account)", ErrStranger,
+		return fmt.Errorf("%w: %s belongs to uid %d (without a cluster key all daemons run as root or under one "+
+			"account)", ErrStranger,
 			c.RemoteAddr(), uid)
 	}
 	return nil

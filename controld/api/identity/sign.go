@@ -51,7 +51,8 @@ func ReadKey(path string) (Key, error) {
 		return nil, fmt.Errorf("cluster key: %w", err)
 	}
 	if b = bytes.TrimSpace(b); len(b) < minKey {
-		return nil, fmt.Errorf("cluster key: %s has %d bytes, at least %d are needed: openssl rand -hex 32 > %s", path, len(b), minKey, path)
+		return nil, fmt.Errorf("cluster key: %s has %d bytes, at least %d are needed: openssl rand -hex 32 > %s", path,
+			len(b), minKey, path)
 	}
 	return Key(b), nil
 }
@@ -121,7 +122,8 @@ func signature(key Key, r *http.Request, body []byte) []byte {
 	write(cmp.Or(r.URL.EscapedPath(), "/")) // an empty path is sent as "/"
 	write(r.URL.RawQuery)
 	write(hex.EncodeToString(sum[:]))
-	for _, name := range []string{headerTime, headerNonce, headerFrom, headerUID, headerGID, headerGIDs, headerUser, headerHome,
+	for _, name := range []string{headerTime, headerNonce, headerFrom, headerUID, headerGID, headerGIDs,
+		headerUser, headerHome,
 		"Idempotency-Key"} {
 		write(strings.Join(r.Header[http.CanonicalHeaderKey(name)], ","))
 	}
@@ -130,9 +132,10 @@ func signature(key Key, r *http.Request, body []byte) []byte {
 
 // Reasons to refuse a signature.
 var (
-	errBadSignature = errors.New("the signature does not match: the machines have different cluster keys, or the request was changed")
-	errReplayed     = errors.New("the request was seen before")
-	errNoKey        = errors.New("the request is signed, but this daemon has no cluster key (--cluster-key-file)")
+	errBadSignature = errors.New("the signature does not match: the machines have different cluster keys, or the " +
+		"request was changed")
+	errReplayed = errors.New("the request was seen before")
+	errNoKey    = errors.New("the request is signed, but this daemon has no cluster key (--cluster-key-file)")
 )
 
 // verify checks the signature of r over body.

@@ -72,7 +72,8 @@ func lookup(uid uint32) (cluster.Identity, error) {
 	if err != nil {
 		return cluster.Identity{UID: uid}, fmt.Errorf("uid %d: %w", uid, err)
 	}
-	id := cluster.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"), Home: strings.ToValidUTF8(acc.HomeDir, "?")}
+	id := cluster.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"),
+		Home: strings.ToValidUTF8(acc.HomeDir, "?")}
 	if gid, err := strconv.ParseUint(acc.Gid, 10, 32); err == nil {
 		id.GID = uint32(gid)
 	}

@@ -72,7 +72,8 @@ func send(t *testing.T, c net.Conn, text string) {
 }
 
 func post(fields, body string) string {
-	return "POST /v1/jobs HTTP/1.1\r\nHost: here\r\n" + fields + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
+	return "POST /v1/jobs HTTP/1.1\r\nHost: here\r\n" + fields + "Content-Length: " + strconv.Itoa(len(body)) +
+		"\r\n\r\n" + body
 }
 
 // TestStop keeps a connection idle and another in the middle of a request: the one is closed, the
@@ -139,7 +140,8 @@ func TestAPortInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := TCP(l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "choose another port") {
+	if _, err := TCP(l.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), "choose another port") {
 		t.Error(err)
 	}
 }

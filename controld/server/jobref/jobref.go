@@ -82,7 +82,8 @@ func (f *Finder) Resolve(ctx context.Context, text string) (*Ref, error) {
 	}
 	n, err := strconv.ParseInt(text[:end], 10, 64)
 	if err != nil || n < 1 {
-		return nil, problem.Invalid("%q is not a job: write an id such as 123, 123_4 or 123_[4-9] for array tasks, 123.train for a group", text)
+		return nil, problem.Invalid("%q is not a job: write an id such as 123, 123_4 or 123_[4-9] for array tasks, "+
+			"123.train for a group", text)
 	}
 	r := &Ref{Text: text, ID: cluster.JobID(n)}
 	if r.Job, err = f.Find(ctx, r.ID); err != nil {

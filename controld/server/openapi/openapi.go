@@ -43,7 +43,8 @@ func Document(operations []Operation) (*huma.OpenAPI, error) {
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{Title: "Rota", Version: api.Release,
-			Description: "The API of a Rota cluster. Every answer has the header " + api.HeaderIndex + "; errors are problem+json with a stable code."},
+			Description: "The API of a Rota cluster. Every answer has the header " + api.HeaderIndex +
+				"; errors are problem+json with a stable code."},
 		Components: &huma.Components{Schemas: registry},
 	}
 	problem := registry.Schema(reflect.TypeFor[api.Problem](), true, "")
@@ -102,7 +103,8 @@ func operation(rt *Operation, registry huma.Registry, problem *huma.Schema) *hum
 	if rt.Out != nil {
 		body.Schema = registry.Schema(rt.Out, true, "")
 	}
-	op.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{media: body}}
+	op.Responses[strconv.Itoa(http.StatusOK)] = &huma.Response{Description: http.StatusText(http.StatusOK),
+		Content: map[string]*huma.MediaType{media: body}}
 	op.Responses["default"] = &huma.Response{Description: "A problem",
 		Content: map[string]*huma.MediaType{"application/problem+json": {Schema: problem}}}
 	return op

@@ -13,8 +13,10 @@ func Alloc(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
 	j, a := w.Job, w.Job.Live()
 	part, number := j.PartOf(w.Worker)
 	out := api.Alloc{
-		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.RequestOf(w.Worker), Released: a.Released, Stop: a.Stop,
-		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class, Nodes: nodesOfPart(j, a, part),
+		Job: j.ID, Attempt: a.N, Worker: w.Worker, GPUs: a.Workers[w.Worker].GPUs, Request: j.RequestOf(w.Worker),
+		Released: a.Released, Stop: a.Stop,
+		Limit: j.Limit, Owner: j.Owner, Spec: j.FullSpec(), Account: j.Account, Queue: j.Queue, Class: j.Class,
+		Nodes:      nodesOfPart(j, a, part),
 		MasterAddr: hostOf(v, a.Workers[0].Node), MasterPort: a.MasterPort, Restarts: a.N - 1, Start: a.Assigned.Wall,
 		Cluster: v.Config().ClusterName, LeaseGrace: leaseGrace(v.Config()),
 		Group: j.GroupOf(w.Worker), GroupWorker: number, Record: j.Parent, Port: a.Workers[w.Worker].Port,

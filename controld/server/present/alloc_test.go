@@ -25,7 +25,8 @@ func TestAllocOfParts(t *testing.T) {
 		return result
 	}
 	for i := 1; i <= 2; i++ {
-		n := cluster.Node{Name: fmt.Sprint("n", i), Addr: fmt.Sprintf("10.0.0.%d:9", i), BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, PortMin: 100, PortMax: 110}
+		n := cluster.Node{Name: fmt.Sprint("n", i), Addr: fmt.Sprintf("10.0.0.%d:9", i), BootID: "b", Cores: 8,
+			Memory: 64 * jobspec.GiB, PortMin: 100, PortMax: 110}
 		for g := range 2 {
 			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprint(i, g), Healthy: true})
 		}
@@ -36,7 +37,8 @@ func TestAllocOfParts(t *testing.T) {
 			Command: []string{"true"}, Resources: jobspec.Resources{Cores: cores, GPUs: gpus, Memory: jobspec.GiB},
 		}}}
 	}
-	spec := &jobspec.Job{Name: "tf", GangScope: "job", Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
+	spec := &jobspec.Job{Name: "tf", GangScope: "job",
+		Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
 	owner := cluster.Identity{UID: 1, User: "ada"}
 	id := apply(cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)[0]
 	plan, _ := sched.Cycle(s.View(), 1000, s.View().Config().Policy)
@@ -51,19 +53,23 @@ func TestAllocOfParts(t *testing.T) {
 	workers := j.Live().Workers
 	want := []api.GroupHosts{
 		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port}},
-		{Group: "worker", Nodes: []string{"n1", "n2"}, Addrs: []string{"10.0.0.1", "10.0.0.2"}, Ports: []int{workers[1].Port, workers[2].Port}},
+		{Group: "worker", Nodes: []string{"n1", "n2"}, Addrs: []string{"10.0.0.1", "10.0.0.2"},
+			Ports: []int{workers[1].Port, workers[2].Port}},
 	}
 	if !reflect.DeepEqual(got.Hosts, want) {
 		t.Errorf("hosts are %+v, want %+v", got.Hosts, want)
 	}
-	if got.Group != 1 || got.GroupWorker != 1 || got.Worker != 2 || !reflect.DeepEqual(got.Nodes, []string{"n1", "n2"}) || got.Port != workers[2].Port {
+	if got.Group != 1 || got.GroupWorker != 1 || got.Worker != 2 || !reflect.DeepEqual(got.Nodes, []string{"n1", "n2"}) ||
+		got.Port != workers[2].Port {
 		t.Errorf("its place is %+v", got)
 	}
-	if got.Request.Active.Cores != 3 || got.Request.Active.GPUs != 2000 || len(got.GPUs) != 2 || got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
+	if got.Request.Active.Cores != 3 || got.Request.Active.GPUs != 2000 || len(got.GPUs) != 2 ||
+		got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
 		t.Errorf("its room and its meeting are %+v", got)
 	}
 	first := Alloc(v, cluster.DesiredWorker{Job: j, Worker: 0})
-	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 || first.Port == first.MasterPort || first.Port == 0 {
+	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 ||
+		first.Port == first.MasterPort || first.Port == 0 {
 		t.Errorf("the first worker is told %+v", first)
 	}
 }

@@ -24,11 +24,13 @@ func stretch(t *testing.T) *stretched {
 	cfg := cluster.DefaultConfig()
 	w := &stretched{t: t, s: cluster.New(cfg)}
 	for i := 1; i <= 4; i++ {
-		w.apply(cluster.RegisterNode{Node: cluster.Node{Name: fmt.Sprint("n", i), BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB,
-			GPUs: []cluster.GPU{{UUID: fmt.Sprint(i), Healthy: true}}}})
+		w.apply(cluster.RegisterNode{Node: cluster.Node{Name: fmt.Sprint("n", i), BootID: "b", Cores: 8,
+			Memory: 64 * jobspec.GiB,
+			GPUs:   []cluster.GPU{{UUID: fmt.Sprint(i), Healthy: true}}}})
 	}
-	spec := &jobspec.Job{Name: "e", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 1, Max: 4}, Tasks: []jobspec.Task{{
-		Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB, GPUs: 1}}}}}}
+	spec := &jobspec.Job{Name: "e", Groups: []jobspec.Group{{Elastic: &jobspec.Elastic{Min: 1, Max: 4},
+		Tasks: []jobspec.Task{{
+			Command: []string{"true"}, Resources: jobspec.Resources{Cores: 1, Memory: jobspec.GiB, GPUs: 1}}}}}}
 	w.id = w.apply(cluster.SubmitJobs{Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)[0]
 	return w
 }
@@ -65,9 +67,12 @@ func (w *stretched) start(nodes ...string) {
 func (w *stretched) resize(r cluster.ResizeJob) {
 	w.t.Helper()
 	w.plan(cluster.Action{Resize: &r})
-	w.says(map[bool]string{true: "its workers save and stop, to go on as 2 to make room for job 2", false: "its workers save and stop, to go on as 3"}[r.For != 0])
+	w.says(map[bool]string{true: "its workers save and stop, to go on as 2 to make room for job 2",
+		false: "its workers save and stop, to go on as 3"}[r.For != 0])
 	for i, x := range w.s.View().Job(w.id).Live().Workers {
-		w.apply(cluster.NodeReport{Node: x.Node, BootID: "b", Workers: []cluster.WorkerReport{{Job: w.id, Attempt: r.Attempt, Worker: i, State: cluster.WorkerExited, ExitCode: 85}}})
+		w.apply(cluster.NodeReport{Node: x.Node, BootID: "b",
+			Workers: []cluster.WorkerReport{{Job: w.id, Attempt: r.Attempt, Worker: i, State: cluster.WorkerExited,
+				ExitCode: 85}}})
 	}
 }
 
@@ -84,12 +89,14 @@ func (w *stretched) says(want string) api.Job {
 // TestElasticJobsSayWhyTheyHaveTheirWorkers follows one through its life.
 func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 	w := stretch(t)
-	if out := w.says("it starts when 1 of its workers fit"); out.Elastic.Workers != 0 || out.Workers != 1 || out.GPUs != 1 {
+	if out := w.says("it starts when 1 of its workers fit"); out.Elastic.Workers != 0 || out.Workers != 1 ||
+		out.GPUs != 1 {
 		t.Errorf("it waits as %+v", out)
 	}
 	w.start("n1", "n2", "n3", "n4")
 	w.says("it has started with the most")
-	other := w.apply(cluster.SubmitJobs{Jobs: []*jobspec.Job{{Name: "o", Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Command: []string{"true"}}}}}}}}).([]cluster.JobID)[0]
+	other := w.apply(cluster.SubmitJobs{Jobs: []*jobspec.Job{{Name: "o",
+		Groups: []jobspec.Group{{Tasks: []jobspec.Task{{Command: []string{"true"}}}}}}}}).([]cluster.JobID)[0]
 	w.resize(cluster.ResizeJob{Job: w.id, Attempt: 1, Leave: []int{1, 2}, For: other})
 	out := w.says("it has shrunk from 4 to make room for job 2")
 	if out.Elastic.Workers != 2 || out.GPUs != 2 || out.Resizes != 1 || !slices.Equal(out.Nodes, []string{"n1", "n4"}) {
@@ -107,7 +114,8 @@ func TestElasticJobsSayWhyTheyHaveTheirWorkers(t *testing.T) {
 	w.says("it has grown from 2 into free capacity")
 	w.plan(cluster.Action{Stop: &cluster.StopJob{Job: w.id, Attempt: 3, Cause: cluster.CauseOrder}})
 	for i, x := range w.s.View().Job(w.id).Live().Workers {
-		w.apply(cluster.NodeReport{Node: x.Node, BootID: "b", Workers: []cluster.WorkerReport{{Job: w.id, Attempt: 3, Worker: i, State: cluster.WorkerExited, ExitCode: 85}}})
+		w.apply(cluster.NodeReport{Node: x.Node, BootID: "b",
+			Workers: []cluster.WorkerReport{{Job: w.id, Attempt: 3, Worker: i, State: cluster.WorkerExited, ExitCode: 85}}})
 	}
 	w.start("n3", "n4")
 	w.says("it has started with as many as fitted")

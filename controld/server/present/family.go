@@ -58,7 +58,8 @@ func taskPlace(j *cluster.Job) api.ArrayPlace {
 }
 
 func arrayPlace(a *jobspec.Array, f *cluster.Family) api.ArrayPlace {
-	place := api.ArrayPlace{Size: f.Size, MaxParallel: a.MaxParallel, Live: f.Live, Completed: f.Completed, Failed: f.Failed,
+	place := api.ArrayPlace{Size: f.Size, MaxParallel: a.MaxParallel, Live: f.Live, Completed: f.Completed,
+		Failed:    f.Failed,
 		Cancelled: f.Cancelled + f.Dropped.Len(), Indices: indices(a, f.Waiting)}
 	if a.MaxParallel > 0 && place.Indices != "" {
 		place.Indices += "%" + strconv.Itoa(a.MaxParallel)

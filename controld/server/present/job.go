@@ -13,9 +13,12 @@ import (
 
 // StateNames are Slurm's long names of the states of jobs.
 var StateNames = map[cluster.JobState]string{
-	cluster.Pending: "PENDING", cluster.Configuring: "CONFIGURING", cluster.Running: "RUNNING", cluster.Completing: "COMPLETING",
-	cluster.Completed: "COMPLETED", cluster.Failed: "FAILED", cluster.TimedOut: "TIMEOUT", cluster.OutOfMemory: "OUT_OF_MEMORY",
-	cluster.Cancelled: "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL", cluster.PastDue: "DEADLINE",
+	cluster.Pending: "PENDING", cluster.Configuring: "CONFIGURING", cluster.Running: "RUNNING",
+	cluster.Completing: "COMPLETING",
+	cluster.Completed:  "COMPLETED", cluster.Failed: "FAILED", cluster.TimedOut: "TIMEOUT",
+	cluster.OutOfMemory: "OUT_OF_MEMORY",
+	cluster.Cancelled:   "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL",
+	cluster.PastDue: "DEADLINE",
 }
 
 // milli is one whole GPU in the unit of the state.
@@ -27,10 +30,13 @@ func Job(v *cluster.View, j *cluster.Job, why cluster.Reason, p telemetry.Progre
 	all := j.Total()
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
-		State: StateNames[j.State], Code: j.State, Flags: flags(j), Reason: Reason(why), Priority: j.Priority, Attempt: j.Attempt,
-		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall), Elapsed: elapsed(j, now),
+		State: StateNames[j.State], Code: j.State, Flags: flags(j), Reason: Reason(why), Priority: j.Priority,
+		Attempt:   j.Attempt,
+		Submitted: api.At(j.Submitted.Wall), Started: api.At(j.Started.Wall), Ended: api.At(j.Ended.Wall),
+		Elapsed:   elapsed(j, now),
 		TimeLimit: j.Limit, ExitCode: j.ExitCode, Signal: j.Signal, Workers: j.Workers, Nodes: []string{},
-		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j, now), Attempts: []api.Attempt{},
+		GPUs: int(all.GPUs) / milli, Cores: int(all.Cores), Memory: all.Memory, GPUSeconds: gpuSeconds(j,
+			now), Attempts: []api.Attempt{},
 		Preemptions: api.Preemptions{TE: j.Counters.TE, Reclaim: j.Counters.Reclaim, Order: j.Counters.Order},
 		Resizes:     j.Counters.Resizes, Migrations: j.Counters.Migrations, Workdir: j.Spec.Workdir,
 		Steps: p.Step, SavedStep: p.Saved, Metrics: p.Metrics, Elastic: elastic(j),
@@ -50,10 +56,12 @@ func attempt(a *cluster.Attempt) api.Attempt {
 	if cause == "" && a.Stop != nil {
 		cause = a.Stop.Cause
 	}
-	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a), ExitCode: a.ExitCode,
-		Signal: a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
+	out := api.Attempt{N: a.N, Start: api.At(a.Started.Wall), End: api.At(a.Ended.Wall), Nodes: nodesOf(a),
+		ExitCode: a.ExitCode,
+		Signal:   a.Signal, Cause: cause, Workers: len(a.Workers), Rate: a.Rate}
 	for _, f := range a.Findings {
-		out.Findings = append(out.Findings, api.Finding{Policy: f.Policy, Worker: f.Worker, Line: f.Line, At: api.At(f.At.Wall)})
+		out.Findings = append(out.Findings, api.Finding{Policy: f.Policy, Worker: f.Worker, Line: f.Line,
+			At: api.At(f.At.Wall)})
 	}
 	return out
 }
@@ -125,7 +133,8 @@ func gpuSeconds(j *cluster.Job, now cluster.UnixMS) int64 {
 func Node(v *cluster.View, n *cluster.Node, position int) api.Node {
 	g := v.Grid()
 	out := api.Node{
-		Name: n.Name, Reason: n.Reason, Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels, Jobs: []cluster.JobID{},
+		Name: n.Name, Reason: n.Reason, Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels,
+		Jobs:    []cluster.JobID{},
 		Version: n.Version, SharedPaths: append([]string{}, n.SharedPath...),
 	}
 	if out.Labels == nil {
@@ -168,6 +177,7 @@ func nodeState(n *cluster.Node, out *api.Node) string {
 
 // Event is an event as users see it.
 func Event(e *cluster.Event) api.Event {
-	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt, Node: e.Node,
+	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt,
+		Node:  e.Node,
 		Cause: e.Cause, For: e.For}
 }

@@ -100,9 +100,11 @@ func logProblem(err error) *api.Problem {
 			Detail: "the leader changed while the request was being replicated: it may take effect or not",
 			Hint:   "repeat it with the same Idempotency-Key, or look before you repeat it"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &api.Problem{Status: http.StatusGatewayTimeout, Code: api.CodeTimeout, Detail: "it took too long: " + err.Error()}
+		return &api.Problem{Status: http.StatusGatewayTimeout, Code: api.CodeTimeout,
+			Detail: "it took too long: " + err.Error()}
 	case errors.Is(err, context.Canceled):
-		return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeUncertain, Detail: "the request was cut off: " + err.Error()}
+		return &api.Problem{Status: http.StatusServiceUnavailable, Code: api.CodeUncertain,
+			Detail: "the request was cut off: " + err.Error()}
 	}
 	return nil
 }

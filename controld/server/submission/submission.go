@@ -152,7 +152,8 @@ func honoured(v *cluster.View, owner cluster.Identity, jobs []*jobspec.Job) erro
 			for _, t := range j.Groups[g].Tasks {
 				if t.User != "" && t.User != owner.User {
 					return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeUnsupported,
-						Detail: fmt.Sprintf("%suser = %q: running as another user than the submitter (%s) is not supported yet", Prefix(jobs, i), t.User, owner.User)}
+						Detail: fmt.Sprintf("%suser = %q: running as another user than the submitter (%s) is not supported yet",
+							Prefix(jobs, i), t.User, owner.User)}
 				}
 				if known && q.MaxGrace > 0 && t.KillTimeout > q.MaxGrace {
 					return tooLong(jobs, i, "kill_timeout", t.KillTimeout, q.MaxGrace)
