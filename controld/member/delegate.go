@@ -99,7 +99,7 @@ func (l *List) inConflict() bool {
 	return l.conflict
 }
 
-// NotifyMerge implements memberlist.MergeDelegate: clusters with different names stay apart.
+// NotifyMerge implements memberlist.MergeDelegate: members without an identity are not joined.
 func (l *List) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
 		if err := l.NotifyAlive(n); err != nil {
@@ -114,10 +114,6 @@ func (l *List) NotifyAlive(n *memberlist.Node) error {
 	var m Meta
 	if err := json.Unmarshal(n.Meta, &m); err != nil {
 		return fmt.Errorf("member %q at %s: identity: %w", n.Name, n.Address(), err)
-	}
-	if ours := l.cfg.Meta.Cluster; ours != "" && m.Cluster != "" && m.Cluster != ours {
-		return fmt.Errorf("member %q at %s is of cluster %q, this one of %q: %w", n.Name, n.Address(), m.Cluster,
-			ours, ErrCluster)
 	}
 	return nil
 }

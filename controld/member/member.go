@@ -27,7 +27,6 @@ var (
 	ErrPortInUse   = errors.New("address is already in use")
 	ErrMetaTooLong = errors.New("identity does not fit")
 	ErrNameTaken   = errors.New("another machine with this name and role is in the cluster")
-	ErrCluster     = errors.New("belongs to another cluster")
 )
 
 // Role is what a member does.
@@ -44,7 +43,6 @@ type Meta struct {
 	Role    Role   `json:"r"`
 	HTTP    string `json:"h,omitempty"` // host:port of its HTTP listener
 	Raft    string `json:"f,omitempty"` // host:port of its Raft listener, for controllers
-	Cluster string `json:"c,omitempty"` // cluster name; members that name different ones do not merge
 	Version string `json:"v,omitempty"`
 	Started int64  `json:"s,omitempty"` // wall clock, ms; Open sets it
 }

@@ -148,7 +148,7 @@ func five(t *testing.T, c *cuts) []*List {
 	var lists []*List
 	for i := range 5 {
 		cfg := Config{Name: fmt.Sprintf("m%d", i),
-			Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Cluster: "test", Version: "v"}}
+			Meta: Meta{HTTP: fmt.Sprintf("10.0.0.%d:7070", i), Version: "v"}}
 		if i > 0 {
 			cfg.Join = []string{lists[0].Addr()}
 		}
@@ -178,7 +178,7 @@ func TestFiveMembersFindEachOther(t *testing.T) {
 		t.Errorf("peers %v, want %v", got, want)
 	}
 	p := lists[2].Peers()[3]
-	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Cluster != "test" || p.Version != "v" ||
+	if p.HTTP != "10.0.0.4:7070" || p.Role != Noded || p.Version != "v" ||
 		p.Addr != lists[4].Addr() {
 		t.Errorf("m4 is known as %+v", p)
 	}
@@ -259,15 +259,14 @@ func TestSameNameInAnotherRole(t *testing.T) {
 	full(t, []*List{a, b})
 }
 
-func TestKeyAndClusterKeepStrangersOut(t *testing.T) {
+func TestTheKeyKeepsStrangersOut(t *testing.T) {
 	key := []byte("0123456789abcdef")
-	a, _ := open(t, Config{Name: "a", Key: key, Meta: Meta{Cluster: "one"}})
-	b, _ := open(t, Config{Name: "b", Key: key, Meta: Meta{Cluster: "one"}, Join: []string{a.Addr()}})
+	a, _ := open(t, Config{Name: "a", Key: key})
+	b, _ := open(t, Config{Name: "b", Key: key, Join: []string{a.Addr()}})
 	full(t, []*List{a, b})
 	for what, cfg := range map[string]Config{
-		"without key":   {Name: "c", Join: []string{a.Addr()}},
-		"other key":     {Name: "c", Join: []string{a.Addr()}, Key: []byte("fedcba9876543210")},
-		"other cluster": {Name: "c", Join: []string{a.Addr()}, Key: key, Meta: Meta{Cluster: "two"}},
+		"without key": {Name: "c", Join: []string{a.Addr()}},
+		"other key":   {Name: "c", Join: []string{a.Addr()}, Key: []byte("fedcba9876543210")},
 	} {
 		c, _ := open(t, cfg)
 		if _, err := c.list.Join([]string{a.Addr()}); err == nil {
