@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// check reports what is wrong with the values of a file, beyond what each attribute can say by
-// itself, and where it was written.
+// check reports wrong values of a file with their places: those that no attribute can find by
+// itself.
 func (f *File) check(bad func(path, text, hint string)) {
 	seen := map[string]bool{}
 	once := func(path, what string) {
@@ -47,7 +47,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 	}
 }
 
-// check reports what no queue can be.
+// check reports settings that no queue can have.
 func (q Queue) check(bad func(field, text, hint string)) {
 	switch jobspec.Class(q.DefaultClass) {
 	case "", jobspec.BE, jobspec.TE:
@@ -70,7 +70,7 @@ func (q Queue) check(bad func(field, text, hint string)) {
 // with each other every half of it.
 const leastSpan = time.Second
 
-// check reports leases that would end while all is well, and stop every job of the cluster.
+// check reports leases that would end in normal operation, and stop every job of the cluster.
 func (l *Lease) check(bad func(path, text, hint string)) {
 	def := cluster.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)

@@ -9,9 +9,10 @@ import (
 
 // resting are the parameters of policies that give elastic jobs more workers.
 var resting = []parameter{
-	{"grow_after", "duration", "how long room is free before an elastic job grows into it; without it, what the job " +
+	{"grow_after", "duration", "how long capacity is free before an elastic job grows into it; without it, what the job " +
 		"says", lasting(1, growAfter), span(growAfter)},
-	{"cooldown", "duration", "how long an elastic job keeps its size unless others need its room; without it, what the " +
+	{"cooldown", "duration", "how long an elastic job keeps its size unless others need its capacity; without it, what " +
+		"the " +
 		"job says", lasting(1, cooldown), span(cooldown)},
 }
 

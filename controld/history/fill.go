@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Gap is a run of numbers, both ends included, whose records are missing.
+// Gap is a range of numbers, both ends included, whose records are missing.
 type Gap struct{ From, To int64 }
 
 // fillBatch is how many records Fill asks for at once: a few megabytes at most.
@@ -78,7 +78,7 @@ func fillGap(ctx context.Context, s *Store, fetch Fetch, g Gap) error {
 	return nil
 }
 
-// checkRun makes sure that jobs are numbered from, from+1 and so on, to at most to, and returns the
+// checkRun verifies that jobs are numbered from, from+1 and so on, to at most to, and returns the
 // number after the last.
 func checkRun(jobs []*cluster.Job, from, to int64) (int64, error) {
 	next := from

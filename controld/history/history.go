@@ -1,6 +1,6 @@
 // Package history keeps finished jobs on this machine: append-only, numbered by the state machine,
-// in one SQLite file. It is the only importer of the embedded database. What a controller missed it
-// fetches from a peer with [Fill].
+// in one SQLite file. It is the only importer of the embedded database. A controller fetches what
+// it missed from a peer with [Fill].
 package history
 
 import (

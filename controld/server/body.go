@@ -22,7 +22,7 @@ func (x *exchange) body() ([]byte, error) {
 	if _, err := b.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, maxBody)); err != nil {
 		return nil, bodyError(err)
 	}
-	x.patient()
+	x.endReadDeadline()
 	return b.Bytes(), nil
 }
 
@@ -41,9 +41,9 @@ func bodyError(err error) error {
 	return problem.Invalid("read the request: %v", err)
 }
 
-// patient ends the time within which a request must have come: from now on it is the client that
-// waits.
-func (x *exchange) patient() {
+// endReadDeadline ends the time within which a request must have arrived: from now on it is the
+// client that waits.
+func (x *exchange) endReadDeadline() {
 	_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{}) // an error means that the connection is gone
 }
 

@@ -34,7 +34,7 @@ func (s *Server) CatchUp(ctx context.Context) error {
 	return nil
 }
 
-// confirmedIndex asks the leader for an index that a quorum has confirmed.
+// confirmedIndex returns an index that a quorum has confirmed, from the leader.
 func (s *Server) confirmedIndex(ctx context.Context) (uint64, error) {
 	_, leader, ok := s.leaderHTTP()
 	if !ok {

@@ -35,8 +35,8 @@ func getCluster(x *exchange) (any, error) {
 }
 
 // removeController answers POST /v1/controllers/{name}/remove, for operators. A voter that is gone
-// for good counts on: the majority stays that of all voters, and a sixth is not added. One that is
-// there would be added again.
+// for good still counts: a majority is of all voters, and a sixth is not added. A voter that is up
+// would be added again.
 func removeController(x *exchange) (any, error) {
 	name := x.r.PathValue("name")
 	_, seen := x.s.Peers.Find(name)

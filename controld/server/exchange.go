@@ -41,7 +41,7 @@ type route struct {
 	past   bool // asks the history too
 	// ready returns the condition on which a long poll is answered; nil: the index is above after.
 	// The condition is evaluated at every change of the state, for each long poll there is, so
-	// ready finds out first what it can.
+	// ready does all its work beforehand.
 	ready  func(*exchange) func(*cluster.View) bool
 	gather time.Duration // how long a long poll waits for more once there is news
 	// handle returns the answer's body. A route that writes it by itself returns nil.
@@ -67,11 +67,11 @@ const headerForwarded = "Rota-Forwarded"
 
 // Limits of requests.
 const (
-	maxBody   = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
-	maxWait   = 60 * time.Second
-	maxList   = 10_000 // items of one page
-	usualList = 1000   // of a page without a limit
-	maxEvents = 1000   // items of one answer
+	maxBody     = 64 << 20 // bytes: 10,000 jobs with scripts of a few KiB
+	maxWait     = 60 * time.Second
+	maxList     = 10_000 // items of one page
+	defaultList = 1000   // of a page without a limit
+	maxEvents   = 1000   // items of one answer
 )
 
 func (x *exchange) run(rt *route) (any, error) {
@@ -144,8 +144,8 @@ func (x *exchange) await(rt *route) error {
 	return err
 }
 
-// gather waits for more changes before a list is answered, until end is closed at the latest:
-// changes come together.
+// gather waits for more changes before a list is answered, until end is closed at the latest. One
+// change seldom comes alone.
 func (x *exchange) gather(most time.Duration, end <-chan struct{}) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -10,10 +10,10 @@ import (
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
 
-// jobFilter is what the parameters of a list of jobs select.
+// jobFilter selects jobs by the parameters of a list.
 type jobFilter struct {
 	refs                        []*jobref.Ref  // jobs, with all members of an array or pipeline job
-	named                       cluster.Ranges // their ids: as ranges, since a word of a few letters may name 100,000
+	named                       cluster.Ranges // their ids, as ranges: a name of a few letters may stand for 100,000
 	user, account, queue, class string
 	name                        string
 	states                      []cluster.JobState
@@ -28,7 +28,7 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 	if f.all, err = x.flag("all"); err != nil {
 		return f, err
 	}
-	if err := x.name(&f, splitAll(q["id"])); err != nil {
+	if err := x.selectNamed(&f, splitAll(q["id"])); err != nil {
 		return f, err
 	}
 	f.states, err = parseStates(splitAll(q["state"]))
@@ -39,8 +39,8 @@ func (x *exchange) jobFilter() (jobFilter, error) {
 // largest arrays.
 const maxSpans = 200_000
 
-// name has a filter select the jobs that words name.
-func (x *exchange) name(f *jobFilter, words []string) error {
+// selectNamed has a filter select jobs by their names.
+func (x *exchange) selectNamed(f *jobFilter, words []string) error {
 	for _, s := range words {
 		r, err := x.finder().Resolve(x.ctx(), s)
 		if err != nil {
@@ -55,7 +55,7 @@ func (x *exchange) name(f *jobFilter, words []string) error {
 	return nil
 }
 
-// splitAll allows for a parameter both to be repeated and to be a list with commas.
+// splitAll returns the values of a parameter that may be repeated and may be a list with commas.
 func splitAll(values []string) []string {
 	var all []string
 	for _, v := range values {
@@ -100,10 +100,10 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 	return f.all || len(f.refs) > 0 || !j.State.Final()
 }
 
-// part says what of a job a filter selects: the whole of it or, of an array, some tasks that have
-// not been made. Those that have been made are jobs of their own; an array that is selected as a
-// whole takes them along.
-func (f *jobFilter) part(j *cluster.Job) (members cluster.Ranges, whole bool) {
+// selection returns what a filter selects of a job: the whole of it or, of an array, some tasks
+// that have not been made. Those that have been made are jobs of their own; an array that is
+// selected as a whole takes them along.
+func (f *jobFilter) selection(j *cluster.Job) (members cluster.Ranges, whole bool) {
 	single := len(f.states) > 0 || len(f.refs) > 0
 	switch {
 	case j.Family == nil:

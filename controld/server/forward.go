@@ -94,7 +94,7 @@ func (x *exchange) relay(ctx context.Context, resp *http.Response) error {
 	}
 	if index, err := strconv.ParseUint(resp.Header.Get(api.HeaderIndex), 10, 64); err == nil &&
 		x.r.Method != http.MethodGet {
-		_ = x.s.Replica.UntilApplied(x.ctx(), index, maxReadBack) // it reads later than it might
+		_ = x.s.Replica.UntilApplied(x.ctx(), index, maxReadBack) // the client then reads an older state
 	}
 	x.sent = true
 	h := x.w.Header()

@@ -39,7 +39,7 @@ func (s *Server) serve(rt *route) http.Handler {
 		begin := time.Now()
 		x := &exchange{s: s, w: w, r: r}
 		if r.ContentLength == 0 {
-			x.patient()
+			x.endReadDeadline()
 		}
 		if rt.access != anyone {
 			caller, err := s.guard.Caller(w, r)

@@ -47,7 +47,7 @@ func listHistory(x *exchange) (any, error) {
 	return list, nil
 }
 
-// finished returns what the history has, and before it what has ended since the last write.
+// finished returns jobs of the history, and those that have ended since its last write.
 func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
 	stored := x.s.History.Last()
 	old, err := x.s.History.Query(x.ctx(), q)
@@ -67,7 +67,7 @@ func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
 	return mergeBySeq(recent, old, q.Limit), nil
 }
 
-// mergeBySeq joins two lists, drops doubles, and orders them from the newest.
+// mergeBySeq joins two lists without duplicates, the newest job first.
 func mergeBySeq(a, b []*cluster.Job, limit int) []*cluster.Job {
 	all := slices.Concat(a, b)
 	slices.SortFunc(all, func(a, b *cluster.Job) int { return int(b.Seq - a.Seq) })

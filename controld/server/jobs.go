@@ -20,7 +20,7 @@ func newList[T any](kind string, v *cluster.View) *api.List[T] {
 	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
 }
 
-// present is presentJob with what this controller knows now.
+// present is a job as users see it, with what this controller knows of it now.
 func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
 	why := j.Reason
 	if j.State == cluster.Pending || j.Waits() {
@@ -71,8 +71,8 @@ func jobReady(x *exchange) func(*cluster.View) bool {
 	}
 }
 
-// polledJobs returns the job that is asked for, and its array if it is a task that has not been
-// made; nothing if the state has neither.
+// polledJobs returns the job of a long poll, and its array if it is a task that has not been made;
+// nothing if the state has neither.
 func (x *exchange) polledJobs() []cluster.JobID {
 	none := []cluster.JobID{}
 	id, err := x.jobID()
@@ -122,8 +122,8 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 	}
 }
 
-// explainRefusal says the same of a job that has ended whether the state still has it or not, and
-// tells it, and an array task that has not begun, from one that never was.
+// explainRefusal returns the same refusal for a job that has ended whether the state still has it
+// or not. It has other words for an array task that has not begun, and for a job that never was.
 func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Verb) error {
 	id, single := r.One()
 	if !single || p.Code != api.CodeNotFound && p.Code != api.CodeWrongState {
@@ -133,7 +133,7 @@ func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Ve
 	case err == nil && j != nil && j.State.Final():
 		return problem.WrongState("job %s has ended: it is %s", r.Text, present.StateNames[j.State])
 	case err == nil && j != nil && p.Code == api.CodeWrongState:
-		return cannot(verb, j, r.Text, p)
+		return wrongVerb(verb, j, r.Text, p)
 	case p.Code == api.CodeWrongState:
 		return p
 	case err != nil || j == nil:
@@ -143,8 +143,9 @@ func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Ve
 	}
 }
 
-// cannot says why a verb does not fit the state of a job that has not ended, and what does.
-func cannot(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) error {
+// wrongVerb says why a verb does not fit the state of a job that has not ended, and which verb
+// does.
+func wrongVerb(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) error {
 	state := present.StateNames[j.State]
 	switch {
 	case verb == cluster.VerbHold && j.State != cluster.Pending:
@@ -159,10 +160,10 @@ func cannot(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) erro
 	return p
 }
 
-// maxReason bounds the text that goes into the log.
+// maxReason is how many bytes a reason may have: it goes into the log.
 const maxReason = 500
 
-// controlJobs applies a verb to targets, in as many entries of the log as their number takes.
+// controlJobs applies a verb to targets, in several entries of the log if there are many.
 func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target,
 	reason string) (*api.ControlResponse, error) {
 	if len(reason) > maxReason {
@@ -216,14 +217,14 @@ func cancelMany(x *exchange) (any, error) {
 	for _, id := range req.IDs {
 		req.Refs = append(req.Refs, strconv.FormatInt(int64(id), 10))
 	}
-	if err := x.name(&f, req.Refs); err != nil {
+	if err := x.selectNamed(&f, req.Refs); err != nil {
 		return nil, err
 	}
 	return x.controlJobs(cluster.VerbCancel, x.cancellable(&f), req.Reason)
 }
 
-// cancellable returns the jobs that a filter selects. Those that were named are kept, so that the
-// answer says what became of each.
+// cancellable returns the jobs that a filter selects. Named jobs are kept even if they have ended,
+// so that the answer lists each.
 func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
 	var targets []cluster.Target
 	if len(f.refs) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
@@ -236,7 +237,7 @@ func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
 		if j.State.Final() || !x.admin() && j.Owner.UID != x.caller.User.UID {
 			continue
 		}
-		if members, whole := f.part(j); whole || len(members) > 0 {
+		if members, whole := f.selection(j); whole || len(members) > 0 {
 			targets = append(targets, cluster.Target{ID: j.ID, Members: members})
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // listGather is how long a long poll for a list waits for more changes once there is one.
 const listGather = 200 * time.Millisecond
 
-// listing is what a list of jobs is asked for.
+// listing is the parameters of a list of jobs.
 type listing struct {
 	filter jobFilter
 	limit  int
@@ -119,7 +119,7 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*cluster.Job], delta bool) ite
 		now := replica.WallNow()
 		var item api.Job
 		for j := range jobs {
-			if !x.takes(l, j, delta) {
+			if !x.belongs(l, j, delta) {
 				continue
 			}
 			item = x.present(j, now)
@@ -133,8 +133,8 @@ func (x *exchange) rows(l *listing, jobs iter.Seq[*cluster.Job], delta bool) ite
 	}
 }
 
-// stream writes a list of any length as it is made, a line for each item between a first and a last
-// one, so that neither side holds it as a whole.
+// stream writes a list of any length as it is made: a first line, a line for each item, a last
+// line. Neither side holds the whole list.
 func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error {
 	x.headers()
 	x.sent = true
@@ -149,7 +149,7 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 		if err != nil {
 			return err
 		}
-		_, _ = out.WriteString(lead) // the client may be gone, which Flush will tell
+		_, _ = out.WriteString(lead) // the client may be gone: Flush returns that
 		if _, err := out.Write(row); err != nil {
 			return nil
 		}
@@ -160,9 +160,9 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 	return nil
 }
 
-// takes reports whether a job belongs into a list. One of changes has the ended jobs too, so that a
-// client that keeps a list learns of the end.
-func (x *exchange) takes(l *listing, j *cluster.Job, delta bool) bool {
+// belongs reports whether a job belongs into a list. A list of changes has ended jobs too, so that
+// a client that keeps a list learns that they ended.
+func (x *exchange) belongs(l *listing, j *cluster.Job, delta bool) bool {
 	f := l.filter
 	f.all = f.all || delta
 	return j.ID > l.page && f.selects(j)
@@ -185,7 +185,7 @@ func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
 	return x.byID(x.s.Replica.JobsOf(f.user)), false
 }
 
-// within yields the jobs there are whose ids are in ranges.
+// within yields the jobs in the state whose ids are in ranges.
 func (x *exchange) within(ids cluster.Ranges) iter.Seq[*cluster.Job] {
 	return func(yield func(*cluster.Job) bool) {
 		for _, r := range ids {
@@ -224,8 +224,8 @@ func listReady(x *exchange) func(*cluster.View) bool {
 	return func(v *cluster.View) bool { return v.Index() > x.after }
 }
 
-// listFields is a list whose items have some fields only: a hundred thousand rows of a table are a
-// tenth of what whole jobs are.
+// listFields returns a list whose items have some fields only. The rows of a table take a tenth of
+// whole jobs.
 func listFields(x *exchange, l *listing, rows iter.Seq[*api.Job], delta bool) (any, error) {
 	list := newList[json.RawMessage]("JobList", x.view)
 	list.Delta = delta

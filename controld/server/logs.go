@@ -19,12 +19,12 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// logRequest is which part of a job's output is wanted.
+// logRequest selects a part of a job's output.
 type logRequest struct {
 	id      cluster.JobID
 	attempt int // 0: the last
 	worker  int
-	task    string // "": the one that leads
+	task    string // "": the leading one
 	stream  string
 	tail    int64
 	follow  bool
@@ -62,7 +62,7 @@ func logs(x *exchange) (any, error) {
 		if !q.follow || q.attempt != 0 {
 			break
 		}
-		q.tail = 0 // of a later attempt everything is new
+		q.tail = 0 // a later attempt is passed on whole
 		if a, err = x.nextAttempt(q.id, a.N); err != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -194,14 +194,14 @@ func (x *exchange) passLog(a *cluster.Attempt, q *logRequest) error {
 		}
 		return &api.Problem{Status: status, Code: map[int]string{http.StatusNotFound: api.CodeNotFound,
 			http.StatusBadGateway: api.CodeInternal}[status],
-			Detail: fmt.Sprintf("node %s: %s", name, whyNot(resp.Status, b))}
+			Detail: fmt.Sprintf("node %s: %s", name, refusalText(resp.Status, b))}
 	}
 	x.beginLog()
 	return x.copyLog(resp.Body)
 }
 
-// whyNot is what a node says of a request that it refuses.
-func whyNot(status string, body []byte) string {
+// refusalText is the reason that a node gives for refusing a request.
+func refusalText(status string, body []byte) string {
 	var p api.Problem
 	if json.Unmarshal(body, &p) == nil && p.Detail != "" {
 		return p.Detail
@@ -245,7 +245,7 @@ func (x *exchange) flush() {
 	}
 }
 
-// copyLog passes on what comes when it comes.
+// copyLog passes output on as it comes.
 func (x *exchange) copyLog(from io.Reader) error {
 	buf := make([]byte, 32<<10)
 	for {

@@ -42,7 +42,7 @@ func register(x *exchange) (any, error) {
 	case req.Node.Name != name:
 		return nil, problem.Invalid("the path names node %q and the body node %q", name, req.Node.Name)
 	}
-	x.heard(name)
+	x.noteContact(name)
 	known, _ := x.view.Node(name)
 	if known == nil || known.State == cluster.NodeDown || !sameInventory(*known, req.Node) {
 		if _, err := x.propose(cluster.RegisterNode{Node: req.Node}); err != nil {
@@ -53,7 +53,7 @@ func register(x *exchange) (any, error) {
 	return api.RegisterResponse{ClusterName: x.view.Config().ClusterName}, nil
 }
 
-// sameInventory compares what a node says of itself; the rest belongs to the state.
+// sameInventory compares the inventories of two nodes; their other fields belong to the state.
 func sameInventory(a, b cluster.Node) bool {
 	for _, n := range []*cluster.Node{&a, &b} {
 		n.State, n.Reason, n.Since = "", "", cluster.Stamp{}
@@ -71,8 +71,8 @@ func sameInventory(a, b cluster.Node) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// heard notes that a node spoke to the leader.
-func (x *exchange) heard(name string) {
+// noteContact notes that a node spoke to the leader.
+func (x *exchange) noteContact(name string) {
 	n, _ := x.s.Replica.View().Node(name)
 	x.s.Contacts.Heard(name, time.Now(), n != nil && n.State == cluster.NodeDown)
 }
@@ -106,7 +106,7 @@ func setNode(to cluster.NodeState) func(*exchange) (any, error) {
 	}
 }
 
-// nodeOf returns the node that speaks, and refuses one that has to register first.
+// nodeOf returns the node that makes the request. It refuses a node that has to register first.
 func (x *exchange) nodeOf(bootID string) (*cluster.Node, error) {
 	name := x.r.PathValue("name")
 	n, _ := x.s.Replica.View().Node(name)
@@ -117,12 +117,12 @@ func (x *exchange) nodeOf(bootID string) (*cluster.Node, error) {
 		return nil, &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
 			Detail: fmt.Sprintf("node %q is registered with boot %q, this is boot %q: register first", name, n.BootID, bootID)}
 	}
-	x.heard(name)
+	x.noteContact(name)
 	return n, nil
 }
 
 // allocs answers GET /v1/nodes/{name}/allocs: what should exist on the node. The answer renews the
-// leases of what it lists, so the leader makes sure first that it still is one.
+// leases of what it lists, so the leader first verifies that it still leads.
 func allocs(x *exchange) (any, error) {
 	n, err := x.nodeOf(x.query.Get("boot_id"))
 	if err != nil {
@@ -186,7 +186,7 @@ func (x *exchange) awaitNode(name string) error {
 	return err
 }
 
-// maxReports bounds one batch of a node.
+// maxReports is how many reports or samples a node may send at once.
 const maxReports = 20_000
 
 // report answers POST /v1/nodes/{name}/report. Samples stay in memory; what changed goes into the

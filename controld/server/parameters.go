@@ -75,7 +75,7 @@ func (x *exchange) duration(name string) (time.Duration, error) {
 
 // limit returns how many items a page may have.
 func (x *exchange) limit() (int, error) {
-	n, err := x.number("limit", usualList)
+	n, err := x.number("limit", defaultList)
 	if err == nil && n == 0 {
 		err = problem.Invalid("parameter limit=0: ask for at least one")
 	}

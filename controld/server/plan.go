@@ -39,7 +39,7 @@ func plan(x *exchange) (any, error) {
 	resp := api.PlanResponse{Places: []api.PlanNode{}, Funnel: []api.FunnelStep{}}
 	decided, _ := sched.Cycle(trial, now, trial.Config().Policy)
 	for _, a := range decided.Actions {
-		if a.Start == nil || a.Start.Job < id { // its members, if it has any, follow it
+		if a.Start == nil || a.Start.Job < id { // the ids of its members follow its own
 			continue
 		}
 		resp.Starts = true

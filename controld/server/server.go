@@ -1,8 +1,8 @@
 // Package server answers the API of the control daemon: its routes, their handlers, and passing
 // requests on to the leader.
 //
-// What becomes of a request, in order, is in exchange.go; routes.go is the table of routes; each
-// handler stands in a file named after what it is about.
+// The steps of a request, in order, are in exchange.go; routes.go is the table of routes; each
+// handler is in a file named after its subject.
 package server
 
 import (

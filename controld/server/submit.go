@@ -34,14 +34,15 @@ func submit(x *exchange) (any, error) {
 	}
 	command, err := x.checked(c)
 	if err != nil {
-		// What was acknowledged once stays so, also when the rules or the nodes have changed since.
+		// A submission that was acknowledged stays so, also if the rules or the nodes have changed
+		// since.
 		if ids := x.s.Replica.Submitted(owner.UID, key, c.Digest); ids != nil {
 			return api.SubmitResponse{IDs: ids}, nil
 		}
 		return nil, err
 	}
 	result, err := x.propose(command)
-	if errors.Is(err, cluster.ErrForgotten) { // what it depends on has just left the state: now the history is asked
+	if errors.Is(err, cluster.ErrForgotten) { // a job that it depends on has just left the state: now the history has it
 		if command, err = x.checked(c); err != nil {
 			return nil, err
 		}
@@ -57,7 +58,7 @@ func submit(x *exchange) (any, error) {
 	return api.SubmitResponse{IDs: ids}, nil
 }
 
-// jobs reads the body, and returns its sum as well, which tells it from others.
+// jobs reads the body and returns its jobs, and its checksum.
 func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error) {
 	text, err := x.body()
 	if err != nil {

@@ -37,9 +37,8 @@ type Caller struct {
 	From string
 }
 
-// ForItself reports whether a request is a machine's own, or root's or the daemon's account's,
-// which is as much. One that a machine passes on for one of its users is not, although the machine
-// is trusted.
+// ForItself reports whether a request is a machine's own, root's, or that of the daemon's account.
+// A request that a machine passes on for one of its users is not, although the machine is trusted.
 func (c Caller) ForItself() bool {
 	return c.Trusted && (c.Machine || c.User.UID == 0 || c.User.UID == uint32(os.Getuid()))
 }

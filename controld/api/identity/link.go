@@ -150,7 +150,8 @@ func (c *incoming) prove() {
 	c.proven = secure
 }
 
-// ownPeer makes sure that the process that made a connection to here is root's or of this account.
+// ownPeer verifies that the process that made a connection to here runs as root or under this
+// account.
 func ownPeer(c net.Conn) error {
 	p, err := peerOfConn(c)
 	if err != nil {
@@ -159,9 +160,9 @@ func ownPeer(c net.Conn) error {
 	return own(p.UID, c)
 }
 
-// ownListener makes sure of the same of the process that listens at the other end of a connection
-// from here. The connected socket would not do: until it has been accepted it has no owner, which
-// the kernel writes as root.
+// ownListener verifies the same of the process that listens at the other end of a connection from
+// here. The connected socket would not do: until it has been accepted it has no owner, which the
+// kernel writes as root.
 func ownListener(c net.Conn) error {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {

@@ -136,8 +136,8 @@ func tcpPeer(c *net.TCPConn) (Peer, error) {
 	return Peer{UID: uid, TCP: true}, err
 }
 
-// owner finds whose socket of this machine has these ends. Where the kernel has no socket
-// monitoring, or cannot find the socket by it, the table has it.
+// owner finds the owner of the socket of this machine that has these ends. Where the kernel has no
+// socket monitoring, or cannot find the socket by it, the table has it.
 func owner(local, remote netip.AddrPort) (uint32, error) {
 	if uid, err := diagOwner(local, remote); err == nil || errors.Is(err, errClosed) {
 		return uid, err
