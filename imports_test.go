@@ -70,7 +70,6 @@ var rules = map[string]rule{
 	},
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
-	"controld/wire":        {why: "it writes and reads values of any type"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
 	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
@@ -104,17 +103,70 @@ var rules = map[string]rule{
 	"controld/member": {
 		third: []string{"github.com/hashicorp/memberlist"}, why: "discovery carries identity only, no jobs",
 	},
-	"controld/api/identity": {ours: []string{"controld/cluster"}, why: "who asks is told to both daemons in the same way"},
-	"controld/api":          {ours: []string{"jobspec", "controld/cluster", "controld/wire"}, why: "the command imports it and must start in milliseconds"},
-	"controld/express":      {why: "it serves requests and knows nothing of jobs"},
+	"controld/api/identity": {ours: []string{"controld/cluster"}, why: "both daemons identify their callers in the same way"},
+	"controld/api/serve":    {ours: []string{"controld/api/identity"}, why: "both daemons listen and serve HTTP in the same way"},
+	"controld/api":          {ours: []string{"jobspec", "controld/cluster"}, why: "the command imports it and must start in milliseconds"},
 	"controld/history":      {ours: []string{"controld/cluster"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
+	"controld/telemetry":    {ours: []string{"controld/cluster"}, why: "what nodes report in memory decides nothing by itself"},
+	"controld/earlystop": {
+		ours: []string{"jobspec", "controld/cluster", "controld/api"}, why: "which tasks have lost follows from what they reported",
+	},
+	"controld/replica": {
+		ours: []string{"consensus", "controld/cluster"}, third: []string{"github.com/prometheus"},
+		why: "the state behind the log, for the server and the leader alike",
+	},
+	"controld/peers": {
+		ours: []string{"consensus", "controld/cluster", "controld/api/identity", "controld/member"},
+		why:  "the other controllers are found and asked in one place",
+	},
+	"controld/leader": {
+		ours: []string{
+			"consensus", "controld/cluster", "controld/sched", "controld/member", "controld/history", "controld/replica",
+			"controld/peers", "controld/telemetry", "controld/earlystop",
+		},
+		third: []string{"github.com/prometheus", "golang.org/x/sync"},
+		why:   "only the leader proposes by itself; it serves no request",
+	},
+	"controld/server/problem": {
+		ours: []string{"consensus", "controld/cluster", "controld/api", "controld/api/identity", "controld/history"},
+		why:  "each error has one status and one code",
+	},
+	"controld/server/openapi": {
+		ours: []string{"controld/api"}, third: []string{"github.com/danielgtaylor/huma/v2"}, why: "it describes the API and serves nothing",
+	},
+	"controld/server/present": {
+		ours: []string{"jobspec", "controld/cluster", "controld/api", "controld/telemetry"},
+		why:  "what users see is a function of the state",
+	},
+	"controld/server/submission": {
+		ours: []string{"jobspec", "jobspec/rules", "controld/cluster", "controld/api", "controld/server/problem"},
+		why:  "whether a job is accepted is a function of the state",
+	},
+	"controld/server/jobref": {
+		ours: []string{
+			"jobspec", "controld/cluster", "controld/api", "controld/history", "controld/replica", "controld/server/problem",
+			"controld/server/submission",
+		},
+		why: "names of jobs are resolved in one place",
+	},
+	"controld/server": {
+		ours: []string{
+			"jobspec", "consensus", "controld/cluster", "controld/sched", "controld/member", "controld/api", "controld/api/identity",
+			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
+			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
+			"controld/server/jobref",
+		},
+		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus"},
+		why:   "it answers requests; what the leader does by itself is elsewhere",
+	},
 	"controld": {
 		ours: []string{
-			"jobspec", "jobspec/rules", "consensus", "controld/cluster", "controld/sched", "controld/member", "controld/api", "controld/api/identity",
-			"controld/history", "controld/wire", "controld/express",
+			"consensus", "controld/cluster", "controld/member", "controld/api", "controld/api/identity", "controld/api/serve",
+			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop", "controld/leader",
+			"controld/server",
 		},
-		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sync"},
-		why:   "the daemon wires the control plane; job files and the simulator are for the command",
+		third: []string{"github.com/prometheus", "golang.org/x/sync"},
+		why:   "it wires the control plane; job files and the simulator are for the command",
 	},
 	"noded/oci/launch": {pure: true, why: "rota-init imports it and must stay small, so it holds only types"},
 	"noded/oci": {

@@ -10,8 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// checkDataFormat refuses a data directory whose log and snapshots have another format than this program reads, and
-// marks a new one with [cluster.DataFormat].
+// checkDataFormat refuses a data directory whose log and snapshots have another format than this
+// program reads, and marks a new one with [cluster.DataFormat].
 func checkDataFormat(dir string) error {
 	file := filepath.Join(dir, "format")
 	text, err := os.ReadFile(file)
@@ -26,7 +26,8 @@ func checkDataFormat(dir string) error {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "raft")); err == nil {
 		return fmt.Errorf("data directory %s has format %s, and this program reads and writes format %s. "+
-			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the directory, "+
+			"Formats are converted from release v0.1.0 on, not before: let the jobs end under the program that wrote the "+
+			"directory, "+
 			"then move the directory away and start again with an empty one", dir, found, cluster.DataFormat)
 	}
 	if err := os.WriteFile(file, []byte(cluster.DataFormat+"\n"), 0o600); err != nil {

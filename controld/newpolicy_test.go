@@ -8,8 +8,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// schedulesBy waits until a controller says that its cluster is of the latest version and schedules by a policy.
-func (s *server) schedulesBy(policy string) {
+// schedulesBy waits until a controller says that its cluster is of the latest version and schedules
+// by a policy.
+func (s *running) schedulesBy(policy string) {
 	s.t.Helper()
 	c := s.client(user(1000))
 	eventually(s.t, "policy "+policy, func() error {
@@ -21,7 +22,8 @@ func (s *server) schedulesBy(policy string) {
 	})
 }
 
-// TestANewClusterHasThePolicyOfNewOnes also after it was started again, and whatever its file says of other things.
+// TestANewClusterHasThePolicyOfNewOnes also after it was started again, and whatever its file says
+// of other things.
 func TestANewClusterHasThePolicyOfNewOnes(t *testing.T) {
 	s := start(t, controller(t, "c1"))
 	s.schedulesBy(cluster.NewPolicy)
@@ -44,28 +46,4 @@ func said(change func(*cluster.Config)) *cluster.Config {
 	cfg := cluster.DefaultConfig()
 	change(&cfg)
 	return &cfg
-}
-
-// TestAFileThatNamesNoPolicyLeavesTheOneThereIs goes through what a leader would propose.
-func TestAFileThatNamesNoPolicyLeavesTheOneThereIs(t *testing.T) {
-	have := said(func(c *cluster.Config) {
-		c.Policy.Name, c.Policy.MaxPreempts = "rota", 2
-	})
-	for _, test := range []struct {
-		name string
-		want *cluster.Config
-		gets *cluster.Policy // nil: nothing is proposed
-	}{
-		{"nothing but what there is", said(func(c *cluster.Config) { c.Policy.MaxPreempts = 2 }), nil},
-		{"other parameters", said(func(c *cluster.Config) { c.Policy.MaxBypass = 1 }),
-			&said(func(c *cluster.Config) { c.Policy.Name, c.Policy.MaxBypass = "rota", 1 }).Policy},
-		{"another policy", said(func(c *cluster.Config) { c.Policy.Name = "standard" }),
-			&said(func(c *cluster.Config) { c.Policy.Name = "standard" }).Policy},
-		{"no file", nil, nil},
-	} {
-		next := wantedOver(test.want, have)
-		if (next == nil) != (test.gets == nil) || next != nil && (next.Policy != *test.gets || next.Version != have.Version) {
-			t.Errorf("%s: got %+v, want %+v", test.name, next, test.gets)
-		}
-	}
 }

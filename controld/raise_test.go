@@ -11,8 +11,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// TestTheClusterVersionIsRaised shows how a second version comes into use: controllers are replaced one by one, and the
-// cluster has the version once the last of them knows it, also after all were started again.
+// TestTheClusterVersionIsRaised shows how a second version comes into use: controllers are replaced
+// one by one, and the cluster has the version once the last of them knows it, also after all were
+// started again.
 func TestTheClusterVersionIsRaised(t *testing.T) {
 	const second = cluster.LatestVersion + 1
 	servers := startThree(t, func(c *Config) {
@@ -34,7 +35,7 @@ func TestTheClusterVersionIsRaised(t *testing.T) {
 			return nil
 		}
 	}
-	time.Sleep(raiseEvery + raiseEvery/2)
+	time.Sleep(3 * time.Second)
 	if err := version(cluster.LatestVersion)(); err != nil {
 		t.Fatalf("c3 does not know another version: %v", err)
 	}
@@ -67,7 +68,8 @@ func TestADataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
 		if err == nil {
 			t.Fatalf("format %q is accepted", other)
 		}
-		for _, want := range []string{s.cfg.DataDir, cluster.DataFormat, "move the directory away", strings.TrimSpace(other)} {
+		for _, want := range []string{s.cfg.DataDir, cluster.DataFormat, "move the directory away",
+			strings.TrimSpace(other)} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("format %q: %v; want %q in it", other, err, want)
 			}
