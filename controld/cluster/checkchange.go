@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/rota-hpc/rota/jobspec"
@@ -218,23 +217,12 @@ func (a *Auditor) checkRoom(n *Node, i int) {
 		a.bad("the grid has %d nodes of %d", got.Len(), len(a.s.v.nodes))
 		return
 	}
-	anew.settle(0, a.s.heldOn(i))
-	r := got.at(i)
-	switch {
-	case got.nodes[i] != n || *r != *anew.at(0) || got.usable[i] != anew.usable[0] || got.total[i] != anew.total[0]:
-		a.bad("room on node %s is %+v, made anew %+v", n.Name, *r, *anew.at(0))
-	case !slices.Equal(got.lentOn(i), anew.lentOn(0)):
-		a.bad("of the GPUs of node %s %d thousandths are lent, made anew %d", n.Name, got.lentOn(i), anew.lentOn(0))
-	case got.Claimed(i) != a.claims[n.Name]:
-		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
-	case r.cores < 0 || r.memory < 0 || r.residentMem < 0 || r.residentGPU < 0:
-		a.bad("more is held on node %s than it has: %+v", n.Name, *r)
+	anew.rebuild(0, a.s.heldOn(i))
+	if err := got.compareNode(i, n, anew, 0); err != nil {
+		a.bad("%v", err)
 	}
-	for b := range got.Buckets() {
-		in := got.Bucket(b)[i/64]&(1<<(i%64)) != 0
-		if in != (r.up && !r.whole && bits.OnesCount64(r.gpus) == b) {
-			a.bad("bucket %d of the grid is wrong about node %s: %v", b, n.Name, in)
-		}
+	if got.Claimed(i) != a.claims[n.Name] {
+		a.bad("claims on node %s are %+v, made anew %+v", n.Name, got.Claimed(i), a.claims[n.Name])
 	}
 }
 

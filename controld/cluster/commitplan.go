@@ -328,7 +328,7 @@ func (s *State) dropReservation(id JobID) bool {
 	s.v.eachClaim(s.v.reservations[i], g.Unclaim)
 	s.v.reservations = slices.Delete(slices.Clone(s.v.reservations), i, i+1)
 	if len(s.v.reservations) == 0 {
-		g.claims = false
+		g.forgetClaims()
 	}
 	return true
 }

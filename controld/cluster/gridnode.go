@@ -3,7 +3,7 @@ package cluster
 import "slices"
 
 // replace puts the node at position i, on which each of held runs, in place of what was there.
-func (g *Grid) replace(i int, nodes []*Node, held []need) {
+func (g *Grid) replace(i int, nodes []*Node, held []Held) {
 	g.sort(i, false)
 	g.nodes, g.usable, g.total = nodes, slices.Clone(g.usable), slices.Clone(g.total)
 	g.usable[i], g.total[i] = healthy(nodes[i]), capacity(nodes[i])
@@ -29,15 +29,22 @@ func (g *Grid) insert(i int, nodes []*Node) {
 }
 
 // settle makes the room of node i anew without putting it into a bucket.
-func (g *Grid) settle(i int, held []need) {
+func (g *Grid) settle(i int, held []Held) {
 	g.recall(i)
 	rm := g.ownRoom(i)
 	*rm = empty(g.nodes[i])
 	rm.up = false
 	for _, n := range held {
-		g.Take(i, n.request, n.gpus)
+		g.Take(i, n.Request, n.GPUs)
 	}
 	rm.up = g.nodes[i].State == NodeUp
+}
+
+// rebuild makes the free capacity of node i anew from what its workers hold.
+func (g *Grid) rebuild(i int, held []Held) {
+	g.sort(i, false)
+	g.settle(i, held)
+	g.sort(i, true)
 }
 
 // makePlace moves the room on the nodes from position i on up by one, and leaves none there.
@@ -51,16 +58,16 @@ func (g *Grid) makePlace(i int) {
 	p.room[i%pageNodes], p.claims[i%pageNodes] = freeCapacity{}, Vector{}
 }
 
-// need is what one worker holds.
-type need struct {
-	request Request
-	gpus    []int
+// Held is what one worker holds of a node: its request and the GPUs that it was given.
+type Held struct {
+	Request Request
+	GPUs    []int
 }
 
 // heldOn returns what the workers on a node hold.
-func (s *State) heldOn(i int) []need {
+func (s *State) heldOn(i int) []Held {
 	h, _ := s.v.holdings.get(int64(i))
-	needs := make([]need, 0, len(h.workers))
+	needs := make([]Held, 0, len(h.workers))
 	for _, w := range h.workers {
 		needs = append(needs, s.v.Job(w.job).needOf(w.worker))
 	}
@@ -79,9 +86,7 @@ func orNone(gpus []int) []int {
 func (s *State) regrid() *Grid {
 	g := newGrid(s.v.nodes)
 	for i := range s.v.nodes {
-		g.sort(i, false)
-		g.settle(i, s.heldOn(i))
-		g.sort(i, true)
+		g.rebuild(i, s.heldOn(i))
 	}
 	for _, r := range s.v.reservations {
 		s.v.eachClaim(r, g.Claim)

@@ -72,3 +72,6 @@ func blockingClaims(g *Grid, node int, promised, later Vector) Vector {
 	return vector(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),
 		part(promised.GPUs, have.GPUs, later.GPUs))
 }
+
+// forgetClaims says that no claim is left, so that none is looked for.
+func (g *Grid) forgetClaims() { g.claims = false }

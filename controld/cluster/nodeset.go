@@ -208,3 +208,11 @@ func (s *State) checkNodeSets(note func(error)) {
 		}
 	}
 }
+
+// trimZero returns a bit set without the zero words at its end.
+func trimZero(words []uint64) []uint64 {
+	for len(words) > 0 && words[len(words)-1] == 0 {
+		words = words[:len(words)-1]
+	}
+	return words
+}

@@ -77,11 +77,11 @@ func (c *chaos) noticeShares() {
 		var sharers [MaxGPUsPerNode]int
 		whole := false
 		for _, held := range c.s.heldOn(i) {
-			if held.request.Share() == 0 {
-				whole = whole || len(held.gpus) > 0
+			if held.Request.Share() == 0 {
+				whole = whole || len(held.GPUs) > 0
 				continue
 			}
-			sharers[held.gpus[0]]++
+			sharers[held.GPUs[0]]++
 		}
 		for g, k := range sharers {
 			if k == 0 {

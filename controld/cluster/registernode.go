@@ -113,9 +113,9 @@ func (s *State) keepsHeld(i int, n *Node) error {
 	old := s.v.nodes[i]
 	var used Vector
 	for _, held := range s.heldOn(i) {
-		used = used.plus(held.request.Resident)
-		used.Cores += held.request.Active.Cores
-		for _, g := range held.gpus {
+		used = used.plus(held.Request.Resident)
+		used.Cores += held.Request.Active.Cores
+		for _, g := range held.GPUs {
 			if g >= len(n.GPUs) || n.GPUs[g].UUID != old.GPUs[g].UUID {
 				return &InventoryError{n.Name, fmt.Sprintf("GPU %d (%s) is in use and missing at its index", g, old.GPUs[g].UUID)}
 			}

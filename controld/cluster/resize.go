@@ -198,13 +198,13 @@ func (a *Attempt) held(yield func(worker int, p *Place) bool) {
 }
 
 // needOf returns what a live job holds under a number.
-func (j *Job) needOf(worker int) need {
+func (j *Job) needOf(worker int) Held {
 	a := j.Live()
 	if worker < len(a.Workers) {
-		return need{j.RequestOf(worker), orNone(a.Workers[worker].GPUs)}
+		return Held{j.RequestOf(worker), orNone(a.Workers[worker].GPUs)}
 	}
 	e, _ := j.Elastic()
-	return need{j.RequestOf(e.First), orNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
+	return Held{j.RequestOf(e.First), orNone(a.Stop.Resize.Join[worker-len(a.Workers)].GPUs)}
 }
 
 // vacateRoom gives back what a job holds under a number, and returns what is noted of the node.
