@@ -15,17 +15,18 @@ import (
 // What everybody holds is worked out when somebody asks for it first: a cycle that starts what it finds room for need not know.
 
 // accounts returns what accounts and users hold by now and what they are entitled to.
-func (t *trial) accounts() *fair {
+func (t *rotaPolicy) accounts() *fair {
 	if t.fair == nil {
-		t.fair = newFair(t)
+		t.fair = newFair(&t.order)
+		t.fair.quotaOnly = true
 	}
 	t.fair.catchUp()
 	return t.fair
 }
 
 // overLimit reports whether a limit of its account or user keeps a job from starting wherever it is put.
-func (t *trial) overLimit(j *cluster.Job) bool {
-	if !t.byService || !t.limited() {
+func (t *rotaPolicy) overLimit(j *cluster.Job) bool {
+	if !t.limited() {
 		return false
 	}
 	if own := t.holders[j.ID]; own != nil && own.Firm {
@@ -36,35 +37,48 @@ func (t *trial) overLimit(j *cluster.Job) bool {
 }
 
 // overLimitAt reports whether a limit keeps a job from starting at the places that were found for it, because of the GPUs there.
-func (t *trial) overLimitAt(j *cluster.Job, spots []fit.Spot) bool {
-	if !t.byService || !t.limited() || len(t.accounts().models) == 0 {
+func (t *rotaPolicy) overLimitAt(j *cluster.Job, spots []fit.Spot) bool {
+	if !t.limited() || len(t.accounts().models) == 0 {
 		return false
 	}
 	at, _ := t.fair.leaf(j.Leaf()).Limited(t.fair.at(j, spots))
 	return at != nil
 }
 
-// limited reports whether the configuration limits anybody.
-func (t *trial) limited() bool {
-	if t.anyLimit == nil {
-		any := anyTerms(t.view.Config(), func(c *cluster.Terms) bool { return c.Limit != nil })
-		t.anyLimit = &any
+// limits reports whether a limit applies to the user or an account of a group.
+func (t *rotaPolicy) limits(g *cluster.Group) bool {
+	return t.limited() && t.accounts().leaf(g.Key.Leaf()).Bounded()
+}
+
+// limitOf returns the limit that keeps a job from starting, the zero reason if none does.
+func (t *rotaPolicy) limitOf(j *cluster.Job) cluster.Reason {
+	if !t.limited() {
+		return cluster.Reason{}
 	}
-	return *t.anyLimit
+	return t.accounts().limitOf(j)
+}
+
+// limited reports whether the configuration limits anybody.
+func (t *rotaPolicy) limited() bool {
+	if t.limit == nil {
+		any := anyTerms(t.view.Config(), func(c *cluster.Terms) bool { return c.Limit != nil })
+		t.limit = &any
+	}
+	return *t.limit
 }
 
 // promised reports whether the configuration promises anybody a part of the cluster.
-func (t *trial) promised() bool {
-	if t.anyPromise == nil {
+func (t *rotaPolicy) promised() bool {
+	if t.quota == nil {
 		any := anyTerms(t.view.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil })
-		t.anyPromise = &any
+		t.quota = &any
 	}
-	return *t.anyPromise
+	return *t.quota
 }
 
 // owes reports whether a job that waits is within what was configured that its account or user deserves: room is kept for it before others.
-func (t *trial) owes(j *cluster.Job) bool {
-	if !t.byService || !t.promised() {
+func (t *rotaPolicy) owes(j *cluster.Job) bool {
+	if !t.promised() {
 		return false
 	}
 	f := t.accounts()
@@ -86,19 +100,13 @@ func anyTerms(cfg *cluster.Config, holds func(*cluster.Terms) bool) bool {
 	return false
 }
 
-// excess is what stands in the way of a job's going first among best-effort ones, because its accounts or its user hold what they are entitled to.
-type excess struct {
-	accounts int // bit by bit from the top of the tree down, with a user who was promised something; -1 of who has left his room in vain
-	user     int // 1: the user does, who was promised nothing
-}
-
 // excess returns what stands in the way of a job's going first.
-func (t *trial) excess(j *cluster.Job) excess {
+func (t *rotaPolicy) excess(j *cluster.Job) overQuota {
 	if j.First {
-		return excess{accounts: -1}
+		return overQuota{accounts: -1}
 	}
 	const deepest = 16 // levels of accounts; there are fewer
-	var e excess
+	var e overQuota
 	for n := t.accounts().leaf(j.Leaf()); n.Parent() != nil; n = n.Parent() {
 		switch {
 		case !over(n):

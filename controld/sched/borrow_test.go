@@ -79,7 +79,7 @@ func (k *market) mayLose(f *fair, taker *cluster.Job, lost []*cluster.Job) bool 
 		sum, largest, leave := 0, 0, 0
 		for _, j := range lost {
 			if j.Account == account && account != taker.Account {
-				sum, largest, leave = sum+wide(j), max(largest, wide(j)), leave+1
+				sum, largest, leave = sum+width(j), max(largest, width(j)), leave+1
 			}
 		}
 		if leave == 0 {
@@ -100,7 +100,7 @@ func (k *market) mayLose(f *fair, taker *cluster.Job, lost []*cluster.Job) bool 
 				by = j.Reason.For
 			}
 			if o := v.Job(by); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
-				lent, jobs = lent+wide(j), jobs+1
+				lent, jobs = lent+width(j), jobs+1
 			}
 		}
 		if k.borrow < 0 || (jobs > 0 || leave > 1) && 1000*(lent+sum) > k.borrow*deserved {
@@ -110,7 +110,7 @@ func (k *market) mayLose(f *fair, taker *cluster.Job, lost []*cluster.Job) bool 
 	return true
 }
 
-func wide(j *cluster.Job) int { return int(j.Total().GPUs / 1000) }
+func width(j *cluster.Job) int { return int(j.Total().GPUs / 1000) }
 
 // willHold is what an account holds when those have left who are leaving and those are there for whom room is made.
 func (k *market) willHold(account string) (gpus int) {
@@ -118,7 +118,7 @@ func (k *market) willHold(account string) (gpus int) {
 	for j := range v.Jobs() {
 		a, r := j.Live(), v.Reservation(j.ID)
 		if j.Account == account && (a != nil && a.Stop == nil || a == nil && r != nil && (r.Firm || r.Owed)) {
-			gpus += wide(j)
+			gpus += width(j)
 		}
 	}
 	return gpus
@@ -165,11 +165,9 @@ func TestBudgetsAgainstReference(t *testing.T) {
 	for seed := first; seed <= last; seed++ {
 		k := newMarket(seed)
 		v := k.state.View()
-		tr := newTrial(v, k.now, v.Config().Policy)
-		tr.byService = true
-		expire(tr)
+		tr := expired(v, k.now)
 		x := v.Job(k.ids["x"])
-		m, g := &maker{trial: tr}, tr.gang(x)
+		m, g := makerOn(tr), tr.gang(x)
 		if tr.room.Fits(&g) {
 			continue
 		}
@@ -262,8 +260,8 @@ func TestSearchIsRepaired(t *testing.T) {
 		k.must("advance 1h")
 		k.must("submit x class=te account=vision gpus=1")
 		v := k.state.View()
-		tr := newTrial(v, k.now, v.Config().Policy)
-		m, x := &maker{trial: tr}, v.Job(k.ids["x"])
+		tr := trialOf(v, k.now)
+		m, x := makerOn(tr), v.Job(k.ids["x"])
 		g, r, lawful := tr.gang(x), m.all(), m.lawfulFor(x)
 		for i := range r.victims {
 			r.victims[i].reluctance = lawful(&r.victims[i])

@@ -25,17 +25,18 @@ const (
 // ample is how much is free on all nodes together, how much of it is left to new jobs, and how much there is.
 type ample struct {
 	known           bool
+	revision        int // of the room
 	free, keep, all cluster.Vector
 }
 
 // holdsBack reports whether a job that waits leaves the room that is free to new jobs.
-func (t *trial) holdsBack(j *cluster.Job) bool {
+func (t *rotaPolicy) holdsBack(j *cluster.Job) bool {
 	n := len(j.Attempts)
-	if !t.byService || n == 0 || !displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE || j.Attained() < hadMuch ||
+	if n == 0 || !displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE || j.Attained() < hadMuch ||
 		j.Width() >= cluster.WideGPUs || t.holders[j.ID] != nil || t.promoted(j) || !t.jobsCome() {
 		return false
 	}
-	if !t.ample.known {
+	if !t.ample.known || t.ample.revision != t.revision {
 		t.ample = t.newAmple()
 	}
 	a, need := &t.ample, j.Total()
@@ -49,15 +50,15 @@ func (t *trial) holdsBack(j *cluster.Job) bool {
 func short(free, need, keep, all int64) bool { return keep > 0 && free-need < min(keep, all-need) }
 
 // jobsCome reports whether somebody has submitted a job of late.
-func (t *trial) jobsCome() bool {
+func (t *rotaPolicy) jobsCome() bool {
 	l := t.view.Learned()
 	return l != nil && l.Came > 0 && t.now-l.Came < comingMS
 }
 
 // newAmple adds up what is free on nodes that are up and reserved for nobody.
-func (t *trial) newAmple() ample {
-	all := t.roomUp()
-	a := ample{known: true, free: freeIn(t, t.room), all: all}
+func (t *rotaPolicy) newAmple() ample {
+	all := t.room.TotalUp()
+	a := ample{known: true, revision: t.revision, free: t.room.AvailableUp(), all: all}
 	if all.GPUs >= ampleLeast*cluster.WholeGPU {
 		a.keep.GPUs = all.GPUs / amplePart
 	}

@@ -30,42 +30,22 @@ type prospect struct {
 	asks  cluster.Request
 }
 
-// dealing says how the room that elastic jobs have and what is free would be dealt out best among those that run and those that wait: first
+// allocation says how the room that elastic jobs have and what is free would be divided best among those that run and those that wait: first
 // everybody's least, in order, and then each further worker to whom it helps most for what he needs still. Who needs little is rather done with it
 // soon: the others lose less by waiting for him than he by sharing with them.
-type dealing struct {
-	*surplus
-	list   []*prospect
-	of     map[cluster.JobID]*prospect
-	pool   cluster.Request
-	offers []offer
+type allocation struct {
+	*sizing
+	running []*flexible
+	list    []*prospect
+	of      map[cluster.JobID]*prospect
+	pool    cluster.Request
+	offers  []offer
+	longest map[kind]int64 // see mostHad
 }
 
-// offer is the next workers of a job and what they are worth.
-type offer struct {
-	to    *prospect
-	size  int
-	worth int64 // what they do, by its power, for how much the job needs still
-}
-
-// dealing returns how elastic jobs should run, which is told once a cycle.
-func (s *surplus) dealing() *dealing {
-	if s.told == nil {
-		s.told = &dealing{surplus: s, of: map[cluster.JobID]*prospect{}}
-		s.told.tell()
-	}
-	return s.told
-}
-
-// due returns with how many workers a job should run, and how much it still needs.
-func (s *surplus) due(j *cluster.Job) (size int, left int64) {
-	if p := s.dealing().of[j.ID]; p != nil {
-		return p.size, p.left
-	}
-	return s.fitting(j, worthPM), s.left(j, j.Attained())
-}
-
-func (p *dealing) tell() {
+// newAllocation divides the room among the elastic jobs that run and those that wait, in order.
+func newAllocation(z *sizing, running []*flexible, waiting []*cluster.Job) *allocation {
+	p := &allocation{sizing: z, running: running, of: map[cluster.JobID]*prospect{}}
 	for i := range p.view.Nodes() {
 		if p.room.Up(i) {
 			p.pool = fit.Plus(p.pool, p.room.Available(i))
@@ -73,9 +53,9 @@ func (p *dealing) tell() {
 	}
 	for _, f := range p.running {
 		p.pool = fit.Plus(p.pool, fit.Times(f.request(), f.size))
-		p.add(f.job, f.terms, serviceNow(f.job, f.attempt, p.now), idleWorthPM)
+		p.add(f.job, f.terms, attainedService(f.job, f.attempt, p.now), idleWorthPM)
 	}
-	for _, j := range p.line() {
+	for _, j := range waiting {
 		terms, _ := j.Elastic()
 		p.add(j, terms, j.Attained(), worthPM)
 	}
@@ -90,17 +70,33 @@ func (p *dealing) tell() {
 		p.give(o.to, o.size)
 		p.offer(o.to) // what does not fit any more may with fewer
 	}
+	return p
+}
+
+// due returns with how many workers a job should run, and how much service it still needs.
+func (p *allocation) due(j *cluster.Job) (size int, left int64) {
+	if o := p.of[j.ID]; o != nil {
+		return o.size, o.left
+	}
+	return p.fitting(j, worthPM), p.left(j, j.Attained())
+}
+
+// offer is the next workers of a job and what they are worth.
+type offer struct {
+	to    *prospect
+	size  int
+	worth int64 // what they do, by its power, for how much the job needs still
 }
 
 // add takes a job in.
-func (p *dealing) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
+func (p *allocation) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
 	o := &prospect{job: j, terms: terms, curve: p.curveOf(j), left: p.left(j, had), most: p.fitting(j, worth), asks: j.RequestOf(terms.First)}
 	p.list = append(p.list, o)
 	p.of[j.ID] = o
 }
 
 // give lets a job have so many workers if the pool has room for them.
-func (p *dealing) give(o *prospect, size int) {
+func (p *allocation) give(o *prospect, size int) {
 	if need := fit.Times(o.asks, size-o.size); fit.Within(need, p.pool) {
 		p.pool = fit.Minus(p.pool, need)
 		o.size = size
@@ -108,7 +104,7 @@ func (p *dealing) give(o *prospect, size int) {
 }
 
 // offer finds the further workers that are worth most to a job, each.
-func (p *dealing) offer(o *prospect) {
+func (p *allocation) offer(o *prospect) {
 	if o.size == 0 {
 		return // there is no room for its least
 	}
@@ -142,32 +138,32 @@ func power(part int64) int64 {
 }
 
 // Len implements heap.Interface.
-func (p *dealing) Len() int { return len(p.offers) }
+func (p *allocation) Len() int { return len(p.offers) }
 
 // Less implements heap.Interface.
-func (p *dealing) Less(i, k int) bool {
+func (p *allocation) Less(i, k int) bool {
 	a, b := &p.offers[i], &p.offers[k]
 	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth), cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
 }
 
 // Swap implements heap.Interface.
-func (p *dealing) Swap(i, k int) { p.offers[i], p.offers[k] = p.offers[k], p.offers[i] }
+func (p *allocation) Swap(i, k int) { p.offers[i], p.offers[k] = p.offers[k], p.offers[i] }
 
 // Push implements heap.Interface.
-func (p *dealing) Push(x any) { p.offers = append(p.offers, x.(offer)) }
+func (p *allocation) Push(x any) { p.offers = append(p.offers, x.(offer)) }
 
 // Pop implements heap.Interface.
-func (p *dealing) Pop() any {
+func (p *allocation) Pop() any {
 	last := p.offers[len(p.offers)-1]
 	p.offers = p.offers[:len(p.offers)-1]
 	return last
 }
 
 // left returns how much service a job still needs that has had some, as far as that can be told.
-func (s *surplus) left(j *cluster.Job, had int64) int64 {
-	all := s.view.UsualService(j)
+func (p *allocation) left(j *cluster.Job, had int64) int64 {
+	all := p.view.UsualService(j)
 	if all == 0 {
-		all = 2 * max(unseenService, had, s.mostHad()[kindOf(j)])
+		all = 2 * max(unseenService, had, p.mostHad()[kindOf(j)])
 	}
 	return max(all-had, all/leftPart)
 }
@@ -178,14 +174,14 @@ type kind struct{ user, name string }
 func kindOf(j *cluster.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
 
 // mostHad returns the most service that one of the elastic jobs of a kind that run has had, which is looked at once a cycle.
-func (s *surplus) mostHad() map[kind]int64 {
-	if s.longest == nil {
-		s.longest = map[kind]int64{}
-		for _, f := range s.running {
-			s.longest[kindOf(f.job)] = max(s.longest[kindOf(f.job)], serviceNow(f.job, f.attempt, s.now))
+func (p *allocation) mostHad() map[kind]int64 {
+	if p.longest == nil {
+		p.longest = map[kind]int64{}
+		for _, f := range p.running {
+			p.longest[kindOf(f.job)] = max(p.longest[kindOf(f.job)], attainedService(f.job, f.attempt, p.now))
 		}
 	}
-	return s.longest
+	return p.longest
 }
 
 // lasts returns for how long a job runs with workers that are so fast, in ms.

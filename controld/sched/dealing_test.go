@@ -16,8 +16,8 @@ func TestLeftOfJobsAlike(t *testing.T) {
 	left := func(name string, had, want int64) {
 		t.Helper()
 		v := w.state.View()
-		s := newSurplus(newTrial(v, w.now, v.Config().Policy))
-		if got := s.left(v.Job(w.ids[name]), had); got != want {
+		s := newSurplus(rotaOn(trialOf(v, w.now)))
+		if got := s.allocation().left(v.Job(w.ids[name]), had); got != want {
 			t.Errorf("%s, which has had %d, needs %d, want %d", name, had, got, want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestDealing(t *testing.T) {
 		}
 	}
 	v := w.state.View()
-	s := newSurplus(newTrial(v, w.now, v.Config().Policy))
+	s := newSurplus(rotaOn(trialOf(v, w.now)))
 	for name, want := range map[string]int{"short": 3, "long": 1, "other": 2} {
 		if got, _ := s.due(v.Job(w.ids[name])); got != want {
 			t.Errorf("%s is due %d workers, want %d", name, got, want)

@@ -37,17 +37,17 @@ type debtor struct {
 
 // holding lists the jobs that could leave as far as they alone are concerned, in order of id.
 func (f *fair) holding() []debtor {
-	least := f.minRuntime()
+	least := minRuntime(f.trial)
 	var list []debtor
 	for j := range f.view.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || classRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) || f.wasteful(j):
+		case a.Stop != nil || classRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) || wasteful(f.trial, j):
 		case f.now-a.Started.At < least:
 			f.wakeAt(a.Started.At + least)
 		default:
 			d := debtor{job: j, attempt: a, leaf: f.leaf(j.Leaf()), amount: f.heldBy(j, a), cost: f.lost(j), since: a.Started.At}
-			if had := serviceNow(j, a, f.now); f.byService && had >= servedLeast {
+			if had := attainedService(j, a, f.now); f.quotaOnly && had >= servedLeast {
 				d.level = j.LevelAt(had)
 			}
 			list = append(list, d)
@@ -64,7 +64,7 @@ func (f *fair) expiring(j *cluster.Job) bool {
 }
 
 // minRuntime is how long a job runs undisturbed.
-func (t *trial) minRuntime() cluster.Instant {
+func minRuntime(t *trial) cluster.Instant {
 	return cluster.Instant(cmp.Or(t.policy.MinRuntimeMS, usualMinRuntime))
 }
 
@@ -83,7 +83,7 @@ type taking struct {
 // cheapestRested is cheapest, but under policy rota takes those who were displaced as often as one may be only if there is no other way: what
 // was promised to an account is owed to it all the same.
 func (f *fair) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []debtor) *taking {
-	if f.byService {
+	if f.quotaOnly {
 		rested := slices.DeleteFunc(slices.Clone(victims), func(v debtor) bool { return wornOut(v.job) })
 		if best := f.cheapest(g, leaf, asks, room, rested); best != nil || len(rested) == len(victims) {
 			return best

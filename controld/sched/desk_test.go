@@ -23,8 +23,8 @@ func TestDesk(t *testing.T) {
 						v = l.state.Present()
 					}
 					plan, wake := desk.Cycle(v, now, p)
-					if desk.unused == 0 && desk.roster != nil {
-						repeated += desk.roster.repeated
+					if desk.candidates.unused == 0 && desk.candidates.last != nil {
+						repeated += desk.candidates.last.repeated
 					}
 					due += len(desk.due.is)
 					want, wakeWant := Cycle(v, now, p)
@@ -63,13 +63,13 @@ func TestHeadroomCount(t *testing.T) {
 				c.step()
 			}
 			v := c.state.View()
-			tr := newTrial(v, c.now, v.Config().Policy)
-			h := newHeadroom(tr)
+			tr := trialOf(v, c.now)
+			h := newHeadroom(tr, &headroomCache{})
 			if h == nil {
 				continue
 			}
 			h.soon.want = max(1, h.soon.want)
-			h.countAll(tr)
+			h.countAll()
 			for node := range v.Nodes() {
 				for _, o := range []*outlook{&h.now, &h.soon} {
 					if want := o.takes(tr.room, node, cluster.Request{}, o.all()); o.on[node] != want {
@@ -93,8 +93,8 @@ func TestShutNodes(t *testing.T) {
 		for step := range 25 {
 			c.step()
 			v := c.state.View()
-			tr := newTrial(v, c.now, v.Config().Policy)
-			m := &maker{trial: tr}
+			tr := trialOf(v, c.now)
+			m := makerOn(tr)
 			r := m.all()
 			for j := range v.Jobs() {
 				if !j.Waits() {

@@ -21,7 +21,7 @@ const (
 // clock for scaling up begins anew as long as somebody waits, and scaling up passes over nodes. What makes it crash, or give a job more
 // than its most, is not.
 func dragon(t *trial) {
-	d := &drake{trial: t, running: t.flexibles(), queue: slices.Collect(t.waiting())}
+	d := &drake{trial: t, running: flexibles(t), queue: slices.Collect(waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *flexible) int {
 		return cmp.Or(cmp.Compare(a.job.Started.At, b.job.Started.At), cmp.Compare(a.job.ID, b.job.ID))
 	})
@@ -57,9 +57,9 @@ func (d *drake) pass() {
 // startOne starts the first job that fits with its least. What else fits is started in the next round, at the same instant.
 func (d *drake) startOne() {
 	for _, j := range d.queue {
-		c := &contender{job: j}
-		if spots, ok := d.greedy(c.asks(d.trial), j); ok {
-			d.start(c, spots, 0)
+		c := newContender(nil, j)
+		if spots, ok := d.greedy(c.gang(d.trial), j); ok {
+			c.start(d.trial, spots, 0)
 			return
 		}
 	}
@@ -199,7 +199,7 @@ func (d *drake) scaleDown(j *cluster.Job) bool {
 			if odd := len(f.leave) % f.terms.Unit; odd > 0 {
 				f.drop(f.terms.Unit - odd)
 			}
-			d.resize(f, 0)
+			f.resize(d.trial, 0)
 		}
 	}
 	return true
@@ -242,7 +242,7 @@ func (d *drake) scaleUp() {
 		if odd := len(f.join) % f.terms.Unit; odd > 0 {
 			f.join = f.join[:len(f.join)-odd]
 		}
-		d.resize(f, 0)
+		f.resize(d.trial, 0)
 	}
 }
 

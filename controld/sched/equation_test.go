@@ -18,12 +18,12 @@ func equation4(t *trial, g *fit.Gang, s int64) (best int, cost int64) {
 	var grace int64
 	largest := cluster.Vector{}
 	for i := range v.Nodes() {
-		largest = most(largest, t.room.Total(i))
+		largest = fit.Most(largest, t.room.Total(i))
 	}
 	for j := range v.Live() {
 		if j.Class == "be" {
 			jobs = append(jobs, j)
-			size, grace = max(size, length(j.Total(), largest)), max(grace, int64(j.Spec.Preemption.GracePeriod))
+			size, grace = max(size, fit.Length(j.Total(), largest)), max(grace, int64(j.Spec.Preemption.GracePeriod))
 		}
 	}
 	best = -1
@@ -33,7 +33,7 @@ func equation4(t *trial, g *fit.Gang, s int64) (best int, cost int64) {
 		if n := g.Request.Active; n.GPUs > free.GPUs+total.GPUs || n.Cores > free.Cores+total.Cores || n.Memory > free.Memory+total.Memory {
 			continue
 		}
-		c := part(length(total, largest), size) + ratio(int64(j.Spec.Preemption.GracePeriod), grace)*s
+		c := part(fit.Length(total, largest), size) + ratio(int64(j.Spec.Preemption.GracePeriod), grace)*s
 		if best < 0 || c < cost {
 			best, cost = k, c
 		}
@@ -58,13 +58,13 @@ func TestOneVictimIsThatOfEquation4(t *testing.T) {
 		c.must("cycle")
 		c.must("submit x class=te gpus=%d cores=%d memory=%d", 1+c.random.IntN(4), 1+c.random.IntN(6), 1+c.random.IntN(8))
 		v := c.state.View()
-		tr := newTrial(v, c.now, v.Config().Policy)
+		tr := trialOf(v, c.now)
 		g := tr.gang(v.Job(c.ids["x"]))
 		tr.room.WaiveSoft() // the paper knows no reservations
 		if tr.room.Fits(&g) {
 			continue
 		}
-		r := (&maker{trial: tr}).all()
+		r := makerOn(tr).all()
 		set := newSearch(tr, r, &g, 0).best()
 		best, cost := equation4(tr, &g, 4)
 		switch {

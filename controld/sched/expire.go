@@ -7,9 +7,9 @@ import (
 // expire ends what has run out of time: attempts at their limit or their job's deadline, attempts on nodes that have been silent for so
 // long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations, also those for room
 // that does not come. What it stops still holds its room: that is freed by reports, not by hope.
-func expire(t *trial) {
+func expire(t *trial, due *pages[cluster.Instant]) {
 	lost := lostNodes(t)
-	for p, first := range t.desk.due.walk(t.view, firstEnd) {
+	for p, first := range due.walk(t.view, firstEnd) {
 		if lost == nil && (first == 0 || first > t.now) {
 			t.wakeAt(first)
 			continue
@@ -110,12 +110,4 @@ func giveUp(t *trial) {
 	if t.view.Unsettled() {
 		t.act(cluster.Action{Settle: true})
 	}
-}
-
-// endOf returns when an attempt that runs reaches the job's time limit; false if it does not run yet or has no limit.
-func endOf(j *cluster.Job, a *cluster.Attempt) (cluster.Instant, bool) {
-	if j.Limit <= 0 || a.Started == (cluster.Stamp{}) {
-		return 0, false
-	}
-	return a.Started.At + cluster.Instant(j.Limit)*1000, true
 }

@@ -23,38 +23,19 @@ type Step struct {
 	Nodes int
 }
 
-// Explain computes why job id waits, as Cycle at now sees it. For a job that does not wait, the reason is what the state
-// knows of it, and for an unknown id it is empty.
-func Explain(v *cluster.View, now cluster.Instant, p cluster.Policy, id cluster.JobID) Explanation {
-	r := newReasons(v, now, p)
-	e := Explanation{Job: id, Reason: r.reason(id)}
-	j := v.Job(id)
-	if record, _ := v.Element(id); j == nil {
-		j = record // of a member that has not been made
-	}
-	if j == nil || !j.Waits() {
-		return e
-	}
-	t := newTrial(v, now, p)
-	e.Ahead = r.after.ahead(j)
-	g := t.gang(j)
-	e.Funnel = funnel(t, j, &g)
-	e.Advice = advice(t, j, v.NameOf(id), e.Reason)
-	if e.Advice == "" && r.after.holdsBack(j) {
-		e.Advice = "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
-	}
-	return e
+// reasons compares what could be had when the cycle began with what it decided.
+type reasons struct {
+	before, after *trial
+	rules         *policyRules
+	of            map[cluster.Shape]cluster.Reason
+	first         cluster.JobID // the first job that the cycle starts
+	keeper        cluster.JobID // the first job that the cycle reserves for
 }
 
-// Reasons returns a function that says why a job waits. It runs one cycle, and then looks once at each distinct request that
-// it is asked about, so that listing the whole queue costs little more than listing its groups. Not for concurrent use.
-func Reasons(v *cluster.View, now cluster.Instant, p cluster.Policy) func(cluster.JobID) cluster.Reason {
-	return newReasons(v, now, p).reason
-}
-
-func newReasons(v *cluster.View, now cluster.Instant, p cluster.Policy) *reasons {
-	r := &reasons{before: newTrial(v, now, p), after: new(Desk).decide(v, now, p), of: map[cluster.Shape]cluster.Reason{}}
-	for _, a := range r.after.actions {
+// newReasons compares the scratch state before a cycle with that after it, and the rules by which it decided.
+func newReasons(before, after *trial, rules *policyRules) *reasons {
+	r := &reasons{before: before, after: after, rules: rules, of: map[cluster.Shape]cluster.Reason{}}
+	for _, a := range after.actions {
 		if a.Start != nil && r.first == 0 {
 			r.first = a.Start.Job
 		}
@@ -65,12 +46,25 @@ func newReasons(v *cluster.View, now cluster.Instant, p cluster.Policy) *reasons
 	return r
 }
 
-// reasons compares what could be had when the cycle began with what it decided.
-type reasons struct {
-	before, after *trial
-	of            map[cluster.Shape]cluster.Reason
-	first         cluster.JobID // the first job that the cycle starts
-	keeper        cluster.JobID // the first job that the cycle reserves for
+// explain returns why a job waits. For a job that does not wait the reason is what the state knows of it, and for an unknown id it is empty.
+func (r *reasons) explain(id cluster.JobID) Explanation {
+	e := Explanation{Job: id, Reason: r.reason(id)}
+	t := r.before
+	j := t.view.Job(id)
+	if record, _ := t.view.Element(id); j == nil {
+		j = record // of an array task that has not been made
+	}
+	if j == nil || !j.Waits() {
+		return e
+	}
+	e.Ahead = r.ahead(j)
+	g := t.gang(j)
+	e.Funnel = funnel(t, j, &g)
+	e.Advice = advice(t, j, t.view.NameOf(id), e.Reason)
+	if e.Advice == "" && r.rules.advice != nil {
+		e.Advice = r.rules.advice(j)
+	}
+	return e
 }
 
 func (r *reasons) reason(id cluster.JobID) cluster.Reason {
@@ -96,8 +90,8 @@ func (r *reasons) reason(id cluster.JobID) cluster.Reason {
 	if why, known := r.ofPreemption(j); known {
 		return why
 	}
-	if r.after.limits != nil {
-		if why := r.after.limits(j); why.Code != cluster.ReasonNone {
+	if r.rules.limit != nil {
+		if why := r.rules.limit(j); why.Code != cluster.ReasonNone {
 			return why
 		}
 	}
@@ -211,15 +205,18 @@ func count(sieves []sieve, nodes int, of string) []Step {
 }
 
 // ahead counts the pending jobs that come before j and may start now, whatever accounts they are of.
-func (t *trial) ahead(j *cluster.Job) int {
-	n := 0
+func (r *reasons) ahead(j *cluster.Job) int {
+	n, t, compare := 0, r.after, compare
+	if r.rules.compare != nil {
+		compare = r.rules.compare
+	}
 	for g := range t.view.Groups() {
 		if g.Key.Held {
 			continue
 		}
 		for _, o := range g.Jobs {
 			switch {
-			case o.Hold != cluster.NotHeld || o.Eligible > t.now || t.compare(o, j) >= 0:
+			case o.Hold != cluster.NotHeld || o.Eligible > t.now || compare(o, j) >= 0:
 			case o.Family != nil:
 				n += o.Startable()
 			default:

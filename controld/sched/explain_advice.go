@@ -21,13 +21,13 @@ func advice(t *trial, j *cluster.Job, name string, why cluster.Reason) string {
 	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
 		return "ask an operator about node " + why.Node
 	case cluster.ReasonResources, cluster.ReasonFragmentation, cluster.ReasonGang:
-		return t.smaller(j)
+		return smaller(t, j)
 	}
 	return ""
 }
 
 // smaller names a smaller gang or a smaller worker that would fit now: fewer workers first, then fewer GPUs in each.
-func (t *trial) smaller(j *cluster.Job) string {
+func smaller(t *trial, j *cluster.Job) string {
 	g := t.gang(j)
 	if len(g.More) > 0 {
 		return ""

@@ -13,11 +13,13 @@ func (r *reasons) ofPreemption(j *cluster.Job) (cluster.Reason, bool) {
 		why := cluster.Reason{Code: cluster.ReasonPreempting, Node: own.Claims[0].Node}
 		why.For, why.Until = r.leaving(own)
 		return why, true
-	case t.overTELimit(j):
-		return cluster.Reason{Code: cluster.ReasonTELimit}, true
-	case t.hopeless[j.ID]:
-		return cluster.Reason{Code: cluster.ReasonNoVictim}, true
-	case j.Reason.Code == cluster.ReasonPreempted:
+	}
+	if r.rules.reason != nil {
+		if why, own := r.rules.reason(j); own {
+			return why, true
+		}
+	}
+	if j.Reason.Code == cluster.ReasonPreempted {
 		o := t.view.Job(j.Reason.For)
 		return j.Reason, o != nil && !o.State.Final()
 	}

@@ -13,25 +13,25 @@ import (
 // fairshare serves trial-and-error jobs before best-effort ones, and within a class the account that would be least saturated with its next
 // job, in it the user for whom that is so, and the jobs of a user by priority and age. Who is below what he deserves gets room back from
 // those who have more than their share: see reclaim.go.
-func fairshare(t *trial) {
-	f := newFair(t)
-	f.place()
-	f.reclaim()
+func fairshare(t *trial) policyRules {
+	f := newFair(&jobOrder{trial: t})
+	return policyRules{serve: f.place, preempt: f.reclaim, limit: f.limitOf}
 }
 
 // fair is a cycle's view of accounts and users.
 type fair struct {
-	*trial
-	tree   *shares.Tree
-	models []string // told apart, in the order of their amounts
-	pasts  []past   // by the mark of the node, less one
-	decay  *cluster.Decay
-	leaves map[cluster.Leaf]*shares.Node
-	open   *queue               // jobs that fit as far as is known
-	heads  *queue               // the first blocked job of each leaf
-	first  firsts[*shares.Node] // the first blocked job of each leaf
-	seen   frontier
-	queues []*queue // to be told when holdings change
+	*jobOrder
+	quotaOnly bool // only accounts with a quota of their own reclaim, and room kept for any blocked head comes after what they are entitled to
+	tree      *shares.Tree
+	models    []string // told apart, in the order of their amounts
+	pasts     []past   // by the mark of the node, less one
+	decay     *cluster.Decay
+	leaves    map[cluster.Leaf]*shares.Node
+	open      *queue               // jobs that fit as far as is known
+	heads     *queue               // the first blocked job of each leaf
+	first     firsts[*shares.Node] // the first blocked job of each leaf
+	seen      frontier
+	queues    []*queue // to be told when holdings change
 
 	counted  int                    // actions of this cycle of which the holdings know
 	promised map[cluster.JobID]bool // waiting jobs that count as there, because room is kept for them
@@ -40,29 +40,28 @@ type fair struct {
 }
 
 // newFair makes the tree from the configuration and the state, and settles it.
-func newFair(t *trial) *fair {
-	f := &fair{trial: t, leaves: map[cluster.Leaf]*shares.Node{}, first: firsts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
-	f.models = t.view.Models()
+func newFair(o *jobOrder) *fair {
+	f := &fair{jobOrder: o, leaves: map[cluster.Leaf]*shares.Node{}, first: firsts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
+	f.models = f.view.Models()
 	f.tree = shares.New(f.capacities())
 	f.open, f.heads = newQueue(f), newQueue(f)
 	f.addAccounts()
-	for u := range t.view.Usages() {
+	for u := range f.view.Usages() {
 		if u.User == "" && u.Empty() {
 			f.pastOf(f.account(u.Account)).usage = u
 		} else {
 			f.pastOf(f.leaf(u.Leaf)).usage = u
 		}
 	}
-	for st := range t.view.Standings() {
+	for st := range f.view.Standings() {
 		leaf := f.leaf(st.Leaf)
 		leaf.Hold(f.amounts(&st.Held))
 		leaf.Want(f.amounts(&st.Wants))
 		f.pastOf(leaf).standing = st
 	}
 	f.tree.Remember(f.remember)
-	f.tree.Settle(int64(t.policy.UsageInfluence))
+	f.tree.Settle(int64(f.policy.UsageInfluence))
 	f.tree.Watch(f.held)
-	t.limits = f.limitOf
 	return f
 }
 
@@ -269,7 +268,7 @@ func (f *fair) line(q *glance) {
 			continue
 		}
 		c = contender{group: f.view.GroupAt(at)}
-		if !c.advance(f.trial) {
+		if !c.advance(f.jobOrder) {
 			continue
 		}
 		if leaf := f.leaf(c.job.Leaf()); !f.limited(leaf, c.job) && f.screen(leaf, &c) {
@@ -284,9 +283,9 @@ func (f *fair) line(q *glance) {
 
 // glance finds the first job of each leaf, if seen is not nil the first blocked one. Whom a limit keeps from starting is not blocked.
 func (f *fair) glance(seen *frontier, first firsts[*shares.Node]) *glance {
-	return newGlance(f.trial, seen, func(g *cluster.Group) *rank {
+	return newGlance(f.jobOrder, seen, func(g *cluster.Group) *sortKey {
 		leaf := f.leaf(g.Key.Leaf())
-		if (seen != nil || f.byService) && leaf.Bounded() {
+		if (seen != nil || f.quotaOnly) && leaf.Bounded() {
 			return nil
 		}
 		return first.of(leaf)
@@ -331,8 +330,8 @@ func (f *fair) limited(leaf *shares.Node, j *cluster.Job) bool {
 // screen reports whether a group's first job fits, as line.screen does.
 func (f *fair) screen(leaf *shares.Node, c *contender) bool {
 	for f.seen.fails(f.trial, c) {
-		f.first.of(leaf).keep(rankOf(c.job))
-		if len(c.job.Exclude) == 0 || !c.advance(f.trial) {
+		f.first.of(leaf).keep(keyOf(c.job))
+		if len(c.job.Exclude) == 0 || !c.advance(f.jobOrder) {
 			return false
 		}
 	}
@@ -341,7 +340,7 @@ func (f *fair) screen(leaf *shares.Node, c *contender) bool {
 
 // block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes its head.
 func (f *fair) block(leaf *shares.Node, c *contender) {
-	if f.first.of(leaf).keep(rankOf(c.job)) {
+	if f.first.of(leaf).keep(keyOf(c.job)) {
 		f.heads.put(leaf, &contender{job: c.job, members: c.members})
 	}
 }
@@ -349,19 +348,22 @@ func (f *fair) block(leaf *shares.Node, c *contender) {
 // place starts what fits, in the order of shares, and sees to it that no head is passed without bound.
 func (f *fair) place() {
 	f.line(f.glance(&f.seen, f.first))
-	b := bypass{reserved: map[string]bool{}, owes: func(j *cluster.Job) bool { return f.entitled(f.leaf(j.Leaf()), f.asks(j)) }}
-	b.recall(f.trial)
+	b := newBypass(&headRules{
+		jobOrder: f.jobOrder,
+		within:   func(j *cluster.Job) bool { return f.entitled(f.leaf(j.Leaf()), f.asks(j)) },
+		start:    func(c *contender, spots []fit.Spot, past cluster.JobID) { c.start(f.trial, spots, past) },
+	})
 	for !f.freed {
 		c, leaf := f.open.best()
 		if h, of := f.heads.best(); h != nil && (c == nil || f.before(h, of, c, leaf)) {
 			f.heads.pop(of)
-			f.consider(&b, h, of)
+			f.consider(b, h, of)
 			continue
 		}
 		if c == nil {
 			return
 		}
-		f.serve(&b, c, leaf)
+		f.serve(b, c, leaf)
 	}
 }
 
@@ -370,7 +372,7 @@ func (f *fair) consider(b *bypass, h *contender, leaf *shares.Node) {
 	if f.limited(leaf, h.job) {
 		return
 	}
-	b.consider(f.trial, h)
+	b.consider(h)
 	f.catchUp()
 }
 
@@ -380,7 +382,7 @@ func (f *fair) serve(b *bypass, c *contender, leaf *shares.Node) {
 		f.open.pop(leaf)
 		return
 	}
-	spots, ok := f.room.Place(c.asks(f.trial))
+	spots, ok := f.room.Place(c.gang(f.trial))
 	if !ok {
 		f.fail(c, leaf)
 		return
@@ -389,10 +391,10 @@ func (f *fair) serve(b *bypass, c *contender, leaf *shares.Node) {
 		f.open.pop(leaf) // of the model of GPUs there
 		return
 	}
-	f.start(c, spots, b.past())
-	b.passed(f.trial)
+	c.start(f.trial, spots, b.past())
+	b.passed()
 	f.catchUp()
-	if c.advance(f.trial) {
+	if c.advance(f.jobOrder) {
 		f.open.fix(leaf)
 	} else {
 		f.open.pop(leaf)
@@ -415,14 +417,14 @@ func (f *fair) at(j *cluster.Job, spots []fit.Spot) shares.Amount {
 func (f *fair) fail(c *contender, leaf *shares.Node) {
 	if len(c.job.Exclude) > 0 || c.group == nil {
 		f.block(leaf, c)
-		if c.group != nil && c.advance(f.trial) {
+		if c.group != nil && c.advance(f.jobOrder) {
 			f.open.fix(leaf)
 			return
 		}
 		f.open.pop(leaf)
 		return
 	}
-	f.seen.fail(c.asks(f.trial))
+	f.seen.fail(c.gang(f.trial))
 	f.open.drop(func(leaf *shares.Node, o *contender) bool {
 		failed := o.group != nil && f.seen.failedSince(f.trial, o)
 		if failed {

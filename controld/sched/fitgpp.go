@@ -18,14 +18,22 @@ const (
 // paper is a policy of the FitGpp paper at work: trial-and-error jobs take room from best-effort ones, which are served strictly in order.
 // Only jobs of one worker are chosen for by what fits; for a gang, which the paper does not have, victims are drawn at random.
 type paper struct {
-	*trial
-	roster *roster // nil until somebody needs it
+	*starter
+	cache  *candidateCache
+	roster *roster // nil until it is needed
 	choose func(p *paper, j *cluster.Job, g *fit.Gang) bool
 }
 
 // fitgpp takes the one victim with the least score on whose node the job then fits. Without any it draws one at random, and again at the
 // next instant if the job still does not fit.
-func fitgpp(t *trial) { (&paper{trial: t, choose: (*paper).cheapest}).serve() }
+func fitgpp(t *trial, cache *candidateCache) policyRules {
+	return newPaper(t, cache, (*paper).cheapest)
+}
+
+func newPaper(t *trial, cache *candidateCache, choose func(*paper, *cluster.Job, *fit.Gang) bool) policyRules {
+	p := &paper{starter: newStarter(t), cache: cache, choose: choose}
+	return policyRules{serve: p.serve}
+}
 
 // serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes those of them that do not fit; but it is
 // one queue, served strictly in order, so best-effort jobs wait at the instant at which one of them finds no room. From the next instant
@@ -61,7 +69,7 @@ func (p *paper) serve() {
 // all that have never run: they are served strictly in order.
 func (p *paper) of(class jobspec.Class) iter.Seq[*cluster.Job] {
 	return func(yield func(*cluster.Job) bool) {
-		for j := range p.waiting() {
+		for j := range waiting(p.trial) {
 			if j.Class == class && !yield(j) {
 				return
 			}
@@ -72,7 +80,7 @@ func (p *paper) of(class jobspec.Class) iter.Seq[*cluster.Job] {
 // all returns the roster, which is made once a cycle.
 func (p *paper) all() *roster {
 	if p.roster == nil {
-		p.roster = newRoster(p.trial)
+		p.roster = newRoster(p.trial, p.cache)
 		weight := cmp.Or(p.policy.GraceWeight, paperWeight)
 		p.roster.score(max(0, weight))
 	}
@@ -88,7 +96,7 @@ func (p *paper) drains(j *cluster.Job, g *fit.Gang) bool {
 	r, best := p.all(), -1
 	for i := range p.view.Nodes() {
 		if p.room.Usable(i, &g.Part, g.Exclude) && (best < 0 || r.over[i] < r.over[best]) &&
-			fit.Within(g.Request, r.coming(p.trial, i, &g.Part)) && p.seatsOne(i, &g.Request, 0) {
+			fit.Within(g.Request, r.coming(p.trial, i, &g.Part)) && seatsOne(p.trial, i, &g.Request, 0) {
 			best = i
 		}
 	}
@@ -127,7 +135,7 @@ func (p *paper) cheapest(j *cluster.Job, g *fit.Gang) bool {
 			if v.taken || !p.mayTake(v) || !fit.Within(g.Request, fit.Plus(have, v.at(node))) {
 				continue
 			}
-			if (best < 0 || compareVictims(v, &r.victims[best]) < 0) && p.seatsOne(node, &g.Request, v.job.ID) {
+			if (best < 0 || compareVictims(v, &r.victims[best]) < 0) && seatsOne(p.trial, node, &g.Request, v.job.ID) {
 				best, on = int(i), node
 			}
 		}
@@ -167,58 +175,4 @@ func (p *paper) drawn(j *cluster.Job, will func(*victim) bool) *victim {
 		return nil
 	}
 	return list[draw(len(list), p.policy.Seed, p.view.Index(), uint64(j.ID), uint64(len(list)))]
-}
-
-// lrtp and random are what the paper compares with: they take victims from anywhere, one after another, until the job fits somewhere.
-
-// lrtp takes those with most of their time limit left, which is what it is told of how long they run.
-func lrtp(t *trial) {
-	(&paper{trial: t, choose: func(p *paper, j *cluster.Job, g *fit.Gang) bool {
-		return p.until(j, g, func() *victim {
-			var best *victim
-			r := p.all()
-			for i := range r.victims {
-				v := &r.victims[i]
-				if !v.taken && p.mayTake(v) && (best == nil || timeLeft(v.job, p.now) > timeLeft(best.job, p.now)) {
-					best = v
-				}
-			}
-			return best
-		})
-	}}).serve()
-}
-
-// random takes them by chance.
-func random(t *trial) {
-	(&paper{trial: t, choose: func(p *paper, j *cluster.Job, g *fit.Gang) bool {
-		return p.until(j, g, func() *victim { return p.drawn(j, p.mayTake) })
-	}}).serve()
-}
-
-// until takes one victim after another until a node has enough for the job, or all it may take are taken. Of a gang it takes one at each
-// instant.
-func (p *paper) until(j *cluster.Job, g *fit.Gang, next func() *victim) bool {
-	r := p.all()
-	if g.Size() > 1 {
-		return p.anyone(j, g)
-	}
-	for {
-		v := next()
-		if v == nil {
-			return false
-		}
-		r.stop(p.trial, v, cluster.CauseTE, j.ID)
-		if p.drains(j, g) {
-			return true
-		}
-	}
-}
-
-// timeLeft returns what is left of a job's time limit after all its attempts, in ms.
-func timeLeft(j *cluster.Job, now cluster.Instant) int64 {
-	left := int64(j.Limit) * 1000
-	for i := range j.Attempts {
-		left -= ranFor(&j.Attempts[i], now)
-	}
-	return left
 }

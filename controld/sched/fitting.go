@@ -37,9 +37,9 @@ func newPacing(known []cluster.Pace) pacing {
 }
 
 // curveOf returns what is known of jobs of the same user and name. What a single worker does counts for both: it is where either begins.
-func (t *trial) curveOf(j *cluster.Job) curve {
+func (z *sizing) curveOf(j *cluster.Job) curve {
 	var near, apart []cluster.Pace
-	for _, p := range t.view.PacesOf(j) {
+	for _, p := range z.view.PacesOf(j) {
 		if !p.Apart {
 			near = append(near, p)
 		}
@@ -47,7 +47,7 @@ func (t *trial) curveOf(j *cluster.Job) curve {
 			apart = append(apart, p)
 		}
 	}
-	c := curve{near: newPacing(near), apart: newPacing(apart), node: t.onOneNode(j)}
+	c := curve{near: newPacing(near), apart: newPacing(apart), node: z.onOneNode(j)}
 	if len(apart) == 0 || !apart[len(apart)-1].Apart {
 		c.apart = c.near
 	} else if len(near) == 0 {
@@ -94,10 +94,10 @@ func between(a, b cluster.Pace, n int) int64 {
 
 // fitting returns with how many workers a job is worth its room: the most of which each does nearly as much as it does at best, and with
 // which the job is faster than with fewer.
-func (t *trial) fitting(j *cluster.Job, worthPM int64) int {
+func (z *sizing) fitting(j *cluster.Job, worthPM int64) int {
 	terms, _ := j.Elastic()
-	most := max(terms.Min, min(terms.Max, t.mostWorkers(j, terms)))
-	c := t.curveOf(j)
+	most := max(terms.Min, min(terms.Max, z.mostWorkers(j, terms)))
+	c := z.curveOf(j)
 	if len(c.near.known) == 0 { // nobody knows what being apart costs
 		most = max(terms.Min, min(most, c.node/terms.Unit*terms.Unit))
 	}
@@ -121,21 +121,21 @@ func (c *curve) best(terms cluster.Elastic, most int) int64 {
 }
 
 // onOneNode is how many workers of a job the largest node would hold if it were empty.
-func (t *trial) onOneNode(j *cluster.Job) int {
+func (z *sizing) onOneNode(j *cluster.Job) int {
 	terms, _ := j.Elastic()
-	g := t.gang(j)
+	g := z.gang(j)
 	part := *g.At(terms.Part)
 	part.Workers = terms.Max
 	n := 1
-	for _, all := range t.capacities().kinds {
+	for _, all := range z.capacities().kinds {
 		n = max(n, fit.Capacity(&part, fit.Both(all)))
 	}
 	return n
 }
 
 // mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest node.
-func (t *trial) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
-	c := t.capacities()
+func (z *sizing) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
+	c := z.capacities()
 	r := j.RequestOf(terms.First).Active
 	n := max(c.part.Cores, c.largest.Cores) / max(1, r.Cores)
 	if r.GPUs > 0 {
@@ -151,25 +151,36 @@ type capacities struct {
 	kinds   []cluster.Vector // what nodes have, up or not, each once
 }
 
+// sizing says how many workers elastic jobs should have.
+type sizing struct {
+	*trial
+	whole *capacities // nil until it is needed
+}
+
+func newSizing(t *trial) *sizing { return &sizing{trial: t} }
+
 // capacities returns what nodes have, which is looked at once a cycle.
-func (t *trial) capacities() *capacities {
-	if t.whole != nil {
-		return t.whole
+func (z *sizing) capacities() *capacities {
+	if z.whole != nil {
+		return z.whole
 	}
 	c := &capacities{}
 	seen := map[cluster.Vector]bool{}
-	for i := range t.view.Nodes() {
-		all := t.room.Total(i)
+	for i := range z.view.Nodes() {
+		all := z.room.Total(i)
 		if !seen[all] {
 			seen[all], c.kinds = true, append(c.kinds, all)
 		}
-		if t.room.Up(i) {
+		if z.room.Up(i) {
 			c.part = cluster.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
-			c.largest = most(c.largest, all)
+			c.largest = fit.Most(c.largest, all)
 		}
 	}
 	c.part.Cores /= clusterPart
 	c.part.GPUs /= clusterPart
-	t.whole = c
+	z.whole = c
 	return c
 }
+
+// usualGainPM is by how many thousandths a job must get faster with more workers to keep them, if the policy block does not say.
+const usualGainPM = 50

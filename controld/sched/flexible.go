@@ -22,9 +22,9 @@ type flexible struct {
 }
 
 // flexibles lists the elastic jobs that run with all their workers and that nobody has asked to stop, in order of id.
-func (t *trial) flexibles() []*flexible {
+func flexibles(t *trial) []*flexible {
 	var list []*flexible
-	ending := t.endingNow()
+	ending := t.ending()
 	for j := range t.view.Live() {
 		terms, elastic := j.Elastic()
 		a := j.Live()
@@ -42,10 +42,6 @@ func (t *trial) flexibles() []*flexible {
 		list = append(list, f)
 	}
 	return list
-}
-
-func anyFinal(a *cluster.Attempt) bool {
-	return slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool { return w.State.Final() })
 }
 
 // surplus returns how many workers may leave: all beyond the least, as far as the size stays legal.
@@ -181,7 +177,7 @@ func (f *flexible) dropOn(node int) bool {
 
 // extend finds room for n more workers, beside those that the job has as far as possible and else on as few nodes as possible, and takes it on
 // the trial. It reports whether there is room for all; if not nothing is taken.
-func (t *trial) extend(f *flexible, n int, allowed func([]fit.Spot, cluster.Request) bool) bool {
+func extend(t *trial, f *flexible, n int, allowed func([]fit.Spot, cluster.Request) bool) bool {
 	g := t.gang(f.job)
 	part := *g.At(f.terms.Part)
 	more := fit.Gang{Part: part, Exclude: g.Exclude}
@@ -233,7 +229,7 @@ func beside(r *fit.Room, g *fit.Gang, f *flexible, n int) []fit.Spot {
 }
 
 // resize plans what has been made of a job, if anything has.
-func (t *trial) resize(f *flexible, beneficiary cluster.JobID) {
+func (f *flexible) resize(t *trial, beneficiary cluster.JobID) {
 	if len(f.leave)+len(f.join) == 0 {
 		return
 	}
@@ -242,11 +238,35 @@ func (t *trial) resize(f *flexible, beneficiary cluster.JobID) {
 		r.Leave = append(r.Leave, f.terms.First+i)
 	}
 	slices.Sort(r.Leave)
-	t.act(cluster.Action{Resize: r})
-	if beneficiary != 0 {
-		if t.stopping == nil {
-			t.stopping = map[cluster.JobID]cluster.JobID{}
-		}
-		t.stopping[f.job.ID] = beneficiary
-	}
+	t.resize(r)
 }
+
+// surplusOn returns what a job may give up on each of its nodes that others can use.
+func (f *flexible) surplusOn(settled bool) []cluster.NodeRoom {
+	var rooms []cluster.NodeRoom
+	n := f.surplus()
+	if settled {
+		c := *f
+		c.leave = nil
+		c.drop(n)
+		for _, i := range c.leave {
+			if !slices.Contains(f.sick, i) {
+				rooms = fit.AddRoom(rooms, f.nodes[i], f.request())
+			}
+		}
+		return rooms
+	}
+	count := map[int]int{}
+	for i, node := range f.nodes {
+		if slices.Contains(f.sick, i) {
+			continue
+		}
+		if count[node]++; count[node] <= n {
+			rooms = fit.AddRoom(rooms, node, f.request())
+		}
+	}
+	return rooms
+}
+
+// mayUse reports whether a job may have further workers on a node.
+func (f *flexible) mayUse(node int) bool { return f.only == nil || f.only[node/64]&(1<<(node%64)) != 0 }

@@ -12,7 +12,7 @@ import (
 
 // serviceOf returns the service that decides a job's turn after it has had so much: the middle between that and what it takes by the history to
 // bring one of its kind to its end. Wide gangs count for what they have had: what protects them is about that.
-func (t *trial) serviceOf(j *cluster.Job, attained int64) int64 {
+func (t *rotaPolicy) serviceOf(j *cluster.Job, attained int64) int64 {
 	if j.Width() >= cluster.WideGPUs {
 		return attained
 	}
@@ -30,7 +30,7 @@ type served struct {
 }
 
 // serviceOf is trial.serviceOf for jobs of one group, which differ by what they have had and by name.
-func (s *served) serviceOf(t *trial, j *cluster.Job) int64 {
+func (s *served) serviceOf(t *rotaPolicy, j *cluster.Job) int64 {
 	if j.Attained() > 0 {
 		return t.serviceOf(j, j.Attained())
 	}
@@ -42,7 +42,7 @@ func (s *served) serviceOf(t *trial, j *cluster.Job) int64 {
 
 // reckon returns the level and the service that a waiting best-effort job counts for. One begins anew that has waited for long beside what it has run,
 // and for as long as it would have run for what it counts for: the history delays nobody for longer.
-func (t *trial) reckon(j *cluster.Job, like *served) (level int, service int64) {
+func (t *rotaPolicy) reckon(j *cluster.Job, like *served) (level int, service int64) {
 	if j.First {
 		return cluster.LevelFirst, 0
 	}

@@ -29,7 +29,7 @@ const (
 // fails reports whether the first job of a group does not fit now, by what is known or by one search.
 func (f *frontier) fails(t *trial, c *contender) bool {
 	if len(c.job.Exclude) > 0 {
-		g := c.asks(t)
+		g := c.gang(t)
 		return f.covers(g) || !t.room.Fits(g)
 	}
 	n := c.group.Number
@@ -37,7 +37,7 @@ func (f *frontier) fails(t *trial, c *contender) bool {
 		f.shapes = append(f.shapes, make([]verdict, max(64, n))...)
 	}
 	if f.shapes[n] == unknown {
-		g := c.asks(t)
+		g := c.gang(t)
 		if f.shapes[n] = f.search(t, g); f.shapes[n] == fits {
 			f.fit = append(f.fit, fitted{n, *g})
 		}
@@ -64,7 +64,7 @@ func (f *frontier) failedSince(t *trial, c *contender) bool {
 	if n := c.group.Number; len(c.job.Exclude) == 0 && n < len(f.shapes) && f.shapes[n] != unknown {
 		return f.shapes[n] == fails
 	}
-	return f.covers(c.asks(t))
+	return f.covers(c.gang(t))
 }
 
 func (f *frontier) search(t *trial, g *fit.Gang) verdict {

@@ -19,7 +19,7 @@ const maxMoves = 16
 
 // gather makes room for a job by moving others into free room elsewhere, if all that is free would do. It reports whether it did.
 func (m *maker) gather(j *cluster.Job, g *fit.Gang) bool {
-	if g.Size() == 1 && g.Request.Active.GPUs <= wholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
+	if g.Size() == 1 && g.Request.Active.GPUs <= cluster.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
 		return false
 	}
 	for range maxRepairs {
@@ -43,20 +43,7 @@ func (m *maker) gather(j *cluster.Job, g *fit.Gang) bool {
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
 func (m *maker) enoughInPieces(j *cluster.Job) bool {
 	defer m.waiving(j, cluster.CauseMigrate)()()
-	return fit.Within(cluster.Request{Active: j.Total()}, cluster.Request{Active: freeIn(m.trial, m.room)})
-}
-
-// freeIn returns what is free on all nodes that are up and claimed by nobody.
-func freeIn(t *trial, room *fit.Room) (free cluster.Vector) {
-	for i := range t.view.Nodes() {
-		if room.Up(i) {
-			a := room.Available(i).Active
-			free.Cores += max(0, a.Cores)
-			free.Memory += max(0, a.Memory)
-			free.GPUs += max(0, a.GPUs)
-		}
-	}
-	return free
+	return fit.Within(cluster.Request{Active: j.Total()}, cluster.Request{Active: m.room.AvailableUp()})
 }
 
 // anyMovable notes of every victim whether it may be asked to move for a job, and reports whether any may.
@@ -81,12 +68,12 @@ func (m *maker) movable(v *victim, j *cluster.Job) bool {
 	}
 	lost := cluster.Instant(unsavedAt(v.job, a, m.now))
 	cost := costsWorth * (a.Started.At - a.Assigned.At + cluster.Instant(v.grace) + lost)
-	least := max(cost, cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn)), m.minRuntime())
+	least := max(cost, cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn)), minRuntime(m.trial))
 	if m.now-j.Eligible < cost || m.now-a.Started.At < least {
 		return false
 	}
 	_, elastic := v.job.Elastic()
-	return !elastic && !m.wasteful(v.job)
+	return !elastic && !wasteful(m.trial, v.job)
 }
 
 // elsewhere reports whether all of a set would find room elsewhere with that for the job taken, and enough stays free for trial-and-error jobs; else who
@@ -102,8 +89,8 @@ func (m *maker) elsewhere(j *cluster.Job, set *victimSet) (stuck *victim, ok boo
 		}
 		room.Take(&g, spots)
 	}
-	least := max(0, cmp.Or(m.policy.HeadroomPM, headroomPM)) * m.roomUp().GPUs
-	return nil, len(set.victims) == 0 || freeIn(m.trial, room).GPUs*1000 >= least
+	least := max(0, cmp.Or(m.policy.HeadroomPM, headroomPM)) * m.room.TotalUp().GPUs
+	return nil, len(set.victims) == 0 || room.AvailableUp().GPUs*1000 >= least
 }
 
 // promise returns the reservation that keeps the room of a set for a job.

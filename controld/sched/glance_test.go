@@ -110,9 +110,7 @@ func planText(t *testing.T, plan cluster.CommitPlan) string {
 
 // linesOf writes down the lines that a cycle goes by, and when it would be woken, and counts the groups that were passed over.
 func linesOf(v *cluster.View, now cluster.Instant, quick bool) (text string, passed int) {
-	t := newTrial(v, now, v.Config().Policy)
-	expire(t)
-	t.byService = t.policy.Name == "rota"
+	t := expired(v, now)
 	look := func(q *glance, line func(*glance)) {
 		if !quick {
 			line(nil)
@@ -121,13 +119,17 @@ func linesOf(v *cluster.View, now cluster.Instant, quick bool) (text string, pas
 		line(q)
 		passed += q.passed
 	}
-	f := t.accounts()
+	f := accountsOn(t)
 	if t.policy.Name == "fairshare" {
 		look(f.glance(&f.seen, f.first), f.line)
 		text = orderOf(f.open) + orderOf(f.heads) + firstsOf(f.first, nameOf)
 	} else {
-		l := newLine()
-		look(l.glance(t), func(q *glance) { l.form(t, q) })
+		o := &jobOrder{trial: t}
+		if t.policy.Name == "rota" {
+			o = f.jobOrder
+		}
+		l := emptyLine(o)
+		look(l.glance(), l.form)
 		for _, list := range []contenders{l.open, l.heads} {
 			for len(list) > 0 {
 				text += fmt.Sprintf("%d ", heap.Pop(&list).(*contender).job.ID)

@@ -22,16 +22,16 @@ func relaunchOf(j *cluster.Job) int64 {
 }
 
 // gainPM is by how many thousandths a job must get faster with more workers to keep them.
-func (t *trial) gainPM() int64 { return cmp.Or(t.policy.GrowGainPM, elasticGainPM) }
+func gainPM(t *trial) int64 { return cmp.Or(t.policy.GrowGainPM, usualGainPM) }
 
 // growAfter is how long room has to be idle before a job grows into it.
-func (t *trial) growAfter(f *flexible) cluster.Instant {
+func growAfter(t *trial, f *flexible) cluster.Instant {
 	return cmp.Or(cluster.Instant(t.policy.GrowAfterMS), f.terms.GrowAfter)
 }
 
 // settled reports whether a job has had its present size for long enough to be given another for its own sake, and what that size is worth is
 // known, if the job says at all how fast it is.
-func (t *trial) settled(f *flexible) bool {
+func settled(t *trial, f *flexible) bool {
 	rest := cmp.Or(cluster.Instant(t.policy.CooldownMS), f.terms.Cooldown)
 	if f.attempt.Rate == 0 {
 		rest = max(rest, 2*f.terms.RateAfter())
@@ -42,7 +42,7 @@ func (t *trial) settled(f *flexible) bool {
 }
 
 // idleSince returns since when nobody has started, ended or come.
-func (t *trial) idleSince() cluster.Instant {
+func idleSince(t *trial) cluster.Instant {
 	var at cluster.Instant
 	if l := t.view.Learned(); l != nil {
 		at = l.Freed
@@ -54,24 +54,14 @@ func (t *trial) idleSince() cluster.Instant {
 }
 
 // idle reports whether room has been idle for long enough for a job to grow into it.
-func (t *trial) idle(f *flexible, since cluster.Instant) bool {
-	at := since + t.growAfter(f)
+func idle(t *trial, f *flexible, since cluster.Instant) bool {
+	at := since + growAfter(t, f)
 	t.wakeAt(at)
 	return at <= t.now && len(t.started) == 0
 }
 
-// goBack takes from jobs the workers with which they did not get faster.
-func (s *stretcher) goBack() {
-	for _, f := range without(s.running) {
-		if n := s.superfluous(f); n > 0 && s.settled(f) {
-			f.drop(n)
-			s.resize(f, 0)
-		}
-	}
-}
-
 // superfluous returns how many workers a job has that do not make it faster, by the rate that it had with fewer.
-func (t *trial) superfluous(f *flexible) int {
+func superfluous(t *trial, f *flexible) int {
 	now := f.attempt.Rate
 	if now == 0 {
 		return 0
@@ -79,7 +69,7 @@ func (t *trial) superfluous(f *flexible) int {
 	list := pacesOf(f.job)
 	for i := len(list) - 1; i >= 0; i-- {
 		if p := list[i]; p.Size < f.size {
-			if f.terms.Has(p.Size) && now*1000 < p.Rate*(1000+t.gainPM()) {
+			if f.terms.Has(p.Size) && now*1000 < p.Rate*(1000+gainPM(t)) {
 				return f.size - p.Size
 			}
 			return 0
@@ -88,38 +78,7 @@ func (t *trial) superfluous(f *flexible) int {
 	return 0
 }
 
-// grow gives jobs one step more each, those first that gain most from it for their weight, as long as there is idle room that nobody claims.
-func (s *stretcher) grow() {
-	since := s.idleSince()
-	var list []*flexible
-	for _, f := range without(s.running) {
-		if s.mayGrow(f) && s.settled(f) && s.idle(f, since) {
-			list = append(list, f)
-		}
-	}
-	for len(list) > 0 {
-		best := 0
-		for i := range list {
-			if c := cmp.Compare(s.worth(list[i]), s.worth(list[best])); c > 0 || c == 0 && compare(list[i].job, list[best].job) < 0 {
-				best = i
-			}
-		}
-		f := list[best]
-		list = append(list[:best:best], list[best+1:]...)
-		if s.extend(f, f.terms.Step, nil) {
-			s.resize(f, 0)
-		}
-	}
-}
-
 // mayGrow reports whether one step more is legal and not known to be in vain.
-func (t *trial) mayGrow(f *flexible) bool {
-	return f.terms.Has(f.size+f.terms.Step) && f.size+f.terms.Step <= max(f.size, tip(f.job, t.gainPM()))
-}
-
-// worth is what one step more gains: speedup for each GPU, weighted by priority.
-func (s *stretcher) worth(f *flexible) int64 {
-	loss := lossOf(f.job)
-	width := f.job.WorthOf(f.request().Active) * int64(f.terms.Step)
-	return (speedup(f.size+f.terms.Step, loss) - speedup(f.size, loss)) * 1_000_000 / width * int64(1+f.job.Priority)
+func mayGrow(t *trial, f *flexible) bool {
+	return f.terms.Has(f.size+f.terms.Step) && f.size+f.terms.Step <= max(f.size, tip(f.job, gainPM(t)))
 }

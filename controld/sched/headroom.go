@@ -32,22 +32,24 @@ const (
 // On few nodes one worker's room is a good part of the cluster, and it stays empty for long, because few come. Best-effort jobs would wait there
 // for 25 to 80 times as long, all together, as trial-and-error jobs are spared, which have others leave instead.
 type headroom struct {
+	*trial
+	cache *headroomCache
 	demand
 	now  outlook
 	soon outlook
 }
 
 // newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately, nil if nothing.
-func newHeadroom(t *trial) *headroom {
+func newHeadroom(t *trial, cache *headroomCache) *headroom {
 	l := t.view.Learned()
 	if l == nil || l.TE.Last == 0 || t.now-l.TE.Last > day || t.policy.HeadroomPM < 0 {
 		return nil
 	}
-	all := t.roomUp()
+	all := t.room.TotalUp()
 	if all.GPUs < headroomLeast {
 		return nil
 	}
-	h := &headroom{demand: newDemand(&l.TE)}
+	h := &headroom{trial: t, cache: cache, demand: newDemand(&l.TE)}
 	if h.usual == 0 {
 		return nil
 	}
@@ -61,7 +63,7 @@ func newHeadroom(t *trial) *headroom {
 	if aMinute := l.TE.Mean / 256 / h.usual; soon && aMinute > 0 {
 		h.soon.want = int(min(soonTimes*(aMinute+1), most))
 	}
-	h.countAll(t)
+	h.countAll()
 	return h
 }
 
@@ -72,53 +74,42 @@ func worth(w *cluster.Waits) (now, soon bool) {
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
-// roomUp returns what nodes have that are up, all together.
-func (t *trial) roomUp() (all cluster.Vector) {
-	for i := range t.view.Nodes() {
-		if t.room.Up(i) {
-			v := t.room.Total(i)
-			all.Cores, all.Memory, all.GPUs = all.Cores+v.Cores, all.Memory+v.Memory, all.GPUs+v.GPUs
-		}
-	}
-	return all
-}
-
 // countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly all,
 // take none now, and none soon unless trial-and-error jobs run there.
-func (h *headroom) countAll(t *trial) {
-	nodes := len(t.view.Nodes())
-	words := t.desk.words(2 * nodes)
+func (h *headroom) countAll() {
+	nodes := len(h.view.Nodes())
+	words := h.cache.cleared(2 * nodes)
 	h.now.begin(&h.demand, words[:nodes])
 	h.soon.begin(&h.demand, words[nodes:])
 	if h.soon.want > 0 {
-		h.soon.more = t.comingFree()
+		h.soon.more = h.comingFree()
 	}
-	if t.room.Sharing() {
+	if h.room.Sharing() {
 		for node := range nodes {
-			h.count(t, node)
+			h.count(node)
 		}
 		return
 	}
-	for node := range t.room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
-		h.count(t, node)
+	for node := range h.room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
+		h.count(node)
 	}
 	for node, more := range h.soon.more {
 		if more != (cluster.Request{}) {
-			h.count(t, node)
+			h.count(node)
 		}
 	}
 }
 
 // count notes anew which workers a node would take.
-func (h *headroom) count(t *trial, node int) {
-	now := h.now.takes(t.room, node, cluster.Request{}, h.all())
+func (h *headroom) count(node int) {
+	now := h.now.takes(h.room, node, cluster.Request{}, h.all())
 	h.now.note(node, now)
 	if h.soon.want == 0 {
 		return
 	}
 	soon := now // and what more will come free can only add to that
 	if h.soon.more[node] != (cluster.Request{}) {
-		soon |= h.soon.takes(t.room, node, cluster.Request{}, h.all()&^now)
+		soon |= h.soon.takes(h.room, node, cluster.Request{}, h.all()&^now)
 	}
 	h.soon.note(node, soon)
 }
@@ -130,12 +121,12 @@ type brief struct {
 }
 
 // comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
-func (t *trial) comingFree() []cluster.Request {
-	t.desk.coming = cleared(t.desk.coming, len(t.view.Nodes()))
-	coming := t.desk.coming
-	for _, list := range t.desk.briefs.walk(t.view, briefsOf) {
+func (h *headroom) comingFree() []cluster.Request {
+	h.cache.coming = cleared(h.cache.coming, len(h.view.Nodes()))
+	coming := h.cache.coming
+	for _, list := range h.cache.briefs.walk(h.view, briefsOf) {
 		for _, b := range list {
-			if t.now-b.since >= briefMS {
+			if h.trial.now-b.since >= briefMS {
 				continue
 			}
 			for _, r := range b.rooms {
@@ -157,12 +148,12 @@ func briefsOf(p cluster.RunPage) (list []brief) {
 }
 
 // took notes that somebody has started on some nodes.
-func (h *headroom) took(t *trial, spots []fit.Spot) {
+func (h *headroom) took(spots []fit.Spot) {
 	if h == nil {
 		return
 	}
 	for i := range spots {
-		h.count(t, spots[i].Node)
+		h.count(spots[i].Node)
 	}
 }
 
@@ -180,9 +171,9 @@ func (h *headroom) begun(g *fit.Gang, spots []fit.Spot) {
 type loss struct{ now, soon tally }
 
 // lose adds what is lost with some room of a node.
-func (h *headroom) lose(l *loss, t *trial, node int, need cluster.Request) {
-	l.now.add(h.now.lost(t.room, node, need))
-	l.soon.add(h.soon.lost(t.room, node, need))
+func (h *headroom) lose(l *loss, node int, need cluster.Request) {
+	l.now.add(h.now.lost(h.room, node, need))
+	l.soon.add(h.soon.lost(h.room, node, need))
 }
 
 // spares reports whether nothing is lost that is wanted, or so little that only the most demanding would miss it.
@@ -191,49 +182,49 @@ func (h *headroom) spares(lost *loss, patient bool) bool {
 }
 
 // patient reports whether a job still leaves all that is wanted: one that has waited for long leaves half, rounded up.
-func (t *trial) patient(j *cluster.Job) bool {
-	return t.now-j.Eligible < patienceForTE*cluster.Instant(t.policy.ReserveAfterMS)
+func (h *headroom) patient(j *cluster.Job) bool {
+	return h.trial.now-j.Eligible < patienceForTE*cluster.Instant(h.policy.ReserveAfterMS)
 }
 
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for it, it takes what was not counted.
-func (h *headroom) allows(t *trial, c *contender, spots []fit.Spot) bool {
-	if h == nil || c.job.Class == jobspec.TE {
+func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
+	if h == nil || j.Class == jobspec.TE {
 		return true
 	}
 	var lost loss
 	var need cluster.Request // of the workers that follow each other on a node
 	at := 0
-	for s, part := range c.gang.Seated(spots) {
+	for s, part := range g.Seated(spots) {
 		need = fit.Plus(need, part.Request)
 		if at++; at < len(spots) && spots[at].Node == s.Node {
 			continue
 		}
-		if !t.hasClaim(c.job.ID, s.Node) {
-			h.lose(&lost, t, s.Node, need)
+		if !h.hasClaim(j.ID, s.Node) {
+			h.lose(&lost, s.Node, need)
 		}
 		need = cluster.Request{}
 	}
-	return h.spares(&lost, t.patient(c.job))
+	return h.spares(&lost, h.patient(j))
 }
 
 // hasClaim reports whether room on a node is reserved for a job.
-func (t *trial) hasClaim(id cluster.JobID, node int) bool {
-	r := t.holders[id]
-	return r != nil && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == t.view.Nodes()[node].Name })
+func (h *headroom) hasClaim(id cluster.JobID, node int) bool {
+	r := h.holders[id]
+	return r != nil && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == h.view.Nodes()[node].Name })
 }
 
 // allowsOn is allows for a single worker on a node.
-func (h *headroom) allowsOn(t *trial, c *contender, node int) bool {
+func (h *headroom) allowsOn(j *cluster.Job, g *fit.Gang, node int) bool {
 	if h == nil {
 		return true
 	}
 	var lost loss
-	h.lose(&lost, t, node, c.gang.Request)
-	return h.spares(&lost, t.patient(c.job))
+	h.lose(&lost, node, g.Request)
+	return h.spares(&lost, h.patient(j))
 }
 
 // allowsMore reports whether a running best-effort job may grow by so many workers that ask for the same.
-func (h *headroom) allowsMore(t *trial, spots []fit.Spot, request cluster.Request) bool {
+func (h *headroom) allowsMore(spots []fit.Spot, request cluster.Request) bool {
 	if h == nil {
 		return true
 	}
@@ -243,7 +234,7 @@ func (h *headroom) allowsMore(t *trial, spots []fit.Spot, request cluster.Reques
 	}
 	var lost loss
 	for node, r := range need {
-		h.lose(&lost, t, node, r)
+		h.lose(&lost, node, r)
 	}
 	return h.spares(&lost, true)
 }
@@ -252,6 +243,19 @@ func (h *headroom) allowsMore(t *trial, spots []fit.Spot, request cluster.Reques
 func (h *headroom) keptIn(room *fit.Room) bool { return h.now.keptIn(room) && h.soon.keptIn(room) }
 
 // cost returns how many of the last workers a node would not take any more at once with some room gone.
-func (h *headroom) cost(t *trial, node int, need cluster.Request) int {
-	return h.weigh(h.now.lost(t.room, node, need))
+func (h *headroom) cost(node int, need cluster.Request) int {
+	return h.weigh(h.now.lost(h.room, node, need))
+}
+
+// headroomCache keeps from cycle to cycle the memory of headroom, and which trial-and-error jobs run. The zero value is ready for use.
+type headroomCache struct {
+	words  []uint64
+	briefs pages[[]brief]
+	coming []cluster.Request
+}
+
+// cleared returns so many words that are 0.
+func (c *headroomCache) cleared(n int) []uint64 {
+	c.words = cleared(c.words, n)
+	return c.words
 }

@@ -1,9 +1,6 @@
 package sched
 
 import (
-	"container/heap"
-	"slices"
-
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/jobspec"
@@ -38,9 +35,9 @@ type pairing struct {
 }
 
 // next returns who of those in line starts next, and where; false: the first in line does not fit.
-func (m *matcher) next(t *trial, l *line) (*contender, []fit.Spot, bool) {
-	if top := l.open[0]; !t.byService || !t.matches(top) {
-		spots, ok := t.pack(top)
+func (m *matcher) next(t *rotaPolicy, l *line) (*contender, []fit.Spot, bool) {
+	if top := l.top(); !t.pairs(top) {
+		spots, ok := t.place(top)
 		return top, spots, ok
 	}
 	if m.best == nil {
@@ -49,16 +46,14 @@ func (m *matcher) next(t *trial, l *line) (*contender, []fit.Spot, bool) {
 	for {
 		c := m.choose(t, l)
 		if c == nil {
-			return l.open[0], nil, false
+			return l.top(), nil, false
 		}
-		if now := t.excess(c.job); now != c.excessNow() { // by what has been started since it lined up
-			c.excess = now
-			heap.Fix(&l.open, slices.Index(l.open, c))
+		if l.reorder(c) { // by what has been started since it lined up
 			continue
 		}
 		p := m.best[c]
-		spots, ok := t.room.PlaceOn(c.asks(t), p.node)
-		if ok && t.spare.allows(t, c, spots) && !t.holdsBack(c.job) {
+		spots, ok := t.room.PlaceOn(c.gang(t.trial), p.node)
+		if ok && t.spare.allows(c.job, c.gang(t.trial), spots) && !t.holdsBack(c.job) {
 			m.took[p.node]++
 			return c, spots, true
 		}
@@ -67,12 +62,12 @@ func (m *matcher) next(t *trial, l *line) (*contender, []fit.Spot, bool) {
 }
 
 // choose returns who makes the best pair with a node of the first in line and its like, nil if none fits anywhere.
-func (m *matcher) choose(t *trial, l *line) *contender {
-	top := l.lead(t)
+func (m *matcher) choose(t *rotaPolicy, l *line) *contender {
+	top := l.lead()
 	var best *contender
 	var least int64
-	for _, c := range l.open[:min(len(l.open), max(1, maxPairs/len(m.took)))] {
-		if c != top && (!t.matches(c) || !c.alike(top)) {
+	for _, c := range l.some(max(1, maxPairs/len(m.took))) {
+		if c != top && (!t.pairs(c) || !c.alike(top)) {
 			continue
 		}
 		p, known := m.best[c]
@@ -84,7 +79,7 @@ func (m *matcher) choose(t *trial, l *line) *contender {
 			continue
 		}
 		cost := p.left - int64(t.now-c.job.Submitted.At)/ageWorth
-		if best == nil || cost < least || cost == least && t.compare(c.job, best.job) < 0 {
+		if best == nil || cost < least || cost == least && t.order.compare(c.job, best.job) < 0 {
 			best, least = c, cost
 		}
 	}
@@ -92,11 +87,8 @@ func (m *matcher) choose(t *trial, l *line) *contender {
 }
 
 // pair finds the node for a job that is left with least and where it leaves what is kept free for others.
-func (m *matcher) pair(t *trial, c *contender) pairing {
-	if t.dear == nil {
-		t.dear = newScarcity(t)
-	}
-	g := c.asks(t)
+func (m *matcher) pair(t *rotaPolicy, c *contender) pairing {
+	g := c.gang(t.trial)
 	best := pairing{job: c.job, node: -1}
 	if t.holdsBack(c.job) {
 		return best
@@ -105,37 +97,21 @@ func (m *matcher) pair(t *trial, c *contender) pairing {
 		if !t.room.Usable(node, &g.Part, g.Exclude) || !t.room.Holds(node, &g.Part) {
 			continue
 		}
-		left := t.dear.left(fit.Minus(t.room.Available(node), g.Request).Active, t.room.Total(node))
+		left := t.pack.leftover(node, g.Request)
 		if best.node >= 0 && left >= best.left {
 			continue
 		}
-		if t.spare.allowsOn(t, c, node) {
+		if t.spare.allowsOn(c.job, g, node) {
 			best.node, best.left, best.took = node, left, m.took[node]
 		}
 	}
 	return best
 }
 
-// matches reports whether a job is one that is paired with nodes: a single best-effort worker that likes all nodes alike and for which no room
+// pairs reports whether a job is one that is paired with nodes: a single best-effort worker that likes all nodes alike and for which no room
 // is reserved, where no limit could be in the way of the second of two.
-func (t *trial) matches(c *contender) bool {
-	g := c.asks(t)
+func (t *rotaPolicy) pairs(c *contender) bool {
+	g := c.gang(t.trial)
 	return c.job.Class == jobspec.BE && c.group != nil && g.Size() == 1 && g.Levels == nil && t.holders[c.job.ID] == nil &&
-		len(t.view.Nodes()) <= packNodes && !t.sharing() && !t.limited()
-}
-
-// alike reports whether only age tells two best-effort jobs apart in the order.
-func (c *contender) alike(o *contender) bool {
-	a, b := c.job, o.job
-	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority && c.trial.levelOf(a) == c.trial.levelOf(b)
-}
-
-// pass lets the group of a contender that has started go on to its next job.
-func (l *line) pass(t *trial, c *contender) {
-	i := slices.Index(l.open, c)
-	if c.advance(t) {
-		heap.Fix(&l.open, i)
-	} else {
-		heap.Remove(&l.open, i)
-	}
+		len(t.view.Nodes()) <= packNodes && !t.pack.sharing() && !t.limited()
 }

@@ -16,10 +16,10 @@ import (
 
 // offerMenus adds to the roster what elastic jobs have beyond their least, for a search of room for a gang. To be called with every victim's reluctance
 // known; the result takes it away again. Where all of a node is asked for, or GPUs are shared, jobs leave whole.
-func (m *maker) offerMenus(g *fit.Gang, lawful func(*victim) int) (withdraw func()) {
+func (m *preemptor) offerMenus(g *fit.Gang, lawful func(*victim) int) (withdraw func()) {
 	r := m.all()
 	before := len(r.victims)
-	if m.room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More, func(p fit.Part) bool { return p.Request.Exclusive }) {
+	if m.state.room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More, func(p fit.Part) bool { return p.Request.Exclusive }) {
 		return func() {}
 	}
 	settled := g.Size() > 1
@@ -70,7 +70,7 @@ func (v *victim) leaving(node int) int {
 
 // chooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need beside what others free, and as many more as their
 // sizes demand. It is called while the claims are waived that the search did not count.
-func (m *maker) chooseWorkers(g *fit.Gang, set *victimSet) {
+func (m *preemptor) chooseWorkers(g *fit.Gang, set *victimSet) {
 	m.nameWorkers(g, set)
 	for _, i := range set.victims {
 		if f := m.roster.victims[i].surplus; f != nil {
@@ -81,10 +81,10 @@ func (m *maker) chooseWorkers(g *fit.Gang, set *victimSet) {
 	}
 }
 
-func (m *maker) nameWorkers(g *fit.Gang, set *victimSet) {
+func (m *preemptor) nameWorkers(g *fit.Gang, set *victimSet) {
 	r := m.all()
 	for _, c := range set.claims {
-		missing := fit.Minus(c.Room, r.coming(m.trial, c.Node, &g.Part))
+		missing := fit.Minus(c.Room, r.coming(m.state, c.Node, &g.Part))
 		for _, i := range set.victims {
 			if v := &r.victims[i]; v.surplus == nil {
 				missing = fit.Minus(missing, v.at(c.Node))
@@ -104,14 +104,14 @@ func (m *maker) nameWorkers(g *fit.Gang, set *victimSet) {
 }
 
 // resizeFor asks an elastic job to give up the workers that were chosen.
-func (m *maker) resizeFor(v *victim, beneficiary cluster.JobID) {
+func (m *preemptor) resizeFor(v *victim, beneficiary cluster.JobID) {
 	f, r := v.surplus, m.all()
 	for _, i := range f.leave {
-		r.drain(cluster.NodeRoom{Node: f.nodes[i], Room: f.request()}, m.now+cluster.Instant(v.grace))
+		r.drain(cluster.NodeRoom{Node: f.nodes[i], Room: f.request()}, m.state.now+cluster.Instant(v.grace))
 	}
 	r.victims[v.twin-1].taken = true
-	r.called[beneficiary] = m.now
-	m.resize(f, beneficiary)
+	r.called[beneficiary] = m.state.now
+	f.resize(m.state, beneficiary)
 }
 
 // plain leaves out of a set what elastic jobs give up that leave whole: on several nodes that may have looked like two things.

@@ -27,8 +27,9 @@ func TestMenusAgainstReference(t *testing.T) {
 		c.must("advance 1h")
 		c.must("submit x class=te gpus=%d cores=%d memory=%d", 1+c.random.IntN(4), 1+c.random.IntN(6), 1+c.random.IntN(8))
 		v := c.state.View()
-		tr := newTrial(v, c.now, v.Config().Policy)
-		m := &maker{trial: tr, elastic: tr.flexibles()}
+		tr := trialOf(v, c.now)
+		m := makerOn(tr)
+		m.elastic = flexibles(tr)
 		r, g := m.all(), tr.gang(v.Job(c.ids["x"]))
 		plain := len(r.victims)
 		withdraw := m.offerMenus(&g, func(*victim) int { return 0 })

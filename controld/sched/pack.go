@@ -3,7 +3,6 @@ package sched
 import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
-	"github.com/rota-hpc/rota/jobspec"
 )
 
 // packNodes is up to how many nodes a cluster may have for every node to be looked at for each start. Larger ones have so many nodes of
@@ -54,45 +53,56 @@ func (s *scarcity) left(v, of cluster.Vector) int64 {
 	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) + rate(s.gpus, v.GPUs, of.GPUs)
 }
 
-// pack finds spots for a gang. A single worker that likes all nodes alike goes where it takes no room that is kept free for
-// trial-and-error jobs if it can, and where it leaves least of what is scarce or, once parts of GPUs are asked for, where it leaves most of those usable.
-func (t *trial) pack(c *contender) ([]fit.Spot, bool) {
-	g := c.asks(t)
-	alone := t.byService && g.Size() == 1 && g.Levels == nil
-	switch {
-	case alone && t.sharing():
-		spots, ok := t.leaveUsable(g, c.job.Class == jobspec.BE)
-		return spots, ok && t.spare.allows(t, c, spots)
-	case !alone || len(t.view.Nodes()) > packNodes:
-		spots, ok := t.room.Place(g)
-		return spots, ok && t.spare.allows(t, c, spots)
+// packer finds nodes for single workers so that what is left over stays useful to others.
+type packer struct {
+	*trial
+	dear    *scarcity // nil until it is needed
+	mix     *mixture
+	mixRead bool
+}
+
+func newPacker(t *trial) *packer { return &packer{trial: t} }
+
+// usual returns what jobs usually ask for, nil if nothing is known.
+func (t *packer) usual() *mixture {
+	if !t.mixRead {
+		t.mix, t.mixRead = newMixture(t.view), true
 	}
-	node := t.tightest(g, c.job.Class == jobspec.BE)
-	if node < 0 {
-		return nil, false
+	return t.mix
+}
+
+// took notes that something has started at some spots.
+func (t *packer) took(spots []fit.Spot) { t.mix.forget(spots) }
+
+// sharing reports whether parts of GPUs are asked for, so that placements have to look at what they break.
+func (t *packer) sharing() bool {
+	m := t.usual()
+	return m != nil && (m.shares || t.policy.Placement == "frag") && t.policy.Placement != "tight"
+}
+
+// leftover rates what is left over on a node beside a worker: see [scarcity.left].
+func (t *packer) leftover(node int, worker cluster.Request) int64 {
+	if t.dear == nil {
+		t.dear = newScarcity(t.trial)
 	}
-	spots, ok := t.room.PlaceOn(g, node)
-	return spots, ok && t.spare.allows(t, c, spots)
+	return t.dear.left(fit.Minus(t.room.Available(node), worker).Active, t.room.Total(node))
 }
 
 // tightest returns the node that is left with least, -1 if a worker fits on none.
-func (t *trial) tightest(g *fit.Gang, spare bool) int {
+func (t *packer) tightest(g *fit.Gang, lost func(node int, worker cluster.Request) int) int {
 	defer t.room.Waive(g.For)()
-	if t.dear == nil {
-		t.dear = newScarcity(t)
-	}
-	best, lost, least := -1, 0, int64(0)
+	best, fewest, least := -1, 0, int64(0)
 	for node := range t.view.Nodes() {
 		if !t.room.Usable(node, &g.Part, g.Exclude) || !t.room.Holds(node, &g.Part) {
 			continue
 		}
 		cost := 0
-		if spare && t.spare != nil {
-			cost = t.spare.cost(t, node, g.Request)
+		if lost != nil {
+			cost = lost(node, g.Request)
 		}
-		left := t.dear.left(fit.Minus(t.room.Available(node), g.Request).Active, t.room.Total(node))
-		if best < 0 || cost < lost || cost == lost && left < least {
-			best, lost, least = node, cost, left
+		left := t.leftover(node, g.Request)
+		if best < 0 || cost < fewest || cost == fewest && left < least {
+			best, fewest, least = node, cost, left
 		}
 	}
 	return best

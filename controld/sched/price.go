@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
 // What a victim costs, as FitGpp's score and beyond: thousandths of the greatest size.
@@ -22,7 +23,7 @@ const tooMuchUnsaved = 24 * 3600 * 1000
 // price says what each victim costs, before any has been taken: its size and its grace as parts of the greatest, the work that would be lost, and how often it was
 // displaced of late.
 func (r *roster) price(t *trial) {
-	usual := t.gracesOf(r.queues.list)
+	usual := gracesOf(t, r.queues.list)
 	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.policy.GraceWeight, weightOfGrace)), 0, 0
 	for i := range r.victims {
 		v := &r.victims[i]
@@ -44,12 +45,12 @@ func lossPrice(unsaved int64) int64 { return one * weightOfLoss / 1000 * log2Hou
 // priceOf is what a victim costs that gives up some of its room and is started again: its size is that of what it gives up, its grace and its loss
 // are whole.
 func (r *roster) priceOf(v *victim, room cluster.Vector) int64 {
-	return part(length(room, r.largest), r.greatest) + ratio(v.grace, r.longest)*r.weight/1000 + lossPrice(v.unsaved)
+	return part(fit.Length(room, r.largest), r.greatest) + ratio(v.grace, r.longest)*r.weight/1000 + lossPrice(v.unsaved)
 }
 
 // gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it has declared: what is usual there, so that
 // nobody makes himself dear by declaring much.
-func (t *trial) gracesOf(queues []string) []int64 {
+func gracesOf(t *trial, queues []string) []int64 {
 	usual, list := usualGraces(t.view.Learned()), make([]int64, len(queues))
 	for i, queue := range queues {
 		list[i] = math.MaxInt64

@@ -145,7 +145,7 @@ func (p *prospects) apiece(node int, id cluster.JobID, claimed int64) bool {
 	}
 	left, known := p.gpus[node]
 	if !known {
-		left = p.comingGPUs(node, 0)
+		left = comingGPUs(p.trial, node, 0)
 		p.gpus[node] = left
 	}
 	return seats(left, 0, &g.Request) >= claimed/g.Request.Active.GPUs

@@ -138,7 +138,7 @@ func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan, claims ma
 	if waiting != 1 {
 		return nil // room may be spared for those who come before
 	}
-	t := newTrial(v, s.now, v.Config().Policy)
+	t := trialOf(v, s.now)
 	leaving := make([]cluster.Request, len(v.Nodes()))
 	for run := range v.Runs() {
 		if run.Attempt.Stop == nil {

@@ -124,11 +124,8 @@ func (q *quarrel) settle() {
 // atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute, when it looks whose turn it is; and what it lets
 // idle TestInvariants knows.
 func (q *quarrel) atRest(v *cluster.View, turned bool) {
-	t := newTrial(v, q.now, v.Config().Policy)
-	t.byService = q.policy == "rota"
-	expire(t)
 	q.covered(v)
-	f := t.accounts() // limits are judged by the same holdings as shares
+	f := accountsOn(expired(v, q.now)) // limits are judged by the same holdings as shares
 	if q.policy == "rota" {
 		if turned {
 			q.failed(f)
@@ -143,9 +140,7 @@ func (q *quarrel) atRest(v *cluster.View, turned bool) {
 
 // turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while lines and holdings change.
 func (q *quarrel) turns(v *cluster.View) {
-	t := newTrial(v, q.now, v.Config().Policy)
-	expire(t)
-	f := t.accounts()
+	f := accountsOn(expired(v, q.now))
 	f.line(f.glance(&f.seen, f.first))
 	for i := range 60 {
 		c, leaf := f.open.best()
@@ -187,9 +182,7 @@ func (q *quarrel) covered(v *cluster.View) {
 // would hold by then: with what the plan did before, when those have left who are leaving and those are there for whom room is kept.
 func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 	q.states++
-	f := newFair(newTrial(v, q.now, v.Config().Policy))
-	f.byService = q.policy == "rota"
-	expire(f.trial)
+	f := accountsOn(expired(v, q.now))
 	f.foresee()
 	actions := plan.Actions
 	if q.spoil != nil {
@@ -315,7 +308,7 @@ func (q *quarrel) swap(leaves, stays cluster.JobID) {
 
 // idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for whose room no other waits.
 func (q *quarrel) idle(v *cluster.View) {
-	f := newFair(newTrial(v, q.now, v.Config().Policy))
+	f := accountsOn(trialOf(v, q.now))
 	for g := range v.Groups() {
 		for _, j := range g.Jobs {
 			gang := f.gang(j)

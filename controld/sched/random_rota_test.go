@@ -315,8 +315,8 @@ func TestSearchAgainstReference(t *testing.T) {
 		c.must("advance 1h")
 		c.must("submit x class=te gang=%dx%d per-node=%d cores=%d memory=%d", 1+c.random.IntN(3), 1+c.random.IntN(4), 1+c.random.IntN(2), 1+c.random.IntN(6), 1+c.random.IntN(8))
 		v := c.state.View()
-		tr := newTrial(v, c.now, v.Config().Policy)
-		m := &maker{trial: tr}
+		tr := trialOf(v, c.now)
+		m := makerOn(tr)
 		r := m.all()
 		g := tr.gang(v.Job(c.ids["x"]))
 		tr.room.WaiveSoft()

@@ -95,7 +95,7 @@ func shared(g *cluster.Grid) int {
 }
 
 // frees reports whether a gang fits on the nodes of a set when all have left that are asked to.
-func (m *maker) frees(set *victimSet, g *fit.Gang) bool {
+func frees(m *maker, set *victimSet, g *fit.Gang) bool {
 	_, ok := m.freed(set, g)
 	return ok
 }
@@ -122,13 +122,13 @@ func TestEvictionHolds(t *testing.T) {
 			c.mustShare("x", 100+c.random.IntN(899), fmt.Sprintf("class=te cores=%d memory=%d", 1+c.random.IntN(6), 1+c.random.IntN(8)))
 		}
 		v := c.state.View()
-		m := &maker{trial: newTrial(v, c.now, v.Config().Policy)}
+		m := makerOn(trialOf(v, c.now))
 		m.all()
 		g := m.gang(v.Job(c.ids["x"]))
 		m.room.WaiveSoft()
 		set := m.evict(&g, 0)
 		if set != nil {
-			if found++; !m.frees(set, &g) {
+			if found++; !frees(m, set, &g) {
 				t.Fatalf("seed=%d: %v leave node %d for %+v, which does not fit there then", seed, set.victims, set.claims[0].Node, g.Request)
 			}
 			continue
@@ -139,7 +139,7 @@ func TestEvictionHolds(t *testing.T) {
 			for n := range v.Nodes() {
 				one.claims = append(one.claims, cluster.NodeRoom{Node: n, Room: g.Request})
 			}
-			if m.frees(one, &g) {
+			if frees(m, one, &g) {
 				t.Fatalf("seed=%d: nobody is found to leave for %+v, but %d alone would do", seed, g.Request, i)
 			}
 		}

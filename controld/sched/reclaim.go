@@ -116,7 +116,7 @@ func (f *fair) firstsStarved(first firsts[*shares.Node], q *glance) {
 			continue
 		}
 		if j := f.firstStarved(f.view.GroupAt(at)); j != nil {
-			first.of(f.leaf(j.Leaf())).keep(rankOf(j))
+			first.of(f.leaf(j.Leaf())).keep(keyOf(j))
 		}
 	}
 }
@@ -138,13 +138,13 @@ func (f *fair) keeps(id cluster.JobID) bool { return f.counts(f.holders[id]) }
 
 // counts reports whether somebody counts as there because of a reservation.
 func (f *fair) counts(r *cluster.Reservation) bool {
-	return r != nil && (r.Firm || r.Owed || !f.byService)
+	return r != nil && (r.Firm || r.Owed || !f.quotaOnly)
 }
 
 // emptied returns the room when all have left who are leaving. Of a job that is resized only those workers are that do not stay.
 func (f *fair) emptied() *fit.Room {
 	room := f.room.Copy()
-	if f.byService {
+	if f.quotaOnly {
 		room.LiftNotOwed() // what is kept for a blocked head comes after what an account deserves
 	}
 	for j := range f.view.Live() {
@@ -162,7 +162,7 @@ func (f *fair) reclaimFor(c *contender, leaf *shares.Node, room *fit.Room, victi
 	if f.limited(leaf, c.job) || !f.entitled(leaf, asks) {
 		return
 	}
-	g := c.asks(f.trial)
+	g := c.gang(f.trial)
 	defer f.unkept(c.job.ID, room)()
 	defer room.WaiveNotOwed()()         // what is kept for those above their share is his before anybody has to leave
 	if spots, ok := room.Place(g); ok { // room is on its way
@@ -200,7 +200,7 @@ func (f *fair) unkept(id cluster.JobID, room *fit.Room) (restore func()) {
 // onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
 func (f *fair) onItsWay(c *contender, spots []fit.Spot) bool {
 	own := f.holders[c.job.ID]
-	return own != nil && own.Owed && slices.Equal(own.Claims, f.claimsFor(c.asks(f.trial), spots))
+	return own != nil && own.Owed && slices.Equal(own.Claims, claimsFor(f.trial, c.gang(f.trial), spots))
 }
 
 // entitled reports whether a leaf or anything above it is with the job within what it is entitled to.
@@ -215,11 +215,11 @@ func (f *fair) entitled(leaf *shares.Node, asks shares.Amount) bool {
 
 // mayReclaim reports whether a node may have others displaced. Under policy rota, where service counts too, an equal part of what is left is not
 // worth that, but only what was configured.
-func (f *fair) mayReclaim(n *shares.Node) bool { return !f.byService || n.Guaranteed() }
+func (f *fair) mayReclaim(n *shares.Node) bool { return !f.quotaOnly || n.Guaranteed() }
 
 // commit asks those who were taken to leave and keeps the room for the job, which counts as there from now on.
 func (f *fair) commit(c *contender, room *fit.Room, spots []fit.Spot, taken []debtor) {
-	claims := f.claimsFor(c.asks(f.trial), spots)
+	claims := claimsFor(f.trial, c.gang(f.trial), spots)
 	r := &cluster.Reservation{
 		Job: c.job.ID, Claims: claims, At: f.now, Until: f.readyBy(claims, taken) + cluster.Instant(f.policy.ReserveHoldMS),
 		Firm: len(taken) > 0, Owed: true,
@@ -264,14 +264,4 @@ func (f *fair) displace(d *debtor, taker cluster.JobID) {
 		}
 	}
 	f.act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim, For: taker}})
-}
-
-// claimsFor turns places into one claim a node, by node.
-func (t *trial) claimsFor(g *fit.Gang, spots []fit.Spot) []cluster.Claim {
-	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
-	for s, part := range g.Seated(spots) {
-		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
-		b.whole[s.Node] = part.Request.Exclusive
-	}
-	return t.claims(&b)
 }

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"math"
 	"math/bits"
 	"slices"
 
@@ -25,14 +24,12 @@ type victim struct {
 	taken   bool               // in this cycle
 	facts
 
-	// Of policy rota.
+	index      int32     // of the entry for all of the job
 	unsaved    int64     // ms of one GPU of work that would be lost
 	reluctance int       // how readily it may be taken by the search at hand: see maker.lawful and maker.tier
 	surplus    *flexible // only what this job has beyond its least; nil: all of it
 	twin       int32     // number, from 1, of the victim that is the other dish of the same job; 0: there is none
 	barred     bool      // left out of the search at hand: its account may not lose so much
-	turnOver   bool      // it may leave for one that has had less
-	turn       *turn     // its place among those who take turns; nil: nobody asked
 }
 
 // facts is what of a run matters for its price, side by side: in a large cluster it takes longer to fetch each run from memory than to price it.
@@ -89,10 +86,10 @@ type sheet struct {
 }
 
 // newRoster looks at every live attempt once. What has been started in this cycle is not among them: it would be displaced by a later one.
-func newRoster(t *trial) *roster {
-	r := t.desk.takeRoster()
+func newRoster(t *trial, cache *candidateCache) *roster {
+	r := cache.take()
 	r.begin(t)
-	ending := t.endingNow()
+	ending := t.ending()
 	for p := range t.view.RunPages {
 		if anyOn(p, ending) {
 			r.enter(p, ending)
@@ -131,28 +128,6 @@ func (r *roster) discount(t *trial) {
 			}
 		}
 	}
-}
-
-// brokenOf returns what of broken GPUs a job holds on a node, in thousandths, with workers that are to leave if it is being stopped.
-func brokenOf(run *cluster.Run, n *cluster.Node) (held int64) {
-	for i := range run.Attempt.Workers {
-		w := &run.Attempt.Workers[i]
-		if w.Node != n.Name || w.State.Final() || run.Stopping && stays(run.Attempt, i) {
-			continue
-		}
-		held += brokenIn(w, n, run.Job.RequestOf(i))
-	}
-	return held
-}
-
-// brokenIn returns what of broken GPUs a worker holds on its node, in thousandths, if it has asked for so much.
-func brokenIn(w *cluster.Worker, n *cluster.Node, asked cluster.Request) (held int64) {
-	for _, g := range w.GPUs {
-		if !n.GPUs[g].Healthy {
-			held += min(wholeGPU, asked.Active.GPUs)
-		}
-	}
-	return held
 }
 
 // victimOn returns the number of the victim that is a job on a node, -1 if it is none.
@@ -195,7 +170,7 @@ func (r *roster) begin(t *trial) {
 	largest := cluster.Vector{}
 	for i := range r.on {
 		if t.room.Up(i) {
-			largest = most(largest, t.room.Total(i))
+			largest = fit.Most(largest, t.room.Total(i))
 		}
 	}
 	if largest != r.largest || len(r.accounts.list)+len(r.queues.list) > maxNumbered {
@@ -222,7 +197,7 @@ func (r *roster) repeat(s *sheet) {
 
 // fresh forgets what a cycle has noted.
 func (v *victim) fresh() {
-	v.taken, v.barred, v.turnOver, v.surplus, v.twin, v.turn = false, false, false, nil, 0, nil
+	v.taken, v.barred, v.surplus, v.twin = false, false, nil, 0
 	v.grace, v.score, v.unsaved, v.reluctance, v.rooms = v.declared, 0, 0, 0, v.run.Rooms
 }
 
@@ -265,7 +240,8 @@ func (r *roster) list() {
 		r.on[node], array = array[:0:n], array[n:]
 	}
 	for i := range r.victims {
-		if v := &r.victims[i]; v.node >= 0 {
+		v := &r.victims[i]
+		if v.index = int32(i); v.node >= 0 {
 			r.on[v.node] = append(r.on[v.node], int32(i))
 			continue
 		}
@@ -299,26 +275,6 @@ func (n *numbering) of(name string) int32 {
 	return i
 }
 
-// endingNow are the jobs that the phases before have ended or asked to stop.
-func (t *trial) endingNow() map[cluster.JobID]bool {
-	var ids map[cluster.JobID]bool
-	for _, a := range t.actions {
-		if ids == nil && (a.Stop != nil || a.End != nil || a.Resize != nil) {
-			ids = map[cluster.JobID]bool{}
-		}
-		if a.Stop != nil {
-			ids[a.Stop.Job] = true
-		}
-		if a.End != nil {
-			ids[a.End.Job] = true
-		}
-		if a.Resize != nil {
-			ids[a.Resize.Job] = true
-		}
-	}
-	return ids
-}
-
 // leave notes an attempt that is being stopped. Of one that goes on with other workers only those free their room that do not stay.
 func (r *roster) leave(run *cluster.Run) {
 	stop := run.Attempt.Stop
@@ -342,20 +298,10 @@ func (r *roster) add(run *cluster.Run) {
 		held = fit.Plus(held, run.Rooms[i].Room)
 	}
 	v := victim{
-		run: run, job: run.Job, attempt: run.Attempt, rooms: run.Rooms, grace: run.Grace, size: length(held.Active, r.largest), facts: factsOf(run),
+		run: run, job: run.Job, attempt: run.Attempt, rooms: run.Rooms, grace: run.Grace, size: fit.Length(held.Active, r.largest), facts: factsOf(run),
 	}
 	v.account, v.queue = r.accounts.of(run.Job.Account), r.queues.of(run.Queue)
 	r.victims = append(r.victims, v)
-}
-
-func addRoom(list []cluster.NodeRoom, node int, room cluster.Request) []cluster.NodeRoom {
-	for i := range list {
-		if list[i].Node == node {
-			list[i].Room = fit.Plus(list[i].Room, room)
-			return list
-		}
-	}
-	return append(list, cluster.NodeRoom{Node: node, Room: room})
 }
 
 // at returns what a victim holds on a node.
@@ -366,33 +312,6 @@ func (v *victim) at(node int) cluster.Request {
 		}
 	}
 	return cluster.Request{}
-}
-
-// graceOf returns how long a job may take to leave, in ms, by what it has declared.
-func graceOf(j *cluster.Job) int64 {
-	const usual = 30_000
-	if p := j.Spec.Preemption; p != nil && p.GracePeriod > 0 {
-		return int64(p.GracePeriod) * 1000
-	}
-	return usual
-}
-
-func most(a, b cluster.Vector) cluster.Vector {
-	return cluster.Vector{Cores: max(a.Cores, b.Cores), Memory: max(a.Memory, b.Memory), GPUs: max(a.GPUs, b.GPUs)}
-}
-
-// length is the Euclidean length of an amount in parts of a capacity. Each product is rounded by itself, since some machines would
-// otherwise fuse it with the sum and come to another score.
-func length(v, of cluster.Vector) float64 {
-	sum := float64(0)
-	for _, p := range [3][2]int64{{v.Cores, of.Cores}, {int64(v.Memory), int64(of.Memory)}, {v.GPUs, of.GPUs}} {
-		if p[1] <= 0 {
-			continue
-		}
-		part := float64(float64(p[0]) / float64(p[1]))
-		sum = float64(sum + float64(part*part))
-	}
-	return math.Sqrt(sum)
 }
 
 // part returns a / b as a fixed-point number, 0 if b is 0.
@@ -451,32 +370,10 @@ func (r *roster) stop(t *trial, v *victim, cause cluster.Cause, beneficiary clus
 		r.drain(s, over)
 	}
 	r.called[beneficiary] = t.now
-	t.act(cluster.Action{Stop: &cluster.StopJob{Job: v.job.ID, Attempt: v.attempt.N, Cause: cause, For: beneficiary}})
-	if t.stopping == nil {
-		t.stopping = map[cluster.JobID]cluster.JobID{}
-	}
-	t.stopping[v.job.ID] = beneficiary
+	t.stop(v.job, v.attempt, cause, beneficiary)
 }
 
 // coming returns what a node will have for a part when all have left that are asked to, and nobody else has claimed it. It can be negative.
 func (r *roster) coming(t *trial, node int, p *fit.Part) cluster.Request {
 	return fit.Plus(t.room.AvailableTo(node, p), r.draining[node])
-}
-
-// draw returns a number below n that depends on nothing but the numbers given: chance that is the same on every replica.
-func draw(n int, seeds ...uint64) int {
-	x := uint64(0x9e3779b97f4a7c15)
-	for _, s := range seeds {
-		x = mix(x ^ s)
-	}
-	hi, _ := bits.Mul64(x, uint64(n))
-	return int(hi)
-}
-
-// mix is the finaliser of splitmix64.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

@@ -12,14 +12,12 @@ import (
 
 // The parameters of policy rota where the policy block does not say.
 const (
-	rotaCap        = 3                   // displacements of one job in a day
-	rotaCapForLife = 10                  // and in its life, unless an account cannot get back what it was promised otherwise
-	rotaMinTurn    = 20 * 60 * 1000      // ms: a job runs for so long before one that has had less takes its turn
-	rotaLongTurn   = 10 * 60 * 1000      // ms: the same for who is of a kind that goes on for as long again, by the cluster's history
-	rotaCallers    = 64                  // jobs of each class that room is looked for in one cycle
-	anewAfter      = 4                   // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
-	anewAfterTE    = 1                   // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
-	day            = 24 * 60 * 60 * 1000 // ms
+	rotaCap      = 3              // displacements of one job in a day
+	rotaMinTurn  = 20 * 60 * 1000 // ms: a job runs for so long before one that has had less takes its turn
+	rotaLongTurn = 10 * 60 * 1000 // ms: the same for who is of a kind that goes on for as long again, by the cluster's history
+	rotaCallers  = 64             // jobs of each class that room is looked for in one cycle
+	anewAfter    = 4              // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
+	anewAfterTE  = 1              // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
 )
 
 // rota serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need be, and best-effort jobs by how little
@@ -28,43 +26,121 @@ const (
 // Nobody has to say how long a job runs. What a job has had decides: levels of attained service, with age within each. A job
 // that waits takes the room of one on a worse level, but only if that one can save its state, has run for a while, and was not displaced
 // too often within a day.
-func rota(t *trial) {
-	t.byService = true
-	t.spare = newHeadroom(t)
-	s := newSurplus(t)
-	s.provide()
-	place(t, order(t))
-	if s.swell(); t.freed {
-		return // what has not been tried may fit
+func rota(t *trial, candidates *candidateCache, rooms *headroomCache) policyRules {
+	p := newRota(t, rooms)
+	s := newSurplus(p)
+	return policyRules{
+		shrink: s.provide, serve: p.serve, resize: s.swell, grow: s.grow,
+		preempt: func() {
+			m := newMaker(p, candidates)
+			if s != nil {
+				m.elastic = s.running
+			}
+			m.serve()
+			m.takeTurns()
+		},
+		compare: p.order.compare, limit: p.limitOf, reason: p.reasonOf, advice: p.advise,
 	}
-	m := &maker{trial: t}
-	if s != nil {
-		m.elastic = s.running
+}
+
+// rotaPolicy is policy rota in one cycle.
+type rotaPolicy struct {
+	*trial
+	order    jobOrder
+	pack     *packer
+	sizes    *sizing
+	spare    *headroom // nil: none is kept
+	matches  matcher
+	ample    ample                  // what is free altogether, as far as it is known
+	hopeless map[cluster.JobID]bool // trial-and-error jobs for which no job can be asked to leave
+	fair     *fair                  // what accounts and users hold; nil until it is needed
+	limit    *bool                  // the configuration has a limit; nil until it is needed
+	quota    *bool                  // the configuration has a quota; nil until it is needed
+	teHeld   map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
+}
+
+func newRota(t *trial, rooms *headroomCache) *rotaPolicy {
+	p := &rotaPolicy{trial: t, pack: newPacker(t), sizes: newSizing(t), spare: newHeadroom(t, rooms)}
+	p.order = jobOrder{
+		trial: t, mayStart: p.mayStart, level: p.levelOf, aged: p.promoted, excess: p.excess, holdsBack: p.holdsBack, bounded: p.limits,
+		teLimited: t.policy.TEAccountGPUs > 0,
 	}
-	m.serve()
-	m.takeTurns()
-	s.grow()
+	return p
+}
+
+// startable reports whether a job may start now.
+func (t *rotaPolicy) startable(j *cluster.Job) bool { return t.order.startable(j) }
+
+// mayStart reports whether no limit of its account or user keeps a job from starting.
+func (t *rotaPolicy) mayStart(j *cluster.Job) bool { return !t.overTELimit(j) && !t.overLimit(j) }
+
+// serve starts what fits.
+func (t *rotaPolicy) serve() {
+	placeInOrder(&placeRules{
+		headRules: headRules{jobOrder: &t.order, within: t.owes, reserveAfter: t.reserveAfter, start: t.start},
+		blocked:   func(j *cluster.Job) bool { return !t.mayStart(j) || t.holdsBack(j) },
+		denied:    t.overLimitAt,
+		next:      func(l *line) (*contender, []fit.Spot, bool) { return t.matches.next(t, l) },
+	})
+}
+
+// start starts a job and keeps count of what depends on that.
+func (t *rotaPolicy) start(c *contender, spots []fit.Spot, past cluster.JobID) {
+	t.countTE(c.job)
+	c.start(t.trial, spots, past)
+	if c.job.Class == jobspec.TE {
+		t.spare.begun(c.gang(t.trial), spots)
+	}
+	t.spare.took(spots)
+	t.pack.took(spots)
+}
+
+// gangPatience is for how many times as long as others a gang waits at most before its room is kept.
+const gangPatience = 12
+
+// reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers comes free one after another, and what is kept of it
+// stands idle until the last is there. Other jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds. That does
+// not hold for a job within its account's quota, nor for a wide gang, which hardly ever finds its room by itself.
+func (t *rotaPolicy) reserveAfter(j *cluster.Job, within bool) cluster.Instant {
+	after := cluster.Instant(t.policy.ReserveAfterMS)
+	if !within && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
+		after *= cluster.Instant(max(1, min(j.Workers, gangPatience)))
+	}
+	return after
+}
+
+// reasonOf returns why a job waits, if that is a rule of the policy's own.
+func (t *rotaPolicy) reasonOf(j *cluster.Job) (cluster.Reason, bool) {
+	switch {
+	case t.overTELimit(j):
+		return cluster.Reason{Code: cluster.ReasonTELimit}, true
+	case t.hopeless[j.ID]:
+		return cluster.Reason{Code: cluster.ReasonNoVictim}, true
+	}
+	return cluster.Reason{}, false
+}
+
+// advise tells what a user cannot see of why a job waits.
+func (t *rotaPolicy) advise(j *cluster.Job) string {
+	if t.holdsBack(j) {
+		return "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
+	}
+	return ""
+}
+
+func newMaker(p *rotaPolicy, candidates *candidateCache) *maker {
+	return &maker{rotaPolicy: p, preemptor: &preemptor{state: p.trial, cache: candidates, packer: p.pack}}
 }
 
 // maker makes room for jobs that wait by asking others to leave.
 type maker struct {
-	*trial
-	roster  *roster // nil until somebody needs it
-	elastic []*flexible
-
-	lodging [][]tenant            // see tenants
-	places  map[cluster.JobID]int // in the order of turns, of those for whom room is kept
-	place   int                   // of the job whose turn it is
-	waived  func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
-}
-
-// all returns the roster with what each victim costs, which is made once a cycle.
-func (m *maker) all() *roster {
-	if m.roster == nil {
-		m.roster = newRoster(m.trial)
-		m.roster.price(m.trial)
-	}
-	return m.roster
+	*rotaPolicy
+	*preemptor
+	over   []bool                // by candidate: its turn is over
+	turnOf []*turn               // by candidate: its place in the order; nil: it has none
+	places map[cluster.JobID]int // in the order of turns, of those for whom room is kept
+	place  int                   // of the job whose turn it is
+	waived func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
 }
 
 // serve makes room for the trial-and-error jobs that wait in vain, first come first served.
@@ -72,7 +148,7 @@ func (m *maker) serve() {
 	vain, tried := map[*cluster.Group]bool{}, 0
 	for _, c := range m.callers() {
 		if _, known := vain[c.group]; !known {
-			vain[c.group] = !m.holdable(c.group)
+			vain[c.group] = !holdable(m.trial, c.group)
 		}
 		if !vain[c.group] {
 			if tried++; tried > rotaCallers {
@@ -114,7 +190,7 @@ func (m *maker) callers() []caller {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b caller) int { return m.compare(a.job, b.job) })
+	slices.SortFunc(list, func(a, b caller) int { return m.order.compare(a.job, b.job) })
 	return list
 }
 
@@ -122,11 +198,11 @@ func (m *maker) callers() []caller {
 // does, -1 never.
 func (m *maker) lawful(v *victim) int {
 	switch {
-	case v.surplus != nil && m.wasteful(v.job), v.surplus == nil && !m.mayDisplaceVictim(v):
+	case v.surplus != nil && wasteful(m.trial, v.job), v.surplus == nil && !m.mayDisplaceVictim(v):
 		return -1
-	case m.now-v.since < m.minRuntime():
+	case m.now-v.since < minRuntime(m.trial):
 		return 2
-	case v.unsaved > tooMuchUnsaved, v.wide():
+	case v.unsaved > tooMuchUnsaved, isWide(v):
 		return 1
 	}
 	return 0
@@ -134,16 +210,13 @@ func (m *maker) lawful(v *victim) int {
 
 // wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free together again, for the sake of a job that mostly
 // needs few of them.
-func (v *victim) wide() bool { return v.surplus == nil && v.gpus >= cluster.WideGPUs }
+func isWide(v *victim) bool { return v.surplus == nil && v.gpus >= cluster.WideGPUs }
 
 // mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and would not lose too much by it.
 func (m *maker) mayDisplace(j *cluster.Job) bool {
 	limit := cmp.Or(m.policy.MaxPreempts, rotaCap)
-	return (limit < 0 || j.DisplacedSince(m.now-day) < limit && !wornOut(j)) && !m.wasteful(j)
+	return (limit < 0 || j.DisplacedSince(m.now-day) < limit && !wornOut(j)) && !wasteful(m.trial, j)
 }
-
-// wornOut reports whether a job has been displaced as often as one may be in its life.
-func wornOut(j *cluster.Job) bool { return displacements(j) >= rotaCapForLife }
 
 // mayDisplaceVictim is mayDisplace for who runs. Most run for the first time, and then their runs say it all.
 func (m *maker) mayDisplaceVictim(v *victim) bool {
@@ -210,7 +283,7 @@ func (m *maker) makeRoomBy(j *cluster.Job, g *fit.Gang, cause cluster.Cause, law
 func (m *maker) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
 	defer m.waived()()
 	spots, ok := m.room.Place(g)
-	return !ok || m.spare.allows(m.trial, &contender{job: j, trial: m.trial, gang: *g}, spots)
+	return !ok || m.spare.allows(j, g, spots)
 }
 
 // waiving returns what lifts the claims that are no obstacle to a job for which room is made: of room that is kept for blocked heads a
@@ -251,15 +324,15 @@ func (m *maker) carryOut(j *cluster.Job, g *fit.Gang, set *victimSet, cause clus
 	m.noteInexact(set)
 	if len(set.victims) == 0 {
 		if spots, ok := m.room.Place(g); ok {
-			m.start(&contender{job: j, trial: m.trial, gang: *g}, spots, 0)
+			m.start(newContenderFor(&m.order, j, g), spots, 0)
 		}
 	}
 }
 
 // levelOf returns the level of a waiting job by what it has had, unless it begins anew. A gang goes by the level that decides on its turn: one whose
 // like take long would else gather room that those of others had been asked to leave for.
-func (t *trial) levelOf(j *cluster.Job) int {
-	if t.byService && j.Workers > 1 && j.Class == jobspec.BE {
+func (t *rotaPolicy) levelOf(j *cluster.Job) int {
+	if j.Workers > 1 && j.Class == jobspec.BE {
 		level, _ := t.reckon(j, &served{})
 		return level
 	}
@@ -271,7 +344,7 @@ func (t *trial) levelOf(j *cluster.Job) int {
 }
 
 // promoted reports whether a job has waited for so long that it begins anew.
-func (t *trial) promoted(j *cluster.Job) bool {
+func (t *rotaPolicy) promoted(j *cluster.Job) bool {
 	times := int64(anewAfter)
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == cluster.CauseTE {
 		times = anewAfterTE

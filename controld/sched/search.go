@@ -128,7 +128,7 @@ func (s *search) parts() *victimSet {
 		all.victims = append(all.victims, set.victims...)
 		all.cost += set.cost
 		for _, c := range set.claims {
-			all.claims = addRoom(all.claims, c.Node, c.Room)
+			all.claims = fit.AddRoom(all.claims, c.Node, c.Room)
 			s.roster.draining[c.Node] = fit.Minus(s.roster.draining[c.Node], c.Room)
 		}
 	}

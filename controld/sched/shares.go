@@ -4,6 +4,7 @@ import (
 	"math/big"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
@@ -24,7 +25,7 @@ type Share struct {
 
 // Shares lists accounts, parents first, each followed by its users. It is the same whatever the policy is.
 func Shares(v *cluster.View, now cluster.Instant, p cluster.Policy) []Share {
-	f := newFair(newTrial(v, now, p))
+	f := newFair(&jobOrder{trial: newTrial(v, now, p, new(fit.Room))})
 	var list []Share
 	for _, n := range f.tree.Root().Children() {
 		list = appendShares(list, n)

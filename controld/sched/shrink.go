@@ -18,9 +18,9 @@ type shrinkPlan struct {
 // shrinks looks for the cheapest surplus of running jobs that lets a gang start, all of it or nothing. A job that gives up workers is stopped
 // once, however many they are, so its price is paid with the first of them. What leaves already counts as free, also what jobs of running give up
 // in this cycle. Nothing is planned yet. Nil: there is no way.
-func (t *trial) shrinks(g *fit.Gang, running, list []*flexible, price func(*flexible) int64) *shrinkPlan {
+func shrinks(t *trial, g *fit.Gang, running, list []*flexible, price func(*flexible) int64) *shrinkPlan {
 	for _, settled := range []bool{false, true} {
-		r := t.surplusRoster(running, list, price, settled)
+		r := surplusRoster(t, running, list, price, settled)
 		set := newSearch(t, r, g, 0).best()
 		if set == nil {
 			return nil
@@ -35,7 +35,7 @@ func (t *trial) shrinks(g *fit.Gang, running, list []*flexible, price func(*flex
 
 // surplusRoster is a roster whose victims are what elastic jobs have beyond their least. On each node a job may give up as much as it could at
 // all; settled says that it is decided beforehand which workers those are, so that what several nodes give adds up.
-func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) int64, settled bool) *roster {
+func surplusRoster(t *trial, running, list []*flexible, price func(*flexible) int64, settled bool) *roster {
 	n := len(t.view.Nodes())
 	r := &roster{on: make([][]int32, n), draining: make([]cluster.Request, n), over: make([]cluster.Instant, n), called: map[cluster.JobID]cluster.Instant{}}
 	for run := range t.view.Runs() {
@@ -62,33 +62,6 @@ func (t *trial) surplusRoster(running, list []*flexible, price func(*flexible) i
 	}
 	r.weight = weightOfGrace
 	return r
-}
-
-// surplusOn returns what a job may give up on each of its nodes that others can use.
-func (f *flexible) surplusOn(settled bool) []cluster.NodeRoom {
-	var rooms []cluster.NodeRoom
-	n := f.surplus()
-	if settled {
-		c := *f
-		c.leave = nil
-		c.drop(n)
-		for _, i := range c.leave {
-			if !slices.Contains(f.sick, i) {
-				rooms = addRoom(rooms, f.nodes[i], f.request())
-			}
-		}
-		return rooms
-	}
-	count := map[int]int{}
-	for i, node := range f.nodes {
-		if slices.Contains(f.sick, i) {
-			continue
-		}
-		if count[node]++; count[node] <= n {
-			rooms = addRoom(rooms, node, f.request())
-		}
-	}
-	return rooms
 }
 
 // choose names the workers that leave, no more than the claims need. It reports whether no job gives up more than it may.
@@ -185,7 +158,7 @@ func (p *shrinkPlan) redo() {
 }
 
 // makeWay keeps the room of a plan for a job and asks the others to give it up.
-func (t *trial) makeWay(j *cluster.Job, p *shrinkPlan) {
+func makeWay(t *trial, j *cluster.Job, p *shrinkPlan) {
 	v := &cluster.Reservation{Job: j.ID, At: t.now, Firm: true, Until: p.over + cluster.Instant(t.policy.ReserveHoldMS)}
 	for _, c := range p.claims {
 		v.Claims = append(v.Claims, cluster.Claim{Node: t.view.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
@@ -193,7 +166,7 @@ func (t *trial) makeWay(j *cluster.Job, p *shrinkPlan) {
 	t.room.Unclaim(j.ID)
 	t.reserve(v)
 	for _, f := range p.jobs {
-		t.resize(f, j.ID)
+		f.resize(t, j.ID)
 	}
 }
 
@@ -202,30 +175,7 @@ func without(list []*flexible) []*flexible {
 	return slices.DeleteFunc(slices.Clone(list), func(f *flexible) bool { return len(f.leave)+len(f.join) > 0 })
 }
 
-// expects reports whether an elastic job is to wait for room that others are giving up for it, although its least would fit: it would have to be
-// started again for more.
-func (t *trial) expects(j *cluster.Job) bool {
-	r := t.holders[j.ID]
-	if _, elastic := j.Elastic(); r == nil || !r.Firm || !elastic {
-		return false
-	}
-	if t.awaited == nil {
-		t.awaited = map[cluster.JobID]bool{}
-		for run := range t.view.Runs() {
-			if stop := run.Attempt.Stop; stop != nil && stop.For != 0 {
-				t.awaited[stop.For] = true
-			}
-		}
-	}
-	return t.awaited[j.ID] || t.stops(j.ID)
-}
-
-// stops reports whether somebody was asked in this cycle to leave for a job.
-func (t *trial) stops(id cluster.JobID) bool {
-	for _, beneficiary := range t.stopping {
-		if beneficiary == id {
-			return true
-		}
-	}
-	return false
+// standstill is what a resize costs: the grace of a job and what it loses of its work, times what it holds, in ms of one GPU.
+func standstill(t *trial, f *flexible) int64 {
+	return f.job.ServiceOf(graceOf(f.job)+relaunchOf(f.job)) + unsaved(t, t.view.Run(f.job.ID))
 }

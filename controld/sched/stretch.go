@@ -8,27 +8,26 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// What policy elastic does where neither the policy block nor the job says otherwise.
-const (
-	elasticGainPM = 50  // thousandths by which a job must get faster with more workers to keep them
-	elasticDepth  = 256 // waiting jobs that are looked at
-)
+// elasticDepth is how many waiting jobs policy elastic looks at.
+const elasticDepth = 256
 
 // elastic serves jobs by priority and age. An elastic job starts with as many workers as fit, but with the least while others of its rank
 // wait. Where there is no room, jobs of a lower rank give up workers; where room stays idle, jobs get more, a step at a time, and give them back
 // if they did not get faster.
-func elastic(t *trial) {
-	s := &stretcher{trial: t, running: t.flexibles()}
-	s.serve()
-	s.goBack()
-	s.grow()
+func elastic(t *trial) policyRules {
+	s := &stretcher{trial: t, running: flexibles(t), forecast: newForecast(t)}
+	return policyRules{serve: s.serve, resize: func() {
+		s.goBack()
+		s.grow()
+	}}
 }
 
 // stretcher is policy elastic at work.
 type stretcher struct {
 	*trial
-	running []*flexible
-	head    *cluster.Job // the first that waits in vain; nil: none
+	running  []*flexible
+	forecast *forecast
+	head     *cluster.Job // the first that waits in vain; nil: none
 }
 
 // line is the waiting jobs that may start, best first.
@@ -84,14 +83,14 @@ func (s *stretcher) promised(j *cluster.Job) bool {
 
 // startSized starts a job, if it is elastic with as many workers as there is room for, or with the least. It reports whether it could.
 func (s *stretcher) startSized(j *cluster.Job, most bool) bool {
-	c := &contender{job: j}
+	c := newContender(nil, j)
 	for {
 		spots, ok := s.putSized(c, most)
 		if !ok {
 			return false
 		}
-		s.start(c, spots, 0)
-		if !c.advance(s.trial) {
+		c.start(s.trial, spots, 0)
+		if !c.nextTask() {
 			return true
 		}
 	}
@@ -99,10 +98,10 @@ func (s *stretcher) startSized(j *cluster.Job, most bool) bool {
 
 // putSized finds spots for a contender and leaves the gang that they are for with it.
 func (s *stretcher) putSized(c *contender, most bool) ([]fit.Spot, bool) {
-	g := c.asks(s.trial)
+	g := c.gang(s.trial)
 	terms, elastic := c.job.Elastic()
 	if !elastic {
-		return s.together(g)
+		return placeTogether(s.trial, g)
 	}
 	part := g.At(terms.Part)
 	size := terms.Min
@@ -111,7 +110,7 @@ func (s *stretcher) putSized(c *contender, most bool) ([]fit.Spot, bool) {
 	}
 	for ; size >= terms.Min; size -= terms.Unit {
 		part.Workers = size
-		if spots, ok := s.together(g); ok {
+		if spots, ok := placeTogether(s.trial, g); ok {
 			return spots, true
 		}
 	}
@@ -119,9 +118,9 @@ func (s *stretcher) putSized(c *contender, most bool) ([]fit.Spot, bool) {
 	return nil, false
 }
 
-// together places a gang on one node if it can, the one that is left with least, and else on few.
-func (t *trial) together(g *fit.Gang) ([]fit.Spot, bool) {
-	return t.room.PlaceTogether(g, func(node int, free cluster.Request) float64 { return length(free.Active, t.room.Total(node)) })
+// placeTogether places a gang on one node if it can, the one that is left with least, and else on few.
+func placeTogether(t *trial, g *fit.Gang) ([]fit.Spot, bool) {
+	return t.room.PlaceTogether(g, func(node int, free cluster.Request) float64 { return fit.Length(free.Active, t.room.Total(node)) })
 }
 
 // giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be enough.
@@ -136,11 +135,11 @@ func (s *stretcher) giveWay(j *cluster.Job) bool {
 		return false
 	}
 	g := s.gang(j)
-	p := s.shrinks(&g, s.running, list, s.pricer(list))
+	p := shrinks(s.trial, &g, s.running, list, s.pricer(list))
 	if p == nil {
 		return false
 	}
-	s.makeWay(j, p)
+	makeWay(s.trial, j, p)
 	return true
 }
 
@@ -152,26 +151,22 @@ func (s *stretcher) pricer(list []*flexible) func(*flexible) int64 {
 	})
 	most := int64(1)
 	for _, f := range list {
-		most = max(most, s.standstill(f))
+		most = max(most, standstill(s.trial, f))
 	}
 	return func(f *flexible) int64 {
-		return ratio(s.standstill(f), most)/1024*1024 + int64(slices.Index(order, f))
+		return ratio(standstill(s.trial, f), most)/1024*1024 + int64(slices.Index(order, f))
 	}
-}
-
-// standstill is what a resize costs: the grace of a job and what it loses of its work, times what it holds, in ms of one GPU.
-func (t *trial) standstill(f *flexible) int64 {
-	return f.job.ServiceOf(graceOf(f.job)+relaunchOf(f.job)) + unsaved(t, t.view.Run(f.job.ID))
 }
 
 // protect keeps room for the first job that waits in vain: from everybody once it has waited for long, and until then, when all that fit have started,
 // from growing jobs.
 func (s *stretcher) protect(j *cluster.Job, served bool) {
 	due := j.Eligible + cluster.Instant(s.policy.ReserveAfterMS)
-	if s.holders[j.ID] != nil || len(s.holders) >= MaxReservations || served != (due > s.now) {
+	if s.holders[j.ID] != nil || len(s.holders) >= maxReservations || served != (due > s.now) {
 		return
 	}
-	claims := soonest(s.trial, &contender{job: j})
+	g := s.gang(j)
+	claims := s.forecast.soonest(&g)
 	if claims == nil {
 		return
 	}
@@ -184,37 +179,43 @@ func (s *stretcher) protect(j *cluster.Job, served bool) {
 	s.reserve(r)
 }
 
-// static serves jobs by priority and age with a fixed number of workers, elastic ones with the most that the cluster could ever hold, and lets
-// others pass those that do not fit.
-func static(t *trial) {
-	s := &stretcher{trial: t}
-	for _, j := range s.line() {
-		c := &contender{job: j}
-		for c.fix(t) {
-			spots, ok := t.together(&c.gang)
-			if !ok {
-				break
-			}
-			t.start(c, spots, 0)
-			if !c.advance(t) {
-				break
-			}
+// goBack takes from jobs the workers with which they did not get faster.
+func (s *stretcher) goBack() {
+	for _, f := range without(s.running) {
+		if n := superfluous(s.trial, f); n > 0 && settled(s.trial, f) {
+			f.drop(n)
+			f.resize(s.trial, 0)
 		}
 	}
 }
 
-// fix sets the size of an elastic job that waits to the most that the cluster could hold if it were empty. False: it could not hold the least.
-func (c *contender) fix(t *trial) bool {
-	g := c.asks(t)
-	terms, elastic := c.job.Elastic()
-	if !elastic {
-		return true
-	}
-	part := g.At(terms.Part)
-	for part.Workers = terms.Max; part.Workers >= terms.Min; part.Workers -= terms.Unit {
-		if t.everHolds(g) {
-			return true
+// grow gives jobs one step more each, those first that gain most from it for their weight, as long as there is idle room that nobody claims.
+func (s *stretcher) grow() {
+	since := idleSince(s.trial)
+	var list []*flexible
+	for _, f := range without(s.running) {
+		if mayGrow(s.trial, f) && settled(s.trial, f) && idle(s.trial, f, since) {
+			list = append(list, f)
 		}
 	}
-	return false
+	for len(list) > 0 {
+		best := 0
+		for i := range list {
+			if c := cmp.Compare(s.worth(list[i]), s.worth(list[best])); c > 0 || c == 0 && compare(list[i].job, list[best].job) < 0 {
+				best = i
+			}
+		}
+		f := list[best]
+		list = append(list[:best:best], list[best+1:]...)
+		if extend(s.trial, f, f.terms.Step, nil) {
+			f.resize(s.trial, 0)
+		}
+	}
+}
+
+// worth is what one step more gains: speedup for each GPU, weighted by priority.
+func (s *stretcher) worth(f *flexible) int64 {
+	loss := lossOf(f.job)
+	width := f.job.WorthOf(f.request().Active) * int64(f.terms.Step)
+	return (speedup(f.size+f.terms.Step, loss) - speedup(f.size, loss)) * 1_000_000 / width * int64(1+f.job.Priority)
 }

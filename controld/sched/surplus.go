@@ -26,20 +26,30 @@ const (
 // order of all jobs: to those that start, out of free room; to those that would start with next to nothing, out of what jobs have that come after
 // them or have much more than is fitting; and to those that run, when room has been idle for a while.
 type surplus struct {
-	*trial
+	*rotaPolicy
 	running []*flexible
-	told    *dealing                     // nil until somebody asks
-	longest map[kind]int64               // see mostHad
+	divided *allocation                  // nil until it is needed
 	rested  map[cluster.Instant][]uint64 // see restedFor
 }
 
 // newSurplus returns the phases, nil where there has never been an elastic job.
-func newSurplus(t *trial) *surplus {
+func newSurplus(t *rotaPolicy) *surplus {
 	if l := t.view.Learned(); t.policy.Rigid || l == nil || l.Elastic == 0 && t.view.ElasticFirst() == 0 {
 		return nil
 	}
-	return &surplus{trial: t, running: t.flexibles()}
+	return &surplus{rotaPolicy: t, running: flexibles(t.trial)}
 }
+
+// allocation returns how elastic jobs should run, which is computed once a cycle.
+func (s *surplus) allocation() *allocation {
+	if s.divided == nil {
+		s.divided = newAllocation(s.sizes, s.running, s.line())
+	}
+	return s.divided
+}
+
+// due returns with how many workers a job should run, and how much service it still needs.
+func (s *surplus) due(j *cluster.Job) (size int, left int64) { return s.allocation().due(j) }
 
 // line is the elastic jobs that may start, in order.
 func (s *surplus) line() []*cluster.Job {
@@ -57,7 +67,7 @@ func (s *surplus) line() []*cluster.Job {
 			}
 		}
 	}
-	slices.SortFunc(list, s.compare)
+	slices.SortFunc(list, s.order.compare)
 	return list[:min(len(list), surplusJobs)]
 }
 
@@ -70,7 +80,7 @@ func (s *surplus) provide() {
 	if len(line) == 0 {
 		return
 	}
-	if s.dealing(); len(s.running) == 0 { // told before anybody has started
+	if s.allocation(); len(s.running) == 0 { // told before anybody has started
 		return
 	}
 	slices.SortStableFunc(line, func(a, b *cluster.Job) int {
@@ -128,7 +138,7 @@ func (s *surplus) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, le
 		}
 		g := s.gang(j)
 		g.At(terms.Part).Workers = size
-		p := s.shrinks(&g, s.running, list, s.priceOf(list))
+		p := shrinks(s.trial, &g, s.running, list, priceOf(s.trial, list))
 		if p.undo(); p != nil && (best == nil || len(p.jobs) < len(best.jobs)) {
 			best = p
 		}
@@ -137,7 +147,7 @@ func (s *surplus) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, le
 		return false
 	}
 	best.redo()
-	s.makeWay(j, best)
+	makeWay(s.trial, j, best)
 	return true
 }
 
@@ -160,12 +170,12 @@ func (s *surplus) mayGive(f *flexible, j *cluster.Job) bool {
 }
 
 // priceOf returns what it costs that one of a list gives up workers, in parts of the most that any would cost.
-func (t *trial) priceOf(list []*flexible) func(*flexible) int64 {
+func priceOf(t *trial, list []*flexible) func(*flexible) int64 {
 	most := int64(1)
 	for _, f := range list {
-		most = max(most, t.standstill(f))
+		most = max(most, standstill(t, f))
 	}
-	return func(f *flexible) int64 { return max(1, ratio(t.standstill(f), most)) }
+	return func(f *flexible) int64 { return max(1, ratio(standstill(t, f), most)) }
 }
 
 // swell gives jobs that start in this cycle more workers out of free room, in order, up to what is fitting. As long as it is not known whether
@@ -203,13 +213,13 @@ func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Ela
 		return
 	}
 	s.trial.room = try
-	s.trial.ample.known = false
+	s.revision++
 	a.Port = s.room.Take(&g, spots)
 	for _, p := range a.Places {
 		_, node := s.view.Node(p.Node)
-		s.spare.took(s.trial, []fit.Spot{{Node: node}})
+		s.spare.took([]fit.Spot{{Node: node}})
 	}
-	s.spare.took(s.trial, spots)
+	s.spare.took(spots)
 	a.Places = make([]cluster.Place, 0, len(spots))
 	for _, spot := range spots {
 		a.Places = append(a.Places, cluster.Place{Node: s.view.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
@@ -220,7 +230,7 @@ func (s *surplus) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Ela
 // that are on no more nodes than they have to be, as long as these are at least half as many. Nil: for no more than the least.
 func (s *surplus) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms cluster.Elastic, want int) []fit.Spot {
 	part := g.At(terms.Part)
-	c := s.curveOf(j)
+	c := s.sizes.curveOf(j)
 	each := c.best(terms, want)
 	var first []fit.Spot
 	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
@@ -260,7 +270,7 @@ func (s *surplus) closeBy(spots []fit.Spot, p *fit.Part) bool {
 }
 
 // leavesHeadroom reports whether enough stays free for trial-and-error jobs to come if a gang has its spots.
-func (t *trial) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) bool {
+func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) bool {
 	if t.spare == nil {
 		return true
 	}
@@ -280,12 +290,12 @@ func (s *surplus) grow() {
 		if _, asked := s.stopping[f.job.ID]; asked {
 			continue // to leave, in this cycle
 		}
-		if n := s.superfluous(f); n > 0 && f.job.Class == jobspec.BE && s.settled(f) {
+		if n := superfluous(s.trial, f); n > 0 && f.job.Class == jobspec.BE && settled(s.trial, f) {
 			f.drop(n)
-			s.resize(f, 0)
+			f.resize(s.trial, 0)
 			continue
 		}
-		if f.job.Class == jobspec.BE && s.couldGrow(f) && s.settled(f) && s.hasRested(f) {
+		if f.job.Class == jobspec.BE && s.couldGrow(f) && settled(s.trial, f) && s.hasRested(f) {
 			list = append(list, f)
 		}
 	}
@@ -295,10 +305,10 @@ func (s *surplus) grow() {
 		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(first, second), cmp.Compare(a.job.ID, b.job.ID))
 	})
 	for _, f := range list {
-		s.growInto(f, s.dealing().of[f.job.ID].size)
+		s.growInto(f, s.allocation().of[f.job.ID].size)
 	}
 	for _, f := range without(list) { // what is left then is of no use to those whom it was dealt out to
-		s.growInto(f, s.fitting(f.job, worthPM))
+		s.growInto(f, s.sizes.fitting(f.job, worthPM))
 	}
 }
 
@@ -339,15 +349,12 @@ func (s *surplus) restedFor(wait cluster.Instant) []uint64 {
 	return only
 }
 
-// mayUse reports whether a job may have further workers on a node.
-func (f *flexible) mayUse(node int) bool { return f.only == nil || f.only[node/64]&(1<<(node%64)) != 0 }
-
 // couldGrow reports whether a job would be faster with more workers, or with those that it has on one node.
 func (s *surplus) couldGrow(f *flexible) bool {
-	if s.fitting(f.job, idleWorthPM) > f.size {
+	if s.sizes.fitting(f.job, idleWorthPM) > f.size {
 		return true
 	}
-	c := s.curveOf(f.job)
+	c := s.sizes.curveOf(f.job)
 	return f.apart() && f.size <= c.node && c.spread(f.size, false)*1000 >= s.speedOf(f, &c)*growsByPM
 }
 
@@ -362,19 +369,19 @@ func (s *surplus) speedOf(f *flexible, c *curve) int64 {
 // growInto gives one job as many more workers as there is room for and as are worth it, up to a number of all that it has then, or gathers it on one
 // node if that makes it faster still.
 func (s *surplus) growInto(f *flexible, most int) {
-	if f.only = s.restedFor(s.growAfter(f)); f.only == nil {
+	if f.only = s.restedFor(growAfter(s.trial, f)); f.only == nil {
 		return
 	}
-	c := s.curveOf(f.job)
+	c := s.sizes.curveOf(f.job)
 	was := s.speedOf(f, &c)
 	each := c.best(f.terms, max(f.size, c.node))
-	o := s.dealing().of[f.job.ID]
+	o := s.allocation().of[f.job.ID]
 	cost := growPays * (graceOf(f.job) + relaunchOf(f.job))
 	worth := func(n int, apart bool) bool {
 		is := c.spread(n, apart)
 		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*idleWorthPM && o.lasts(was)-o.lasts(is) >= cost
 	}
-	fitting := min(most, s.fitting(f.job, idleWorthPM))
+	fitting := min(most, s.sizes.fitting(f.job, idleWorthPM))
 	most = min(fitting, f.size+s.roomFor(f))
 	s.wakeOnceItPays(f, o, o.lasts(was)-o.lasts(c.at(most)), cost)
 	node, size := s.gathering(f, min(fitting, c.node))
@@ -382,16 +389,16 @@ func (s *surplus) growInto(f *flexible, most int) {
 		node = -1
 	}
 	for n := f.size + (most-f.size)/f.terms.Unit*f.terms.Unit; n > f.size; n -= f.terms.Unit {
-		if s.extend(f, n-f.size, func(spots []fit.Spot, request cluster.Request) bool {
+		if extend(s.trial, f, n-f.size, func(spots []fit.Spot, request cluster.Request) bool {
 			apart := f.apart() || spots[0].Node != f.nodes[0] || scattered(spots)
-			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false) || !apart && n >= size) && s.spare.allowsMore(s.trial, spots, request)
+			return worth(n, apart) && (node < 0 || c.spread(n, apart) > c.spread(size, false) || !apart && n >= size) && s.spare.allowsMore(spots, request)
 		}) {
-			s.resize(f, 0)
+			f.resize(s.trial, 0)
 			return
 		}
 	}
 	if node >= 0 && s.gather(f, node, size) {
-		s.resize(f, 0)
+		f.resize(s.trial, 0)
 	}
 }
 
@@ -435,7 +442,7 @@ func (s *surplus) gather(f *flexible, node, size int) bool {
 	more := fit.Gang{Part: *g.At(f.terms.Part), Exclude: g.Exclude}
 	if more.Workers = size - f.on(node); more.Workers > 0 {
 		spots, ok := s.room.PlaceOn(&more, node)
-		if !ok || !s.spare.allowsMore(s.trial, spots, more.Request) {
+		if !ok || !s.spare.allowsMore(spots, more.Request) {
 			return false
 		}
 		s.room.Take(&more, spots)

@@ -1,8 +1,11 @@
 package sched
 
 import (
+	"slices"
+
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched/fit"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
 // # Who holds what while a cycle decides
@@ -93,4 +96,19 @@ func (f *fair) apart(id cluster.JobID) (restore func()) {
 func (f *fair) gone(id cluster.JobID) {
 	j := f.view.Job(id)
 	f.leaf(j.Leaf()).Hold(f.leavingBy(j, j.Live()).Negative())
+}
+
+// leavingBy returns what the workers of an attempt hold that have not ended and do not stay.
+func (f *fair) leavingBy(j *cluster.Job, a *cluster.Attempt) shares.Amount {
+	if a.Stop == nil || a.Stop.Resize == nil {
+		return f.heldBy(j, a)
+	}
+	left := *a
+	left.Workers = slices.Clone(a.Workers)
+	for i := range left.Workers {
+		if stays(a, i) {
+			left.Workers[i].State = cluster.WorkerExited
+		}
+	}
+	return f.heldBy(j, &left)
 }

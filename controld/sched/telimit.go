@@ -6,9 +6,9 @@ import (
 )
 
 // overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it may.
-func (t *trial) overTELimit(j *cluster.Job) bool {
+func (t *rotaPolicy) overTELimit(j *cluster.Job) bool {
 	limit := t.policy.TEAccountGPUs
-	if limit <= 0 || !t.byService || j.Class != jobspec.TE {
+	if limit <= 0 || j.Class != jobspec.TE {
 		return false
 	}
 	own := t.holders[j.ID]
@@ -22,7 +22,7 @@ func (t *trial) overTELimit(j *cluster.Job) bool {
 }
 
 // countAllTE counts the GPUs of trial-and-error jobs that run or have been promised room.
-func (t *trial) countAllTE() {
+func (t *rotaPolicy) countAllTE() {
 	t.teHeld = map[string]int64{}
 	for o := range t.view.Live() {
 		if o.Class == jobspec.TE {
@@ -37,7 +37,7 @@ func (t *trial) countAllTE() {
 }
 
 // countTE notes that a job has started or been promised room, once.
-func (t *trial) countTE(j *cluster.Job) {
+func (t *rotaPolicy) countTE(j *cluster.Job) {
 	if own := t.holders[j.ID]; t.teHeld == nil || j.Class != jobspec.TE || own != nil && own.Firm {
 		return
 	}

@@ -21,11 +21,6 @@ const costsWorth = 20
 // that have had about the same would otherwise take turns for ever, which helps neither.
 const levelsWorse = 3
 
-// servedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before others take its turn: four hours of one GPU. Who has
-// more to do than there is room for mostly has many jobs that take about as long as each other, and most are over before. To put one of those off
-// for the sake of the next makes both late and brings neither forward; the few that hold their room for days leave it for all others.
-const servedLeast = 4 * 3600 * 1000
-
 // Jobs that were displaced tiredAfter times run longer each time before it happens again, by tiredFor times the usual.
 const (
 	tiredAfter = 4
@@ -56,7 +51,7 @@ func (m *maker) takeTurns() {
 		m.wakeAt(l.Turns + turnsMS)
 		return
 	}
-	m.turned = true
+	m.rotation = true
 	m.wakeAt(m.now + turnsMS)
 	m.restoreShares()
 	if m.policy.MinTurnMS < 0 || !m.anyTurnOver(m.all()) {
@@ -76,7 +71,7 @@ func (m *maker) takeTurns() {
 		asked++
 		m.place = i
 		g := m.gang(w.job)
-		if !m.gather(w.job, &g) && !m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return v.turnAgainst(w, shared) }) {
+		if !m.gather(w.job, &g) && !m.makeRoom(w.job, &g, cluster.CauseOrder, func(v *victim) int { return m.turnAgainst(v, w, shared) }) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.catchUp()
@@ -122,17 +117,13 @@ func (m *maker) anyWaits() bool {
 // anyTurnOver notes of every victim whether it may be displaced for one that has had less, and reports whether any may.
 func (m *maker) anyTurnOver(r *roster) bool {
 	any := false
+	m.over = make([]bool, len(r.victims))
 	for i := range r.victims {
 		v := &r.victims[i]
-		v.turnOver = !v.taken && m.turnOver(v)
-		any = any || v.turnOver
+		m.over[i] = !v.taken && m.turnOver(v)
+		any = any || m.over[i]
 	}
 	return any
-}
-
-// serviceNow returns the service that a job has had by all its attempts, as [cluster.Job.Attained] counts it.
-func serviceNow(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
-	return j.Attained() + j.ServiceOf(int64(now-a.Assigned.At))
 }
 
 // turnOver reports whether a running job has had its turn: it can save what it has done, has run for long enough, and was not displaced too
@@ -145,7 +136,7 @@ func (m *maker) turnOver(v *victim) bool {
 	tired := 1 + tiredFor*cluster.Instant(max(0, displacements(v.job)-tiredAfter))
 	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.job.Queue)
 	ran := m.now - a.Started.At
-	if ran < max(m.minRuntime(), costsWorth*cost) {
+	if ran < max(minRuntime(m.trial), costsWorth*cost) {
 		return false
 	}
 	least := cluster.Instant(cmp.Or(m.policy.MinTurnMS, rotaMinTurn))
@@ -155,7 +146,7 @@ func (m *maker) turnOver(v *victim) bool {
 // goesOn reports whether a running job is of a kind that by the cluster's history runs for so long yet that its turn need not be longer than that. Most
 // others are about to end when it is over.
 func (m *maker) goesOn(v *victim) bool {
-	left, known := m.view.Foresee(v.job, v.job.RanFor(serviceNow(v.job, v.attempt, m.now)))
+	left, known := m.view.Foresee(v.job, v.job.RanFor(attainedService(v.job, v.attempt, m.now)))
 	return known && left >= rotaLongTurn
 }
 
@@ -173,13 +164,14 @@ func (m *maker) graceUsual(queue string) cluster.Instant {
 // turnAgainst says how readily a victim leaves for a job, as [maker.lawful] does: if it has had a good deal, and much more than that one, has no higher
 // priority, and is of the same account or of a fuller one. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps the rest of his GPU from
 // being used, rather than whoever has had most.
-func (v *victim) turnAgainst(w *turn, shared bool) int {
-	if !v.turnOver || v.turn == nil || v.job.Priority > w.job.Priority || v.turn.level < w.level+levelsWorse || v.turn.service < servedLeast && !shared {
+func (m *maker) turnAgainst(v *victim, w *turn, shared bool) int {
+	own := m.turnOf[v.index]
+	if !m.over[v.index] || own == nil || v.job.Priority > w.job.Priority || own.level < w.level+levelsWorse || own.service < servedLeast && !shared {
 		return -1
 	}
-	mine, theirs := shares.Part(w.leaf, v.turn.leaf)
+	mine, theirs := shares.Part(w.leaf, own.leaf)
 	among := mine != nil && !mine.User
-	if v.spared(w, shared) && !(among && holdsMore(theirs, mine)) || among && !v.turn.fuller(theirs, w, mine) {
+	if own.spared(w, shared) && !(among && holdsMore(theirs, mine)) || among && !own.fuller(theirs, w, mine) {
 		return -1
 	}
 	return 0
@@ -187,8 +179,8 @@ func (v *victim) turnAgainst(w *turn, shared bool) int {
 
 // spared reports whether a victim that should run itself keeps its room. A gang needs room of several at once, which one of them that comes among the first by
 // a little could keep from it for long; where GPUs are shared who fits beside others counts for more.
-func (v *victim) spared(w *turn, shared bool) bool {
-	return v.turn.in && !shared && w.job.Workers == 1
+func (w *turn) spared(o *turn, shared bool) bool {
+	return w.in && !shared && o.job.Workers == 1
 }
 
 // holdsMore reports whether an account is fuller than another by what both hold now. If so, even those of its jobs leave that should run by what each
@@ -229,12 +221,12 @@ func (m *maker) turns(f *fair) []turn {
 	}
 	for i := range r.victims {
 		if v := &r.victims[i]; !v.taken {
-			service := m.serviceOf(v.job, serviceNow(v.job, v.attempt, m.now))
+			service := m.serviceOf(v.job, attainedService(v.job, v.attempt, m.now))
 			add(v.job, v.job.LevelAt(service), service, i, nil)
 		}
 	}
 	for g := range m.view.Groups() {
-		if g.Key.Held || g.Key.Class == jobspec.TE || !m.holdable(g) {
+		if g.Key.Held || g.Key.Class == jobspec.TE || !holdable(m.trial, g) {
 			continue
 		}
 		var like served
@@ -248,17 +240,18 @@ func (m *maker) turns(f *fair) []turn {
 	slices.SortFunc(list, func(a, b turn) int {
 		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service), cmp.Compare(a.job.ID, b.job.ID))
 	})
-	f.countTurns(list)
+	countTurns(f, list)
+	m.turnOf = make([]*turn, len(r.victims))
 	for i := range list {
 		if v := list[i].victim; v >= 0 {
-			r.victims[v].turn = &list[i]
+			m.turnOf[v] = &list[i]
 		}
 	}
 	return list
 }
 
 // countTurns notes for each job what its account and user would hold with their jobs up to it.
-func (f *fair) countTurns(list []turn) {
+func countTurns(f *fair, list []turn) {
 	sums := map[*shares.Node]shares.Amount{}
 	for i := range list {
 		w := &list[i]

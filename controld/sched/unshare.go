@@ -24,21 +24,21 @@ type tenant struct {
 }
 
 // tenants lists who holds GPUs of a node. It is made when somebody first looks at the node in a cycle.
-func (m *maker) tenants(node int) []tenant {
+func (m *preemptor) tenants(node int) []tenant {
 	if m.lodging == nil {
-		m.lodging = make([][]tenant, len(m.view.Nodes()))
+		m.lodging = make([][]tenant, len(m.state.view.Nodes()))
 	}
 	if m.lodging[node] != nil {
 		return m.lodging[node]
 	}
 	list := []tenant{}
-	for _, d := range m.view.Desired(m.view.Nodes()[node].Name) {
+	for _, d := range m.state.view.Desired(m.state.view.Nodes()[node].Name) {
 		a := d.Job.Live()
 		w := &a.Workers[d.Worker]
 		if len(w.GPUs) == 0 {
 			continue
 		}
-		t := tenant{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs, each: min(wholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
+		t := tenant{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs, each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
 		for _, i := range m.roster.on[node] {
 			if m.roster.victims[i].job.ID == d.Job.ID {
 				t.victim = i
@@ -71,19 +71,19 @@ func (e *eviction) better(o *eviction, unit int64) bool {
 }
 
 // evict finds the cheapest victims on one node for a single worker, nil if there are none.
-func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
-	s := &siege{maker: m, gang: g, limit: limit, best: eviction{node: -1}}
-	if len(m.view.Nodes()) <= packNodes {
-		s.mix = m.usual()
+func (m *preemptor) evict(g *fit.Gang, limit int) *victimSet {
+	s := &siege{preemptor: m, gang: g, limit: limit, best: eviction{node: -1}}
+	if len(m.state.view.Nodes()) <= packNodes {
+		s.mix = m.packer.usual()
 	}
 	if s.mix != nil {
 		for i := range s.mix.kinds {
-			s.unit += s.mix.kinds[i].Count * wholeGPU
+			s.unit += s.mix.kinds[i].Count * cluster.WholeGPU
 		}
 		s.unit = max(1, s.unit/1024)
 	}
-	for node := range m.view.Nodes() {
-		if m.room.Usable(node, &g.Part, g.Exclude) && !m.room.Whole(node) && s.promises(node) {
+	for node := range m.state.view.Nodes() {
+		if m.state.room.Usable(node, &g.Part, g.Exclude) && !m.state.room.Whole(node) && s.promises(node) {
 			s.node(node)
 		}
 	}
@@ -97,7 +97,7 @@ func (m *maker) evict(g *fit.Gang, limit int) *victimSet {
 // promises reports whether a node may be better than the best so far: room that is free or on its way is, and somebody who may be asked to leave
 // and costs less or, where it counts what becomes useless, anybody.
 func (s *siege) promises(node int) bool {
-	if s.roster.draining[node] != (cluster.Request{}) || s.room.Holds(node, &s.gang.Part) {
+	if s.roster.draining[node] != (cluster.Request{}) || s.state.room.Holds(node, &s.gang.Part) {
 		return true
 	}
 	for _, i := range s.roster.on[node] {
@@ -110,7 +110,7 @@ func (s *siege) promises(node int) bool {
 
 // siege is one search of evict.
 type siege struct {
-	*maker
+	*preemptor
 	gang    *fit.Gang
 	limit   int
 	mix     *mixture
@@ -123,14 +123,14 @@ type siege struct {
 
 // node tries one node.
 func (s *siege) node(node int) {
-	s.left = s.room.LeftIn(node, s.left)
+	s.left = s.state.room.LeftIn(node, s.left)
 	for i := range s.tenants(node) {
 		if t := &s.lodging[node][i]; t.leaves || t.victim >= 0 && s.roster.victims[t.victim].taken {
 			s.vacate(node, t)
 		}
 	}
 	s.setAside(node)
-	have := fit.Plus(s.room.Available(node), s.roster.draining[node])
+	have := fit.Plus(s.state.room.Available(node), s.roster.draining[node])
 	for _, gpus := range s.targets(node) {
 		if set, ok := s.clear(node, gpus, have); ok {
 			s.weighSet(node, gpus, set, have)
@@ -141,7 +141,7 @@ func (s *siege) node(node int) {
 // vacate counts what a tenant holds as free.
 func (s *siege) vacate(node int, t *tenant) {
 	for _, n := range t.gpus {
-		if s.view.Nodes()[node].GPUs[n].Healthy {
+		if s.state.view.Nodes()[node].GPUs[n].Healthy {
 			s.left[n] += t.each
 		}
 	}
@@ -149,9 +149,9 @@ func (s *siege) vacate(node int, t *tenant) {
 
 // setAside takes from what will be free of GPUs what others have been promised: of the GPU on which it leaves least, or of the freest ones.
 func (s *siege) setAside(node int) {
-	for _, claimed := range s.room.FirmClaims(node, s.gang.For) {
-		for ; claimed > 0; claimed -= wholeGPU {
-			part, best := min(claimed, wholeGPU), -1
+	for _, claimed := range s.state.room.FirmClaims(node, s.gang.For) {
+		for ; claimed > 0; claimed -= cluster.WholeGPU {
+			part, best := min(claimed, cluster.WholeGPU), -1
 			for n, left := range s.left {
 				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part && left > s.left[best] {
 					best = n
@@ -168,7 +168,7 @@ func (s *siege) setAside(node int) {
 func (s *siege) targets(node int) [][]int {
 	s.order = s.order[:0]
 	for n := range s.left {
-		if s.view.Nodes()[node].GPUs[n].Healthy {
+		if s.state.view.Nodes()[node].GPUs[n].Healthy {
 			s.order = append(s.order, n)
 		}
 	}
@@ -191,7 +191,7 @@ func (s *siege) targets(node int) [][]int {
 
 // price is what it costs to empty a GPU, each tenant by the part of it that he has there.
 func (s *siege) price(node, gpu int) int64 {
-	if s.left[gpu] >= wholeGPU {
+	if s.left[gpu] >= cluster.WholeGPU {
 		return 0
 	}
 	sum, left := int64(0), s.left[gpu]
@@ -201,7 +201,7 @@ func (s *siege) price(node, gpu int) int64 {
 			left += t.each
 		}
 	}
-	if left < wholeGPU {
+	if left < cluster.WholeGPU {
 		return dear
 	}
 	return sum
@@ -215,7 +215,7 @@ func (s *siege) mayTake(i int32) bool {
 // clear finds victims who make room on some GPUs, and for the worker's cores and memory; false if they may not be asked.
 func (s *siege) clear(node int, gpus []int, have cluster.Request) ([]int32, bool) {
 	var set []int32
-	each := min(wholeGPU, s.gang.Request.Active.GPUs)
+	each := min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
 	for _, gpu := range gpus {
 		left := s.left[gpu]
 		for _, i := range set {
@@ -300,8 +300,8 @@ func (s *siege) weighSet(node int, gpus []int, set []int32, have cluster.Request
 	for _, i := range set {
 		e.cost += s.roster.victims[i].score
 	}
-	if len(set) == 0 && !s.room.Holds(node, &s.gang.Part) {
-		e.cost = (&search{trial: s.trial, roster: s.roster}).delay(node)
+	if len(set) == 0 && !s.state.room.Holds(node, &s.gang.Part) {
+		e.cost = (&search{trial: s.state, roster: s.roster}).delay(node)
 	}
 	if s.mix != nil {
 		e.useless = s.makesUseless(node, gpus, set, have)
@@ -318,7 +318,7 @@ func (s *siege) makesUseless(node int, gpus []int, set []int32, have cluster.Req
 	for i := range s.lodging[node] {
 		if t := &s.lodging[node][i]; t.victim >= 0 && slices.Contains(set, t.victim) {
 			for _, n := range t.gpus {
-				if s.view.Nodes()[node].GPUs[n].Healthy {
+				if s.state.view.Nodes()[node].GPUs[n].Healthy {
 					after[n] += t.each
 				}
 			}
@@ -328,7 +328,7 @@ func (s *siege) makesUseless(node int, gpus []int, set []int32, have cluster.Req
 		have = fit.Plus(have, s.roster.victims[i].at(node))
 	}
 	for _, n := range gpus {
-		after[n] -= min(wholeGPU, s.gang.Request.Active.GPUs)
+		after[n] -= min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
 	}
 	return s.mix.unusable(s.rest(after, fit.Minus(have, s.gang.Request))) - before
 }
@@ -339,7 +339,7 @@ func (s *siege) rest(left []int64, have cluster.Request) *cluster.Rest {
 	*r = cluster.Rest{Cores: have.Active.Cores, Memory: have.Active.Memory, Shared: r.Shared[:0]}
 	for _, l := range left {
 		switch {
-		case l >= wholeGPU:
+		case l >= cluster.WholeGPU:
 			r.Empty++
 		case l > 0:
 			r.Shared = append(r.Shared, l)

@@ -115,15 +115,17 @@ func (p *patience) play() error {
 // has for too long.
 func (p *patience) waits(deserved map[string]int64) error {
 	v := p.state.View()
-	t := newTrial(v, p.now, v.Config().Policy)
-	t.byService = p.policy == "rota"
+	compare := compare
+	if p.policy == "rota" {
+		compare = rotaOn(trialOf(v, p.now)).order.compare
+	}
 	held := map[string]int64{}
 	for j := range v.Live() {
 		held[j.Account] += j.Width()
 	}
 	head := map[string]*cluster.Job{}
 	for j := range v.Jobs() {
-		if j.Waits() && (head[j.Account] == nil || t.compare(j, head[j.Account]) < 0) {
+		if j.Waits() && (head[j.Account] == nil || compare(j, head[j.Account]) < 0) {
 			head[j.Account] = j
 		}
 	}

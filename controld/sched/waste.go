@@ -8,7 +8,7 @@ const wastePart = 5
 // wasteful reports whether a job that saves its state would have lost too much if it were displaced now: work since it saved last, and
 // restarts after it was displaced or moved, of what it has held within a day. One that never saves loses all its work, which is what makes it dear.
 // The cycle looks again when that is over.
-func (t *trial) wasteful(j *cluster.Job) bool {
+func wasteful(t *trial, j *cluster.Job) bool {
 	if j.Spec.Checkpoint == nil {
 		return false
 	}
@@ -35,12 +35,12 @@ func (t *trial) wasteful(j *cluster.Job) bool {
 	if lost*wastePart <= held {
 		return false
 	}
-	t.wakeAt(t.savedBy(j, lost*wastePart-held))
+	t.wakeAt(savedBy(t, j, lost*wastePart-held))
 	return true
 }
 
 // savedBy returns when a job will have saved its state, or held its room for so many ms more.
-func (t *trial) savedBy(j *cluster.Job, missing int64) cluster.Instant {
+func savedBy(t *trial, j *cluster.Job, missing int64) cluster.Instant {
 	every := cluster.Instant(j.Spec.Checkpoint.Interval) * 1000
 	if a := j.Live(); every > 0 && a != nil && a.Started.At != 0 {
 		return t.now + every - (t.now-a.Started.At)%every
@@ -73,3 +73,14 @@ func unsavedAt(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
 	}
 	return int64(until-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
 }
+
+// servedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before others take its turn: four hours of one GPU. Who has
+// more to do than there is room for mostly has many jobs that take about as long as each other, and most are over before. To put one of those off
+// for the sake of the next makes both late and brings neither forward; the few that hold their room for days leave it for all others.
+const servedLeast = 4 * 3600 * 1000
+
+// capForLife is how often a job may be displaced in its life. An account still gets back what it is entitled to if there is no other way.
+const capForLife = 10
+
+// wornOut reports whether a job has been displaced as often as a job may be in its life.
+func wornOut(j *cluster.Job) bool { return displacements(j) >= capForLife }

@@ -74,7 +74,7 @@ func (w *world) account(names []string, options map[string]string) error {
 // shares says what every account and user holds, should have, and has used for what it deserves.
 func (w *world) shares() error {
 	v := w.state.View()
-	f := newFair(newTrial(v, w.now, v.Config().Policy))
+	f := accountsOn(trialOf(v, w.now))
 	live := int64(0)
 	for _, n := range v.Nodes() {
 		live += int64(len(n.GPUs))

@@ -22,7 +22,7 @@ func TestNobodyIsDisplacedAnEleventhTime(t *testing.T) {
 	}
 	play("policy name=rota p=3 min-runtime=1s\naccount owed deserved=4\nnode n1 gpus=4\nsubmit old gpus=4 grace=60s save=yes account=other\n" +
 		"cycle\nrun old\nadvance 9h")
-	for i := range rotaCapForLife {
+	for i := range capForLife {
 		said := play(strings.ReplaceAll(round, "%d", string(rune('a'+i))))
 		if !strings.Contains(said, "stop old: te") {
 			t.Fatalf("displacement %d: %s", i+1, said)

@@ -118,3 +118,24 @@ func (r *Room) AvailableTo(node int, p *Part) cluster.Request {
 	free.Active.GPUs += r.gpusFor(node, p) - r.grid.Free(node).GPUs
 	return free
 }
+
+// TotalUp returns what all nodes have together that are up.
+func (r *Room) TotalUp() (all cluster.Vector) {
+	for node := range r.grid.Len() {
+		if r.grid.Up(node) {
+			all = plus(all, r.Total(node))
+		}
+	}
+	return all
+}
+
+// AvailableUp returns what is free on all nodes together that are up, without what others claim.
+func (r *Room) AvailableUp() (free cluster.Vector) {
+	for node := range r.grid.Len() {
+		if r.grid.Up(node) {
+			a := r.Available(node).Active
+			free = plus(free, cluster.Vector{Cores: max(0, a.Cores), Memory: max(0, a.Memory), GPUs: max(0, a.GPUs)})
+		}
+	}
+	return free
+}

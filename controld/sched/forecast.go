@@ -8,9 +8,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// never is when an attempt without a time limit is taken to end: after everything that has one.
-const never = cluster.Instant(1) << 62
-
 // release is room that a running attempt gives back, at its time limit at the latest.
 type release struct {
 	at   cluster.Instant
@@ -31,24 +28,31 @@ type booking struct {
 	whole map[int]bool // nodes that one part has for itself
 }
 
-// soonest returns claims on the cheapest set of nodes for a head: those that can hold its workers first if every attempt
-// runs to its time limit. Attempts that are being stopped count until they are killed, those that have not started yet as
-// starting now, those without a limit as running longest. Nodes that the job avoids or does not want, that are not up, or whose room is
-// claimed by others do not count. At equal times the node that comes first by name is taken. The part that is hardest to place chooses first.
-// Nil: no set of nodes could hold the gang.
-func soonest(t *trial, h *contender) []cluster.Claim {
-	g := h.asks(t)
-	if !t.everHolds(g) {
+// forecast says when room comes free, node by node, if every attempt runs to its time limit. It takes in what the cycle starts meanwhile.
+type forecast struct {
+	*trial
+	releases [][]release // by node, soonest first; nil until it is needed
+	counted  int         // actions of which releases knows
+}
+
+func newForecast(t *trial) *forecast { return &forecast{trial: t} }
+
+// soonest returns claims on the cheapest set of nodes for a gang: those that can hold its workers first if every attempt runs to its time limit. Attempts
+// that are being stopped count until they are killed, those that have not started yet as starting now, those without a limit as running longest. Nodes do
+// not count that the gang avoids or does not want, that are not up, or whose room others claim. At equal times the node that comes first by name is
+// taken. The part that is hardest to place chooses first. Nil: no set of nodes could hold the gang.
+func (f *forecast) soonest(g *fit.Gang) []cluster.Claim {
+	if !everHolds(f.trial, g) {
 		return nil
 	}
-	releases := t.releases()
+	releases := f.byNode()
 	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
 	for _, i := range g.Hardest() {
 		p := g.At(i)
 		var slots []slot
-		for node := range t.view.Nodes() {
-			if t.room.Usable(node, p, g.Exclude) {
-				slots = t.slotsOn(slots, node, p, &b, releases[node])
+		for node := range f.view.Nodes() {
+			if f.room.Usable(node, p, g.Exclude) {
+				slots = slotsOn(f.trial, slots, node, p, &b, releases[node])
 			}
 		}
 		if len(slots) < p.Workers {
@@ -59,7 +63,7 @@ func soonest(t *trial, h *contender) []cluster.Claim {
 		})
 		b.book(slots[:p.Workers], p)
 	}
-	return t.claims(&b)
+	return b.claims(f.trial)
 }
 
 // book promises slots to the workers of a part.
@@ -71,14 +75,14 @@ func (b *booking) book(slots []slot, p *fit.Part) {
 }
 
 // holdable reports whether the nodes that are up could hold the jobs of a group if they were empty, as far as that can be seen quickly.
-func (t *trial) holdable(group *cluster.Group) bool {
+func holdable(t *trial, group *cluster.Group) bool {
 	g := t.gang(group.Jobs[0])
 	g.Exclude = nil
-	return t.everHolds(&g)
+	return everHolds(t, &g)
 }
 
 // everHolds is a quick look at whether the nodes that count could hold each part of a gang if they were empty.
-func (t *trial) everHolds(g *fit.Gang) bool {
+func everHolds(t *trial, g *fit.Gang) bool {
 	for i := range g.Parts() {
 		p, workers := g.At(i), 0
 		for node := range t.view.Nodes() {
@@ -96,41 +100,35 @@ func (t *trial) everHolds(g *fit.Gang) bool {
 	return true
 }
 
-// releases lists, for every node, what its attempts give back, soonest first. It is made once a cycle, for the first head that
-// needs it; willEnd keeps it up to date.
-func (t *trial) releases() [][]release {
-	if t.ending == nil {
-		t.ending = t.listReleases()
-		for _, a := range t.actions {
-			if a.Start != nil {
-				for i, p := range a.Start.Places {
-					_, n := t.view.Node(p.Node)
-					t.willEnd(n, t.view.Job(a.Start.Job), i, p.GPUs)
-				}
-			}
+// byNode lists, for every node, what its attempts give back, soonest first.
+func (f *forecast) byNode() [][]release {
+	if f.releases == nil {
+		f.releases = listReleases(f.trial)
+	}
+	for ; f.counted < len(f.actions); f.counted++ {
+		a := f.actions[f.counted].Start
+		if a == nil {
+			continue
+		}
+		j := f.view.Job(a.Job)
+		for i, p := range a.Places {
+			_, n := f.view.Node(p.Node)
+			f.releases[n] = append(f.releases[n], release{startedNow(f.trial, j), n, j.RequestOf(i), p.GPUs})
+			sortReleases(f.releases[n])
 		}
 	}
-	return t.ending
-}
-
-// willEnd notes that a worker has been started in this cycle.
-func (t *trial) willEnd(node int, j *cluster.Job, worker int, gpus []int) {
-	if t.ending == nil {
-		return
-	}
-	t.ending[node] = append(t.ending[node], release{t.startedNow(j), node, j.RequestOf(worker), gpus})
-	sortReleases(t.ending[node])
+	return f.releases
 }
 
 func sortReleases(r []release) {
 	slices.SortStableFunc(r, func(a, b release) int { return cmp.Compare(a.at, b.at) })
 }
 
-func (t *trial) listReleases() [][]release {
+func listReleases(t *trial) [][]release {
 	all := make([][]release, len(t.view.Nodes()))
 	for j := range t.view.Live() {
 		a := j.Live()
-		at := t.endBy(j, a)
+		at := endBy(t, j, a)
 		for i := range a.Workers {
 			w := &a.Workers[i]
 			if w.State.Final() {
@@ -138,7 +136,7 @@ func (t *trial) listReleases() [][]release {
 			}
 			over := at
 			if stays(a, i) {
-				over = t.startedNow(j)
+				over = startedNow(t, j)
 			}
 			node, n := t.view.Node(w.Node)
 			if n < 0 {
@@ -156,18 +154,18 @@ func (t *trial) listReleases() [][]release {
 }
 
 // endBy returns when an attempt has ended at the latest, as far as anybody can tell now.
-func (t *trial) endBy(j *cluster.Job, a *cluster.Attempt) cluster.Instant {
+func endBy(t *trial, j *cluster.Job, a *cluster.Attempt) cluster.Instant {
 	if a.Stop != nil {
 		return max(a.Stop.KillAt, t.now)
 	}
-	if end, ok := endOf(j, a); ok {
+	if end, ok := limitEnd(j, a); ok {
 		return max(end, t.now)
 	}
-	return t.startedNow(j)
+	return startedNow(t, j)
 }
 
 // startedNow returns when a job reaches its limit if it starts now.
-func (t *trial) startedNow(j *cluster.Job) cluster.Instant {
+func startedNow(t *trial, j *cluster.Job) cluster.Instant {
 	if j.Limit <= 0 {
 		return never
 	}
@@ -176,14 +174,14 @@ func (t *trial) startedNow(j *cluster.Job) cluster.Instant {
 
 // slotsOn appends a slot for each worker that node can hold beside what has been promised there, up to what may share a node, at the
 // instant it can first. Whoever needs a node for himself, or one that somebody has for himself, waits until all have left.
-func (t *trial) slotsOn(slots []slot, node int, p *fit.Part, b *booking, releases []release) []slot {
+func slotsOn(t *trial, slots []slot, node int, p *fit.Part, b *booking, releases []release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive
 	if b.whole[node] || alone && (taken || t.room.Claimed(node) != cluster.Vector{}) {
 		return slots
 	}
-	if t.parted(node, p, releases) {
-		return t.slotsOnParted(slots, node, p, promised, b.whole[node], releases)
+	if parted(t, node, p, releases) {
+		return slotsOnParted(t, slots, node, p, promised, b.whole[node], releases)
 	}
 	free, at := fit.Minus(t.room.Available(node), promised), t.now
 	for len(releases) > 0 && (alone || t.room.Whole(node)) {
@@ -205,7 +203,7 @@ func (t *trial) slotsOn(slots []slot, node int, p *fit.Part, b *booking, release
 }
 
 // claims turns what is promised into one claim a node, by node.
-func (t *trial) claims(b *booking) []cluster.Claim {
+func (b *booking) claims(t *trial) []cluster.Claim {
 	var claims []cluster.Claim
 	for i, n := range t.view.Nodes() {
 		room, booked := b.room[i]
@@ -217,4 +215,14 @@ func (t *trial) claims(b *booking) []cluster.Claim {
 		}
 	}
 	return claims
+}
+
+// claimsFor turns places into one claim a node, by node.
+func claimsFor(t *trial, g *fit.Gang, spots []fit.Spot) []cluster.Claim {
+	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+	for s, part := range g.Seated(spots) {
+		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
+		b.whole[s.Node] = part.Request.Exclusive
+	}
+	return b.claims(t)
 }

@@ -1,0 +1,33 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// Desk is the cycle cache: what one scheduling cycle remembers for the next, so that it need not begin with fresh memory, nor look again at
+// what has not changed. On a large cluster that, and the garbage collection, is most of what a decision costs. The plan does not depend on
+// it: it is that of [Cycle], whatever views the cache was used with before. The zero value is ready for use. It is not for concurrent use.
+type Desk struct {
+	room       fit.Room
+	due        pages[cluster.Instant] // when the first time limit or deadline of the attempts of a page is over
+	candidates candidateCache
+	headroom   headroomCache
+}
+
+// Cycle is the function [Cycle] with this cache.
+func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
+	t, _ := d.decide(v, now, p)
+	rotation := t.rotation && (len(t.actions) > 0 || v.Config().Version >= 2) // else the log has no place for it
+	d.candidates.endCycle()
+	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.actions, Turns: rotation}, t.nextWake()
+}
+
+// decide runs the phases of a cycle. Its results say more than the plan, which is what explanations need.
+func (d *Desk) decide(v *cluster.View, now cluster.Instant, p cluster.Policy) (*trial, *policyRules) {
+	t := newTrial(v, now, p, &d.room)
+	expire(t, &d.due)
+	rules := policyNamed(p.Name).begin(t, d)
+	rules.run(t)
+	return t, &rules
+}

@@ -1,0 +1,24 @@
+package sched
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// shortest serves the jobs with the lowest time limit first, those without one last, and lets others pass as backfill does.
+func shortest(t *trial) {
+	jobs := slices.Collect(waiting(t))
+	slices.SortFunc(jobs, func(a, b *cluster.Job) int {
+		return cmp.Or(cmp.Compare(limitOf(a), limitOf(b)), cmp.Compare(a.ID, b.ID))
+	})
+	newStarter(t).startAny(slices.Values(jobs))
+}
+
+func limitOf(j *cluster.Job) cluster.Instant {
+	if j.Limit <= 0 {
+		return never
+	}
+	return cluster.Instant(j.Limit) * 1000
+}
