@@ -11,6 +11,7 @@ import (
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/explain"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -304,7 +305,7 @@ func why(x *exchange) (any, error) {
 	return api.Why{ID: j.ID, Reason: presentReason(e.Reason), Funnel: presentFunnel(e.Funnel), Ahead: e.Ahead, Advice: e.Advice}, nil
 }
 
-func presentFunnel(steps []sched.Step) []api.FunnelStep {
+func presentFunnel(steps []explain.Step) []api.FunnelStep {
 	out := []api.FunnelStep{}
 	for _, s := range steps {
 		out = append(out, api.FunnelStep{What: s.What, Nodes: s.Nodes})

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -14,9 +16,9 @@ import (
 func (c *crowd) parts(b *testing.B, n int) {
 	var batch []*jobspec.Job
 	for i := range n {
-		spec, _ := newWorld().makeJob("p", map[string]string{"share": fmt.Sprint(50 + i%40*23), "save": "yes"})
+		spec, _ := schedtest.NewWorld().MakeJob("p", map[string]string{"share": fmt.Sprint(50 + i%40*23), "save": "yes"})
 		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: batch}}.Command())
+			c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch}}.Command())
 			batch = nil
 		}
 	}
@@ -49,12 +51,12 @@ func BenchmarkSharedArrival(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				c.now += 100
-				spec, _ := newWorld().makeJob("quick", kind)
-				c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}}}.Command())
+				spec, _ := schedtest.NewWorld().MakeJob("quick", kind)
+				c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}}}.Command())
 				v := c.state.View()
 				b.StartTimer()
 				start := time.Now()
-				plan, _ := Cycle(v, c.now, v.Config().Policy)
+				plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 				decided = append(decided, time.Since(start))
 				b.StopTimer()
 				if len(plan.Actions) > 0 {

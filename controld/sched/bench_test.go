@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -20,7 +22,7 @@ type crowd struct {
 func newCrowd(b *testing.B, nodes int) *crowd {
 	c := &crowd{state: cluster.New(cluster.DefaultConfig()), now: 1000}
 	for i := range nodes {
-		c.apply(b, cluster.RegisterNode{Node: makeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
+		c.apply(b, cluster.RegisterNode{Node: schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
 	}
 	return c
 }
@@ -37,7 +39,7 @@ func (c *crowd) submit(b *testing.B, n, shapes int) {
 	var batch []*jobspec.Job
 	for i := range n {
 		s := i % shapes
-		spec, _ := newWorld().makeJob("j", nil)
+		spec, _ := schedtest.NewWorld().MakeJob("j", nil)
 		spec.Account = fmt.Sprintf("a%d", i/shapes%8)
 		if i/shapes/8%2 == 0 {
 			spec.Class = jobspec.TE
@@ -58,7 +60,7 @@ func (c *crowd) submit(b *testing.B, n, shapes int) {
 
 func (c *crowd) cycle(b *testing.B) int {
 	v := c.state.View()
-	plan, _ := Cycle(v, c.now, v.Config().Policy)
+	plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 	if len(plan.Actions) > 0 {
 		c.apply(b, plan)
 	}
@@ -123,7 +125,7 @@ func BenchmarkReasons(b *testing.B) {
 	}
 	v := c.state.View()
 	for b.Loop() {
-		reason := Reasons(v, c.now, v.Config().Policy)
+		reason := sched.Reasons(v, c.now, v.Config().Policy)
 		for j := range v.Jobs() {
 			reason(j.ID)
 		}
@@ -151,7 +153,7 @@ func BenchmarkFill(b *testing.B) {
 			v := c.state.View()
 			starts := 0
 			for b.Loop() {
-				plan, _ := Cycle(v, c.now, v.Config().Policy)
+				plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 				starts = len(plan.Actions)
 			}
 			b.ReportMetric(float64(starts), "starts")
@@ -170,12 +172,12 @@ func BenchmarkArray(b *testing.B) {
 					b.StopTimer()
 					c := newCrowd(b, 1000)
 					b.StartTimer()
-					spec, _ := newWorld().makeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
+					spec, _ := schedtest.NewWorld().MakeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
 					begin := time.Now()
-					c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}}})
+					c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}}})
 					submit += time.Since(begin)
 					begin = time.Now()
-					plan, _ := Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
+					plan, _ := sched.Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
 					decide += time.Since(begin)
 					if len(plan.Actions) != 8000 {
 						b.Fatalf("%d starts", len(plan.Actions))

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"errors"
@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
 // TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold no more with it than it deserves, starts
@@ -17,13 +20,13 @@ func TestWaitsAreBounded(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {
 			waited, reclaimed := 0, 0
-			for seed := uint64(1); seed <= uint64(states(20_000))/100; seed++ {
-				if *seedFlag != 0 && seed != *seedFlag {
+			for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/100; seed++ {
+				if *schedtest.Seed != 0 && seed != *schedtest.Seed {
 					continue
 				}
 				p := newPatience(seed, policy)
 				if err := p.play(); err != nil {
-					if *seedFlag != 0 {
+					if *schedtest.Seed != 0 {
 						t.Log(strings.Join(p.trail, "\n"))
 					}
 					t.Fatalf("seed=%d: %v", seed, err)
@@ -32,7 +35,7 @@ func TestWaitsAreBounded(t *testing.T) {
 				reclaimed += p.seen["reclaim"]
 			}
 			t.Logf("%d jobs waited within what they deserve, %d were asked to leave", waited, reclaimed)
-			if *seedFlag == 0 && (waited < 100 || reclaimed < 100) {
+			if *schedtest.Seed == 0 && (waited < 100 || reclaimed < 100) {
 				t.Errorf("only %d jobs waited within what they deserve, %d were asked to leave", waited, reclaimed)
 			}
 		})
@@ -69,8 +72,8 @@ const (
 
 func newPatience(seed uint64, policy string) *patience {
 	l := newLife(seed, policy, map[string]int{})
-	l.world, l.faulty, l.prompt = newWorld(), false, true
-	l.unchecked = true
+	l.World, l.faulty, l.prompt = schedtest.NewWorld(), false, true
+	l.Unchecked = true
 	after := 1 + l.random.IntN(20)
 	l.must("policy name=%s p=3 min-runtime=%ds reserve-after=%dm reserve-hold=10h max-bypass=1000", policy, 30+l.random.IntN(600), after)
 	for i := range 2 {
@@ -114,11 +117,8 @@ func (p *patience) play() error {
 // waits notes since when the head of each account, by the order of the policy, has waited within what its account deserves, and reports one that
 // has for too long.
 func (p *patience) waits(deserved map[string]int64) error {
-	v := p.state.View()
-	compare := compare
-	if p.policy == "rota" {
-		compare = rotaOn(trialOf(v, p.now)).order.compare
-	}
+	v := p.State.View()
+	compare := schedtest.OrderOn(schedtest.TrialOf(v, p.Now)).Compare
 	held := map[string]int64{}
 	for j := range v.Live() {
 		held[j.Account] += j.Width()
@@ -140,11 +140,11 @@ func (p *patience) waits(deserved map[string]int64) error {
 			continue
 		}
 		if _, known := p.since[j.ID]; !known {
-			p.since[j.ID] = p.now
+			p.since[j.ID] = p.Now
 			p.seen["waits"]++
 		}
-		if waited := p.now - p.since[j.ID]; waited > p.bound {
-			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d", p.names[j.ID], account,
+		if waited := p.Now - p.since[j.ID]; waited > p.bound {
+			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d", p.Names[j.ID], account,
 				deserved[account], held[account], waited, p.bound)
 		}
 	}
@@ -160,7 +160,7 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 		rigid  bool // no job is elastic
 	}{{"standard", true}, {"fairshare", true}, {"fitgpp", true}, {"rota", true}, {"standard", false}, {"fairshare", false}, {"rota", false}, {"elastic", false}} {
 		same, shrunk := 0, 0
-		for seed := uint64(1); seed <= uint64(states(20_000))/150; seed++ {
+		for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/150; seed++ {
 			a, b := plansOf(seed, c.policy, c.rigid, 1), plansOf(seed, c.policy, c.rigid, 7)
 			for i := range max(len(a), len(b)) {
 				takers := "[" + string(cluster.CauseReclaim)
@@ -216,11 +216,11 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				plans = append(plans, grown)
 				return
 			case a.Reserve != nil && a.Reserve.Owed && !rigid:
-				takers = append(takers, fmt.Sprintf("%s for %s", cluster.CauseReclaim, l.names[a.Reserve.Job]))
+				takers = append(takers, fmt.Sprintf("%s for %s", cluster.CauseReclaim, l.Names[a.Reserve.Job]))
 			case a.Reserve != nil && a.Reserve.Firm && !rigid:
-				takers = append(takers, "for "+l.names[a.Reserve.Job])
-			case a.Stop != nil && displacing(a.Stop.Cause) && rigid:
-				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.names[a.Stop.For]))
+				takers = append(takers, "for "+l.Names[a.Reserve.Job])
+			case a.Stop != nil && preempt.Displacing(a.Stop.Cause) && rigid:
+				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.Names[a.Stop.For]))
 			}
 		}
 		if takers != nil {
@@ -229,7 +229,7 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 			plans = append(plans, fmt.Sprint(slices.Compact(takers)))
 			return
 		}
-		plans = append(plans, fmt.Sprint(l.now, l.told(plan)))
+		plans = append(plans, fmt.Sprint(l.Now, l.told(plan)))
 	}
 	for range 30 {
 		if over {
@@ -245,10 +245,10 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 // TestNobodyIsSparedByWhatHeDeclares is A11 of those who run: once it is known how long jobs take to leave, declaring more is of no use.
 func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 	leaves := func(known int, declared string) string {
-		w := newWorld()
+		w := schedtest.NewWorld()
 		run := func(lines ...string) {
 			for _, line := range lines {
-				if err := w.run(line); err != nil {
+				if err := w.Run(line); err != nil {
 					t.Fatalf("%s: %v", line, err)
 				}
 			}
@@ -257,23 +257,23 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 		for i := range known { // each takes a second to leave
 			run(fmt.Sprintf("submit v%d gpus=1 save=yes grace=10m account=x", i), fmt.Sprintf("submit w%d gpus=1 save=yes grace=10m account=y", i), "cycle",
 				fmt.Sprintf("run v%d w%d", i, i), "advance 1h", fmt.Sprintf("submit t%d gpus=1 class=te", i), "cycle", "advance 1s")
-			for j := range w.state.View().Live() {
+			for j := range w.State.View().Live() {
 				if j.Live().Stop != nil {
-					run("exit code=85 " + w.names[j.ID])
+					run("exit code=85 " + w.Names[j.ID])
 				}
 			}
 			run("cycle", fmt.Sprintf("run t%d", i), fmt.Sprintf("exit t%d", i), fmt.Sprintf("cancel v%d w%d", i, i))
-			for j := range w.state.View().Live() {
-				run("exit " + w.names[j.ID])
+			for j := range w.State.View().Live() {
+				run("exit " + w.Names[j.ID])
 			}
 		}
-		w.out.Reset()
+		w.Out.Reset()
 		run("submit a gpus=1 save=yes account=x grace="+declared, "submit b gpus=1 save=yes account=y grace=10m", "cycle", "run a b", "advance 1h", "submit x gpus=1 class=te")
-		v := w.state.View()
-		plan, _ := Cycle(v, w.now, v.Config().Policy)
+		v := w.State.View()
+		plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
 		for _, a := range plan.Actions {
 			if a.Stop != nil {
-				return w.names[a.Stop.Job]
+				return w.Names[a.Stop.Job]
 			}
 		}
 		return "nobody"
@@ -294,7 +294,7 @@ func TestNobodyLeavesForNobody(t *testing.T) {
 		if policy == "fairshare" {
 			class = "be"
 		}
-		for seed := uint64(1); seed <= uint64(states(20_000))/300; seed++ {
+		for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/300; seed++ {
 			l := newLife(seed, policy, map[string]int{})
 			l.faulty = false
 			for range 30 {
@@ -318,31 +318,31 @@ func TestNobodyLeavesForNobody(t *testing.T) {
 
 // comesLate decides, lets the beneficiaries go, commits, and returns how many were to leave.
 func (l *life) comesLate() (late int, err error) {
-	v := l.state.View()
-	plan, _ := Cycle(v, l.now, v.Config().Policy)
+	v := l.State.View()
+	plan, _ := sched.Cycle(v, l.Now, v.Config().Policy)
 	for _, a := range plan.Actions {
 		taker := cluster.JobID(0)
 		switch {
 		case a.Reserve != nil && a.Reserve.Firm:
 			taker = a.Reserve.Job // it may count on those who are to leave for others
-		case a.Stop != nil && displacing(a.Stop.Cause):
+		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			taker = a.Stop.For
 		default:
 			continue
 		}
-		if j := l.state.View().Job(taker); j.Hold == cluster.NotHeld && !j.State.Final() {
-			l.must("%s %s", [...]string{"hold", "cancel"}[l.random.IntN(2)], l.names[j.ID])
+		if j := l.State.View().Job(taker); j.Hold == cluster.NotHeld && !j.State.Final() {
+			l.must("%s %s", [...]string{"hold", "cancel"}[l.random.IntN(2)], l.Names[j.ID])
 		}
 	}
-	result, err := l.apply(plan)
+	result, err := l.Apply(plan)
 	if err != nil {
 		return 0, err
 	}
 	for i, refused := range result.([]error) {
-		if s := plan.Actions[i].Stop; s != nil && displacing(s.Cause) {
+		if s := plan.Actions[i].Stop; s != nil && preempt.Displacing(s.Cause) {
 			late++
-			if !errors.Is(refused, cluster.ErrNotWanted) || l.state.View().Job(s.Job).Live().Stop != nil {
-				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.names[s.Job], l.names[s.For], refused)
+			if !errors.Is(refused, cluster.ErrNotWanted) || l.State.View().Job(s.Job).Live().Stop != nil {
+				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.Names[s.Job], l.Names[s.For], refused)
 			}
 		}
 	}
