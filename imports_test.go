@@ -39,15 +39,101 @@ var rules = map[string]rule{
 		ours: []string{"jobspec", "jobspec/hclfile", "jobspec/template"}, third: []string{"github.com/hashicorp/hcl/v2"},
 		why: "it turns HCL into a job and needs nothing else",
 	},
-	"jobspec/explain":      {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
-	"jobspec/script":       {ours: []string{"jobspec", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else"},
-	"controld/wire":        {why: "it writes and reads values of any type"},
-	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
-	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
+	"jobspec/explain":  {ours: []string{"jobspec/jobfile", "jobspec/typo"}, why: "it says what the language and its messages mean"},
+	"jobspec/script":   {ours: []string{"jobspec", "jobspec/typo"}, pure: true, why: "it turns a script into a job and needs nothing else"},
+	"controld/wire":    {why: "it writes and reads values of any type"},
+	"controld/cluster": {ours: []string{"jobspec", "jobspec/hostlist", "controld/wire"}, pure: true, why: "replicas must compute the same state from the same log"},
 	"controld/sched": {
-		ours: []string{"jobspec", "controld/cluster", "controld/sched/share", "controld/sched/fit"}, pure: true,
+		ours: []string{
+			"controld/cluster", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
+			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
+			"controld/sched/rota", "controld/sched/scratch",
+		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
+	},
+	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
+	"controld/sched/fit":   {ours: []string{"controld/cluster", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/scratch": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit",
+		}, pure: true,
+		why: "what a cycle works on, without a field for one policy",
+	},
+	"controld/sched/queue": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/scratch", "jobspec",
+		}, pure: true,
+		why: "the order of jobs needs no placement rule",
+	},
+	"controld/sched/reserve": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/queue", "controld/sched/scratch",
+		}, pure: true,
+		why: "reservations protect queue heads and know no policy",
+	},
+	"controld/sched/place": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/queue", "controld/sched/reserve",
+			"controld/sched/scratch",
+		}, pure: true,
+		why: "it starts what fits, in the order that it is given",
+	},
+	"controld/sched/elastic": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/scratch",
+		}, pure: true,
+		why: "sizes of elastic jobs are computed without a search for room",
+	},
+	"controld/sched/preempt": {
+		ours: []string{
+			"controld/cluster", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/sched/scratch", "jobspec",
+		}, pure: true,
+		why: "what policies that preempt share: candidates, cost, search",
+	},
+	"controld/sched/policy": {
+		ours: []string{
+			"controld/cluster", "controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
+		}, pure: true,
+		why: "what every policy is: hooks of the phases of a cycle",
+	},
+	"controld/sched/fairshare": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
+			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch", "controld/sched/share",
+		}, pure: true,
+		why: "entitlement by the account tree, and reclaim",
+	},
+	"controld/sched/rota": {
+		ours: []string{
+			"controld/cluster", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
+			"controld/sched/reserve", "controld/sched/scratch", "controld/sched/share", "jobspec",
+		}, pure: true,
+		why: "the rules of policy rota alone",
+	},
+	"controld/sched/baseline": {
+		ours: []string{
+			"controld/cluster", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
+			"controld/sched/scratch", "jobspec",
+		}, pure: true,
+		why: "policies to compare with, a file each",
+	},
+	"controld/sched/explain": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
+			"controld/sched/scratch",
+		}, pure: true,
+		why: "it compares a cycle before and after, and decides nothing",
+	},
+	"controld/sched/schedtest": {
+		ours: []string{
+			"controld/cluster", "controld/sched", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
+			"controld/sched/scratch", "controld/sched/share", "jobspec",
+		},
+		why: "it plays scenarios for tests of the scheduler",
 	},
 	"controld/sim/trace": {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a trace is data"},
 	"controld/sim": {
@@ -77,7 +163,7 @@ var rules = map[string]rule{
 	"controld/history":      {ours: []string{"controld/cluster"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
 	"controld": {
 		ours: []string{
-			"jobspec", "consensus", "controld/cluster", "controld/sched", "controld/member", "controld/api", "controld/api/identity",
+			"jobspec", "consensus", "controld/cluster", "controld/sched", "controld/sched/explain", "controld/member", "controld/api", "controld/api/identity",
 			"controld/history", "controld/wire", "controld/express",
 		},
 		third: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus", "golang.org/x/sync"},

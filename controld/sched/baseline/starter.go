@@ -1,3 +1,6 @@
+// Package baseline has the policies of other schedulers and of papers, to compare with. They know no classes, shares or reservations
+// in the log, and disturb no running job unless their name says so. They look at every job in the state, so they are no policies
+// for large clusters.
 package baseline
 
 import (

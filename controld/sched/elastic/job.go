@@ -1,3 +1,5 @@
+// Package elastic computes with how many workers elastic jobs should run: which sizes are worth their room by the speeds that were
+// measured, how room is divided among jobs, and when a job may change its size.
 package elastic
 
 import (

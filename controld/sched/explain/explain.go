@@ -1,3 +1,5 @@
+// Package explain says why a job waits. It compares the scratch state before a cycle with that after it, and asks the policy for
+// reasons of its own.
 package explain
 
 import (

@@ -1,3 +1,5 @@
+// Package fairshare is what accounts and users hold and are entitled to in a cycle, and policy fairshare, which serves them in
+// that order and reclaims room from accounts over quota. The arithmetic is in package share.
 package fairshare
 
 import (

@@ -1,3 +1,4 @@
+// Package place starts what fits, in the order of a queue, and chooses nodes so that what is left over stays useful.
 package place
 
 import (

@@ -1,3 +1,5 @@
+// Package policy says what a scheduling policy is: [Rules], a value with one hook for each phase of a cycle. The first phase,
+// [Expire], is the same for all policies.
 package policy
 
 import (

@@ -1,3 +1,7 @@
+// Package queue orders the jobs that wait, and finds the queue heads: blocked jobs that must not be passed for ever.
+//
+// A [Line] has one entry for each group of like jobs. Every distinct request is searched for at most once in a cycle: [Frontier]
+// remembers which failed. How a policy orders jobs is an [Order], a struct of hooks; without any, [Compare] decides alone.
 package queue
 
 import (

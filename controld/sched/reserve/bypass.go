@@ -1,3 +1,7 @@
+// Package reserve keeps room for jobs that wait: reservations for queue heads, which bound how often they are passed, and checks
+// whether the room of a reservation will come.
+//
+// [Forecast] says when room comes free if every attempt runs to its time limit. [Bypass] counts starts that pass a head.
 package reserve
 
 import (

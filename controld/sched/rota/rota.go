@@ -1,3 +1,7 @@
+// Package rota is policy rota, the policy of new clusters.
+//
+// Trial-and-error jobs start at once, with the room of the cheapest best-effort jobs if need be. Best-effort jobs are served by how
+// little service they have had. No job has to say how long it runs. See [Rules] for the phases.
 package rota
 
 import (

@@ -1,3 +1,5 @@
+// Package schedtest plays scenarios and random histories for tests of the scheduler: the real state and the real cycle, with nodes that
+// do what a script says.
 package schedtest
 
 import (
