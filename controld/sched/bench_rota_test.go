@@ -11,8 +11,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes with 100,000 best-effort jobs pending: the
-// decision whom to ask to leave for it, alone and with applying the submission and the plan.
+// BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes
+// with 100,000 best-effort jobs pending: the decision whom to ask to leave for it, alone and with
+// applying the submission and the plan.
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	cfg := cluster.DefaultConfig()
@@ -59,7 +60,8 @@ func BenchmarkRotaArrival(b *testing.B) {
 	b.ReportMetric(float64(stops)/float64(b.N), "stops")
 }
 
-// best submits best-effort jobs of 200 shapes that can save their state and have declared different times of grace.
+// best submits best-effort jobs of 200 shapes that can save their state and have declared different
+// times of grace.
 func (c *crowd) best(b *testing.B, n int) {
 	var batch []*jobspec.Job
 	for i := range n {

@@ -67,7 +67,8 @@ func (c *crowd) cycle(b *testing.B) int {
 	return len(plan.Actions)
 }
 
-// BenchmarkArrival is one more job in front of a full cluster: 10,000 nodes, 100,000 pending jobs in 3,200 groups.
+// BenchmarkArrival is one more job in front of a full cluster: 10,000 nodes, 100,000 pending jobs
+// in 3,200 groups.
 func BenchmarkArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	c.submit(b, 40_000, 200)
@@ -144,7 +145,8 @@ func (c *crowd) sizes() (live, groups, pending int) {
 	return live, groups, pending
 }
 
-// BenchmarkFill is one cycle that starts what fits of 10,000 pending jobs on 1,000 empty nodes of 8 GPUs.
+// BenchmarkFill is one cycle that starts what fits of 10,000 pending jobs on 1,000 empty nodes of 8
+// GPUs.
 func BenchmarkFill(b *testing.B) {
 	for _, shapes := range []int{200, 1} {
 		b.Run(fmt.Sprintf("shapes=%d", shapes), func(b *testing.B) {
@@ -161,8 +163,8 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// BenchmarkArray is an array on 1,000 empty nodes of 8 GPUs: submitting it, a cycle that starts 8,000 elements, and its commit; and then
-// one element that ends, for which the next one starts.
+// BenchmarkArray is an array on 1,000 empty nodes of 8 GPUs: submitting it, a cycle that starts
+// 8,000 elements, and its commit; and then one element that ends, for which the next one starts.
 func BenchmarkArray(b *testing.B) {
 	for _, order := range []string{"index", "random"} {
 		for _, size := range []int{10_000, 100_000} {

@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestEveryRuleCanBeBroken plants a fault for every rule that judge knows, in what it sees or in what is planned, until it is told.
+// TestEveryRuleCanBeBroken plants a fault for every rule that judge knows, in what it sees or in
+// what is planned, until it is told.
 func TestEveryRuleCanBeBroken(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
@@ -44,7 +45,8 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 	}
 }
 
-// faults has one for each rule, at least. What falsify and spoil return says whether there was an occasion.
+// faults has one for each rule, at least. What falsify and spoil return says whether there was an
+// occasion.
 var faults = []struct {
 	name, rule, policy string
 	falsify            func(*judge, *observed) bool

@@ -9,9 +9,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Desk is the cycle cache: what one scheduling cycle remembers for the next, so that it need not begin with fresh memory, nor look again at
-// what has not changed. On a large cluster that, and the garbage collection, is most of what a decision costs. The plan does not depend on
-// it: it is that of [Cycle], whatever views the cache was used with before. The zero value is ready for use. It is not for concurrent use.
+// Desk is the cycle cache: what one scheduling cycle remembers for the next, so that it need not
+// begin with fresh memory, nor look again at what has not changed. On a large cluster that, and the
+// garbage collection, is most of what a decision costs. The plan does not depend on it: it is that
+// of [Cycle], whatever views the cache was used with before. The zero value is ready for use. It is
+// not for concurrent use.
 type Desk struct {
 	room       fit.Room
 	due        scratch.Pages[cluster.Instant] // when the first time limit or deadline of the attempts of a page is over
@@ -27,7 +29,8 @@ func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cl
 	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Turns: rotation}, t.NextWake()
 }
 
-// decide runs the phases of a cycle. Its results say more than the plan, which is what explanations need.
+// decide runs the phases of a cycle. Its results say more than the plan, which is what explanations
+// need.
 func (d *Desk) decide(v *cluster.View, now cluster.Instant, p cluster.Policy) (*scratch.State, *policy.Rules) {
 	t := scratch.New(v, now, p, &d.room)
 	policy.Expire(t, &d.due)

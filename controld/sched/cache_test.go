@@ -9,8 +9,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestDesk plays random histories with one desk for each, and has every decision made on a new one as well: the plans must be the same, also when
-// the desk is used with what a state shows in passing. What of the desk's memory was of use is counted, or the test would prove nothing.
+// TestDesk plays random histories with one desk for each, and has every decision made on a new one
+// as well: the plans must be the same, also when the desk is used with what a state shows in
+// passing. What of the desk's memory was of use is counted, or the test would prove nothing.
 func TestDesk(t *testing.T) {
 	for _, policy := range []string{"rota", "fairshare", "fitgpp", "elastic", "standard"} {
 		t.Run(policy, func(t *testing.T) {

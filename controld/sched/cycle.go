@@ -1,35 +1,40 @@
 // Package sched decides which jobs start, stop and wait.
 //
-// [Cycle] is a function from a view of the state to a plan: it reads no clock, keeps nothing between calls and changes nothing. The
-// plan becomes real when cluster.Apply has checked each action with the same feasibility function that decided. A cycle works on
-// a scratch state, on which it tries things out, and appends actions to the plan.
+// [Cycle] is a function from a view of the state to a plan: it reads no clock, keeps nothing
+// between calls and changes nothing. The plan becomes real when cluster.Apply has checked each
+// action with the same feasibility function that decided. A cycle works on a scratch state, on
+// which it tries things out, and appends actions to the plan.
 //
 // # Order
 //
-// Trial-and-error jobs come before best-effort jobs, then the higher priority, then the older job. Held jobs and jobs in back-off
-// stand aside and block no other job.
+// Trial-and-error jobs come before best-effort jobs, then the higher priority, then the older job.
+// Held jobs and jobs in back-off stand aside and block no other job.
 //
 // # Bounded bypass
 //
-// A job that does not fit lets later jobs pass, so that no GPU idles while a job could use it. To keep it from waiting for ever,
-// the first blocked job of each account, its queue head, gets a reservation when it has waited for ReserveAfterMS or when
-// MaxBypass starts have gone past it. Only the first head without a reservation is counted. An account holds at most one
-// reservation and the cluster at most 16. Each start names the head that it goes past, and Apply counts it in Job.Bypassed: the
-// bound survives a change of leader and costs no log entry of its own. A reservation binds all jobs, also those that arrive later
-// and come first in the order. It ends when its job starts, stops waiting, or ReserveHoldMS is over, and is then made again for the
+// A job that does not fit lets later jobs pass, so that no GPU idles while a job could use it. To
+// keep it from waiting for ever, the first blocked job of each account, its queue head, gets a
+// reservation when it has waited for ReserveAfterMS or when MaxBypass starts have gone past it.
+// Only the first head without a reservation is counted. An account holds at most one reservation
+// and the cluster at most 16. Each start names the head that it goes past, and Apply counts it in
+// Job.Bypassed: the bound survives a change of leader and costs no log entry of its own. A
+// reservation binds all jobs, also those that arrive later and come first in the order. It ends
+// when its job starts, stops waiting, or ReserveHoldMS is over, and is then made again for the
 // nodes that are soonest at that time.
 //
 // # Policies
 //
-// The rules above are policy standard. A policy is a value with hooks, listed in policies.go: see package policy. Policies that take
-// room from running jobs do so in one way. A plan keeps the room for the job that is to get it, by a firm reservation that goes
-// before all others, and asks its holders to leave, each with the job's name. The state refuses such a stop when that job does not
+// The rules above are policy standard. A policy is a value with hooks, listed in policies.go: see
+// package policy. Policies that take room from running jobs do so in one way. A plan keeps the room
+// for the job that is to get it, by a firm reservation that goes before all others, and asks its
+// holders to leave, each with the job's name. The state refuses such a stop when that job does not
 // wait any more. A job that has left for one that is gone goes first when it is back.
 //
 // # Packages
 //
 //   - scratch: what a cycle works on; fit: room for gangs on the grid of nodes and GPUs
-//   - queue: the order of jobs and the queue heads; reserve: reservations for heads, and when room comes free
+//   - queue: the order of jobs and the queue heads; reserve: reservations for heads, and when room
+//     comes free
 //   - place: starts what fits, and where; elastic: the sizes of elastic jobs
 //   - preempt: which running jobs leave, by cost
 //   - fairshare: accounts, with the arithmetic of package share, reclaim and policy fairshare
@@ -39,9 +44,11 @@ package sched
 
 import "github.com/rota-hpc/rota/controld/cluster"
 
-// Cycle decides what to do at now, given everything in v. The plan may be empty: see [cluster.CommitPlan.Empty]. One without actions may still note that
-// the service order was checked, so that this is not done again at every event. The second result is the next instant, later than now, at which another
-// cycle could decide otherwise although nothing has changed by then; 0 if there is none. To run many cycles, keep a [Desk].
+// Cycle decides what to do at now, given everything in v. The plan may be empty: see
+// [cluster.CommitPlan.Empty]. One without actions may still note that the service order was
+// checked, so that this is not done again at every event. The second result is the next instant,
+// later than now, at which another cycle could decide otherwise although nothing has changed by
+// then; 0 if there is none. To run many cycles, keep a [Desk].
 func Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 	return new(Desk).Cycle(v, now, p)
 }

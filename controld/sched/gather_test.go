@@ -10,7 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// newPieces makes a cluster with a little room on each node, in which a job of several workers or GPUs waits.
+// newPieces makes a cluster with a little room on each node, in which a job of several workers or
+// GPUs waits.
 func newPieces(seed uint64) *schedtest.Contest {
 	c := &schedtest.Contest{World: schedtest.NewWorld(), Random: rand.New(rand.NewPCG(seed, 29)), Policy: "rota", Seen: map[string]int{}}
 	c.Unchecked = true
@@ -36,8 +37,8 @@ func newPieces(seed uint64) *schedtest.Contest {
 	return c
 }
 
-// TestWhoMovesGoesOn has jobs move for a larger one in random states: they can save their state and are smaller, and once they have left
-// all of them run again at once, and the larger one too.
+// TestWhoMovesGoesOn has jobs move for a larger one in random states: they can save their state and
+// are smaller, and once they have left all of them run again at once, and the larger one too.
 func TestWhoMovesGoesOn(t *testing.T) {
 	moved, several := 0, 0
 	first, last := uint64(1), uint64(schedtest.States(1_000))

@@ -15,35 +15,39 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What must hold whatever happens, and where it is proved over random states. "Kept" are rules that a history must obey, see judge_test.go;
-// TestEveryRuleCanBeBroken shows for each of them that a history in which it is broken is told.
+// What must hold whatever happens, and where it is proved over random states. "Kept" are rules that
+// a history must obey, see judge_test.go; TestEveryRuleCanBeBroken shows for each of them that a
+// history in which it is broken is told.
 //
-//	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
-//	A2  no GPU or byte twice                                        kept; Check after every command
-//	A3  a gang is whole                                             kept; Check after every command
-//	A4  workers within bounds                                       kept; Check after every command
-//	A5  room that was taken for a job is its alone                  kept
-//	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
-//	A7  displacements are counted, and use up no retry              kept
-//	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
-//	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded, under fairshare and rota
-//	A10 what was held is what was charged                           kept; Check after every command
-//	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
-//	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
-//	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
-//	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
-//	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
-//	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
-//	I5  nothing idles that somebody could use                       kept, under fitgpp of whoever is first; TestHistories
+// 	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
+// 	A2  no GPU or byte twice                                        kept; Check after every command
+// 	A3  a gang is whole                                             kept; Check after every command
+// 	A4  workers within bounds                                       kept; Check after every command
+// 	A5  room that was taken for a job is its alone                  kept
+// 	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
+// 	A7  displacements are counted, and use up no retry              kept
+// 	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
+// 	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded, under fairshare and rota
+// 	A10 what was held is what was charged                           kept; Check after every command
+// 	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
+// 	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
+// 	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
+// 	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
+// 	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
+// 	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
+// 	I5  nothing idles that somebody could use                       kept, under fitgpp of whoever is first; TestHistories
 //
-// That under policy rota A9 is so among best-effort jobs, and for whom it reclaims, docs/fair-share.md says. Under fitgpp I5 is about the first in the
-// queue alone: the paper serves strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests that are not in judge.
+// That under policy rota A9 is so among best-effort jobs, and for whom it reclaims,
+// docs/fair-share.md says. Under fitgpp I5 is about the first in the queue alone: the paper serves
+// strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests
+// that are not in judge.
 //
-// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of those who run, what they declare decides whom a search
-// takes until it is known how long jobs take to leave, and under fairshare sometimes whether it finds enough of them.
+// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of those
+// who run, what they declare decides whom a search takes until it is known how long jobs take to
+// leave, and under fairshare sometimes whether it finds enough of them.
 
-// TestInvariants plays random histories under every policy that clusters are meant to have, and under that of the paper: 20,000 states of each,
-// a million with ROTA_TEST_LONG.
+// TestInvariants plays random histories under every policy that clusters are meant to have, and
+// under that of the paper: 20,000 states of each, a million with ROTA_TEST_LONG.
 func TestInvariants(t *testing.T) {
 	for _, policy := range []string{"standard", "fairshare", "fitgpp", "rota", "elastic"} {
 		if !slices.Contains(sched.Policies(), policy) {
@@ -115,8 +119,9 @@ func playAll(t *testing.T, policy string, states int) map[string]int {
 	return seen
 }
 
-// life is a random history under one policy on a small cluster, in which nodes do what they are told: they start what is assigned, pass on
-// the signal, and kill at the end of the grace. Every state at rest is judged.
+// life is a random history under one policy on a small cluster, in which nodes do what they are
+// told: they start what is assigned, pass on the signal, and kill at the end of the grace. Every
+// state at rest is judged.
 type life struct {
 	*schedtest.World
 	random *rand.Rand
@@ -306,7 +311,8 @@ func (l *life) unreachable(a *cluster.Attempt) bool {
 	})
 }
 
-// pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle wants to look at again.
+// pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle
+// wants to look at again.
 func (l *life) pass(by cluster.Instant) error {
 	until := l.Now + by
 	l.begin()
@@ -430,7 +436,8 @@ func (l *life) carryOut(plan cluster.CommitPlan) error {
 	return nil
 }
 
-// observed is what a judge looks at: what the state has, taken out of it, so that a test can falsify it.
+// observed is what a judge looks at: what the state has, taken out of it, so that a test can
+// falsify it.
 type observed struct {
 	now          cluster.Instant
 	view         *cluster.View

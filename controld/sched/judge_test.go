@@ -13,7 +13,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// judge knows the rules of TestInvariants and what has been, as far as a rule is about more than one instant.
+// judge knows the rules of TestInvariants and what has been, as far as a rule is about more than
+// one instant.
 type judge struct {
 	*life
 	stops    map[schedtest.Attempt]cluster.Stop    // as first seen
@@ -119,8 +120,8 @@ func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 	return j.swap(o, s, cluster.Instant(p.MinRuntimeMS))
 }
 
-// wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms: work that was not saved, and restarts; and
-// for how long it has held its room.
+// wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms:
+// work that was not saved, and restarts; and for how long it has held its room.
 func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
 	from, again := now-scratch.Day, false
 	for i := range o.Attempts {
@@ -233,7 +234,8 @@ func (j *judge) clock(_ *observed, job *cluster.Job) error {
 	return nil
 }
 
-// whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has failed the others are stopped.
+// whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has
+// failed the others are stopped.
 func (j *judge) whole(_ *observed, job *cluster.Job) error {
 	a := job.Live()
 	if a == nil {
@@ -272,7 +274,8 @@ func lawfulSize(job *cluster.Job) bool {
 	return n == job.Size() && n >= e.Min && n <= e.Max && n%e.Unit == 0
 }
 
-// counted is A7: displacements are counted by their cause, and retries are used up by the job's own failures alone.
+// counted is A7: displacements are counted by their cause, and retries are used up by the job's own
+// failures alone.
 func counted(_ *observed, job *cluster.Job) error {
 	n := map[cluster.Cause]int{}
 	for i := range job.Attempts {
@@ -303,7 +306,8 @@ func (j *judge) integrate(o *observed) {
 	j.last = o
 }
 
-// charged is A10: what a job was charged, and what it will be for what it holds, is what it has held.
+// charged is A10: what a job was charged, and what it will be for what it holds, is what it has
+// held.
 func (j *judge) charged(o *observed, job *cluster.Job) error {
 	total := job.Ledger.GPUMS
 	if a := job.Live(); a != nil {
@@ -351,7 +355,8 @@ func once(o *observed) error {
 	return nil
 }
 
-// kept is A5: room that is being taken from others for a job is his until he starts or does not want it any more, or its time is over.
+// kept is A5: room that is being taken from others for a job is his until he starts or does not
+// want it any more, or its time is over.
 func (j *judge) kept(o *observed) error {
 	now := map[cluster.JobID]cluster.Reservation{}
 	claimed := map[string]cluster.Vector{}
@@ -385,7 +390,8 @@ func (j *judge) kept(o *observed) error {
 	return nil
 }
 
-// comes reports whether what a reservation claims is or will be free beside what others claim for whom room was taken.
+// comes reports whether what a reservation claims is or will be free beside what others claim for
+// whom room was taken.
 func comes(v *cluster.View, r *cluster.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
@@ -405,8 +411,9 @@ func comes(v *cluster.View, r *cluster.Reservation) bool {
 	return true
 }
 
-// comesInParts reports whether the workers of a job for whom room is kept on a node do not find their GPUs there when all have left who are leaving,
-// because those who stay hold something of too many.
+// comesInParts reports whether the workers of a job for whom room is kept on a node do not find
+// their GPUs there when all have left who are leaving, because those who stay hold something of too
+// many.
 func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {
@@ -460,8 +467,9 @@ func (j *judge) rest(o *observed) error {
 	return j.onTime(o)
 }
 
-// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, so there only whoever is first is asked. Nor
-// are elastic jobs to which more room is promised than they would start with now.
+// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in
+// order, so there only whoever is first is asked. Nor are elastic jobs to which more room is
+// promised than they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
 	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) && !schedtest.HasCome(o.view, job) {
 		return nil
@@ -475,8 +483,8 @@ func (j *judge) idle(o *observed, job *cluster.Job) error {
 	return nil
 }
 
-// firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job, or the first best-effort one while none of those
-// waits.
+// firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job,
+// or the first best-effort one while none of those waits.
 func firstInOrder(o *observed, job *cluster.Job) bool {
 	if job.Class == jobspec.TE {
 		return true
@@ -486,7 +494,8 @@ func firstInOrder(o *observed, job *cluster.Job) bool {
 	})
 }
 
-// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be served; it never waits for room to turn up.
+// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be
+// served; it never waits for room to turn up.
 func (j *judge) served(o *observed, job *cluster.Job) error {
 	why := o.reason(job.ID)
 	j.seen[string(why.Code)]++
@@ -538,7 +547,8 @@ func onClaim(o *observed, id cluster.JobID, a *cluster.Attempt) bool {
 	return false
 }
 
-// onTime is A8 as well: who was promised room has started at most a second after the grace of those who leave was over.
+// onTime is A8 as well: who was promised room has started at most a second after the grace of those
+// who leave was over.
 func (j *judge) onTime(o *observed) error {
 	for _, job := range o.jobs {
 		by, promised := j.could[job.ID]

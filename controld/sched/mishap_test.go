@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestMishaps plays the random histories of all kinds while GPUs break, and nodes go down, are drained and are booted anew. What must hold does so all
-// the same: whatever is planned the state takes, it comes to rest, rules are kept, and no job waits that could start.
+// TestMishaps plays the random histories of all kinds while GPUs break, and nodes go down, are
+// drained and are booted anew. What must hold does so all the same: whatever is planned the state
+// takes, it comes to rest, rules are kept, and no job waits that could start.
 func TestMishaps(t *testing.T) {
 	kinds := map[string]func(seed uint64, policy string, seen map[string]int) (*schedtest.World, func() error){
 		"life": func(seed uint64, policy string, seen map[string]int) (*schedtest.World, func() error) {

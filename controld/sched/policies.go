@@ -22,8 +22,9 @@ func plain(name string, serve func(*scratch.State)) namedPolicy {
 	return namedPolicy{name, func(t *scratch.State, _ *Desk) policy.Rules { return policy.Rules{Serve: func() { serve(t) }} }}
 }
 
-// policies are all policies. The first is used for a name that is not here, so that a cluster never stands still because of its configuration. The
-// state does not know the names; new clusters have [cluster.NewPolicy].
+// policies are all policies. The first is used for a name that is not here, so that a cluster never
+// stands still because of its configuration. The state does not know the names; new clusters have
+// [cluster.NewPolicy].
 var policies = []namedPolicy{
 	plain("standard", place.Standard),
 	{"rota", func(t *scratch.State, d *Desk) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
@@ -51,7 +52,8 @@ func policyNamed(name string) *namedPolicy {
 	return &policies[0]
 }
 
-// Policies returns the names that [cluster.Policy].Name can have, in order; "" is also one, that of policy standard.
+// Policies returns the names that [cluster.Policy].Name can have, in order; "" is also one, that of
+// policy standard.
 func Policies() []string {
 	names := make([]string, len(policies))
 	for i := range policies {

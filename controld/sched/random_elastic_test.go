@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestElasticHistories plays random histories under the policies that give jobs more and fewer workers.
+// TestElasticHistories plays random histories under the policies that give jobs more and fewer
+// workers.
 func TestElasticHistories(t *testing.T) {
 	const steps = 25
 	for _, policy := range []string{"elastic", "dragon", "static", "rota"} {

@@ -8,12 +8,13 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// brokenShares are histories in which a rule was broken once: more was promised of a node than would be free there, a promise was made and given up for
-// ever, and two who were promised a node waited for each other.
+// brokenShares are histories in which a rule was broken once: more was promised of a node than
+// would be free there, a promise was made and given up for ever, and two who were promised a node
+// waited for each other.
 var brokenShares = map[string][]uint64{"rota": {516, 977, 1490, 4977}}
 
-// TestSharedContests plays random histories of jobs that share GPUs. Whatever is planned the state takes, nothing is
-// promised twice, and what could start does.
+// TestSharedContests plays random histories of jobs that share GPUs. Whatever is planned the state
+// takes, nothing is promised twice, and what could start does.
 func TestSharedContests(t *testing.T) {
 	const steps = 25
 	for _, policy := range []string{"standard", "rota", "fairshare", "backfill", "easy", "fitgpp", "rand"} {

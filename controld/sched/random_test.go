@@ -19,8 +19,9 @@ import (
 
 var seedsFlag = flag.Uint64("seeds", 150, "how many random histories to play")
 
-// TestHistories plays random histories on small clusters. After every cycle: the state took the plan whole and keeps its
-// invariants, the same view gives the same plan, nothing that fits is left waiting, and nobody was passed beyond the bound.
+// TestHistories plays random histories on small clusters. After every cycle: the state took the
+// plan whole and keeps its invariants, the same view gives the same plan, nothing that fits is left
+// waiting, and nobody was passed beyond the bound.
 func TestHistories(t *testing.T) {
 	starts, kinds := 0, map[string]int{}
 	eachSeed(t, func(seed uint64) error {
@@ -240,8 +241,8 @@ func (h *history) settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// inOrder carries a plan out on a copy of the state, one action after another: whenever a job starts, no job that comes before it and is
-// still waiting could have.
+// inOrder carries a plan out on a copy of the state, one action after another: whenever a job
+// starts, no job that comes before it and is still waiting could have.
 func (h *history) inOrder(plan cluster.CommitPlan) error {
 	copied := cluster.Fork(h.State.View())
 	for i, a := range plan.Actions {
@@ -265,7 +266,8 @@ func (h *history) inOrder(plan cluster.CommitPlan) error {
 	return nil
 }
 
-// nothingIdle checks that no job that may start fits, and that the bounds on passing and reserving hold.
+// nothingIdle checks that no job that may start fits, and that the bounds on passing and reserving
+// hold.
 func (h *history) nothingIdle() error {
 	v := h.State.View()
 	reserved := map[string]int{}

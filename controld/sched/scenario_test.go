@@ -13,8 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "write what the scenarios say now into testdata; read the difference before committing it")
 
-// TestScenarios plays every script in testdata. A script is blocks of commands, each followed by ---- and what the commands said;
-// an empty line ends a block and # begins a comment. The commands are documented where world.run dispatches them.
+// TestScenarios plays every script in testdata. A script is blocks of commands, each followed by
+// ---- and what the commands said; an empty line ends a block and # begins a comment. The commands
+// are documented where world.run dispatches them.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 25 {

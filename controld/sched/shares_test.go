@@ -21,7 +21,8 @@ func TestShares(t *testing.T) {
 	}
 	v := w.State.View()
 	got := fairshare.Shares(v, w.Now, v.Config().Policy)
-	// 30 minutes of 6 of 8 GPUs are 1350 s of the cluster; of a quarter of it they would have been 450 s.
+	// 30 minutes of 6 of 8 GPUs are 1350 s of the cluster; of a quarter of it they would have been
+	// 450 s.
 	want := []fairshare.Share{
 		{Account: "top", Weight: 3, Deserved: 500, Fair: 1000, Alloc: 750, Borrowed: 250, GPUs: 6000, Usage: 1350, Ratio: 1500},
 		{Account: "top", User: "bob", Weight: 1, Deserved: 250, Fair: 500},

@@ -13,9 +13,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold no more with it than it deserves, starts
-// at the latest after the time after which its room is kept and the longest time for which somebody may hold that. Under policy rota that is so
-// among best-effort jobs: trial-and-error jobs, as many as their accounts may have at once, go before what an account deserves.
+// TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold
+// no more with it than it deserves, starts at the latest after the time after which its room is
+// kept and the longest time for which somebody may hold that. Under policy rota that is so among
+// best-effort jobs: trial-and-error jobs, as many as their accounts may have at once, go before
+// what an account deserves.
 func TestWaitsAreBounded(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {
@@ -42,7 +44,8 @@ func TestWaitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestLongWaitsAreTold has jobs wait for room that is never kept for them, and nobody asked to leave.
+// TestLongWaitsAreTold has jobs wait for room that is never kept for them, and nobody asked to
+// leave.
 func TestLongWaitsAreTold(t *testing.T) {
 	for seed := uint64(1); seed <= 100; seed++ {
 		p := newPatience(seed, "fairshare")
@@ -114,8 +117,8 @@ func (p *patience) play() error {
 	return nil
 }
 
-// waits notes since when the head of each account, by the order of the policy, has waited within what its account deserves, and reports one that
-// has for too long.
+// waits notes since when the head of each account, by the order of the policy, has waited within
+// what its account deserves, and reports one that has for too long.
 func (p *patience) waits(deserved map[string]int64) error {
 	v := p.State.View()
 	compare := schedtest.OrderOn(schedtest.TrialOf(v, p.Now)).Compare
@@ -151,9 +154,10 @@ func (p *patience) waits(deserved map[string]int64) error {
 	return nil
 }
 
-// TestDeclaredGraceMovesNobody is A11: two histories that differ in what jobs declare as their grace alone are the same until somebody has to
-// leave, and then it is for the same jobs. Progress and metrics the cycle cannot know: they are not in the state. Where there are elastic jobs
-// they are the same until one grows, which depends on its own grace and takes nothing from others.
+// TestDeclaredGraceMovesNobody is A11: two histories that differ in what jobs declare as their
+// grace alone are the same until somebody has to leave, and then it is for the same jobs. Progress
+// and metrics the cycle cannot know: they are not in the state. Where there are elastic jobs they
+// are the same until one grows, which depends on its own grace and takes nothing from others.
 func TestDeclaredGraceMovesNobody(t *testing.T) {
 	for _, c := range []struct {
 		policy string
@@ -197,8 +201,9 @@ func at(list []string, i int) string {
 // grown stands for a plan by which an elastic job gets more workers.
 const grown = "grown"
 
-// plansOf plays a history whose graces are so many times as long, and returns its plans up to the first that displaces somebody or resizes a job, of
-// that one for whom. Where a job may leave whole or give up workers, which of the two depends on what it costs, and so does whether one waits for
+// plansOf plays a history whose graces are so many times as long, and returns its plans up to the
+// first that displaces somebody or resizes a job, of that one for whom. Where a job may leave whole
+// or give up workers, which of the two depends on what it costs, and so does whether one waits for
 // those who are leaving anyway.
 func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string) {
 	l := newLife(seed, policy, map[string]int{})
@@ -242,7 +247,8 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 	return plans
 }
 
-// TestNobodyIsSparedByWhatHeDeclares is A11 of those who run: once it is known how long jobs take to leave, declaring more is of no use.
+// TestNobodyIsSparedByWhatHeDeclares is A11 of those who run: once it is known how long jobs take
+// to leave, declaring more is of no use.
 func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 	leaves := func(known int, declared string) string {
 		w := schedtest.NewWorld()
@@ -286,8 +292,9 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 	}
 }
 
-// TestNobodyLeavesForNobody is A12: a plan that comes too late, because the job does not wait any more for which others were to leave, disturbs
-// nobody; and who is leaving already when that happens goes first once he is back, which judge sees to.
+// TestNobodyLeavesForNobody is A12: a plan that comes too late, because the job does not wait any
+// more for which others were to leave, disturbs nobody; and who is leaving already when that
+// happens goes first once he is back, which judge sees to.
 func TestNobodyLeavesForNobody(t *testing.T) {
 	for _, policy := range []string{"fairshare", "fitgpp", "rota"} {
 		late, class := 0, "te"

@@ -51,7 +51,8 @@ func (h *history) someNeeds() string {
 	return strings.Join(parts, ";")
 }
 
-// unfinished lists the jobs that have not ended, those of a history without members that may be made yet.
+// unfinished lists the jobs that have not ended, those of a history without members that may be
+// made yet.
 func (h *history) unfinished() []string {
 	var names []string
 	for j := range h.State.View().Jobs() {
@@ -62,8 +63,8 @@ func (h *history) unfinished() []string {
 	return names
 }
 
-// satisfy brings the jobs that j depends on to what its dependencies ask for, and reports whether there is a way to: none that waits itself
-// ends well at once.
+// satisfy brings the jobs that j depends on to what its dependencies ask for, and reports whether
+// there is a way to: none that waits itself ends well at once.
 func (h *history) satisfy(j *cluster.Job) bool {
 	for _, n := range j.Needs {
 		for _, id := range n.Jobs {
@@ -84,7 +85,8 @@ func (h *history) satisfy(j *cluster.Job) bool {
 	return ended
 }
 
-// finish ends a job, a member that may not have been made, or a record with all its members: well, or by cancelling it.
+// finish ends a job, a member that may not have been made, or a record with all its members: well,
+// or by cancelling it.
 func (h *history) finish(id cluster.JobID, well bool) {
 	name := h.Names[id]
 	if j := h.State.View().Job(id); well && j.Live() != nil {

@@ -4,5 +4,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Backfill serves jobs in the order in which they came, and lets everybody pass those that do not fit, however often.
+// Backfill serves jobs in the order in which they came, and lets later jobs pass those that do not
+// fit, however often.
 func Backfill(t *scratch.State) { newStarter(t).startAny(waiting(t)) }

@@ -17,12 +17,14 @@ const (
 	dragonIdle     = 60_000 // ms without action before jobs are scaled up
 )
 
-// Dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers on Kubernetes: first come first served as
-// far as jobs fit, with as many of the most workers as there is room for; workers are taken from those that run, in the order of their start,
-// when the first job has waited for half a minute; and when nothing has happened for a minute those that run get what is free. What makes it
-// fall short of its purpose is kept: room is freed for the workers of the waiting job but not for its servers, whoever fits takes it, the
-// clock for scaling up begins anew as long as somebody waits, and scaling up passes over nodes. What makes it crash, or give a job more
-// than its most, is not.
+// Dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers
+// on Kubernetes. Jobs start first come first served as far as they fit, with as many workers as
+// there is room for. When the first job has waited for half a minute, workers are taken from
+// running jobs in the order of their start. When nothing has happened for a minute, running jobs
+// get what is free. What makes it fall short of its purpose is kept: room is freed for the workers
+// of the waiting job but not for its servers, any job that fits takes it, the clock for growing
+// starts again as long as a job waits, and growing passes over nodes. What makes it crash, or give
+// a job more than its maximum, is not.
 func Dragon(t *scratch.State) {
 	d := &dragonPolicy{State: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
 	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {
@@ -57,7 +59,8 @@ func (d *dragonPolicy) pass() {
 	}
 }
 
-// startOne starts the first job that fits with its least. What else fits is started in the next round, at the same instant.
+// startOne starts the first job that fits with its least. What else fits is started in the next
+// round, at the same instant.
 func (d *dragonPolicy) startOne() {
 	for _, j := range d.queue {
 		c := queue.NewContender(nil, j)
@@ -68,7 +71,8 @@ func (d *dragonPolicy) startOne() {
 	}
 }
 
-// onTheMinute reports whether a whole number of minutes have passed since somebody started or was resized.
+// onTheMinute reports whether a whole number of minutes have passed since a job started or was
+// resized.
 func (d *dragonPolicy) onTheMinute() bool {
 	var last cluster.Instant
 	for j := range d.View.Live() {
@@ -79,8 +83,9 @@ func (d *dragonPolicy) onTheMinute() bool {
 	return past > 0 && past%dragonIdle == 0
 }
 
-// greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the most: all on the first node that holds them, else
-// filling up nodes in order, after the one that holds most. It leaves the size with the gang, and reports whether it is legal.
+// greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the most:
+// all on the first node that holds them, else filling up nodes in order, after the one that holds
+// most. It leaves the size with the gang, and reports whether it is legal.
 func (d *dragonPolicy) greedy(g *fit.Gang, j *cluster.Job) ([]fit.Spot, bool) {
 	terms, elastic := j.Elastic()
 	order := make([]int, 0, g.Parts())
@@ -121,7 +126,8 @@ func (d *dragonPolicy) greedy(g *fit.Gang, j *cluster.Job) ([]fit.Spot, bool) {
 	return slices.Concat(found...), whole
 }
 
-// cut makes what was found of the elastic part its size, and reports whether that is enough and all other parts are whole.
+// cut makes what was found of the elastic part its size, and reports whether that is enough and all
+// other parts are whole.
 func (d *dragonPolicy) cut(g *fit.Gang, terms cluster.Elastic, found [][]fit.Spot) bool {
 	for i := range g.Parts() {
 		if i != terms.Part && len(found[i]) < g.At(i).Workers {
@@ -134,8 +140,9 @@ func (d *dragonPolicy) cut(g *fit.Gang, terms cluster.Elastic, found [][]fit.Spo
 	return n >= terms.Min
 }
 
-// fill puts the workers of the parts, in an order, one after another on nodes, in theirs: a node that has no room for one gets no further ones.
-// It returns the spots of each part, and whether these are all.
+// fill puts the workers of the parts, in an order, one after another on nodes, in theirs: a node
+// that has no room for one gets no further ones. It returns the spots of each part, and whether
+// these are all.
 func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool) {
 	defer d.Room.Waive(g.For)()
 	found := make([][]fit.Spot, g.Parts())
@@ -166,8 +173,8 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 	return found, true
 }
 
-// scaleDown takes workers from those that run until the least workers of a job fit, its servers left out, and reports whether they do. As long
-// as some are still leaving none are taken.
+// scaleDown takes workers from those that run until the least workers of a job fit, its servers
+// left out, and reports whether they do. As long as some are still leaving none are taken.
 func (d *dragonPolicy) scaleDown(j *cluster.Job) bool {
 	g := d.Gang(j)
 	only := fit.Gang{Part: g.Part, Exclude: g.Exclude}
@@ -230,8 +237,9 @@ func (d *dragonPolicy) nextToLeave(f *elastic.Job) int {
 	return last
 }
 
-// scaleUp gives what is free to those that run, in the order of their start. It goes over the nodes only once: at a job that finds no more room
-// on a node it goes on to the next node, with the same job.
+// scaleUp gives what is free to those that run, in the order of their start. It goes over the nodes
+// only once: at a job that finds no more room on a node it goes on to the next node, with the same
+// job.
 func (d *dragonPolicy) scaleUp() {
 	k := 0
 	for node := range d.View.Nodes() {

@@ -10,8 +10,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// EASY is EASY backfilling: the first job that does not fit is promised the earliest instant at which it will if all attempts run to
-// their time limit, and others pass it only where that does not delay it.
+// EASY is EASY backfilling: the first job that does not fit is promised the earliest instant at
+// which it will if all attempts run to their time limit, and others pass it only where that does
+// not delay it.
 func EASY(t *scratch.State) {
 	s, f := newStarter(t), reserve.NewForecast(t)
 	var promise *promised
@@ -28,9 +29,9 @@ func EASY(t *scratch.State) {
 // promised is room kept in one cycle for a job that does not fit.
 type promised struct {
 	at   cluster.Instant
-	keep *cluster.Reservation // what those may not take who run beyond at; nil: nothing
-	seen queue.Frontier       // of those who run no longer
-	long queue.Frontier       // of those who do
+	keep *cluster.Reservation // reserved against jobs that run beyond at; nil: nothing
+	seen queue.Frontier       // of jobs that end by at
+	long queue.Frontier       // of jobs that run longer
 }
 
 // pass starts a job if that does not delay the promise.
@@ -53,7 +54,8 @@ func (p *promised) pass(t *starter, j *cluster.Job) {
 	}
 }
 
-// promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will need then.
+// promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will
+// need then.
 func promiseTo(t *reserve.Forecast, j *cluster.Job) *promised {
 	g := t.Gang(j)
 	ends := endings(t)
@@ -78,7 +80,8 @@ func promiseTo(t *reserve.Forecast, j *cluster.Job) *promised {
 	return p
 }
 
-// keepFor claims of the present room what a job needs of each node beyond what will have been freed there by then.
+// keepFor claims of the present room what a job needs of each node beyond what will have been freed
+// there by then.
 func keepFor(t *scratch.State, j *cluster.Job, need map[int]cluster.Request, then *fit.Room) *cluster.Reservation {
 	r := &cluster.Reservation{Job: j.ID}
 	for i, n := range t.View.Nodes() {
@@ -94,14 +97,15 @@ func keepFor(t *scratch.State, j *cluster.Job, need map[int]cluster.Request, the
 	return r
 }
 
-// endings lists what the workers of all attempts give back, those of this cycle included, in the order in which they leave.
+// endings lists what the workers of all attempts give back, those of this cycle included, in the
+// order in which they leave.
 func endings(t *reserve.Forecast) []reserve.Release {
 	list := slices.Concat(t.ByNode()...)
 	reserve.SortReleases(list)
 	return list
 }
 
-// roomAt returns the room when all have left who leave by an instant.
+// roomAt returns the room when all workers have left that leave by an instant.
 func roomAt(t *scratch.State, ends []reserve.Release, at cluster.Instant) *fit.Room {
 	r := t.Room.Copy()
 	for i := range ends {

@@ -17,9 +17,10 @@ import (
 // elasticDepth is how many waiting jobs policy elastic looks at.
 const elasticDepth = 256
 
-// Elastic serves jobs by priority and age. An elastic job starts with as many workers as fit, but with the least while others of its rank
-// wait. Where there is no room, jobs of a lower rank give up workers; where room stays idle, jobs get more, a step at a time, and give them back
-// if they did not get faster.
+// Elastic serves jobs by priority and age. An elastic job starts with as many workers as fit, but
+// with the least while others of its rank wait. Where there is no room, jobs of a lower rank give
+// up workers; where room stays idle, jobs get more, a step at a time, and give them back if they
+// did not get faster.
 func Elastic(t *scratch.State) policy.Rules {
 	s := &elasticPolicy{State: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
 	return policy.Rules{Serve: s.serve, Resize: func() {
@@ -57,7 +58,7 @@ func (s *elasticPolicy) line() []*cluster.Job {
 func (s *elasticPolicy) serve() {
 	line := s.line()
 	for i, j := range line {
-		alone := true // nobody of its rank or above waits beside it
+		alone := true // no other job of its rank or above waits
 		for k, o := range line {
 			if k != i && s.Started[o.ID] == 0 && (k < i || sameRank(o, j)) {
 				alone = false
@@ -87,7 +88,8 @@ func (s *elasticPolicy) promised(j *cluster.Job) bool {
 	return r != nil && r.Firm
 }
 
-// startSized starts a job, if it is elastic with as many workers as there is room for, or with the least. It reports whether it could.
+// startSized starts a job, if it is elastic with as many workers as there is room for, or with the
+// least. It reports whether it could.
 func (s *elasticPolicy) startSized(j *cluster.Job, most bool) bool {
 	c := queue.NewContender(nil, j)
 	for {
@@ -124,12 +126,14 @@ func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, boo
 	return nil, false
 }
 
-// placeTogether places a gang on one node if it can, the one that is left with least, and else on few.
+// placeTogether places a gang on one node if it can, the one that is left with least, and else on
+// few.
 func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 	return t.Room.PlaceTogether(g, func(node int, free cluster.Request) float64 { return fit.Length(free.Active, t.Room.Total(node)) })
 }
 
-// giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be enough.
+// giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be
+// enough.
 func (s *elasticPolicy) giveWay(j *cluster.Job) bool {
 	var list []*elastic.Job
 	for _, f := range preempt.Unchanged(s.running) {
@@ -149,8 +153,9 @@ func (s *elasticPolicy) giveWay(j *cluster.Job) bool {
 	return true
 }
 
-// pricer returns what it costs that a job gives up workers: the time for which all of its workers stand still, in parts of the most that any
-// would, and at equal cost the lowest rank first, and then the greatest surplus.
+// pricer returns what it costs that a job gives up workers: the time for which all of its workers
+// stand still, in parts of the most that any would, and at equal cost the lowest rank first, and
+// then the greatest surplus.
 func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {
 		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))
@@ -164,8 +169,8 @@ func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 	}
 }
 
-// protect keeps room for the first job that waits in vain: from everybody once it has waited for long, and until then, when all that fit have started,
-// from growing jobs.
+// protect keeps room for the first job that waits in vain. Once it has waited for long, its room is
+// kept from all jobs; until then, when all that fit have started, only from growing jobs.
 func (s *elasticPolicy) protect(j *cluster.Job, served bool) {
 	due := j.Eligible + cluster.Instant(s.Policy.ReserveAfterMS)
 	if s.Holders[j.ID] != nil || len(s.Holders) >= reserve.MaxReservations || served != (due > s.Now) {
@@ -195,7 +200,8 @@ func (s *elasticPolicy) goBack() {
 	}
 }
 
-// grow gives jobs one step more each, those first that gain most from it for their weight, as long as there is idle room that nobody claims.
+// grow gives jobs one step more each, as long as there is idle room that no job claims. Jobs that
+// gain most for their weight come first.
 func (s *elasticPolicy) grow() {
 	since := elastic.IdleSince(s.State)
 	var list []*elastic.Job

@@ -4,7 +4,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// FIFO serves jobs strictly in the order in which they came: nobody passes the first that does not fit.
+// FIFO serves jobs strictly in the order in which they came: no job passes the first that does not
+// fit.
 func FIFO(t *scratch.State) {
 	s := newStarter(t)
 	for j := range waiting(t) {

@@ -19,8 +19,9 @@ const (
 	paperCap    = 1    // displacements in the life of one job
 )
 
-// fitgppPolicy is a policy of the FitGpp paper at work: trial-and-error jobs take room from best-effort ones, which are served strictly in order.
-// Only jobs of one worker are chosen for by what fits; for a gang, which the paper does not have, victims are drawn at random.
+// fitgppPolicy is a policy of the FitGpp paper at work: trial-and-error jobs take room from
+// best-effort ones, which are served strictly in order. Only jobs of one worker are chosen for by
+// what fits; for a gang, which the paper does not have, victims are drawn at random.
 type fitgppPolicy struct {
 	*starter
 	cache  *preempt.Cache
@@ -28,8 +29,8 @@ type fitgppPolicy struct {
 	choose func(p *fitgppPolicy, j *cluster.Job, g *fit.Gang) bool
 }
 
-// FitGpp takes the one victim with the least score on whose node the job then fits. Without any it draws one at random, and again at the
-// next instant if the job still does not fit.
+// FitGpp takes the one victim with the least score on whose node the job then fits. Without any it
+// draws one at random, and again at the next instant if the job still does not fit.
 func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Rules {
 	return newFitGpp(t, cache, (*fitgppPolicy).cheapest)
 }
@@ -39,9 +40,10 @@ func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy
 	return policy.Rules{Serve: p.serve}
 }
 
-// serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes those of them that do not fit; but it is
-// one queue, served strictly in order, so best-effort jobs wait at the instant at which one of them finds no room. From the next instant
-// on its room is promised, and it stands before nobody.
+// serve starts what fits and makes room for trial-and-error jobs. These come first, and each passes
+// those of them that do not fit. But it is one queue, served strictly in order, so best-effort jobs
+// wait at the instant at which a trial-and-error job finds no room. From the next instant on its
+// room is reserved, and it blocks no job.
 func (p *fitgppPolicy) serve() {
 	blocked := false
 	for j := range p.of(jobspec.TE) {
@@ -69,8 +71,9 @@ func (p *fitgppPolicy) serve() {
 	}
 }
 
-// of yields the jobs of a class that may start, oldest first. One that was displaced comes at the place of its submission, which is before
-// all that have never run: they are served strictly in order.
+// of yields the jobs of a class that may start, oldest first. One that was displaced comes at the
+// place of its submission, which is before all that have never run: they are served strictly in
+// order.
 func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*cluster.Job] {
 	return func(yield func(*cluster.Job) bool) {
 		for j := range waiting(p.State) {
@@ -91,8 +94,8 @@ func (p *fitgppPolicy) all() *preempt.Candidates {
 	return p.roster
 }
 
-// drains keeps room for a job on a node where enough is being freed already, the one that will be ready first, and reports whether there is
-// one: no victim is taken for it then.
+// drains keeps room for a job on a node where enough is being freed already, the one that will be
+// ready first, and reports whether there is one: no victim is taken for it then.
 func (p *fitgppPolicy) drains(j *cluster.Job, g *fit.Gang) bool {
 	if g.Size() > 1 {
 		return false
@@ -125,7 +128,8 @@ func (p *fitgppPolicy) mayTake(v *preempt.Candidate) bool {
 	return limit < 0 || preempt.Displacements(v.Job) < limit
 }
 
-// cheapest takes the candidate with the least score and keeps the room on its node, else a victim at random.
+// cheapest takes the candidate with the least score and keeps the room on its node, else a victim
+// at random.
 func (p *fitgppPolicy) cheapest(j *cluster.Job, g *fit.Gang) bool {
 	r := p.all()
 	best, on := -1, 0
@@ -152,7 +156,8 @@ func (p *fitgppPolicy) cheapest(j *cluster.Job, g *fit.Gang) bool {
 	return true
 }
 
-// anyone takes a victim at random, once at each instant, and keeps the room on its node if that will be enough.
+// anyone takes a victim at random, once at each instant, and keeps the room on its node if that
+// will be enough.
 func (p *fitgppPolicy) anyone(j *cluster.Job, g *fit.Gang) bool {
 	r := p.all()
 	if at, called := r.Asked[j.ID]; called && at >= p.Now {

@@ -10,8 +10,9 @@ import (
 // lasLevels are the bounds of attained service between the levels of policy las, in ms of one GPU.
 var lasLevels = [2]int64{3_250_000, 72_000_000}
 
-// LAS serves jobs by least attained service: levels of GPU time held so far, then age. At every round what runs and does not belong to
-// those that should is displaced for those that do (discretised two-dimensional LAS).
+// LAS serves jobs by least attained service: levels of GPU time held so far, then age. At every
+// round what runs and does not belong to those that should is displaced for those that do
+// (discretised two-dimensional LAS).
 func LAS(t *scratch.State) {
 	minimum := cluster.Instant(t.Policy.MinRunMS)
 	displace(t, minimum, func(j *cluster.Job) int64 {
@@ -21,7 +22,8 @@ func LAS(t *scratch.State) {
 	})
 }
 
-// attainedBy is the GPU time that a job has held, in ms of one GPU; of jobs without GPUs the time of their workers.
+// attainedBy is the GPU time that a job has held, in ms of one GPU; of jobs without GPUs the time
+// of their workers.
 func attainedBy(j *cluster.Job, now cluster.Instant) int64 {
 	sum := int64(0)
 	for i := range j.Attempts {

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// LRTP takes those with most of their time limit left, which is what it is told of how long they run.
+// LRTP takes those with most of their time limit left, which is what it is told of how long they
+// run.
 func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
 	return newFitGpp(t, cache, func(p *fitgppPolicy, j *cluster.Job, g *fit.Gang) bool {
 		return p.until(j, g, func() *preempt.Candidate {
@@ -25,8 +26,8 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
 	})
 }
 
-// until takes one victim after another until a node has enough for the job, or all it may take are taken. Of a gang it takes one at each
-// instant.
+// until takes one victim after another until a node has enough for the job, or all it may take are
+// taken. Of a gang it takes one at each instant.
 func (p *fitgppPolicy) until(j *cluster.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
 	r := p.all()
 	if g.Size() > 1 {

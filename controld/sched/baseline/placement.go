@@ -7,8 +7,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/place"
 )
 
-// put finds spots for a gang. A single worker goes to the node that the policy's placement says: the first that has room, the one with the
-// least left, the one with the most, any by chance, or the one on which least becomes useless to others.
+// put finds spots for a gang. A single worker goes to the node that the policy's placement says:
+// the first that has room, the one with the least left, the one with the most, any by chance, or
+// the one on which least becomes useless to others.
 func put(t *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 	if g.Size() > 1 || t.Policy.Placement == "" || t.Policy.Placement == "best" {
 		return t.Room.Place(g)
@@ -43,7 +44,8 @@ func put(t *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 	return t.Room.PlaceOn(g, node)
 }
 
-// draw returns a number below n that depends on nothing but the numbers given: chance that is the same on every replica.
+// draw returns a number below n that depends on nothing but the numbers given: chance that is the
+// same on every replica.
 func draw(n int, seeds ...uint64) int {
 	x := uint64(0x9e3779b97f4a7c15)
 	for _, s := range seeds {

@@ -21,9 +21,10 @@ type ranked struct {
 	in    bool // it belongs to those that should run
 }
 
-// displace starts jobs in the order of a key, then of age, and at every round stops those that run although others come before them that
-// wait: whoever is not among the first that the cluster as a whole could hold. Nobody is stopped before it has run for a minimum, and for a
-// round in any case: the room of the one who makes way may not be enough, and then it starts again.
+// displace starts jobs in the order of a key, then of age. At every round it stops running jobs
+// that are not among the first that the cluster as a whole could hold, if jobs before them wait. No
+// job is stopped before it has run for a minimum, and for a round in any case: the room of a
+// stopped job may not be enough, and then it starts again.
 func displace(t *scratch.State, minimum cluster.Instant, key func(*cluster.Job) int64) {
 	list := rankAll(t, key)
 	admit(t, list)
@@ -78,7 +79,8 @@ func admit(t *scratch.State, list []ranked) {
 	}
 }
 
-// startRanked starts waiting jobs that fit, in order, and reports whether one that should run does not.
+// startRanked starts waiting jobs that fit, in order, and reports whether one that should run does
+// not.
 func (s *starter) startRanked(list []ranked) (blocked bool) {
 	var seen queue.Frontier
 	for i := range list {

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// ShortestFirst serves the jobs with the lowest time limit first, those without one last, and lets others pass as backfill does.
+// ShortestFirst serves the jobs with the lowest time limit first, those without one last, and lets
+// others pass as backfill does.
 func ShortestFirst(t *scratch.State) {
 	jobs := slices.Collect(waiting(t))
 	slices.SortFunc(jobs, func(a, b *cluster.Job) int {

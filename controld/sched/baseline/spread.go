@@ -7,8 +7,9 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Spread serves jobs in the order in which they came and lets others pass, but puts each worker on the node that would be left with the
-// most room: what a cluster does that schedules one container at a time.
+// Spread serves jobs in the order in which they came and lets others pass, but puts each worker on
+// the node that would be left with the most room: what a cluster does that schedules one container
+// at a time.
 func Spread(t *scratch.State) {
 	s := newStarter(t)
 	var seen queue.Frontier
@@ -23,7 +24,8 @@ func Spread(t *scratch.State) {
 	}
 }
 
-// spreadWhole starts a job, and of a record all members that may start, and reports whether it could. Gangs of several parts are packed.
+// spreadWhole starts a job, and of a record all members that may start, and reports whether it
+// could. Gangs of several parts are packed.
 func spreadWhole(s *starter, j *cluster.Job, parts bool) bool {
 	if parts {
 		return s.startWhole(j)
@@ -63,7 +65,8 @@ func startSpread(t *scratch.State, c *queue.Contender) bool {
 	return true
 }
 
-// emptiest returns the node with room for a worker that has the greatest part of its cores and memory free, -1 if there is none.
+// emptiest returns the node with room for a worker that has the greatest part of its cores and
+// memory free, -1 if there is none.
 func emptiest(r *fit.Room, t *scratch.State, p *fit.Part, exclude []int, on map[int]int) int {
 	best, most := -1, int64(-1)
 	for i := range t.View.Nodes() {

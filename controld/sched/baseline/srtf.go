@@ -5,7 +5,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// LeastRemaining serves jobs by what is left of their time limit, which is what srtf is told of how long they run.
+// LeastRemaining serves jobs by what is left of their time limit, which is what srtf is told of how
+// long they run.
 func LeastRemaining(t *scratch.State) {
 	displace(t, cluster.Instant(t.Policy.MinRunMS), func(j *cluster.Job) int64 {
 		if j.Limit <= 0 {

@@ -1,6 +1,6 @@
-// Package baseline has the policies of other schedulers and of papers, to compare with. They know no classes, shares or reservations
-// in the log, and disturb no running job unless their name says so. They look at every job in the state, so they are no policies
-// for large clusters.
+// Package baseline has the policies of other schedulers and of papers, to compare with. They know
+// no classes, shares or reservations in the log, and disturb no running job unless their name says
+// so. They look at every job in the state, so they are no policies for large clusters.
 package baseline
 
 import (
@@ -12,7 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// waiting yields the jobs that may start, oldest first. Jobs that were displaced come at the place of their submission.
+// waiting yields the jobs that may start, oldest first. Jobs that were displaced come at the place
+// of their submission.
 func waiting(t *scratch.State) iter.Seq[*cluster.Job] {
 	return func(yield func(*cluster.Job) bool) {
 		for j := range t.View.Unassigned() {
@@ -48,7 +49,8 @@ func (s *starter) startWhole(j *cluster.Job) bool {
 	}
 }
 
-// startAny starts whatever fits, in order. What asks for at least as much as something that has failed is not tried.
+// startAny starts whatever fits, in order. What asks for at least as much as something that has
+// failed is not tried.
 func (s *starter) startAny(jobs iter.Seq[*cluster.Job]) {
 	var seen queue.Frontier
 	for j := range jobs {

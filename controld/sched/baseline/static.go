@@ -6,8 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Static serves jobs by priority and age with a fixed number of workers, elastic ones with the most that the cluster could ever hold, and lets
-// others pass those that do not fit.
+// Static serves jobs by priority and age with a fixed number of workers, elastic ones with the most
+// that the cluster could ever hold, and lets others pass those that do not fit.
 func Static(t *scratch.State) {
 	s := &elasticPolicy{State: t}
 	for _, j := range s.line() {
@@ -25,7 +25,8 @@ func Static(t *scratch.State) {
 	}
 }
 
-// fixSize sets the size of an elastic job that waits to the most that the cluster could hold if it were empty. False: it could not hold the least.
+// fixSize sets the size of an elastic job that waits to the most that the cluster could hold if it
+// were empty. False: it could not hold the least.
 func fixSize(t *scratch.State, c *queue.Contender) bool {
 	g := c.Gang(t)
 	terms, elastic := c.Job.Elastic()

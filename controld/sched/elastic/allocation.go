@@ -18,9 +18,11 @@ const (
 
 const million = 1_000_000
 
-// Prospect is how much an elastic job still needs, as far as that can be told, and with how many workers it should go on. Nobody is asked how
-// long his job runs: the jobs of one user with one name are taken to be alike, and those that have completed say what they took. Where none has, one that
-// has had much is taken to need as much again, and those like it to need no less in all than it does.
+// Prospect is how much an elastic job still needs, as far as that can be told, and with how many
+// workers it should go on. No user is asked how long a job runs. The jobs of one user with one name
+// are taken to be alike, and those that have completed say what they took. Where none has, a job
+// that has had much is taken to need as much again, and those like it to need no less in all than
+// it does.
 type Prospect struct {
 	job   *cluster.Job
 	terms cluster.Elastic
@@ -31,9 +33,10 @@ type Prospect struct {
 	asks  cluster.Request
 }
 
-// Allocation says how the room that elastic jobs have and what is free would be divided best among those that run and those that wait: first
-// everybody's least, in order, and then each further worker to whom it helps most for what he needs still. Who needs little is rather done with it
-// soon: the others lose less by waiting for him than he by sharing with them.
+// Allocation says how the room that elastic jobs have and what is free would be divided best among
+// jobs that run and jobs that wait: first the minimum of each, in order, and then each further
+// worker to the job that it helps most for what it still needs. Short jobs first: the others lose
+// less by waiting for a short job than it loses by sharing with them.
 type Allocation struct {
 	*Sizing
 	running []*Job
@@ -128,8 +131,9 @@ func (p *Allocation) offer(o *Prospect) {
 	}
 }
 
-// power returns how much it counts what further workers do, in millionths of what one does at best: more than how much the job needs still.
-// Workers who do little for a short job are missed by all the others.
+// power returns how much it counts what further workers do, in millionths of what one does at best:
+// more than how much the job needs still. Workers that do little for a short job are missed by all
+// other jobs.
 func power(part int64) int64 {
 	all := int64(million)
 	for range worthPower {
@@ -169,12 +173,13 @@ func (p *Allocation) Left(j *cluster.Job, had int64) int64 {
 	return max(all-had, all/leftPart)
 }
 
-// kind is who is alike: the jobs of one user with one name.
+// kind is the user and the name that jobs have in common which are taken to be alike.
 type kind struct{ user, name string }
 
 func kindOf(j *cluster.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
 
-// mostHad returns the most service that one of the elastic jobs of a kind that run has had, which is looked at once a cycle.
+// mostHad returns the most service that one of the elastic jobs of a kind that run has had, which
+// is looked at once a cycle.
 func (p *Allocation) mostHad() map[kind]int64 {
 	if p.longest == nil {
 		p.longest = map[kind]int64{}

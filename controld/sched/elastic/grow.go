@@ -7,10 +7,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// usualRestart is how long a job is taken to stand still when it is started again, as long as that was never measured, in ms.
+// usualRestart is how long a job is taken to stand still when it is started again, as long as that
+// was never measured, in ms.
 const usualRestart = 30_000
 
-// RestartCost returns for how long a job stands still when it is started again, as it was measured the last time, in ms.
+// RestartCost returns for how long a job stands still when it is started again, as it was measured
+// the last time, in ms.
 func RestartCost(j *cluster.Job) int64 {
 	terms, _ := j.Elastic()
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
@@ -30,8 +32,8 @@ func GrowAfter(t *scratch.State, f *Job) cluster.Instant {
 	return cmp.Or(cluster.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
 }
 
-// Settled reports whether a job has had its present size for long enough to be given another for its own sake, and what that size is worth is
-// known, if the job says at all how fast it is.
+// Settled reports whether a job has had its present size for long enough to be given another for
+// its own sake, and what that size is worth is known, if the job says at all how fast it is.
 func Settled(t *scratch.State, f *Job) bool {
 	rest := cmp.Or(cluster.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
 	if f.Attempt.Rate == 0 {
@@ -42,7 +44,7 @@ func Settled(t *scratch.State, f *Job) bool {
 	return at <= t.Now
 }
 
-// IdleSince returns since when nobody has started, ended or come.
+// IdleSince returns since when no job has started, ended or arrived.
 func IdleSince(t *scratch.State) cluster.Instant {
 	var at cluster.Instant
 	if l := t.View.Learned(); l != nil {
@@ -61,7 +63,8 @@ func RoomIdle(t *scratch.State, f *Job, since cluster.Instant) bool {
 	return at <= t.Now && len(t.Started) == 0
 }
 
-// Superfluous returns how many workers a job has that do not make it faster, by the rate that it had with fewer.
+// Superfluous returns how many workers a job has that do not make it faster, by the rate that it
+// had with fewer.
 func Superfluous(t *scratch.State, f *Job) int {
 	now := f.Attempt.Rate
 	if now == 0 {

@@ -1,5 +1,6 @@
-// Package elastic computes with how many workers elastic jobs should run: which sizes are worth their room by the speeds that were
-// measured, how room is divided among jobs, and when a job may change its size.
+// Package elastic computes with how many workers elastic jobs should run: which sizes are worth
+// their room by the speeds that were measured, how room is divided among jobs, and when a job may
+// change its size.
 package elastic
 
 import (
@@ -18,13 +19,14 @@ type Job struct {
 	Terms   cluster.Elastic
 	Size    int             // elastic workers it has
 	Nodes   []int           // where they are, by their numbers from the first elastic one
-	Broken  []int           // those with a broken GPU, by the same numbers: nobody gets their room
+	Broken  []int           // those with a broken GPU, by the same numbers: their room is of no use to others
 	Leave   []int           // those that are to leave, by the same numbers
 	Join    []cluster.Place // where further ones are to be
 	Allowed []uint64        // nodes on which further ones may be, as bits; nil: all
 }
 
-// Running lists the elastic jobs that run with all their workers and that nobody has asked to stop, in order of id.
+// Running lists the elastic jobs that run with all their workers and are not asked to stop, in
+// order of id.
 func Running(t *scratch.State) []*Job {
 	var list []*Job
 	ending := t.Ending()
@@ -69,7 +71,8 @@ func (f *Job) On(node int) int {
 	return n
 }
 
-// pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size the last counts.
+// pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size
+// the last counts.
 func pacesOf(j *cluster.Job) []cluster.Pace {
 	terms, elastic := j.Elastic()
 	if !elastic {
@@ -92,8 +95,9 @@ func pacesOf(j *cluster.Job) []cluster.Pace {
 	return list
 }
 
-// tip returns the size beyond which a job has been seen to get hardly faster: the next greater one that it has had was not faster by as many
-// thousandths. Without such a measurement it is the most that the job may have.
+// tip returns the size beyond which a job has been seen to get hardly faster: the next greater one
+// that it has had was not faster by as many thousandths. Without such a measurement it is the most
+// that the job may have.
 func tip(j *cluster.Job, gainPM int64) int {
 	terms, _ := j.Elastic()
 	list := pacesOf(j)
@@ -105,8 +109,8 @@ func tip(j *cluster.Job, gainPM int64) int {
 	return terms.Max
 }
 
-// usualLoss is what every further worker costs all of a job whose speed is known at one size only, in millionths: with a loss c, n workers are
-// as fast as n/(1+c(n-1)) of one.
+// usualLoss is what every further worker costs all of a job whose speed is known at one size only,
+// in millionths: with a loss c, n workers are as fast as n/(1+c(n-1)) of one.
 const usualLoss = 62_500
 
 // noUse is a loss at which further workers are of no use.
@@ -144,7 +148,8 @@ func Speedup(n int, loss int64) int64 {
 	return int64(n) * 1_000_000_000 / (1_000_000 + loss*int64(n-1))
 }
 
-// Drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay together, the greatest numbers first.
+// Drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay
+// together, the greatest numbers first.
 func (f *Job) Drop(n int) {
 	count := map[int]int{}
 	for i, node := range f.Nodes {
@@ -167,7 +172,8 @@ func (f *Job) Drop(n int) {
 	}
 }
 
-// DropOn chooses one elastic worker on a node to leave whose room others can use, and reports whether there was one.
+// DropOn chooses one elastic worker on a node to leave whose room others can use, and reports
+// whether there was one.
 func (f *Job) DropOn(node int) bool {
 	for i := len(f.Nodes) - 1; i >= 0; i-- {
 		if f.Nodes[i] == node && !slices.Contains(f.Leave, i) && !slices.Contains(f.Broken, i) {
@@ -178,8 +184,9 @@ func (f *Job) DropOn(node int) bool {
 	return false
 }
 
-// Extend finds room for n more workers, beside those that the job has as far as possible and else on as few nodes as possible, and takes it on
-// the trial. It reports whether there is room for all; if not nothing is taken.
+// Extend finds room for n more workers, beside those that the job has as far as possible and else
+// on as few nodes as possible, and takes it on the trial. It reports whether there is room for all;
+// if not nothing is taken.
 func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, cluster.Request) bool) bool {
 	g := t.Gang(f.Job)
 	part := *g.At(f.Terms.Part)
@@ -209,7 +216,8 @@ func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, cluster.Re
 	return true
 }
 
-// beside finds room for up to n more workers on the nodes where a job has some, most of them first, and takes it.
+// beside finds room for up to n more workers on the nodes where a job has some, most of them first,
+// and takes it.
 func beside(r *fit.Room, g *fit.Gang, f *Job, n int) []fit.Spot {
 	count := map[int]int{}
 	for _, node := range f.Nodes {

@@ -17,7 +17,8 @@ const (
 	clusterPart = 4      // one job grows to a quarter of the GPUs, or of the cores, at most, but to what one node holds in any case
 )
 
-// Curve is how fast jobs like one are, by the number of workers, on one node or on several, as far as it was measured, and estimated beyond.
+// Curve is how fast jobs like one are, by the number of workers, on one node or on several, as far
+// as it was measured, and estimated beyond.
 type Curve struct {
 	near, apart pacing
 	Node        int // as many workers as one node could hold
@@ -37,7 +38,8 @@ func newPacing(known []cluster.Pace) pacing {
 	return p
 }
 
-// CurveOf returns what is known of jobs of the same user and name. What a single worker does counts for both: it is where either begins.
+// CurveOf returns what is known of jobs of the same user and name. What a single worker does counts
+// for both: it is where either begins.
 func (z *Sizing) CurveOf(j *cluster.Job) Curve {
 	var near, apart []cluster.Pace
 	for _, p := range z.View.PacesOf(j) {
@@ -57,7 +59,8 @@ func (z *Sizing) CurveOf(j *cluster.Job) Curve {
 	return c
 }
 
-// At returns the speed with n workers as close together as they can be, in no unit of its own: only the speeds of one curve compare.
+// At returns the speed with n workers as close together as they can be, in no unit of its own: only
+// the speeds of one curve compare.
 func (c *Curve) At(n int) int64 { return c.Spread(n, n > c.Node) }
 
 // Spread returns the speed with n workers on one node or on several.
@@ -83,8 +86,9 @@ func (c *pacing) at(n int) int64 {
 	return between(c.known[i-1], c.known[i], n)
 }
 
-// between estimates the speed with n workers from those with fewer and with more (or as many): a part of the time of each step is shared among
-// the workers, the rest is not. A straight line between the speeds would say too little, and sizes that were never tried never would be.
+// between estimates the speed with n workers from those with fewer and with more (or as many): a
+// part of the time of each step is shared among the workers, the rest is not. A straight line
+// between the speeds would say too little, and sizes that were never tried never would be.
 func between(a, b cluster.Pace, n int) int64 {
 	shared, all := int64(b.Size)*int64(n-a.Size), int64(n)*int64(b.Size-a.Size)
 	if shared == 0 {
@@ -93,13 +97,13 @@ func between(a, b cluster.Pace, n int) int64 {
 	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1, a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
 }
 
-// Fitting returns with how many workers a job is worth its room: the most of which each does nearly as much as it does at best, and with
-// which the job is faster than with fewer.
+// Fitting returns with how many workers a job is worth its room: the most of which each does nearly
+// as much as it does at best, and with which the job is faster than with fewer.
 func (z *Sizing) Fitting(j *cluster.Job, worthPM int64) int {
 	terms, _ := j.Elastic()
 	most := max(terms.Min, min(terms.Max, z.mostWorkers(j, terms)))
 	c := z.CurveOf(j)
-	if len(c.near.known) == 0 { // nobody knows what being apart costs
+	if len(c.near.known) == 0 { // it is unknown what being apart costs
 		most = max(terms.Min, min(most, c.Node/terms.Unit*terms.Unit))
 	}
 	each := c.Best(terms, most)
@@ -112,7 +116,8 @@ func (z *Sizing) Fitting(j *cluster.Job, worthPM int64) int {
 	return best
 }
 
-// Best returns the most that each of up to so many workers does, in thousandths of the curve's unit.
+// Best returns the most that each of up to so many workers does, in thousandths of the curve's
+// unit.
 func (c *Curve) Best(terms cluster.Elastic, most int) int64 {
 	each := int64(0)
 	for n := terms.Min; n <= most; n += terms.Unit {
@@ -134,7 +139,8 @@ func (z *Sizing) onOneNode(j *cluster.Job) int {
 	return n
 }
 
-// mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest node.
+// mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest
+// node.
 func (z *Sizing) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
 	c := z.capacities()
 	r := j.RequestOf(terms.First).Active
@@ -183,5 +189,6 @@ func (z *Sizing) capacities() *capacities {
 	return c
 }
 
-// usualGainPM is by how many thousandths a job must get faster with more workers to keep them, if the policy block does not say.
+// usualGainPM is by how many thousandths a job must get faster with more workers to keep them, if
+// the policy block does not say.
 const usualGainPM = 50

@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// TestBetween estimates speeds between two that were measured. Jobs that lose by each worker as [speedup] has it are met exactly, others lie between.
+// TestBetween estimates speeds between two that were measured. Jobs that lose by each worker as
+// [speedup] has it are met exactly, others lie between.
 func TestBetween(t *testing.T) {
 	const unit = 1_000_000
 	for _, loss := range []int64{0, 31_250, 250_000, noUse} {

@@ -27,7 +27,8 @@ func advice(t *scratch.State, j *cluster.Job, name string, why cluster.Reason) s
 	return ""
 }
 
-// smaller names a smaller gang or a smaller worker that would fit now: fewer workers first, then fewer GPUs in each.
+// smaller names a smaller gang or a smaller worker that would fit now: fewer workers first, then
+// fewer GPUs in each.
 func smaller(t *scratch.State, j *cluster.Job) string {
 	g := t.Gang(j)
 	if len(g.More) > 0 {

@@ -1,5 +1,5 @@
-// Package explain says why a job waits. It compares the scratch state before a cycle with that after it, and asks the policy for
-// reasons of its own.
+// Package explain says why a job waits. It compares the scratch state before a cycle with that
+// after it, and asks the policy for reasons of its own.
 package explain
 
 import (
@@ -37,7 +37,8 @@ type Reasons struct {
 	keeper        cluster.JobID // the first job that the cycle reserves for
 }
 
-// New compares the scratch state before a cycle with that after it, and the rules by which it decided.
+// New compares the scratch state before a cycle with that after it, and the rules by which it
+// decided.
 func New(before, after *scratch.State, rules *policy.Rules) *Reasons {
 	r := &Reasons{before: before, after: after, rules: rules, of: map[cluster.Shape]cluster.Reason{}}
 	for _, a := range after.Actions {
@@ -51,7 +52,8 @@ func New(before, after *scratch.State, rules *policy.Rules) *Reasons {
 	return r
 }
 
-// Explain returns why a job waits. For a job that does not wait the reason is what the state knows of it, and for an unknown id it is empty.
+// Explain returns why a job waits. For a job that does not wait the reason is what the state knows
+// of it, and for an unknown id it is empty.
 func (r *Reasons) Explain(id cluster.JobID) Explanation {
 	e := Explanation{Job: id, Reason: r.Reason(id)}
 	t := r.before
@@ -113,8 +115,8 @@ func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
 	return known
 }
 
-// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were met with a delay, as the state has noted,
-// or it waits after a failure.
+// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were
+// met with a delay, as the state has noted, or it waits after a failure.
 func notYet(j *cluster.Job) cluster.Reason {
 	why := cluster.Reason{Code: cluster.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
 	if j.Reason.Code == cluster.ReasonBegin || j.Reason.Code == cluster.ReasonDependency {
@@ -140,7 +142,8 @@ func held(j *cluster.Job) cluster.Reason {
 	return why
 }
 
-// funnel counts the nodes that are left after each sieve: for the workers of each part of a gang one after another.
+// funnel counts the nodes that are left after each sieve: for the workers of each part of a gang
+// one after another.
 func funnel(t *scratch.State, j *cluster.Job, g *fit.Gang) []Step {
 	defer t.Room.Waive(g.For)()
 	if len(g.More) == 0 {
@@ -209,7 +212,8 @@ func count(sieves []sieve, nodes int, of string) []Step {
 	return steps
 }
 
-// ahead counts the pending jobs that come before j and may start now, whatever accounts they are of.
+// ahead counts the pending jobs that come before j and may start now, whatever accounts they are
+// of.
 func (r *Reasons) ahead(j *cluster.Job) int {
 	n, t, compare := 0, r.after, queue.Compare
 	if r.rules.Order != nil {

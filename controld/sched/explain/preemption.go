@@ -4,8 +4,9 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// ofPreemption says why a job waits if that has to do with jobs that leave for others: it waits for them to leave, it may take nobody's
-// room, its account may have no more such jobs, or it was itself displaced for a job that still has the room or waits for it.
+// ofPreemption says why a job waits if that has to do with preemption: it waits for jobs to leave,
+// no job can be asked to leave for it, its account may have no more such jobs, or it was itself
+// preempted for a job that still has the room or waits for it.
 func (r *Reasons) ofPreemption(j *cluster.Job) (cluster.Reason, bool) {
 	t := r.after
 	switch own := t.Holders[j.ID]; {
@@ -26,8 +27,9 @@ func (r *Reasons) ofPreemption(j *cluster.Job) (cluster.Reason, bool) {
 	return cluster.Reason{}, false
 }
 
-// leaving returns the first job that was asked to leave for the holder of a reservation, 0 if there is none and others free the room anyway;
-// and when the last one is killed, as far as has been announced, 0 if nobody has been told yet.
+// leaving returns the first job that was asked to leave for the holder of a reservation, 0 if there
+// is none and others free the room anyway; and when the last one is killed, as far as has been
+// announced, 0 if no job has been told yet.
 func (r *Reasons) leaving(own *cluster.Reservation) (first cluster.JobID, over cluster.Instant) {
 	nodes := map[string]bool{}
 	for _, c := range own.Claims {

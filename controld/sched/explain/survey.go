@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// diagnose finds what keeps a gang from starting: first what no waiting would change, then what is taken, then who goes first. Of several
-// parts it is about the one that is worst off.
+// diagnose finds what keeps a gang from starting: first what no waiting would change, then what is
+// taken, then which jobs come first. Of several parts it is about the one that is worst off.
 func (r *Reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 	t := r.before
 	s := worst(t, g)
@@ -54,7 +54,7 @@ func together(t *scratch.State, g *fit.Gang) cluster.Reason {
 	return cluster.Reason{Code: cluster.ReasonGang, Need: g.Request.Active, Want: g.Size(), Fit: t.Room.Reach(g)}
 }
 
-// beaten says for whom a gang waits that would fit.
+// beaten returns the job that a gang waits for which would fit.
 func (r *Reasons) beaten(why cluster.Reason) cluster.Reason {
 	why.Code, why.For, why.Fit = cluster.ReasonPriority, r.first, why.Want
 	switch {
@@ -104,7 +104,8 @@ func (s *surveyed) stage(p *fit.Part) int {
 	return 4
 }
 
-// worst surveys the parts of a gang and returns the one that gets past the fewest conditions, the first of several.
+// worst surveys the parts of a gang and returns the one that gets past the fewest conditions, the
+// first of several.
 func worst(t *scratch.State, g *fit.Gang) surveyed {
 	defer t.Room.Waive(g.For)()
 	var out surveyed
@@ -117,8 +118,8 @@ func worst(t *scratch.State, g *fit.Gang) surveyed {
 	return out
 }
 
-// obstacle names what keeps nodes from counting: being down, which passes, comes before being drained or avoided. A job that wants certain
-// nodes is told that these are not available.
+// obstacle names what keeps nodes from counting: being down, which passes, comes before being
+// drained or avoided. A job that wants certain nodes is told that these are not available.
 func (s *surveyed) obstacle(p *fit.Part) (cluster.ReasonCode, string, int) {
 	switch {
 	case s.down != "" && p.Where == "":
@@ -180,7 +181,8 @@ func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Pa
 	}
 }
 
-// nearer reports whether x comes nearer to need than y does: by GPUs, then cores, then memory, counting nothing beyond the need.
+// nearer reports whether x comes nearer to need than y does: by GPUs, then cores, then memory,
+// counting nothing beyond the need.
 func nearer(need, x, y cluster.Vector) bool {
 	if a, b := min(x.GPUs, need.GPUs), min(y.GPUs, need.GPUs); a != b {
 		return a > b

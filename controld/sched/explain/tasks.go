@@ -2,7 +2,8 @@ package explain
 
 import "github.com/rota-hpc/rota/controld/cluster"
 
-// unmade says why a member of a record waits that has not been made: for what its record waits for, unless it is told apart.
+// unmade says why a member of a record waits that has not been made: for what its record waits for,
+// unless it is told apart.
 func (r *Reasons) unmade(id cluster.JobID) cluster.Reason {
 	record, n := r.before.View.Element(id)
 	if record == nil || !record.Family.Waiting.Has(n) {
@@ -55,7 +56,8 @@ func filled(j *cluster.Job) cluster.Reason {
 	return cluster.Reason{Code: cluster.ReasonHeldAdmin}
 }
 
-// ofMembers says why a record waits all of whose members have been made: for what the first of them does, or for them to end.
+// ofMembers says why a record waits all of whose members have been made: for what the first of them
+// does, or for them to end.
 func (r *Reasons) ofMembers(j *cluster.Job) cluster.Reason {
 	if j.State != cluster.Pending {
 		if j.State.Final() {

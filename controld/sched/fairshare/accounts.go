@@ -1,5 +1,6 @@
-// Package fairshare is what accounts and users hold and are entitled to in a cycle, and policy fairshare, which serves them in
-// that order and reclaims room from accounts over quota. The arithmetic is in package share.
+// Package fairshare is what accounts and users hold and are entitled to in a cycle, and policy
+// fairshare, which serves them in that order and reclaims room from accounts over quota. The
+// arithmetic is in package share.
 package fairshare
 
 import (
@@ -17,9 +18,10 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// Rules serves trial-and-error jobs before best-effort ones, and within a class the account that would be least saturated with its next
-// job, in it the user for whom that is so, and the jobs of a user by priority and age. Who is below what he deserves gets room back from
-// those who have more than their share: see reclaim.go.
+// Rules serves trial-and-error jobs before best-effort jobs, within a class the account that would
+// be least saturated with its next job, within it the user for which that is so, and the jobs of a
+// user by priority and age. Accounts and users below their entitlement get room back from those
+// that hold more than their share: see reclaim.go.
 func Rules(t *scratch.State) policy.Rules {
 	f := NewAccounts(&queue.Order{State: t})
 	return policy.Rules{Serve: f.place, Preempt: f.Reclaim, Limit: f.LimitOf}
@@ -42,8 +44,8 @@ type Accounts struct {
 
 	counted    int                    // actions of this cycle of which the holdings know
 	promised   map[cluster.JobID]bool // waiting jobs that count as there, because room is kept for them
-	foreseen   bool                   // those who are leaving count as gone
-	Candidates *preempt.Candidates    // to be told who is asked to leave; nil: nobody need know
+	foreseen   bool                   // jobs that are leaving count as gone
+	Candidates *preempt.Candidates    // told which jobs are asked to leave; nil when preemptions are not tracked
 }
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
@@ -87,7 +89,7 @@ func (f *Accounts) pastOf(n *shares.Node) *past {
 	return &f.pasts[n.Mark-1]
 }
 
-// held has it found out anew whose turn it is where holdings have changed.
+// held makes the queues find the next job again where holdings have changed.
 func (f *Accounts) held(leaf *shares.Node) {
 	for _, q := range f.queues {
 		q.held(leaf)
@@ -204,7 +206,8 @@ func (f *Accounts) addAccounts() {
 	}
 }
 
-// Leaf returns the leaf of a user in an account. Accounts of which nothing is configured are at the top.
+// Leaf returns the leaf of a user in an account. Accounts of which nothing is configured are at the
+// top.
 func (f *Accounts) Leaf(of cluster.Leaf) *shares.Node {
 	if n := f.leaves[of]; n != nil {
 		return n
@@ -239,7 +242,8 @@ func (f *Accounts) amounts(all *cluster.Amounts) shares.Amount {
 
 func InMiB(bytes int64) int64 { return cluster.InMiB(bytes) }
 
-// Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is not known, so that they count for each.
+// Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is
+// not known, so that they count for each.
 func (f *Accounts) Asks(j *cluster.Job) shares.Amount {
 	v := j.Total()
 	a := f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs)
@@ -261,8 +265,9 @@ func (f *Accounts) before(a *queue.Contender, x *shares.Node, b *queue.Contender
 	return shares.Compare(m, f.Asks(a.Job), n, f.Asks(b.Job)) < 0
 }
 
-// line forms the queues. A job that its account's or user's limit keeps from starting stands in none: it blocks nobody, and no room is kept
-// for it. Without a glance all groups are looked at: the queues are the same.
+// line forms the queues. A job that a limit keeps from starting is in no queue: it blocks no job,
+// and no room is kept for it. Without a front scan all groups are looked at: the queues are the
+// same.
 func (f *Accounts) line(q *queue.FrontScan) {
 	for _, r := range f.View.Reservations() {
 		if j := f.View.Job(r.Job); f.Holders[r.Job] != nil && f.Startable(j) {
@@ -288,7 +293,8 @@ func (f *Accounts) line(q *queue.FrontScan) {
 	}
 }
 
-// glance finds the first job of each leaf, if seen is not nil the first blocked one. Whom a limit keeps from starting is not blocked.
+// glance finds the first job of each leaf, if seen is not nil the first blocked one. A job that a
+// limit keeps from starting is not blocked.
 func (f *Accounts) glance(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
 	return queue.NewFrontScan(f.Order, seen, func(g *cluster.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Leaf())
@@ -345,14 +351,16 @@ func (f *Accounts) screen(leaf *shares.Node, c *queue.Contender) bool {
 	return true
 }
 
-// block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes its head.
+// block notes a job that was found not to fit after all. If it is the first of its leaf, it becomes
+// its head.
 func (f *Accounts) block(leaf *shares.Node, c *queue.Contender) {
 	if f.first.Of(leaf).Keep(queue.KeyOf(c.Job)) {
 		f.heads.put(leaf, &queue.Contender{Job: c.Job, Members: c.Members})
 	}
 }
 
-// place starts what fits, in the order of shares, and sees to it that no head is passed without bound.
+// place starts what fits, in the order of shares, and sees to it that no head is passed without
+// bound.
 func (f *Accounts) place() {
 	f.line(f.glance(&f.seen, f.first))
 	b := reserve.NewBypass(&reserve.HeadRules{
@@ -374,7 +382,7 @@ func (f *Accounts) place() {
 	}
 }
 
-// consider protects a head whose turn it is.
+// consider protects a head that comes next.
 func (f *Accounts) consider(b *reserve.Bypass, h *queue.Contender, leaf *shares.Node) {
 	if f.Limited(leaf, h.Job) {
 		return
@@ -383,7 +391,8 @@ func (f *Accounts) consider(b *reserve.Bypass, h *queue.Contender, leaf *shares.
 	f.CatchUp()
 }
 
-// serve starts the best open job if it fits and no limit is in the way, and moves on to the next of its group.
+// serve starts the best open job if it fits and no limit is in the way, and moves on to the next of
+// its group.
 func (f *Accounts) serve(b *reserve.Bypass, c *queue.Contender, leaf *shares.Node) {
 	if f.Limited(leaf, c.Job) {
 		f.open.pop(leaf)

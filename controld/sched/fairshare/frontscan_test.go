@@ -17,7 +17,8 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// TestGlance proves that lines are the same whether groups are passed over by their fronts or looked at one by one.
+// TestGlance proves that lines are the same whether groups are passed over by their fronts or
+// looked at one by one.
 func TestGlance(t *testing.T) {
 	for _, policy := range []string{"rota", "standard", "fitgpp", "fairshare"} {
 		passed := 0
@@ -35,8 +36,8 @@ func TestGlance(t *testing.T) {
 	}
 }
 
-// TestOrderOfGroups decides again on a state in which groups come in another order, because it was read from a snapshot. Replicas differ in that,
-// and must not decide otherwise.
+// TestOrderOfGroups decides again on a state in which groups come in another order, because it was
+// read from a snapshot. Replicas differ in that, and must not decide otherwise.
 func TestOrderOfGroups(t *testing.T) {
 	for _, policy := range []string{"rota", "standard", "fairshare"} {
 		differ := 0
@@ -59,7 +60,8 @@ func TestOrderOfGroups(t *testing.T) {
 	}
 }
 
-// eachView plays random histories, with limits and without, and looks at a state every now and then.
+// eachView plays random histories, with limits and without, and looks at a state every now and
+// then.
 func eachView(t *testing.T, policy string, look func(*cluster.View, cluster.Instant) error) {
 	const steps = 25
 	for seed := range uint64(schedtest.States(4_000) / steps) {
@@ -111,7 +113,8 @@ func planText(t *testing.T, plan cluster.CommitPlan) string {
 	return string(text)
 }
 
-// linesOf writes down the lines that a cycle goes by, and when it would be woken, and counts the groups that were passed over.
+// linesOf writes down the lines that a cycle goes by, and when it would be woken, and counts the
+// groups that were passed over.
 func linesOf(v *cluster.View, now cluster.Instant, quick bool) (text string, passed int) {
 	t := schedtest.Expired(v, now)
 	f := schedtest.AccountsOn(t)

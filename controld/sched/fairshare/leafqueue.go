@@ -9,9 +9,10 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// leafQueue is waiting jobs by leaf, for each a heap in the order of compare. Whose turn it is at or below a node is kept until a line there or what
-// somebody there holds changes, and siblings are a heap in the order of their turns, so that a turn costs one way up the tree and not a look at
-// everybody.
+// leafQueue is waiting jobs by leaf of the account tree, for each a heap in the order of compare.
+// The next job at or below a node is kept until a line there or what is held there changes.
+// Siblings are a heap in the order of their turns, so that a turn costs one way up the tree and not
+// a look at all leaves.
 type leafQueue struct {
 	f    *Accounts
 	at   map[*shares.Node]*turn
@@ -25,26 +26,27 @@ func newLeafQueue(f *Accounts) *leafQueue {
 	return q
 }
 
-// turn is whose turn it is at or below a node.
+// turn is the next job at or below a node.
 type turn struct {
 	node  *shares.Node
 	above *turn            // nil: it is the root
 	line  queue.Contenders // of a leaf
-	below turns            // of those directly below a node, who have somebody in line
+	below turns            // of nodes directly below that have jobs in line
 
-	changed  []*turn // directly below, of whom it has to be found out anew
+	changed  []*turn // directly below, where the next job has to be found again
 	outdated bool    // this one is among those
 	place    int     // in above.below, if best is not nil
 
-	best *queue.Contender // nil: nobody stands in line
+	best *queue.Contender // nil: no job stands in line
 	job  *cluster.Job     // its job, until it is found out anew
 	leaf *shares.Node
 	asks shares.Amount
 	next shares.Candidate // the node with as much more as best asks for
 }
 
-// turns is a heap of siblings: first the better class. Room that somebody has left to one that did not want it any more is offered to him before
-// anybody else of his class has a turn; of several the oldest comes first. The others go by what they would hold, by their shares, with the next job.
+// turns is a heap of siblings, the better class first. Within a class a job comes first that has
+// left its room to another which did not use it, of several the oldest. The others go by what their
+// accounts would hold, by their shares, with the next job.
 type turns []*turn
 
 func (s turns) Len() int { return len(s) }
@@ -137,7 +139,7 @@ func (q *leafQueue) drop(out func(leaf *shares.Node, c *queue.Contender) bool) {
 	}
 }
 
-// held is called when what somebody holds has changed.
+// held is called when what a leaf holds has changed.
 func (q *leafQueue) held(leaf *shares.Node) {
 	n := leaf
 	for q.at[n] == nil {
@@ -146,7 +148,7 @@ func (q *leafQueue) held(leaf *shares.Node) {
 	q.at[n].touch()
 }
 
-// touch has it found out anew whose turn it is at a node and above it.
+// touch makes a node and the nodes above it find the next job again.
 func (t *turn) touch() {
 	for ; t.above != nil && !t.outdated; t = t.above {
 		t.outdated = true
@@ -154,13 +156,13 @@ func (t *turn) touch() {
 	}
 }
 
-// best returns the job whose turn it is, nil if there is none.
+// best returns the next job, nil if there is none.
 func (q *leafQueue) best() (*queue.Contender, *shares.Node) {
 	q.root.settle(q.f)
 	return q.root.best, q.root.leaf
 }
 
-// settle finds out whose turn it is, where something has changed.
+// settle finds the next job, where something has changed.
 func (t *turn) settle(f *Accounts) {
 	for _, c := range t.changed {
 		stood := c.best != nil

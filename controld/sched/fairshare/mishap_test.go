@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestMishaps plays histories in which accounts reclaim while GPUs break, and nodes go down, are drained and are booted anew.
+// TestMishaps plays histories in which accounts reclaim while GPUs break, and nodes go down, are
+// drained and are booted anew.
 func TestMishapsWhileReclaiming(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {

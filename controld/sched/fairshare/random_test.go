@@ -125,8 +125,8 @@ func (q *quarrel) settle() {
 	q.t.Fatal("it never comes to rest")
 }
 
-// atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute, when it looks whose turn it is; and what it lets
-// idle TestInvariants knows.
+// atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute,
+// when it looks whose turn it is; and what it lets idle TestInvariants knows.
 func (q *quarrel) atRest(v *cluster.View, turned bool) {
 	q.covered(v)
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now)) // limits are judged by the same holdings as shares
@@ -142,7 +142,8 @@ func (q *quarrel) atRest(v *cluster.View, turned bool) {
 	q.failed(f)
 }
 
-// turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while lines and holdings change.
+// turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while
+// lines and holdings change.
 func (q *quarrel) turns(v *cluster.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
 	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, &(*fairshare.AccountsSeen(f)), (*fairshare.AccountsFirst(f))))
@@ -165,7 +166,8 @@ func (q *quarrel) turns(v *cluster.View) {
 	}
 }
 
-// covered is A5 as well: what was taken for jobs is free, or will be when those have left who are leaving.
+// covered is A5 as well: what was taken for jobs is free, or will be when those have left who are
+// leaving.
 func (q *quarrel) covered(v *cluster.View) {
 	for i, n := range v.Nodes() {
 		var claimed cluster.Request
@@ -182,8 +184,9 @@ func (q *quarrel) covered(v *cluster.View) {
 	}
 }
 
-// judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3), and for a purpose (A5). It goes by what everybody
-// would hold by then: with what the plan did before, when those have left who are leaving and those are there for whom room is kept.
+// judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
+// and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
+// before, when those have left who are leaving and those are there for whom room is kept.
 func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
@@ -263,8 +266,8 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *cluster.Job, vict
 	q.swap(v.ID, taker.ID)
 }
 
-// judgeLast is I1: when all have left but one, their account must still be above its share. It is not known who was taken last, so it is
-// enough that this holds for one of them.
+// judgeLast is I1: when all have left but one, their account must still be above its share. It is
+// not known who was taken last, so it is enough that this holds for one of them.
 func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*cluster.Job, theirs *shares.Node) {
 	var below []*cluster.Job
 	for _, v := range victims {
@@ -310,7 +313,8 @@ func (q *quarrel) swap(leaves, stays cluster.JobID) {
 	q.swaps[pair] = q.Now
 }
 
-// idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for whose room no other waits.
+// idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for
+// whose room no other waits.
 func (q *quarrel) idle(v *cluster.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
 	for g := range v.Groups() {
@@ -327,7 +331,8 @@ func (q *quarrel) idle(v *cluster.View) {
 	}
 }
 
-// failed is I4: a search that finds nobody who may leave changes nothing, here that all searches of a cycle do in which nothing is done.
+// failed is I4: a search that finds nobody who may leave changes nothing, here that all searches of
+// a cycle do in which nothing is done.
 func (q *quarrel) failed(f *fairshare.Accounts) {
 	f.Foresee() // before anybody is lined up, as in a cycle: who is leaving does not count towards a limit any more
 	starved := fairshare.AccountsStarved(f)
@@ -363,7 +368,8 @@ func (q *quarrel) free(room *fit.Room) (list []cluster.Request) {
 	return list
 }
 
-// TestReclaimIsFair judges 20,000 random states under each policy that reclaims, a million with ROTA_TEST_LONG.
+// TestReclaimIsFair judges 20,000 random states under each policy that reclaims, a million with
+// ROTA_TEST_LONG.
 func TestReclaimIsFair(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {
@@ -410,8 +416,8 @@ func TestReclaimWasFair(t *testing.T) {
 	}
 }
 
-// TestUnfairReclaimIsTold plants a fault for each rule of reclaiming into what is planned, until it is told. What was spoiled may break
-// another rule first: then the next history is tried.
+// TestUnfairReclaimIsTold plants a fault for each rule of reclaiming into what is planned, until it
+// is told. What was spoiled may break another rule first: then the next history is tried.
 func TestUnfairReclaimIsTold(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		for rule, spoil := range unfair {
@@ -452,8 +458,8 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
 	},
 }
 
-// plantVictim has a further job leave for one that reclaims room, if there is one that will do: of those whose account is neither the taker's nor one
-// of which somebody leaves anyway.
+// plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
+// those whose account is neither the taker's nor one of which somebody leaves anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action, will func(mine, theirs *shares.Node) bool) {
 	i := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim })
 	if i < 0 {

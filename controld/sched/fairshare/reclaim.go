@@ -15,24 +15,29 @@ import (
 
 // # Reclaim
 //
-// A waiting job whose account, or user within an account, is below what it deserves gets room from those who hold more than their share.
-// Who leaves is found by trying: running jobs are taken away on a copy of the room, one by one, until the waiting job can be placed;
-// then those that turned out not to be needed are put back. Only if the job is placed in the end anything is done at all: the others are
-// asked to leave, and their room is kept for it in the log.
+// A waiting job whose account, or user within an account, is below its entitlement gets room from
+// accounts over their share. Which jobs leave is found by trying: running jobs are taken away on a
+// copy of the room, one by one, until the waiting job can be placed; then those that turned out not
+// to be needed are put back. Only if the job is placed in the end is anything done: the others are
+// asked to leave, and their room is kept for the job in the log.
 //
-// Where the ways of the two from the root part, the taker with its job must be within what it is entitled to. The other must be above its
-// share, and so must everything down to its user, each time before one of its jobs is taken; its usage ratio must be the greater one.
-// Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error jobs.
+// At the level of the account tree where the two accounts differ, the taker with its job must be
+// within its entitlement. The other account must be above its share, and so must all nodes down to
+// the job's user, each time before one of its jobs is taken; its usage ratio must be the greater
+// one. Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error
+// jobs.
 
 const (
-	// maxReclaims bounds the jobs of one cycle for which room is searched. Those that find none wait for the next.
+	// maxReclaims bounds the jobs of one cycle for which room is searched. Those that find none
+	// wait for the next.
 	maxReclaims = 32
-	// reconsider is when a search that found nothing is made again although nothing has happened: usage and running times have grown.
+	// reconsider is when a search that found nothing is made again although nothing has happened:
+	// usage and running times have grown.
 	reconsider = 60_000
 )
 
-// Reclaim finds room for those below what they deserve. It looks at what will be held when those have left who are leaving and those have
-// started for whom room is kept.
+// Reclaim finds room for jobs of accounts below their entitlement. It looks at what will be held
+// when the jobs have left that are leaving and those have started that hold a reservation.
 func (f *Accounts) Reclaim() {
 	if f.Freed {
 		return
@@ -53,9 +58,10 @@ func (f *Accounts) Reclaim() {
 	}
 }
 
-// doubted returns those of whom it is not known when their room comes: it is kept in case somebody ends who holds it, as for any blocked head. What an
-// account deserves comes before that, so they are lined up with those for whom no room is kept. Who has room that is free or being freed, or that
-// others are to leave for him, need not be.
+// doubted returns the holders of reservations whose room may never come: it is kept in case a job
+// ends, as for any blocked head. An account's entitlement comes before that, so they are lined up
+// with jobs without a reservation. Not in doubt is room that is free, being freed, or that other
+// jobs are to leave for the holder.
 func (f *Accounts) doubted() []*cluster.Job {
 	var inForce []*cluster.Reservation
 	soft := false
@@ -89,7 +95,8 @@ func precedence(a, b *cluster.Reservation) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job))
 }
 
-// starved lines up the first waiting job of every leaf for which no room is kept, and those whose room is in doubt; nil if there is none.
+// starved lines up the first waiting job of every leaf for which no room is kept, and those whose
+// room is in doubt; nil if there is none.
 func (f *Accounts) starved() *leafQueue {
 	first := queue.Firsts[*shares.Node]{}
 	f.firstsStarved(first, f.glance(nil, first))
@@ -113,7 +120,8 @@ func (f *Accounts) starved() *leafQueue {
 	return q
 }
 
-// firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a glance all groups are looked at.
+// firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
+// glance all groups are looked at.
 func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.FrontScan) {
 	for at, front := range f.View.Fronts() {
 		if front.Held || q.Does(at, front) {
@@ -125,8 +133,9 @@ func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.Fron
 	}
 }
 
-// firstStarved returns the first job of a group for which no room is kept, nil if there is none. It does not matter how the job stands in line: who
-// was lined up apart because he has waited for long is owed as much as his like.
+// firstStarved returns the first job of a group for which no room is kept, nil if there is none. It
+// does not matter how the job stands in line: a job that was lined up apart because it has waited
+// for long is entitled to as much as others.
 func (f *Accounts) firstStarved(g *cluster.Group) *cluster.Job {
 	for _, j := range g.Jobs {
 		if f.Started[j.ID] == 0 && !f.keeps(j.ID) && f.Startable(j) {
@@ -136,16 +145,17 @@ func (f *Accounts) firstStarved(g *cluster.Group) *cluster.Job {
 	return nil
 }
 
-// keeps reports whether room is kept for a job so that it need not be made: under policy rota not if that is what is kept for any blocked head,
-// which comes after what an account deserves.
+// keeps reports whether room is kept for a job so that it need not be made: under policy rota not
+// if that is what is kept for any blocked head, which comes after what an account deserves.
 func (f *Accounts) keeps(id cluster.JobID) bool { return f.counts(f.Holders[id]) }
 
-// counts reports whether somebody counts as there because of a reservation.
+// counts reports whether the holder of a reservation counts as started.
 func (f *Accounts) counts(r *cluster.Reservation) bool {
 	return r != nil && (r.Firm || r.Owed || !f.QuotaOnly)
 }
 
-// emptied returns the room when all have left who are leaving. Of a job that is resized only those workers are that do not stay.
+// emptied returns the room when all jobs have left that are leaving. Of a job that is resized these
+// are only the workers that do not stay.
 func (f *Accounts) emptied() *fit.Room {
 	room := f.Room.Copy()
 	if f.QuotaOnly {
@@ -168,7 +178,7 @@ func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.R
 	}
 	g := c.Gang(f.State)
 	defer f.unkept(c.Job.ID, room)()
-	defer room.WaiveNotOwed()()         // what is kept for those above their share is his before anybody has to leave
+	defer room.WaiveNotOwed()()         // what is kept for accounts over their share is taken before any job has to leave
 	if spots, ok := room.Place(g); ok { // room is on its way
 		if !f.onItsWay(c, spots) {
 			f.commit(c, room, spots, nil)
@@ -187,7 +197,8 @@ func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.R
 	f.commit(c, room, best.spots, best.taken)
 }
 
-// unkept lifts what is kept for a job in case somebody ends until the function that it returns is called, unless something else is kept for it by then.
+// unkept lifts what is kept for a job in case other jobs end, until the function that it returns is
+// called, unless something else is kept for it by then.
 func (f *Accounts) unkept(id cluster.JobID, room *fit.Room) (restore func()) {
 	own := f.Holders[id]
 	if own == nil {
@@ -207,7 +218,8 @@ func (f *Accounts) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 	return own != nil && own.Owed && slices.Equal(own.Claims, reserve.ClaimsFor(f.State, c.Gang(f.State), spots))
 }
 
-// Entitled reports whether a leaf or anything above it is with the job within what it is entitled to.
+// Entitled reports whether a leaf or anything above it is with the job within what it is entitled
+// to.
 func (f *Accounts) Entitled(leaf *shares.Node, asks shares.Amount) bool {
 	for n := leaf; n.Parent() != nil; n = n.Parent() {
 		if n.Within(asks) && f.mayReclaim(n) {
@@ -217,11 +229,12 @@ func (f *Accounts) Entitled(leaf *shares.Node, asks shares.Amount) bool {
 	return false
 }
 
-// mayReclaim reports whether a node may have others displaced. Under policy rota, where service counts too, an equal part of what is left is not
-// worth that, but only what was configured.
+// mayReclaim reports whether a node may have others displaced. Under policy rota, where service
+// counts too, an equal part of what is left is not worth that, but only what was configured.
 func (f *Accounts) mayReclaim(n *shares.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
 
-// commit asks those who were taken to leave and keeps the room for the job, which counts as there from now on.
+// commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
+// there from now on.
 func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, taken []reclaimable) {
 	claims := reserve.ClaimsFor(f.State, c.Gang(f.State), spots)
 	r := &cluster.Reservation{
@@ -239,7 +252,8 @@ func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, 
 	f.promise(c.Job.ID)
 }
 
-// readyBy returns when those who were taken will have left, and those who are leaving the claimed nodes already.
+// readyBy returns when the jobs that were taken will have left, and those that are leaving the
+// claimed nodes already.
 func (f *Accounts) readyBy(claims []cluster.Claim, taken []reclaimable) cluster.Instant {
 	by := f.Now
 	for i := range taken {

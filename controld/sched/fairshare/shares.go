@@ -10,8 +10,8 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// Share is what an account or a user in an account has and should have. Parts of the cluster are in thousandths of what is up of it, by the
-// resource of which it is the largest part.
+// Share is what an account or a user in an account has and should have. Parts of the cluster are in
+// thousandths of what is up of it, by the resource of which it is the largest part.
 type Share struct {
 	Account, Parent string
 	User            string // "" for the account itself
@@ -25,7 +25,8 @@ type Share struct {
 	Ratio           int64 // usage in thousandths of what it would be had it held what it is entitled to while it was active; -1: of nothing
 }
 
-// Shares lists accounts, parents first, each followed by its users. It is the same whatever the policy is.
+// Shares lists accounts, parents first, each followed by its users. It is the same whatever the
+// policy is.
 func Shares(v *cluster.View, now cluster.Instant, p cluster.Policy) []Share {
 	f := NewAccounts(&queue.Order{State: scratch.New(v, now, p, new(fit.Room))})
 	var list []Share

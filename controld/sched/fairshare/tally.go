@@ -9,12 +9,13 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// # Who holds what while a cycle decides
+// # Holdings while a cycle decides
 //
-// The tree of accounts begins with what is held. It is brought up to what the cycle has decided, action by action, and where reclaim looks at what
-// will be also to those who are leaving and to those for whom room is kept.
+// The tree of accounts begins with what is held. It is brought up to what the cycle has decided,
+// action by action. Reclaim looks at what will be held: then jobs that are leaving count as gone,
+// and those that hold a reservation as started.
 
-// Foresee counts those who are leaving as gone, and those for whom room is kept as there.
+// Foresee counts jobs that are leaving as gone, and those that hold a reservation as started.
 func (f *Accounts) Foresee() {
 	if f.foreseen {
 		return
@@ -38,8 +39,8 @@ func (f *Accounts) Foresee() {
 	}
 }
 
-// CatchUp brings what everybody holds up to the actions of this cycle: what has started, for whom room was taken from others, and, if those
-// who are leaving count as gone, who was asked to leave.
+// CatchUp brings holdings up to the actions of this cycle: what has started, for which jobs room
+// was taken from others, and, if jobs that are leaving count as gone, which were asked to leave.
 func (f *Accounts) CatchUp() {
 	for ; f.counted < len(f.Actions); f.counted++ {
 		switch a := &f.Actions[f.counted]; {
@@ -84,7 +85,8 @@ func (f *Accounts) renounce(id cluster.JobID) {
 	}
 }
 
-// apart counts a job as not there, if room is kept for it, until the function that it returns is called.
+// apart counts a job as not there, if room is kept for it, until the function that it returns is
+// called.
 func (f *Accounts) apart(id cluster.JobID) (restore func()) {
 	if !f.promised[id] {
 		return func() {}

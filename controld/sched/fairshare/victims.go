@@ -12,14 +12,16 @@ import (
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
 
-// # Who leaves for whom
+// # Which jobs leave
 //
-// Of those who hold more than their share the search takes one after another until the waiting job can be placed, the one furthest above its share
-// first, and of its jobs the one that loses least. Then whoever turned out not to be needed is put back, the dearest first.
+// Of accounts over their share the search takes one job after another until the waiting job can be
+// placed: from the account furthest above its share first, and of its jobs the one that loses
+// least. Then jobs that turned out not to be needed are put back, the dearest first.
 
 const (
-	// usualMinRuntime is how long a job runs undisturbed if the policy does not say, in ms. Under policy rota a trial-and-error job takes the room of one
-	// that has run for less if nothing else helps.
+	// usualMinRuntime is how long a job runs undisturbed if the policy does not say, in ms. Under
+	// policy rota a trial-and-error job takes the room of one that has run for less if nothing else
+	// helps.
 	usualMinRuntime = 10 * 60 * 1000
 	// maxTaken bounds the jobs that leave for one.
 	maxTaken = 64
@@ -83,8 +85,9 @@ type reclaimSet struct {
 	cost  int64
 }
 
-// cheapestRested is cheapest, but under policy rota takes those who were displaced as often as one may be only if there is no other way: what
-// was promised to an account is owed to it all the same.
+// cheapestRested is cheapest, but if only configured quota counts it takes jobs that were preempted
+// as often as a job may be only if there is no other way: an account is entitled to its quota all
+// the same.
 func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable) *reclaimSet {
 	if f.QuotaOnly {
 		rested := slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return preempt.WornOut(v.job) })
@@ -95,7 +98,7 @@ func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Am
 	return f.cheapest(g, leaf, asks, room, victims)
 }
 
-// cheapest finds whom to take: on each node that could hold all of the gang, else anywhere.
+// cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
 func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable) *reclaimSet {
 	victims = slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return !f.mayTake(leaf, asks, v.leaf) })
 	if len(victims) == 0 {
@@ -135,7 +138,8 @@ func byNode(victims []reclaimable) map[string][]reclaimable {
 	return there
 }
 
-// take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as it was. Nil: it does not succeed.
+// take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
+// it was. Nil: it does not succeed.
 func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable, place func(*fit.Room) ([]fit.Spot, bool)) *reclaimSet {
 	var taken, needed []reclaimable
 	defer func() {
@@ -168,7 +172,8 @@ func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, v
 	return out
 }
 
-// next returns whom to take next, -1 if nobody may be: of the one furthest above its share what costs least.
+// next returns the job to take next, -1 if none may be taken: of the account furthest above its
+// share the job that costs least.
 func (f *Accounts) next(leaf *shares.Node, asks shares.Amount, victims, taken []reclaimable) int {
 	best := -1
 	for i := range victims {
@@ -193,7 +198,8 @@ func (v *reclaimable) after(o *reclaimable) bool {
 	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
 }
 
-// mayTake reports whether a job of a leaf may be taken now for one of another that asks for so much.
+// mayTake reports whether a job of a leaf may be taken now for one of another that asks for so
+// much.
 func (f *Accounts) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.Node) bool {
 	mine, theirs := shares.Part(leaf, from)
 	if mine == nil || !f.mayReclaim(mine) || !mine.Within(asks) || !shares.HasUsedLess(mine, theirs) {
@@ -207,7 +213,8 @@ func (f *Accounts) mayTake(leaf *shares.Node, asks shares.Amount, from *shares.N
 	return true
 }
 
-// prune puts those back, the dearest first, without whom place still succeeds, and returns the others.
+// prune puts back the jobs that are not needed for place to succeed, the dearest first, and returns
+// the others.
 func (f *Accounts) prune(room *fit.Room, taken []reclaimable, place func(*fit.Room) ([]fit.Spot, bool)) []reclaimable {
 	needed := slices.Clone(taken)
 	dearest := slices.Clone(taken)
@@ -235,7 +242,7 @@ func (f *Accounts) release(room *fit.Room, j *cluster.Job, a *cluster.Attempt) {
 	}
 }
 
-// putBack undoes release for one who runs.
+// putBack undoes release for a job that runs.
 func (f *Accounts) putBack(room *fit.Room, d *reclaimable) {
 	for i := range d.attempt.Workers {
 		w := &d.attempt.Workers[i]

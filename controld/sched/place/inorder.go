@@ -1,4 +1,5 @@
-// Package place starts what fits, in the order of a queue, and chooses nodes so that what is left over stays useful.
+// Package place starts what fits, in the order of a queue, and chooses nodes so that what is left
+// over stays useful.
 package place
 
 import (
@@ -17,8 +18,8 @@ type Rules struct {
 	Next    func(*queue.Line) (c *queue.Contender, spots []fit.Spot, ok bool) // the entry that starts next, and where; nil: the best one, anywhere
 }
 
-// InOrder starts what fits, in order, and protects blocked heads from being passed without bound. It ends early when a start has freed
-// room, because jobs that failed before may fit then.
+// InOrder starts what fits, in order, and protects blocked heads from being passed without bound.
+// It ends early when a start has freed room, because jobs that failed before may fit then.
 func InOrder(r *Rules) {
 	l, b := queue.NewLine(r.Order), reserve.NewBypass(&r.HeadRules)
 	for !l.Freed {

@@ -6,12 +6,13 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// packNodes is up to how many nodes a cluster may have for every node to be looked at for each start. Larger ones have so many nodes of
-// every kind that the usual search does as well.
+// packNodes is up to how many nodes a cluster may have for every node to be looked at for each
+// start. Larger ones have so many nodes of every kind that the usual search does as well.
 const PackNodes = 2048
 
-// scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer what is left over on a node. Twice as
-// scarce is four times as dear: what there is plenty of must not decide where the last of something else goes.
+// scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer
+// what is left over on a node. Twice as scarce is four times as dear: what there is plenty of must
+// not decide where the last of something else goes.
 type scarcity struct {
 	cores, memory, gpus int64
 }
@@ -43,7 +44,8 @@ func dearness(free, all int64) int64 {
 	return scale / (part * part)
 }
 
-// left rates what is left over on a node, in ten-thousandths of what it has of each resource times how dear that is: less is better.
+// left rates what is left over on a node, in ten-thousandths of what it has of each resource times
+// how dear that is: less is better.
 func (s *scarcity) left(v, of cluster.Vector) int64 {
 	rate := func(weight, left, all int64) int64 {
 		if all <= 0 {
@@ -75,7 +77,8 @@ func (t *Packer) Usual() *Mix {
 // Took notes that something has started at some spots.
 func (t *Packer) Took(spots []fit.Spot) { t.mix.forget(spots) }
 
-// Sharing reports whether parts of GPUs are asked for, so that placements have to look at what they break.
+// Sharing reports whether parts of GPUs are asked for, so that placements have to look at what they
+// break.
 func (t *Packer) Sharing() bool {
 	m := t.Usual()
 	return m != nil && (m.shares || t.Policy.Placement == "frag") && t.Policy.Placement != "tight"

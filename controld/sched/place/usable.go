@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// nodeChoice is a place for one worker, and what is to be said for it: less is better, in this order.
+// nodeChoice is a place for one worker, and what is to be said for it: less is better, in this
+// order.
 type nodeChoice struct {
 	node, gpu int   // gpu: of a share, -1 of others
 	cost      int   // of the headroom
@@ -25,11 +26,13 @@ func (c *nodeChoice) better(o *nodeChoice) bool {
 	return c.left < o.left
 }
 
-// mixCandidates is at how many nodes a placement looks in a cluster that is too large to look at all: those that are fullest.
+// mixCandidates is at how many nodes a placement looks in a cluster that is too large to look at
+// all: those that are fullest.
 const mixCandidates = 512
 
-// LeaveUsable puts a worker where it makes least of the free GPUs useless to what is usually asked for, false if it has no room anywhere. Of equal
-// places it takes that where least is left. If it is to spare the headroom that comes first.
+// LeaveUsable puts a worker where it makes least of the free GPUs useless to what is usually asked
+// for, false if it has no room anywhere. Of equal places it takes that where least is left. If it
+// is to spare the headroom that comes first.
 func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker cluster.Request) int) ([]fit.Spot, bool) {
 	best := t.mostUsable(g, lost)
 	switch {

@@ -6,9 +6,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Expire ends what has run out of time: attempts at their limit or their job's deadline, attempts on nodes that have been silent for so
-// long that their shims must have stopped them, waiting jobs that can no longer end by their deadline, and reservations, also those for room
-// that does not come. What it stops still holds its room: that is freed by reports, not by hope.
+// Expire ends what has run out of time: attempts at their limit or their job's deadline, attempts
+// on nodes that have been silent for so long that their shims must have stopped them, waiting jobs
+// that can no longer end by their deadline, and reservations, also those for room that does not
+// come. What it stops still holds its room: that is freed by reports, not by hope.
 func Expire(t *scratch.State, due *scratch.Pages[cluster.Instant]) {
 	lost := lostNodes(t)
 	for p, first := range due.Walk(t.View, firstEnd) {
@@ -38,7 +39,8 @@ func Expire(t *scratch.State, due *scratch.Pages[cluster.Instant]) {
 	}
 }
 
-// firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has any.
+// firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has
+// any.
 func firstEnd(p cluster.RunPage) (first cluster.Instant) {
 	for r := range p.Runs {
 		if r.Ends != 0 && (first == 0 || r.Ends < first) {
@@ -48,7 +50,8 @@ func firstEnd(p cluster.RunPage) (first cluster.Instant) {
 	return first
 }
 
-// lostNodes returns, for every node that is down, the instant from which nothing can run there any more. Nil if no node is down.
+// lostNodes returns, for every node that is down, the instant from which nothing can run there any
+// more. Nil if no node is down.
 func lostNodes(t *scratch.State) map[string]cluster.Instant {
 	var lost map[string]cluster.Instant
 	for i, n := range t.View.Nodes() {
@@ -83,8 +86,9 @@ func endLost(t *scratch.State, lost map[string]cluster.Instant, j *cluster.Job, 
 	return false
 }
 
-// stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its workers ran. An attempt that
-// is being stopped already is left alone: its grace is never restarted.
+// stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its
+// workers ran. An attempt that is being stopped already is left alone: its grace is never
+// restarted.
 func stopAtLimit(t *scratch.State, r *cluster.Run) {
 	switch {
 	case r.Ends == 0:
@@ -95,7 +99,8 @@ func stopAtLimit(t *scratch.State, r *cluster.Run) {
 	}
 }
 
-// giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with what it has left over.
+// giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with
+// what it has left over.
 func giveUp(t *scratch.State) {
 	for j := range t.View.Dated() {
 		latest, _ := j.LatestStart()

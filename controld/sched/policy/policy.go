@@ -1,5 +1,5 @@
-// Package policy says what a scheduling policy is: [Rules], a value with one hook for each phase of a cycle. The first phase,
-// [Expire], is the same for all policies.
+// Package policy says what a scheduling policy is: [Rules], a value with one hook for each phase of
+// a cycle. The first phase, [Expire], is the same for all policies.
 package policy
 
 import (
@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Rules is a policy at work in one cycle. Each hook is a phase or answers a question; one that is nil does nothing.
+// Rules is a policy at work in one cycle. Each hook is a phase or answers a question; one that is
+// nil does nothing.
 type Rules struct {
 	// The phases, in the order in which they run.
 	Shrink  func() // takes workers from elastic jobs for jobs that wait, before anything starts
@@ -24,8 +25,8 @@ type Rules struct {
 	Advice func(*cluster.Job) string                 // what else a user should know, "" if nothing
 }
 
-// Run runs the phases. When a start has freed room that was reserved, nothing is taken from running jobs: jobs that were not tried may fit in the
-// next cycle.
+// Run runs the phases. When a start has freed room that was reserved, nothing is taken from running
+// jobs: jobs that were not tried may fit in the next cycle.
 func (r *Rules) Run(t *scratch.State) {
 	for _, phase := range []func(){r.Shrink, r.Serve, r.Resize} {
 		if phase != nil {

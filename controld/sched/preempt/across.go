@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
-// cover is victims who leave together, for a part of a gang that is spread over nodes, and how many of its workers then find room.
+// cover is candidates that leave together, for a part of a gang that is spread over nodes, and how
+// many of its workers then find room.
 type cover struct {
 	*search
 	part    *fit.Part
@@ -15,9 +16,10 @@ type cover struct {
 	workers int   // on all nodes
 }
 
-// across returns victims who together leave enough room for a part, whatever is on how many nodes: the cheapest first by the workers that find room
-// where each leaves, and without those who are not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would have
-// to be looked at.
+// across returns candidates that together leave enough room for a part, on whatever nodes they are:
+// the cheapest first by the workers that find room where each leaves, and without those that are
+// not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would
+// have to be looked at.
 func (s *search) across(p *fit.Part) []int32 {
 	if p.Request.Exclusive || len(s.roster.List) > maxAcross {
 		return nil
@@ -49,7 +51,8 @@ func (s *search) across(p *fit.Part) []int32 {
 	return needed
 }
 
-// candidates are the victims where some worker finds room when they leave, in order of what each costs for each such worker.
+// candidates are the victims where some worker finds room when they leave, in order of what each
+// costs for each such worker.
 func (c *cover) candidates() []int32 {
 	var list []int32
 	price := make([]int64, len(c.roster.List))

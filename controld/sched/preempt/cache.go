@@ -1,14 +1,15 @@
 package preempt
 
-// Cache keeps the memory of candidates from cycle to cycle, with what is known of attempts that have not changed. The zero value is ready
-// for use.
+// Cache keeps the memory of candidates from cycle to cycle, with what is known of attempts that
+// have not changed. The zero value is ready for use.
 type Cache struct {
 	last   *Candidates // of an earlier cycle; nil: there is none, or this cycle has taken it
 	made   *Candidates // in this cycle
 	unused int         // cycles in a row that have made none
 }
 
-// maxUnused is for how many cycles candidates are kept that none of them needs: jobs among them may have left the state.
+// maxUnused is for how many cycles candidates are kept that none of them needs: jobs among them may
+// have left the state.
 const maxUnused = 256
 
 // take returns the memory of the last candidates, which this cycle may overwrite.
@@ -33,7 +34,8 @@ func (c *Cache) EndCycle() {
 	}
 }
 
-// Reused returns how many pages of attempts the last cycle took over from the one before; 0 if it needed no candidates.
+// Reused returns how many pages of attempts the last cycle took over from the one before; 0 if it
+// needed no candidates.
 func (c *Cache) Reused() int {
 	if c.unused > 0 || c.last == nil {
 		return 0

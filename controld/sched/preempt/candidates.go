@@ -11,10 +11,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// one is 1 as a score or a cost: they are fixed-point numbers, so that they compare alike on every machine.
+// one is 1 as a score or a cost: they are fixed-point numbers, so that they compare alike on every
+// machine.
 const one = int64(1) << 32
 
-// Candidate is a running best-effort job that nobody has asked to stop yet.
+// Candidate is a running best-effort job that is not asked to stop yet, or the workers that such a
+// job could give up.
 type Candidate struct {
 	run     *cluster.Run
 	Job     *cluster.Job
@@ -34,7 +36,8 @@ type Candidate struct {
 	Barred      bool         // left out of the search at hand: its account may not lose so much
 }
 
-// facts is what of a run matters for its price, side by side: in a large cluster it takes longer to fetch each run from memory than to price it.
+// facts is what of a run matters for its price, side by side: in a large cluster it takes longer to
+// fetch each run from memory than to price it.
 type facts struct {
 	Since, Started cluster.Instant
 	Saves          int64 // as in the run
@@ -87,7 +90,8 @@ type sheet struct {
 	leaving  []*cluster.Run // asked to stop
 }
 
-// NewCandidates looks at every live attempt once. What has been started in this cycle is not among them: it would be displaced by a later one.
+// NewCandidates looks at every live attempt once. What has been started in this cycle is not among
+// them: it would be displaced by a later one.
 func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	r := cache.take()
 	r.begin(t)
@@ -112,7 +116,8 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	return r
 }
 
-// discount takes GPUs that are broken out of what comes free: nobody gets them when those leave who hold them.
+// discount takes GPUs that are broken out of what comes free: they are of no use when their holders
+// leave.
 func (r *Candidates) discount(t *scratch.State) {
 	for node := range r.On {
 		if t.Room.Broken(node) == 0 {
@@ -259,7 +264,8 @@ type numbering struct {
 	known map[string]int32
 }
 
-// maxNumbered is how many names are numbered before all are forgotten that may not be in use any more.
+// maxNumbered is how many names are numbered before all are forgotten that may not be in use any
+// more.
 const maxNumbered = 1 << 14
 
 func (n *numbering) of(name string) int32 {
@@ -277,7 +283,8 @@ func (n *numbering) of(name string) int32 {
 	return i
 }
 
-// leave notes an attempt that is being stopped. Of one that goes on with other workers only those free their room that do not stay.
+// leave notes an attempt that is being stopped. Of one that goes on with other workers only those
+// free their room that do not stay.
 func (r *Candidates) leave(run *cluster.Run) {
 	stop := run.Attempt.Stop
 	for i := range run.Frees {
@@ -334,7 +341,8 @@ func Ratio(a, b int64) int64 {
 	return int64(q)
 }
 
-// Score rates all victims as FitGpp does: size and, weight thousandths of it, grace, each as a part of the greatest.
+// Score rates all victims as FitGpp does: size and, weight thousandths of it, grace, each as a part
+// of the greatest.
 func (r *Candidates) Score(weight int64) {
 	var size float64
 	var grace int64
@@ -355,7 +363,8 @@ func (r *Candidates) scoreOf(v *Candidate) int64 {
 	return part(v.size, r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000
 }
 
-// Compare orders by score, then by how often they have been displaced, then the later start, then the lower id.
+// Compare orders by score, then by how often they have been displaced, then the later start, then
+// the lower id.
 func Compare(a, b *Candidate) int {
 	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(Displacements(a.Job), Displacements(b.Job)),
 		cmp.Compare(b.Attempt.Assigned.At, a.Attempt.Assigned.At), cmp.Compare(a.Job.ID, b.Job.ID))
@@ -375,12 +384,14 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause cluster.Cause, b
 	t.Stop(v.Job, v.Attempt, cause, beneficiary)
 }
 
-// Coming returns what a node will have for a part when all have left that are asked to, and nobody else has claimed it. It can be negative.
+// Coming returns what a node will have for a part when all jobs have left that are asked to, less
+// what others claim. It can be negative.
 func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) cluster.Request {
 	return fit.Plus(t.Room.AvailableTo(node, p), r.Draining[node])
 }
 
-// Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace would.
+// Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace
+// would.
 func (r *Candidates) Delay(now cluster.Instant, node int) int64 {
 	return Ratio(int64(max(0, r.Over[node]-now)), r.longest) * r.weight / 1000
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of another are no GPU. What goes by amounts
-// elsewhere is looked at again here, GPU by GPU.
+// Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
+// another are no GPU. What goes by amounts elsewhere is looked at again here, GPU by GPU.
 
-// Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none. Where GPUs are shared, what the search by
-// amounts finds for a gang of several workers is proven, and if it does not hold looked for again without those that share.
+// Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
+// Where GPUs are shared, what the search by amounts finds for a gang of several workers is proven,
+// and if it does not hold looked for again without those that share.
 func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 	if m.state.Room.Sharing() && g.Size() == 1 {
 		return m.sharedCheapest(g, limit)
@@ -30,7 +31,7 @@ func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
 	return nil
 }
 
-// withoutSharers leaves those out who share GPUs, until what it returns is called.
+// withoutSharers leaves out the jobs that share GPUs, until what it returns is called.
 func withoutSharers(r *Candidates) (restore func()) {
 	out := map[int]int{}
 	for i := range r.List {
@@ -54,7 +55,8 @@ func sharesGPU(j *cluster.Job) bool {
 	return false
 }
 
-// proven reports whether a set makes room for a gang. What it claims of each node becomes what the gang finds there, GPU by GPU.
+// proven reports whether a set makes room for a gang. What it claims of each node becomes what the
+// gang finds there, GPU by GPU.
 func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	spots, ok := m.freed(set, g)
 	if !ok || g.Request.Exclusive {
@@ -68,7 +70,8 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	return true
 }
 
-// freed finds a gang's spots on the nodes of a set when all have left that are asked to. Reservations that are not firm are lifted.
+// freed finds a gang's spots on the nodes of a set when all have left that are asked to.
+// Reservations that are not firm are lifted.
 func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	room := m.state.Room.Firm()
 	leave := func(j *cluster.Job) {

@@ -21,8 +21,8 @@ const (
 // tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
 const MuchUnsaved = 24 * 3600 * 1000
 
-// price says what each victim costs, before any has been taken: its size and its grace as parts of the greatest, the work that would be lost, and how often it was
-// displaced of late.
+// price says what each victim costs, before any has been taken: its size and its grace as parts of
+// the greatest, the work that would be lost, and how often it was displaced of late.
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
 	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, weightOfGrace)), 0, 0
@@ -43,14 +43,14 @@ func (r *Candidates) price(t *scratch.State) {
 
 func lossPrice(unsaved int64) int64 { return one * weightOfLoss / 1000 * log2Hours(unsaved) / 1024 }
 
-// priceOf is what a victim costs that gives up some of its room and is started again: its size is that of what it gives up, its grace and its loss
-// are whole.
+// priceOf is what a victim costs that gives up some of its room and is started again: its size is
+// that of what it gives up, its grace and its loss are whole.
 func (r *Candidates) priceOf(v *Candidate, room cluster.Vector) int64 {
 	return part(fit.Length(room, r.largest), r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000 + lossPrice(v.Unsaved)
 }
 
-// gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it has declared: what is usual there, so that
-// nobody makes himself dear by declaring much.
+// gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it
+// has declared. It is what is usual there, so that no job becomes dear by declaring much.
 func gracesOf(t *scratch.State, queues []string) []int64 {
 	usual, list := usualGraces(t.View.Learned()), make([]int64, len(queues))
 	for i, queue := range queues {
@@ -62,7 +62,8 @@ func gracesOf(t *scratch.State, queues []string) []int64 {
 	return list
 }
 
-// usualGraces returns in what time nearly all of those who were asked to leave had left, by queue, as far as there were enough of them.
+// usualGraces returns in what time nearly all jobs had left that were asked to leave, by queue, as
+// far as there were enough of them.
 func usualGraces(l *cluster.Learned) map[string]int64 {
 	usual := map[string]int64{}
 	if l != nil {
@@ -75,8 +76,8 @@ func usualGraces(l *cluster.Learned) map[string]int64 {
 	return usual
 }
 
-// UnsavedWork returns how much work is lost with an attempt, in ms of one GPU: none if it saves when it is
-// asked to leave, else that since the last time it may have saved.
+// UnsavedWork returns how much work is lost with an attempt, in ms of one GPU: none if it saves
+// when it is asked to leave, else that since the last time it may have saved.
 func UnsavedWork(t *scratch.State, r *cluster.Run) int64 {
 	f := factsOf(r)
 	return f.unsavedAt(t.Now)
@@ -94,7 +95,8 @@ func (f *facts) unsavedAt(now cluster.Instant) int64 {
 	return cluster.GPUTime(since, f.worth)
 }
 
-// log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two: integers, so that all machines agree.
+// log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two:
+// integers, so that all machines agree.
 func log2Hours(ms int64) int64 {
 	const hour = 3600 * 1000
 	x := uint64(ms)*1024/hour + 1024 // 1 + hours, in 1024ths

@@ -10,12 +10,14 @@ import (
 
 // # What an elastic job may lose
 //
-// Of an elastic job the search for victims has a menu: nothing, workers beyond its least, or all of it. A job that gives up workers is stopped and started
-// again once, however many they are: so the first costs its whole grace and what it has not saved, and the others nothing more. Both dishes are victims
-// of the roster, each of which excludes the other, while the search lasts.
+// Of an elastic job the search for victims has a menu: nothing, workers beyond its least, or all of
+// it. A job that gives up workers is stopped and started again once, however many they are: so the
+// first costs its whole grace and what it has not saved, and the others nothing more. Both dishes
+// are victims of the roster, each of which excludes the other, while the search lasts.
 
-// OfferPartial adds to the roster what elastic jobs have beyond their least, for a search of room for a gang. To be called with every victim's reluctance
-// known; the result takes it away again. Where all of a node is asked for, or GPUs are shared, jobs leave whole.
+// OfferPartial adds to the roster what elastic jobs have beyond their least, for a search of room
+// for a gang. To be called with every victim's reluctance known; the result takes it away again.
+// Where all of a node is asked for, or GPUs are shared, jobs leave whole.
 func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
 	r := m.All()
 	before := len(r.List)
@@ -68,8 +70,9 @@ func (v *Candidate) leaving(node int) int {
 	return n
 }
 
-// ChooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need beside what others free, and as many more as their
-// sizes demand. It is called while the claims are waived that the search did not count.
+// ChooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need
+// beside what others free, and as many more as their sizes demand. It is called while the claims
+// are waived that the search did not count.
 func (m *Preemptor) ChooseWorkers(g *fit.Gang, set *Set) {
 	m.nameWorkers(g, set)
 	for _, i := range set.Candidates {
@@ -114,7 +117,8 @@ func (m *Preemptor) ResizeFor(v *Candidate, beneficiary cluster.JobID) {
 	f.Resize(m.state, beneficiary)
 }
 
-// DropPartial leaves out of a set what elastic jobs give up that leave whole: on several nodes that may have looked like two things.
+// DropPartial leaves out of a set what elastic jobs give up that leave whole: on several nodes that
+// may have looked like two things.
 func (r *Candidates) DropPartial(set *Set) {
 	set.Candidates = slices.DeleteFunc(set.Candidates, func(i int32) bool {
 		v := &r.List[i]

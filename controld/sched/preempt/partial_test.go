@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestMenusAgainstReference compares the cheapest set of victims, where elastic jobs may leave whole or give up workers, with the cheapest of all sets.
+// TestMenusAgainstReference compares the cheapest set of victims, where elastic jobs may leave
+// whole or give up workers, with the cheapest of all sets.
 func TestMenusAgainstReference(t *testing.T) {
 	given, whole, both := 0, 0, 0
 	first, last := uint64(1), uint64(schedtest.States(1_500))

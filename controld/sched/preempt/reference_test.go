@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// TestSearchAgainstReference compares the cheapest set of victims with the cheapest of all sets, tried one by one.
+// TestSearchAgainstReference compares the cheapest set of victims with the cheapest of all sets,
+// tried one by one.
 func TestSearchAgainstReference(t *testing.T) {
 	found, several := 0, 0
 	first, last := uint64(1), uint64(schedtest.States(4_000))

@@ -19,7 +19,7 @@ const (
 	dear      = math.MaxInt64 / 4
 )
 
-// Set is the room for a gang and who has to leave for it.
+// Set is the room for a gang and the candidates that have to leave for it.
 type Set struct {
 	Claims     []cluster.NodeRoom // by node
 	Candidates []int32            // ascending
@@ -29,8 +29,9 @@ type Set struct {
 
 // search looks for the cheapest set of victims that makes room for a gang.
 //
-// On each node it finds the cheapest set for each number of workers; across nodes it divides the workers among them. There a victim on several
-// nodes counts with its whole cost on each of them. So the cheapest few such victims are tried as given, and as many victims together as it takes:
+// On each node it finds the cheapest set for each number of workers; across nodes it divides the
+// workers among them. There a victim on several nodes counts with its whole cost on each of them.
+// So the cheapest few such victims are tried as given, and as many victims together as it takes:
 // all the room that those leave counts, and their cost counts once.
 type search struct {
 	*scratch.State
@@ -79,7 +80,8 @@ func (s *search) find() *Set {
 	return set
 }
 
-// cheaper returns a cheaper set than the best so far in which some victims leave in any case, else that one.
+// cheaper returns a cheaper set than the best so far in which some victims leave in any case, else
+// that one.
 func (s *search) cheaper(best *Set, given []int32) *Set {
 	if len(given) == 0 {
 		return best
@@ -111,7 +113,8 @@ func (s *search) may(v *Candidate) bool {
 	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= s.limit
 }
 
-// parts looks for room for the parts of a gang one after another, the hardest first. What one part gets, the next cannot have.
+// parts looks for room for the parts of a gang one after another, the hardest first. What one part
+// gets, the next cannot have.
 func (s *search) parts() *Set {
 	all := &Set{}
 	found := true
@@ -234,12 +237,14 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 	return list
 }
 
-// shut reports whether no worker finds room on a node unless somebody is asked to leave, as far as the number of its GPUs tells.
+// shut reports whether no worker finds room on a node unless a job is asked to leave, as far as the
+// number of its GPUs tells.
 func (s *search) shut(node int, p *fit.Part) bool {
 	return !p.Request.Exclusive && s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
-// offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper than the bound.
+// offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
+// than the bound.
 func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	have := s.roster.Coming(s.State, node, p)
 	if p.Request.Exclusive {
@@ -263,7 +268,7 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	}
 	for k := free + 1; k <= workers; k++ {
 		missing := fit.Minus(fit.Times(p.Request, k), have)
-		missing.Resident.Cores = 0 // nobody needs cores while he is suspended
+		missing.Resident.Cores = 0 // a suspended worker needs no cores
 		c := s.cheapest(missing, node, o.items, bound)
 		if c.cost >= bound {
 			break
@@ -273,8 +278,8 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 	return o, len(o.choices) > 1
 }
 
-// workersIn returns how many workers of a part some room holds. Where others have claimed more of anything than there is nobody fits, as for
-// cluster.Fits, whether he needs some of it or not.
+// workersIn returns how many workers of a part some room holds. Where more of anything is claimed
+// than there is, it holds none, as for cluster.Fits, whether the worker needs some of it or not.
 func workersIn(p *fit.Part, have cluster.Request) int {
 	a, r := have.Active, have.Resident
 	if a.Cores < 0 || a.Memory < 0 || a.GPUs < 0 || r.Memory < 0 || r.GPUs < 0 {
@@ -283,7 +288,8 @@ func workersIn(p *fit.Part, have cluster.Request) int {
 	return fit.Capacity(p, have)
 }
 
-// offerWhole is offer for who needs nodes for himself: all must leave, and if one of them may not be asked to there is no way.
+// offerWhole is offer for a part whose workers need nodes for themselves: all must leave, and if
+// one of them may not be asked to there is no way.
 func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	o := onNode{node: node, items: s.items(node, bound)}
 	all, held := choice{}, s.roster.Draining[node]
@@ -304,7 +310,8 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 	return o, len(o.choices) > 1
 }
 
-// items are the victims on a node that may be taken, the cheapest first; none if even that one is too dear.
+// items are the victims on a node that may be taken, the cheapest first; none if even that one is
+// too dear.
 func (s *search) items(node int, bound int64) []int32 {
 	if s.leastOn(node, bound) == bound {
 		return nil
@@ -336,8 +343,8 @@ type state struct {
 	choice
 }
 
-// cheapest finds the cheapest set of items on a node that frees what is missing: of two sets that are built up in the same order, the one that
-// costs more and frees no more is dropped.
+// cheapest finds the cheapest set of items on a node that frees what is missing: of two sets that
+// are built up in the same order, the one that costs more and frees no more is dropped.
 func (s *search) cheapest(missing cluster.Request, node int, items []int32, bound int64) choice {
 	best := choice{cost: bound}
 	states := []state{{missing: positive(missing)}}
@@ -364,7 +371,8 @@ func (s *search) cheapest(missing cluster.Request, node int, items []int32, boun
 	return best
 }
 
-// with adds to states what becomes of some of them with one item more, as far as that may be of use, and what frees enough to best.
+// with adds to states what becomes of some of them with one item more, as far as that may be of
+// use, and what frees enough to best.
 func (s *search) with(states, from []state, v *Candidate, k, node int, best *choice) []state {
 	room := v.At(node)
 	for i := range from {
@@ -413,8 +421,8 @@ func positive(r cluster.Request) cluster.Request {
 	return cluster.Request{Active: up(r.Active), Resident: up(r.Resident)}
 }
 
-// divide divides the workers of a part among nodes at the least cost, each node beyond the first at a price. At equal cost the room that is
-// there sooner is taken, then the node that comes first.
+// divide divides the workers of a part among nodes at the least cost, each node beyond the first at
+// a price. At equal cost the room that is there sooner is taken, then the node that comes first.
 func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	const perNode = one * weightOfNode / 1000
 	w := p.Workers

@@ -9,22 +9,26 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/place"
 )
 
-// Where GPUs are shared, the search for victims looks at each GPU by itself: only those who hold something of it can empty it, or make enough
-// room on it. On every node it tries the cheapest such victims of each GPU, and takes more for cores and memory until the worker fits. What
-// remains is weighed like a placement: of sets that cost about the same it takes the one after which less of the GPUs is of no use.
+// Where GPUs are shared, the search for victims looks at each GPU by itself: only jobs that hold
+// something of it can empty it, or make enough room on it. On every node it tries the cheapest such
+// jobs of each GPU, and takes more for cores and memory until the worker fits. What remains is
+// weighed like a placement: of sets that cost about the same it takes the one after which less of
+// the GPUs is of no use.
 
-// weightOfUseless is what it costs, in thousandths of the greatest size, to make the whole of a GPU useless to what is usually asked for.
+// weightOfUseless is what it costs, in thousandths of the greatest size, to make the whole of a GPU
+// useless to what is usually asked for.
 const weightOfUseless = 16000
 
-// holder is one worker that holds GPUs of a node, and who could be asked to leave for that. Room that is kept for an attempt to come has none.
+// holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
+// for that. Room that is kept for an attempt to come has none.
 type holder struct {
-	victim int32 // -1: nobody may be asked
+	victim int32 // -1: it may not be asked
 	leaves bool  // it has been asked already
 	gpus   []int
 	each   int64 // thousandths of each of them
 }
 
-// holdersOn lists who holds GPUs of a node. It is made when somebody first looks at the node in a cycle.
+// holdersOn lists the holders of GPUs of a node. It is made when it is first needed in a cycle.
 func (m *Preemptor) holdersOn(node int) []holder {
 	if m.holders == nil {
 		m.holders = make([][]holder, len(m.state.View.Nodes()))
@@ -55,7 +59,7 @@ func (m *Preemptor) holdersOn(node int) []holder {
 type sharedSet struct {
 	node    int
 	victims []int32
-	cost    int64 // of the victims, or of waiting where nobody has to be asked
+	cost    int64 // of the victims, or of waiting where no job has to be asked
 	useless int64 // by how much more of the GPUs is of no use afterwards
 }
 
@@ -95,8 +99,9 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims, Cost: s.best.cost}
 }
 
-// promises reports whether a node may be better than the best so far: room that is free or on its way is, and somebody who may be asked to leave
-// and costs less or, where it counts what becomes useless, anybody.
+// promises reports whether a node may be better than the best so far. It is if room is free or on
+// its way, or if it has a job that may be asked to leave and costs less; where it counts what
+// becomes useless, any job that may be asked.
 func (s *sharedSearch) promises(node int) bool {
 	if s.Candidates.Draining[node] != (cluster.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
 		return true
@@ -148,7 +153,8 @@ func (s *sharedSearch) vacate(node int, t *holder) {
 	}
 }
 
-// setAside takes from what will be free of GPUs what others have been promised: of the GPU on which it leaves least, or of the freest ones.
+// setAside takes from what will be free of GPUs what others have been promised: of the GPU on which
+// it leaves least, or of the freest ones.
 func (s *sharedSearch) setAside(node int) {
 	for _, claimed := range s.state.Room.FirmClaims(node, s.gang.For) {
 		for ; claimed > 0; claimed -= cluster.WholeGPU {
@@ -165,7 +171,8 @@ func (s *sharedSearch) setAside(node int) {
 	}
 }
 
-// targets are the sets of GPUs on which the worker could be put: each GPU for a share, the cheapest ones for whole GPUs.
+// targets are the sets of GPUs on which the worker could be put: each GPU for a share, the cheapest
+// ones for whole GPUs.
 func (s *sharedSearch) targets(node int) [][]int {
 	s.order = s.order[:0]
 	for n := range s.left {
@@ -190,7 +197,7 @@ func (s *sharedSearch) targets(node int) [][]int {
 	return sets
 }
 
-// price is what it costs to empty a GPU, each tenant by the part of it that he has there.
+// price is what it costs to empty a GPU, for each holder by the part that it has there.
 func (s *sharedSearch) price(node, gpu int) int64 {
 	if s.left[gpu] >= cluster.WholeGPU {
 		return 0
@@ -213,7 +220,8 @@ func (s *sharedSearch) mayTake(i int32) bool {
 	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= s.limit
 }
 
-// clear finds victims who make room on some GPUs, and for the worker's cores and memory; false if they may not be asked.
+// clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
+// they may not be asked.
 func (s *sharedSearch) clear(node int, gpus []int, have cluster.Request) ([]int32, bool) {
 	var set []int32
 	each := min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
@@ -238,7 +246,8 @@ func (s *sharedSearch) clear(node int, gpus []int, have cluster.Request) ([]int3
 	return s.clearRest(node, set, have)
 }
 
-// clearRest adds victims until there are enough cores and enough memory too, the cheapest first, and lets those go without whom there are.
+// clearRest adds victims until there are enough cores and enough memory too, the cheapest first,
+// and leaves out those that turn out not to be needed.
 func (s *sharedSearch) clearRest(node int, set []int32, have cluster.Request) ([]int32, bool) {
 	need := s.gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0
@@ -272,7 +281,7 @@ func (s *sharedSearch) clearRest(node int, set []int32, have cluster.Request) ([
 	return kept, true
 }
 
-// cheapestOn lists who may be asked to leave a GPU, the cheapest first.
+// cheapestOn lists the candidates that may be asked to leave a GPU, the cheapest first.
 func (s *sharedSearch) cheapestOn(node, gpu int) []int32 {
 	var list []int32
 	for i := range s.holders[node] {
@@ -312,7 +321,8 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have cluster.
 	}
 }
 
-// makesUseless returns by how much more of a node's GPUs is of no use when a set has left and the worker is there.
+// makesUseless returns by how much more of a node's GPUs is of no use when a set has left and the
+// worker is there.
 func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have cluster.Request) int64 {
 	before := s.mix.Unusable(s.rest(s.left, have))
 	after := slices.Clone(s.left)

@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// ShrinkPlan is which elastic jobs give up workers so that another job can start, and the room that it will have.
+// ShrinkPlan is which elastic jobs give up workers so that another job can start, and the room that
+// it will have.
 type ShrinkPlan struct {
 	claims []cluster.NodeRoom
 	Jobs   []*elastic.Job // with the workers that are to leave
@@ -17,9 +18,10 @@ type ShrinkPlan struct {
 	over   cluster.Instant
 }
 
-// PlanShrink looks for the cheapest surplus of running jobs that lets a gang start, all of it or nothing. A job that gives up workers is stopped
-// once, however many they are, so its price is paid with the first of them. What leaves already counts as free, also what jobs of running give up
-// in this cycle. Nothing is planned yet. Nil: there is no way.
+// PlanShrink looks for the cheapest surplus of running jobs that lets a gang start, all of it or
+// nothing. A job that gives up workers is stopped once, however many they are, so its price is paid
+// with the first of them. What leaves already counts as free, also what jobs of running give up in
+// this cycle. Nothing is planned yet. Nil: there is no way.
 func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, price func(*elastic.Job) int64) *ShrinkPlan {
 	for _, settled := range []bool{false, true} {
 		r := surplusRoster(t, running, list, price, settled)
@@ -35,8 +37,9 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, pri
 	return nil
 }
 
-// surplusRoster is a roster whose victims are what elastic jobs have beyond their least. On each node a job may give up as much as it could at
-// all; settled says that it is decided beforehand which workers those are, so that what several nodes give adds up.
+// surplusRoster is a roster whose victims are what elastic jobs have beyond their least. On each
+// node a job may give up as much as it could at all; settled says that it is decided beforehand
+// which workers those are, so that what several nodes give adds up.
 func surplusRoster(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64, settled bool) *Candidates {
 	n := len(t.View.Nodes())
 	r := &Candidates{On: make([][]int32, n), Draining: make([]cluster.Request, n), Over: make([]cluster.Instant, n), Asked: map[cluster.JobID]cluster.Instant{}}
@@ -66,7 +69,8 @@ func surplusRoster(t *scratch.State, running, list []*elastic.Job, price func(*e
 	return r
 }
 
-// choose names the workers that leave, no more than the claims need. It reports whether no job gives up more than it may.
+// choose names the workers that leave, no more than the claims need. It reports whether no job
+// gives up more than it may.
 func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*elastic.Job) bool {
 	left := map[int]int{}
 	for _, i := range set.Candidates {
@@ -113,8 +117,8 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 	return true
 }
 
-// spareNeedless lets workers on a node stay that were chosen before others which turned out to be enough. have is what there is beyond the claim
-// without any that leave, which may be negative.
+// spareNeedless lets workers on a node stay that were chosen before others which turned out to be
+// enough. have is what there is beyond the claim without any that leave, which may be negative.
 func spareNeedless(list []*elastic.Job, set *Set, node int, have cluster.Request) {
 	for _, i := range set.Candidates {
 		for _, w := range list[i].Leave {
@@ -143,7 +147,8 @@ func (p *ShrinkPlan) forget(set *Set, list []*elastic.Job) {
 	p.Jobs = nil
 }
 
-// Undo lets the workers of a plan stay, redo lets them leave again: of several plans only one is carried out.
+// Undo lets the workers of a plan stay, redo lets them leave again: of several plans only one is
+// carried out.
 func (p *ShrinkPlan) Undo() {
 	if p == nil {
 		return
@@ -177,7 +182,8 @@ func Unchanged(list []*elastic.Job) []*elastic.Job {
 	return slices.DeleteFunc(slices.Clone(list), func(f *elastic.Job) bool { return len(f.Leave)+len(f.Join) > 0 })
 }
 
-// Standstill is what a resize costs: the grace of a job and what it loses of its work, times what it holds, in ms of one GPU.
+// Standstill is what a resize costs: the grace of a job and what it loses of its work, times what
+// it holds, in ms of one GPU.
 func Standstill(t *scratch.State, f *elastic.Job) int64 {
 	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.Run(f.Job.ID))
 }

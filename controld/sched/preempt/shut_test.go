@@ -9,7 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestShutNodes proves that a node which is passed over by its GPUs alone would have offered nothing.
+// TestShutNodes proves that a node which is passed over by its GPUs alone would have offered
+// nothing.
 func TestShutNodes(t *testing.T) {
 	passed := 0
 	for seed := range uint64(schedtest.States(2_000) / 25) {

@@ -9,8 +9,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Contender is an entry of a queue: the first job of a group that may start, with the rest of its group behind it. A job that holds a
-// reservation is an entry of its own, because it sees more room than the others of its group.
+// Contender is an entry of a queue: the first job of a group that may start, with the rest of its
+// group behind it. A job that holds a reservation is an entry of its own, because it sees more room
+// than the others of its group.
 type Contender struct {
 	order   *Order // nil: jobs are ordered by compare alone
 	Job     *cluster.Job
@@ -56,8 +57,8 @@ func (c *Contender) NextTask() bool { return c.Members != nil && c.Members.Left(
 // skipTasks lets no further task of the array start.
 func (c *Contender) skipTasks() { c.Members = nil }
 
-// Advance moves on to the group's next job that may start and reports whether there is one. An array stays until all of its tasks have started
-// that may.
+// Advance moves on to the group's next job that may start and reports whether there is one. An
+// array stays until all of its tasks have started that may.
 func (c *Contender) Advance(o *Order) bool {
 	if c.NextTask() {
 		return true
@@ -76,7 +77,8 @@ func (c *Contender) Advance(o *Order) bool {
 	return false
 }
 
-// Gang returns what the job asks of a placement. All jobs of a group ask for the same, except for the nodes that they avoid.
+// Gang returns what the job asks of a placement. All jobs of a group ask for the same, except for
+// the nodes that they avoid.
 func (c *Contender) Gang(t *scratch.State) *fit.Gang {
 	switch c.request.For {
 	case c.Job.ID:
@@ -88,9 +90,10 @@ func (c *Contender) Gang(t *scratch.State) *fit.Gang {
 	return &c.request
 }
 
-// before reports whether an entry comes before another one. Among best-effort jobs those come last whose accounts are over quota. A user over quota
-// counts only among jobs with about as much service: a new job may take the room of jobs that have had much, so these must not find themselves before it
-// where room is free.
+// before reports whether an entry comes before another one. Among best-effort jobs those come last
+// whose accounts are over quota. A user over quota counts only among jobs with about as much
+// service: a new job may take the room of jobs that have had much, so these must not find
+// themselves before it where room is free.
 func (c *Contender) before(o *Contender) bool {
 	if c.order == nil || c.order.Excess == nil || c.head || c.Job.Class == jobspec.TE || o.Job.Class == jobspec.TE {
 		return c.compare(o) < 0
@@ -135,7 +138,8 @@ func (c *Contender) Alike(o *Contender) bool {
 	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority && c.order.Level(a) == c.order.Level(b)
 }
 
-// refreshExcess computes again how far the accounts of the job are over quota, and reports whether that has changed.
+// refreshExcess computes again how far the accounts of the job are over quota, and reports whether
+// that has changed.
 func (c *Contender) refreshExcess() bool {
 	now := c.order.Excess(c.Job)
 	changed := now != c.excessNow()

@@ -5,9 +5,10 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Frontier remembers which gangs failed, so that nothing that asks for as much or more is searched for again in the same cycle.
-// That is sound as long as a cycle only takes room and frees none: whoever adds a phase that frees room must start a new one.
-// Gangs that avoid nodes, or whose own claims make room, have a view of their own and are never added.
+// Frontier remembers which gangs failed, so that nothing that asks for as much or more is searched
+// for again in the same cycle. That is sound as long as a cycle only takes room and frees none: a
+// phase that frees room must start a new one. Gangs that avoid nodes, or whose own claims make
+// room, have a view of their own and are never added.
 type Frontier struct {
 	failed []fit.Gang // none asks for as much as another
 	shapes []verdict  // by number
@@ -29,7 +30,8 @@ const (
 	fails
 )
 
-// Fails reports whether the first job of a group does not fit now, by what is known or by one search.
+// Fails reports whether the first job of a group does not fit now, by what is known or by one
+// search.
 func (f *Frontier) Fails(t *scratch.State, c *Contender) bool {
 	if len(c.Job.Exclude) > 0 {
 		g := c.Gang(t)
@@ -62,7 +64,8 @@ func (f *Frontier) Fail(g *fit.Gang) {
 	f.fit = kept
 }
 
-// FailedSince reports whether the first job of a group that was found to fit is known to fail by now.
+// FailedSince reports whether the first job of a group that was found to fit is known to fail by
+// now.
 func (f *Frontier) FailedSince(t *scratch.State, c *Contender) bool {
 	if n := c.Group.Number; len(c.Job.Exclude) == 0 && n < len(f.shapes) && f.shapes[n] != unknown {
 		return f.shapes[n] == fails
@@ -102,8 +105,9 @@ func (f *Frontier) Add(g *fit.Gang) {
 	f.failed = append(kept, *g)
 }
 
-// atLeast reports whether a gang is as hard to place as b in every respect, so that it fails where b does. Of a gang of several parts b
-// nothing follows but for others with the same further parts; a fails as a whole with any part that is as hard as b.
+// atLeast reports whether a gang is as hard to place as b in every respect, so that it fails where
+// b does. Of a gang of several parts b nothing follows but for others with the same further parts;
+// a fails as a whole with any part that is as hard as b.
 func atLeast(a, b *fit.Gang) bool {
 	if len(b.More) > 0 {
 		return a.Shape.Parts == b.Shape.Parts && partAtLeast(&a.Part, &b.Part)

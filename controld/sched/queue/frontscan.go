@@ -2,9 +2,10 @@ package queue
 
 import "github.com/rota-hpc/rota/controld/cluster"
 
-// FrontScan finds the first jobs of accounts, or of leaves of the account tree, by the fronts of their groups alone. That is possible where the first
-// job of a group may start and only its sort key counts; where blocked jobs are sought, its shape must also be known not to fit. All other groups
-// have to be looked at, so that a plan does not depend on the glance.
+// FrontScan finds the first jobs of accounts, or of leaves of the account tree, by the fronts of
+// their groups alone. That is possible where the first job of a group may start and only its sort
+// key counts; where blocked jobs are sought, its shape must also be known not to fit. All other
+// groups have to be looked at, so that a plan does not depend on the glance.
 type FrontScan struct {
 	order  *Order
 	seen   *Frontier                 // nil: jobs are sought whether they fit or not
@@ -54,7 +55,8 @@ func (q *FrontScan) Does(at int64, f *cluster.Front) bool {
 	return true
 }
 
-// firstAt returns the key of the first job of a group's account or leaf, nil if the group has to be looked at.
+// firstAt returns the key of the first job of a group's account or leaf, nil if the group has to be
+// looked at.
 func (q *FrontScan) firstAt(at int64, f *cluster.Front) *Key {
 	for int(f.Leaf) >= len(q.known) {
 		q.known = append(q.known, make([]leafKey, max(64, len(q.known)))...)

@@ -7,8 +7,9 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Compare orders jobs by class, priority and age. Within a class a job comes first that has left its room to another which then did not use it.
-// The order is total: the id, which grows with age, decides last.
+// Compare orders jobs by class, priority and age. Within a class a job comes first that has left
+// its room to another which then did not use it. The order is total: the id, which grows with age,
+// decides last.
 func Compare(a, b *cluster.Job) int {
 	return cmp.Or(
 		cmp.Compare(ClassRank(a.Class), ClassRank(b.Class)),
@@ -67,7 +68,8 @@ func (k *Key) Keep(o Key) bool {
 	return true
 }
 
-// Firsts holds the sort key of the first of some jobs of each account, or of each leaf of the account tree.
+// Firsts holds the sort key of the first of some jobs of each account, or of each leaf of the
+// account tree.
 type Firsts[K comparable] map[K]*Key
 
 // Of returns the key for an account or a leaf, the zero key if there is none yet.

@@ -1,7 +1,9 @@
-// Package queue orders the jobs that wait, and finds the queue heads: blocked jobs that must not be passed for ever.
+// Package queue orders the jobs that wait, and finds the queue heads: blocked jobs that must not be
+// passed for ever.
 //
-// A [Line] has one entry for each group of like jobs. Every distinct request is searched for at most once in a cycle: [Frontier]
-// remembers which failed. How a policy orders jobs is an [Order], a struct of hooks; without any, [Compare] decides alone.
+// A [Line] has one entry for each group of like jobs. Every distinct request is searched for at
+// most once in a cycle: [Frontier] remembers which failed. How a policy orders jobs is an [Order],
+// a struct of hooks; without any, [Compare] decides alone.
 package queue
 
 import (
@@ -11,8 +13,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Line is all jobs that wait, best first. The open entries fit as far as is known. The heads are blocked jobs: their turn comes only to
-// protect them from being passed for ever.
+// Line is all jobs that wait, best first. The open entries fit as far as is known. The heads are
+// blocked jobs: their turn comes only to protect them from being passed for ever.
 type Line struct {
 	*Order
 	open  Contenders
@@ -21,8 +23,8 @@ type Line struct {
 	seen  Frontier
 }
 
-// NewLine forms the line. Every group is looked at once. Every distinct request is searched for at most once, and not at all if it asks for
-// at least as much as one that has failed.
+// NewLine forms the line. Every group is looked at once. Every distinct request is searched for at
+// most once, and not at all if it asks for at least as much as one that has failed.
 func NewLine(o *Order) *Line {
 	l := emptyLine(o)
 	l.form(l.glance())
@@ -70,7 +72,8 @@ func (l *Line) form(q *FrontScan) {
 	heap.Init(&l.heads)
 }
 
-// standAlone lines up the holder of a reservation. It is never screened: its own claim makes the difference.
+// standAlone lines up the holder of a reservation. It is never screened: its own claim makes the
+// difference.
 func (l *Line) standAlone(j *cluster.Job) {
 	if l.Startable(j) {
 		l.open = append(l.open, NewContender(l.Order, j))
@@ -90,7 +93,8 @@ func (l *Line) promote(g *cluster.Group) {
 	}
 }
 
-// screen reports whether a group's first job fits. A job that avoids nodes fails for itself alone: then the next one is tried.
+// screen reports whether a group's first job fits. A job that avoids nodes fails for itself alone:
+// then the next one is tried.
 func (l *Line) screen(c *Contender) bool {
 	for l.seen.Fails(l.State, c) {
 		l.note(c)
@@ -101,8 +105,8 @@ func (l *Line) screen(c *Contender) bool {
 	return true
 }
 
-// note notes a job that does not fit, and reports whether it is the first of its account. A job that leaves room to new jobs blocks no other one:
-// the next job of its account is protected.
+// note notes a job that does not fit, and reports whether it is the first of its account. A job
+// that leaves room to new jobs blocks no other one: the next job of its account is protected.
 func (l *Line) note(c *Contender) bool {
 	if l.LeavesRoom(c.Job) {
 		return false
@@ -130,9 +134,10 @@ func (l *Line) Lead() *Contender {
 	return l.open[0]
 }
 
-// Fail takes the best open entry, which was just found not to fit, out of the line, and with it all that ask for no less. Doing this at once keeps
-// the heap free of groups that would be tried in vain one by one. A job that avoids nodes fails for itself alone, so the next one of its group takes
-// its place.
+// Fail takes the best open entry, which was just found not to fit, out of the line, and with it all
+// that ask for no less. Doing this at once keeps the heap free of groups that would be tried in
+// vain one by one. A job that avoids nodes fails for itself alone, so the next one of its group
+// takes its place.
 func (l *Line) Fail() {
 	c := l.open[0]
 	if len(c.Job.Exclude) > 0 || c.Group == nil {
@@ -178,7 +183,8 @@ func (l *Line) Pass(c *Contender) {
 	}
 }
 
-// Reorder puts an open entry where it belongs if its accounts are over quota by another amount than before, and reports whether that is so.
+// Reorder puts an open entry where it belongs if its accounts are over quota by another amount than
+// before, and reports whether that is so.
 func (l *Line) Reorder(c *Contender) bool {
 	if !c.refreshExcess() {
 		return false
@@ -187,15 +193,16 @@ func (l *Line) Reorder(c *Contender) bool {
 	return true
 }
 
-// drop notes a job that was found not to fit after all. If it is the first of its account, it becomes a head.
+// drop notes a job that was found not to fit after all. If it is the first of its account, it
+// becomes a head.
 func (l *Line) drop(c *Contender) {
 	if l.note(c) {
 		heap.Push(&l.heads, &Contender{order: c.order, Job: c.Job, Members: c.Members, head: true})
 	}
 }
 
-// NextHead takes out and returns the first head, if it comes before the first open entry by class, priority, service and age. What accounts hold does
-// not count here.
+// NextHead takes out and returns the first head, if it comes before the first open entry by class,
+// priority, service and age. What accounts hold does not count here.
 func (l *Line) NextHead() *Contender {
 	for len(l.heads) > 0 {
 		h := l.heads[0]

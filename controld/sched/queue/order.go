@@ -7,7 +7,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Order is how a policy orders the jobs that wait. A hook that is nil does not count: without any, jobs are ordered by [compare] alone.
+// Order is how a policy orders the jobs that wait. A hook that is nil does not count: without any,
+// jobs are ordered by [compare] alone.
 type Order struct {
 	*scratch.State
 	MayStart  func(*cluster.Job) bool      // the policy allows the start
@@ -23,7 +24,8 @@ type Order struct {
 	alone map[cluster.JobID]bool // jobs that stand in line apart from their groups
 }
 
-// OverQuota says how far the accounts and the user of a job hold as much as they are entitled to, or more.
+// OverQuota says how far the accounts and the user of a job hold as much as they are entitled to,
+// or more.
 type OverQuota struct {
 	Accounts int // a bit for each level, from the top of the account tree down; -1: the job comes first
 	User     int // 1: the user does, and has no quota of its own
@@ -37,7 +39,8 @@ func (o *Order) Startable(j *cluster.Job) bool {
 // LeavesRoom reports whether a job leaves free room to new jobs.
 func (o *Order) LeavesRoom(j *cluster.Job) bool { return o.HoldsBack != nil && o.HoldsBack(j) }
 
-// Compare orders jobs. Among those that only age would tell apart, the lower service level comes first.
+// Compare orders jobs. Among those that only age would tell apart, the lower service level comes
+// first.
 func (o *Order) Compare(a, b *cluster.Job) int {
 	if o.byLevel(a, b) {
 		if c := cmp.Compare(o.Level(a), o.Level(b)); c != 0 {

@@ -1,7 +1,8 @@
-// Package reserve keeps room for jobs that wait: reservations for queue heads, which bound how often they are passed, and checks
-// whether the room of a reservation will come.
+// Package reserve keeps room for jobs that wait: reservations for queue heads, which bound how
+// often they are passed, and checks whether the room of a reservation will come.
 //
-// [Forecast] says when room comes free if every attempt runs to its time limit. [Bypass] counts starts that pass a head.
+// [Forecast] says when room comes free if every attempt runs to its time limit. [Bypass] counts
+// starts that pass a head.
 package reserve
 
 import (
@@ -11,8 +12,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// maxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and beyond a few heads it is guesswork which room
-// that will be.
+// maxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and
+// beyond a few heads it is guesswork which room that will be.
 const MaxReservations = 16
 
 // HeadRules are what a policy says about queue heads. A hook that is nil does not count.
@@ -50,7 +51,8 @@ func NewBypass(r *HeadRules) *Bypass {
 
 func (b *Bypass) owes(j *cluster.Job) bool { return b.Within != nil && b.Within(j) }
 
-// Consider protects a head whose turn it is: with a reservation if that is due, else by counting the starts that pass it.
+// Consider protects a head that comes next: with a reservation if that is due, else by counting the
+// starts that pass it.
 func (b *Bypass) Consider(h *queue.Contender) {
 	within := b.owes(h.Job)
 	own := b.Holders[h.Job.ID]
@@ -83,8 +85,8 @@ func (b *Bypass) waitOf(j *cluster.Job, within bool) cluster.Instant {
 	return cluster.Instant(b.Policy.ReserveAfterMS)
 }
 
-// replaceable returns the job whose reservation a head within quota may replace: of its own account, not firm, and not within quota itself; of several the
-// oldest job. 0 if there is none.
+// replaceable returns the job whose reservation a head within quota may replace: of its own
+// account, not firm, and not within quota itself; of several the oldest job. 0 if there is none.
 func (b *Bypass) replaceable(h *queue.Contender) (oldest cluster.JobID) {
 	for id, r := range b.Holders {
 		if !r.Firm && !r.Owed && b.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
@@ -102,7 +104,8 @@ func (b *Bypass) Past() cluster.JobID {
 	return b.waiting[0].contender.Job.ID
 }
 
-// Passed counts a start. Room is reserved for a head that has been passed often enough, before the next start.
+// Passed counts a start. Room is reserved for a head that has been passed often enough, before the
+// next start.
 func (b *Bypass) Passed() {
 	if len(b.waiting) == 0 {
 		return
@@ -115,7 +118,8 @@ func (b *Bypass) Passed() {
 	b.waiting = b.waiting[1:]
 }
 
-// reserveFor keeps room for a head if there is a set of nodes that could ever hold it and the cluster's limit allows it.
+// reserveFor keeps room for a head if there is a set of nodes that could ever hold it and the
+// cluster's limit allows it.
 func (b *Bypass) reserveFor(h *queue.Contender) {
 	within := b.owes(h.Job)
 	if kept(b.State) >= MaxReservations && !within {
@@ -148,13 +152,15 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 	if within && old != 0 && b.firstBefore(h.Job) {
 		return // the room that is free again is offered to that job first
 	}
-	// Of reservations made at one instant the older job's binds the younger one: it may just have become possible to start.
+	// Of reservations made at one instant the older job's binds the younger one: it may just have
+	// become possible to start.
 	if spots, ok := b.Room.Place(h.Gang(b.State)); ok {
 		b.Start(h, spots, 0)
 	}
 }
 
-// firstBefore reports whether a job of the same class comes first because it left its room to another that did not use it, unless h does so as well.
+// firstBefore reports whether a job of the same class comes first because it left its room to
+// another that did not use it, unless h does so as well.
 func (b *Bypass) firstBefore(h *cluster.Job) bool {
 	if h.First {
 		return false
@@ -172,7 +178,8 @@ func (b *Bypass) firstBefore(h *cluster.Job) bool {
 	return false
 }
 
-// youngestKept returns the youngest job for which room is kept idle that is not within its account's quota, 0 if there is none.
+// youngestKept returns the youngest job for which room is kept idle that is not within its
+// account's quota, 0 if there is none.
 func youngestKept(t *scratch.State) (youngest cluster.JobID) {
 	for id, r := range t.Holders {
 		if !r.Firm && !r.Owed {
@@ -182,7 +189,8 @@ func youngestKept(t *scratch.State) (youngest cluster.JobID) {
 	return youngest
 }
 
-// kept counts the reservations that keep room idle: all except those of room that others are leaving.
+// kept counts the reservations that keep room idle: all except those of room that others are
+// leaving.
 func kept(t *scratch.State) int {
 	n := 0
 	for _, r := range t.Holders {

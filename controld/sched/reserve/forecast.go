@@ -29,7 +29,8 @@ type booking struct {
 	whole map[int]bool // nodes that one part has for itself
 }
 
-// Forecast says when room comes free, node by node, if every attempt runs to its time limit. It takes in what the cycle starts meanwhile.
+// Forecast says when room comes free, node by node, if every attempt runs to its time limit. It
+// takes in what the cycle starts meanwhile.
 type Forecast struct {
 	*scratch.State
 	releases [][]Release // by node, soonest first; nil until it is needed
@@ -38,10 +39,12 @@ type Forecast struct {
 
 func NewForecast(t *scratch.State) *Forecast { return &Forecast{State: t} }
 
-// Soonest returns claims on the cheapest set of nodes for a gang: those that can hold its workers first if every attempt runs to its time limit. Attempts
-// that are being stopped count until they are killed, those that have not started yet as starting now, those without a limit as running longest. Nodes do
-// not count that the gang avoids or does not want, that are not up, or whose room others claim. At equal times the node that comes first by name is
-// taken. The part that is hardest to place chooses first. Nil: no set of nodes could hold the gang.
+// Soonest returns claims on the cheapest set of nodes for a gang: those that can hold its workers
+// first if every attempt runs to its time limit. Attempts that are being stopped count until they
+// are killed, those that have not started yet as starting now, those without a limit as running
+// longest. Nodes do not count that the gang avoids or does not want, that are not up, or whose room
+// others claim. At equal times the node that comes first by name is taken. The part that is hardest
+// to place chooses first. Nil: no set of nodes could hold the gang.
 func (f *Forecast) Soonest(g *fit.Gang) []cluster.Claim {
 	if !EverHolds(f.State, g) {
 		return nil
@@ -75,14 +78,16 @@ func (b *booking) book(slots []slot, p *fit.Part) {
 	}
 }
 
-// Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty, as far as that can be seen quickly.
+// Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty,
+// as far as that can be seen quickly.
 func Holdable(t *scratch.State, group *cluster.Group) bool {
 	g := t.Gang(group.Jobs[0])
 	g.Exclude = nil
 	return EverHolds(t, &g)
 }
 
-// EverHolds is a quick look at whether the nodes that count could hold each part of a gang if they were empty.
+// EverHolds is a quick look at whether the nodes that count could hold each part of a gang if they
+// were empty.
 func EverHolds(t *scratch.State, g *fit.Gang) bool {
 	for i := range g.Parts() {
 		p, workers := g.At(i), 0
@@ -144,7 +149,7 @@ func listReleases(t *scratch.State) [][]Release {
 				continue
 			}
 			room := j.RequestOf(i)
-			room.Active.GPUs -= scratch.BrokenIn(w, node, room) // nobody gets those
+			room.Active.GPUs -= scratch.BrokenIn(w, node, room) // they are of no use to others
 			all[n] = append(all[n], Release{over, n, room, w.GPUs})
 		}
 	}
@@ -154,7 +159,7 @@ func listReleases(t *scratch.State) [][]Release {
 	return all
 }
 
-// endBy returns when an attempt has ended at the latest, as far as anybody can tell now.
+// endBy returns when an attempt has ended at the latest, as far as is known now.
 func endBy(t *scratch.State, j *cluster.Job, a *cluster.Attempt) cluster.Instant {
 	if a.Stop != nil {
 		return max(a.Stop.KillAt, t.Now)
@@ -173,8 +178,9 @@ func StartedNow(t *scratch.State, j *cluster.Job) cluster.Instant {
 	return t.Now + cluster.Instant(j.Limit)*1000
 }
 
-// slotsOn appends a slot for each worker that node can hold beside what has been promised there, up to what may share a node, at the
-// instant it can first. Whoever needs a node for himself, or one that somebody has for himself, waits until all have left.
+// slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
+// up to what may share a node, at the first instant at which it can. A worker that needs a node for
+// itself, or one that another job has for itself, waits until all have left.
 func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive

@@ -12,18 +12,20 @@ import (
 // prospects is what reservations can still count on, node by node.
 type prospects struct {
 	*scratch.State
-	left map[int]cluster.Request // free, or held by those who are leaving, and not promised to an earlier reservation
-	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, whoever it is promised to
+	left map[int]cluster.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
+	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, promised or not
 }
 
 func NewProspects(t *scratch.State) *prospects {
 	return &prospects{State: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
 }
 
-// InVain returns whose reservations are for room that does not come, and would be waited for until they expire. Nil: nobody's are. That for a head is
-// in vain if a node that it claims is not up any more or, since a GPU broke, could not hold as much if it were empty. A firm one is so too if those who
-// were to leave have not been asked to, because the plan came too late, or if others got parts of the GPUs meanwhile, and none is left that would do:
-// what is free, or will be when all have left who are leaving, is kept for it.
+// InVain returns the jobs whose reservations are for room that does not come; nil if there are
+// none. They would wait until the reservation expires. A reservation for a head is in vain if a
+// node that it claims is not up any more or, since a GPU broke, could not hold as much if it were
+// empty. A firm one is so too if the jobs that were to leave have not been asked to, because the
+// plan came too late, or if others got parts of the GPUs meanwhile and none is left that would do.
+// What is free, or will be when all have left that are leaving, is kept for it.
 func InVain(t *scratch.State) map[cluster.JobID]bool {
 	all := t.View.Reservations()
 	if len(all) == 0 {
@@ -55,7 +57,8 @@ func InVain(t *scratch.State) map[cluster.JobID]bool {
 	return vain
 }
 
-// possible reports whether the nodes that a reservation claims could hold as much if they were empty.
+// possible reports whether the nodes that a reservation claims could hold as much if they were
+// empty.
 func (p *prospects) possible(r *cluster.Reservation) bool {
 	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
 		_, node := p.View.Node(c.Node)
@@ -63,7 +66,8 @@ func (p *prospects) possible(r *cluster.Reservation) bool {
 	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 
-// Cover reports whether there is, or will be, as much as a reservation claims, and takes it from what is left for later ones.
+// Cover reports whether there is, or will be, as much as a reservation claims, and takes it from
+// what is left for later ones.
 func (p *prospects) Cover(r *cluster.Reservation) bool {
 	for _, c := range r.Claims {
 		_, node := p.View.Node(c.Node)
@@ -109,7 +113,8 @@ func (p *prospects) at(node int) cluster.Request {
 	return left
 }
 
-// claimed is what a job's claim is for. That for a whole node counts the GPUs that are broken, which nobody waits for.
+// claimed is what a job's claim is for. A claim for a whole node counts the GPUs that are broken,
+// which are not waited for.
 func (p *prospects) claimed(node int, id cluster.JobID, room cluster.Vector) cluster.Request {
 	if p.alone(id) {
 		room.GPUs = min(room.GPUs, p.Room.Working(node).GPUs)
@@ -123,8 +128,8 @@ func (p *prospects) alone(id cluster.JobID) bool {
 	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts, func(part cluster.Part) bool { return part.Request.Exclusive }))
 }
 
-// seatsAlone reports whether the nodes that a job claims for itself hold its workers without the GPUs that are broken. Of several parts it is not
-// told which is to be where.
+// seatsAlone reports whether the nodes that a job claims for itself hold its workers without the
+// GPUs that are broken. Of several parts it is not told which is to be where.
 func (p *prospects) seatsAlone(r *cluster.Reservation) bool {
 	g, workers := p.Gang(p.View.Job(r.Job)), 0
 	for _, c := range r.Claims {
@@ -134,7 +139,8 @@ func (p *prospects) seatsAlone(r *cluster.Reservation) bool {
 	return g.Parts() > 1 || workers >= g.Workers
 }
 
-// apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed, once all have left who are leaving.
+// apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed,
+// once all jobs have left that are leaving.
 func (p *prospects) apiece(node int, id cluster.JobID, claimed int64) bool {
 	j := p.View.Job(id)
 	if j == nil || !p.Room.Sharing() {

@@ -8,8 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of another are no GPU. The functions of this file
-// look at each GPU by itself.
+// Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
+// another are no GPU. The functions of this file look at each GPU by itself.
 
 // parted reports whether a part of a gang has to be told apart, GPU by GPU, on a node.
 func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
@@ -17,7 +17,8 @@ func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
 		slices.ContainsFunc(releases, func(r Release) bool { return r.Room.Share() > 0 }))
 }
 
-// slotsOnParted is slotsOn where GPUs are shared. What others have been promised is taken from the GPUs that are free soonest.
+// slotsOnParted is slotsOn where GPUs are shared. What others have been promised is taken from the
+// GPUs that are free soonest.
 func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised cluster.Request, whole bool, releases []Release) []slot {
 	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
 	taken := t.Room.Claimed(node).GPUs + promised.Active.GPUs
@@ -47,8 +48,8 @@ func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promis
 	return slots
 }
 
-// comingGPUs returns how many thousandths of each GPU of a node will be free when all have left who have been asked to, and somebody else, 0 for
-// nobody.
+// comingGPUs returns how many thousandths of each GPU of a node will be free when all jobs have
+// left that have been asked to, and one job more, 0 for none.
 func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
 	left, n := t.Room.Left(node), t.View.Nodes()[node]
 	for _, d := range t.View.Desired(n.Name) {
@@ -67,12 +68,14 @@ func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
 	return left
 }
 
-// SeatsOne reports whether one worker will find its GPUs on a node when all have left who have been asked to, and somebody else.
+// SeatsOne reports whether one worker will find its GPUs on a node when all jobs have left that
+// have been asked to, and one job more.
 func SeatsOne(t *scratch.State, node int, r *cluster.Request, also cluster.JobID) bool {
 	return r.Active.GPUs == 0 || !t.Room.Sharing() || seats(comingGPUs(t, node, also), 0, r) > 0
 }
 
-// seats counts the workers that find their GPUs in what is left of each when so much is taken, from empty GPUs first.
+// seats counts the workers that find their GPUs in what is left of each when so much is taken, from
+// empty GPUs first.
 func seats(left []int64, taken int64, r *cluster.Request) int64 {
 	empty, n, share := int64(0), int64(0), r.Share()
 	for _, l := range left {

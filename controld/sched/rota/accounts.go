@@ -10,11 +10,14 @@ import (
 
 // # Accounts under policy rota
 //
-// Accounts and users are honoured in four ways. Nobody holds more than his limit. Of best-effort jobs those go first with which their account, and
-// then their user, is within what he is entitled to; only then it counts how little a job has had. Whoever has less than what was configured for
-// him gets it back from those above their shares: see reclaim.go. And a job takes its turn from another account's only if that account is fuller.
+// Accounts and users count in four ways. None holds more than its limit. Of best-effort jobs those
+// go first with which their account, and then their user, is within its entitlement; only then it
+// counts how little service a job has had. An account with less than its quota gets it back from
+// accounts over their shares: see package fairshare. And a job takes its turn from another
+// account's only if that account is fuller.
 //
-// What everybody holds is worked out when somebody asks for it first: a cycle that starts what it finds room for need not know.
+// Holdings are computed when they are first needed: a cycle that starts all that waits need not
+// know them.
 
 // accounts returns what accounts and users hold by now and what they are entitled to.
 func (t *rotaPolicy) accounts() *fairshare.Accounts {
@@ -26,7 +29,8 @@ func (t *rotaPolicy) accounts() *fairshare.Accounts {
 	return t.fair
 }
 
-// overLimit reports whether a limit of its account or user keeps a job from starting wherever it is put.
+// overLimit reports whether a limit of its account or user keeps a job from starting wherever it is
+// put.
 func (t *rotaPolicy) overLimit(j *cluster.Job) bool {
 	if !t.limited() {
 		return false
@@ -38,7 +42,8 @@ func (t *rotaPolicy) overLimit(j *cluster.Job) bool {
 	return f.Limited(f.Leaf(j.Leaf()), j)
 }
 
-// overLimitAt reports whether a limit keeps a job from starting at the places that were found for it, because of the GPUs there.
+// overLimitAt reports whether a limit keeps a job from starting at the places that were found for
+// it, because of the GPUs there.
 func (t *rotaPolicy) overLimitAt(j *cluster.Job, spots []fit.Spot) bool {
 	if !t.limited() || len(t.accounts().Models) == 0 {
 		return false
@@ -60,7 +65,7 @@ func (t *rotaPolicy) limitOf(j *cluster.Job) cluster.Reason {
 	return t.accounts().LimitOf(j)
 }
 
-// limited reports whether the configuration limits anybody.
+// limited reports whether the configuration has a limit.
 func (t *rotaPolicy) limited() bool {
 	if t.limit == nil {
 		any := anyTerms(t.View.Config(), func(c *cluster.Terms) bool { return c.Limit != nil })
@@ -69,7 +74,7 @@ func (t *rotaPolicy) limited() bool {
 	return *t.limit
 }
 
-// hasQuota reports whether the configuration promises anybody a part of the cluster.
+// hasQuota reports whether the configuration gives an account or a user a quota.
 func (t *rotaPolicy) hasQuota() bool {
 	if t.quota == nil {
 		any := anyTerms(t.View.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil })
@@ -78,7 +83,8 @@ func (t *rotaPolicy) hasQuota() bool {
 	return *t.quota
 }
 
-// withinQuota reports whether a job that waits is within what was configured that its account or user deserves: room is kept for it before others.
+// withinQuota reports whether a job that waits is within what was configured that its account or
+// user deserves: room is kept for it before others.
 func (t *rotaPolicy) withinQuota(j *cluster.Job) bool {
 	if !t.hasQuota() {
 		return false
@@ -121,8 +127,9 @@ func (t *rotaPolicy) excess(j *cluster.Job) queue.OverQuota {
 	return e
 }
 
-// over reports whether an account or a user holds what it is entitled to or more. Where nothing was configured that is an equal part, which nobody
-// has promised: then it takes twice as much, or a large job would always have to wait for many small ones.
+// over reports whether an account or a user holds its entitlement or more. Without a configured
+// quota that is an equal part, which is no promise: then it takes twice as much, or a large job
+// would always have to wait for many small ones.
 func over(n *shares.Node) bool {
 	due := n.Due()
 	if !n.Guaranteed() {

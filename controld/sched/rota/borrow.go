@@ -11,11 +11,13 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// # Whose room a trial-and-error job takes
+// # Which account a trial-and-error job takes room from
 //
-// A trial-and-error job takes the room of best-effort jobs of its own account first, then of accounts above their shares, and only then of
-// any. An account that was promised something lends then no more of it than a small part, but one job in any case: what it has lent is what its
-// jobs held that wait because a trial-and-error job of another account has their room. Where nobody was promised anything no account lends.
+// A trial-and-error job takes the room of best-effort jobs of its own account first, then of
+// accounts above their shares, and only then of any account. An account with a quota lends no more
+// of it than a small part, but one job in any case. What it has lent is what its jobs held that
+// wait because a trial-and-error job of another account has their room. Where no account has a
+// quota no account lends.
 
 const (
 	usualBorrow = 100 // thousandths of what an account was promised that it lends, if the policy does not say
@@ -30,8 +32,9 @@ const (
 	ofLender        // of any other
 )
 
-// reluctanceFor returns how readily victims may be taken for a trial-and-error job, each degree of [maker.lawful] divided by whose they are. What accounts
-// hold is worked out only if another account has jobs that could leave.
+// reluctanceFor returns how readily candidates may be taken for a trial-and-error job: each degree
+// of reluctance is divided by the account that they are of. What accounts hold is computed only if
+// another account has jobs that could leave.
 func (m *preemptor) reluctanceFor(j *cluster.Job) func(*preempt.Candidate) int {
 	var known []int // by the account's number in the roster: the tier and one more
 	return func(v *preempt.Candidate) int {
@@ -49,7 +52,8 @@ func (m *preemptor) reluctanceFor(j *cluster.Job) func(*preempt.Candidate) int {
 	}
 }
 
-// reluctanceOf is lawfulFor as long as only victims of the job's own account come into question that may be taken at once.
+// reluctanceOf is lawfulFor as long as only victims of the job's own account come into question
+// that may be taken at once.
 func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
 	return func(v *preempt.Candidate) int {
 		if m.reluctance(v) != 0 || m.Candidates.Accounts.List[v.Account] != account {
@@ -88,10 +92,12 @@ func (m *preemptor) tier(j, victim *cluster.Job) int {
 	return ofAbove
 }
 
-// affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is none. If the cheapest of all is more than an account
-// lends, its dearest victim of that account is left out and another set looked for; that one need not be the cheapest. An account that still refuses
-// when maxRepairs were left out has so many jobs that cost little that it is left alone altogether, and so are as many others. Whoever finds nothing
-// then is told that nobody may leave.
+// affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
+// none. If the cheapest of all is more than an account lends, its dearest victim of that account is
+// left out and another set looked for; that one need not be the cheapest. An account that still
+// refuses when maxRepairs were left out has so many jobs that cost little that it is left alone
+// altogether, and so are as many others. If nothing is found then, the job is told that no job can
+// be asked to leave.
 func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *preempt.Set {
 	m.lifted = m.lifts(j, cause)
 	defer m.lifted()()
@@ -132,7 +138,8 @@ func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
 	return barred
 }
 
-// refused returns the dearest victim of an account that does not lend as much as a set takes from it, nil if there is none.
+// refused returns the dearest victim of an account that does not lend as much as a set takes from
+// it, nil if there is none.
 func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 	m.Candidates.DropPartial(set)
 	m.ChooseWorkers(g, set) // to see how much elastic jobs lose
@@ -157,8 +164,9 @@ func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
 	return worst
 }
 
-// lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it is above its share until the last of them leaves, it
-// was promised nothing, or all that it has lent then is within what it lends.
+// lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
+// is above its share until the last of them leaves, it was promised nothing, or all that it has
+// lent then is within what it lends.
 func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 	f := m.accounts()
 	n := f.Account(account)
@@ -211,13 +219,15 @@ func (m *preemptor) elasticAmount(j *cluster.Job, workers int) shares.Amount {
 	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
 }
 
-// partOf returns what part of the live cluster an amount is, by the resources that count for a node.
+// partOf returns what part of the live cluster an amount is, by the resources that count for a
+// node.
 func partOf(n *shares.Node, a shares.Amount) shares.Fraction {
 	return n.Holding(a.Plus(n.Held().Negative()))
 }
 
-// lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs held that wait or are leaving because of them, and
-// how many they are. Of an elastic job that goes on with fewer workers it is those that have left or are to.
+// lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs
+// held that wait or are leaving because of them, and how many they are. Of an elastic job that goes
+// on with fewer workers it is those that have left or are to.
 func (m *preemptor) lent(account string) (shares.Amount, int) {
 	f := m.accounts()
 	sum, jobs := f.Amount(0, 0, 0), 0
@@ -244,7 +254,7 @@ func (m *preemptor) lent(account string) (shares.Amount, int) {
 	return sum, jobs
 }
 
-// lentBy yields what a job that runs has given up, or is giving up, and for whom.
+// lentBy yields what a job that runs has given up, or is giving up, and the job that takes it.
 func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost shares.Amount)) {
 	last := len(j.Attempts) - 1
 	for i := range last {
@@ -273,7 +283,8 @@ func (m *preemptor) asked(j *cluster.Job) shares.Amount {
 	return m.accounts().HeldBy(j, j.Live())
 }
 
-// noteInexact says in the plan that the set of those who were asked last is not proven to be the cheapest, where the log has a word for it.
+// noteInexact says in the plan that the last set of victims is not proven to be the cheapest, where
+// the log has a word for it.
 func (m *preemptor) noteInexact(set *preempt.Set) {
 	if !set.Inexact || m.View.Config().Version < 3 {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// market is a random cluster at the moment at which a trial-and-error job waits, x, with what is known beforehand of its accounts. GPUs are all that is
-// ever short.
+// market is a random cluster at the moment at which a trial-and-error job waits, x, with what is
+// known beforehand of its accounts. GPUs are all that is ever short.
 type market struct {
 	*schedtest.Contest
 	deserved map[string]int // GPUs; none where nothing was promised
@@ -76,8 +76,9 @@ func (k *market) each(do func(*cluster.Job)) {
 	}
 }
 
-// mayLose says what the contracts do: a trial-and-error job may take from accounts above their shares, or of what one was promised a small part, but one
-// job in any case. It is written from there and knows nothing but jobs; only how much an account's share is it asks the tree.
+// mayLose says what the contracts do: a trial-and-error job may take from accounts above their
+// shares, or of what one was promised a small part, but one job in any case. It is written from
+// there and knows nothing but jobs; only how much an account's share is it asks the tree.
 func (k *market) mayLose(f *fairshare.Accounts, taker *cluster.Job, lost []*cluster.Job) bool {
 	v := k.State.View()
 	for account, deserved := range k.deserved {
@@ -117,7 +118,8 @@ func (k *market) mayLose(f *fairshare.Accounts, taker *cluster.Job, lost []*clus
 
 func width(j *cluster.Job) int { return int(j.Total().GPUs / 1000) }
 
-// willHold is what an account holds when those have left who are leaving and those are there for whom room is made.
+// willHold is what an account holds when those have left who are leaving and those are there for
+// whom room is made.
 func (k *market) willHold(account string) (gpus int) {
 	v := k.State.View()
 	for j := range v.Jobs() {
@@ -129,8 +131,9 @@ func (k *market) willHold(account string) (gpus int) {
 	return gpus
 }
 
-// cheapestFor returns what the cheapest set of victims that may leave costs that lets a job of one worker start, -1 if there is none, and all sets that
-// cost no more. Every set is tried on every node.
+// cheapestFor returns what the cheapest set of victims that may leave costs that lets a job of one
+// worker start, -1 if there is none, and all sets that cost no more. Every set is tried on every
+// node.
 func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*cluster.Job) bool) (least int64, best [][]*cluster.Job) {
 	defer m.Room.WaiveSoft()()
 	least = -1
@@ -158,8 +161,9 @@ func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*cluster.Job) bool) 
 	return least, best
 }
 
-// TestBudgetsAgainstReference compares whose room a trial-and-error job takes with all that it could take: nobody loses more than he lends, what is said to
-// be the cheapest is, and only what was looked for again because an account lends no more is not.
+// TestBudgetsAgainstReference compares whose room a trial-and-error job takes with all that it
+// could take: nobody loses more than he lends, what is said to be the cheapest is, and only what
+// was looked for again because an account lends no more is not.
 func TestBudgetsAgainstReference(t *testing.T) {
 	exact, repaired, dearer, gaveUp, none := 0, 0, 0, 0, 0
 	first, last := uint64(1), uint64(schedtest.States(3_000))
@@ -238,8 +242,9 @@ func TestBudgetsAgainstReference(t *testing.T) {
 	}
 }
 
-// TestSearchIsRepaired has accounts that lend nothing run ever more jobs that cost less than the one which may leave. Eight of them are left out one by
-// one, and then up to eight accounts as a whole.
+// TestSearchIsRepaired has accounts that lend nothing run ever more jobs that cost less than the
+// one which may leave. Eight of them are left out one by one, and then up to eight accounts as a
+// whole.
 func TestSearchIsRepaired(t *testing.T) {
 	for _, c := range []struct {
 		accounts, jobs int // that lend nothing, and of each
@@ -283,7 +288,8 @@ func TestSearchIsRepaired(t *testing.T) {
 	}
 }
 
-// TestPlansSayWhatIsInexact has an account refuse what would cost least. Those who leave in its place are said not to be proven the cheapest; nobody else is.
+// TestPlansSayWhatIsInexact has an account refuse what would cost least. Those who leave in its
+// place are said not to be proven the cheapest; nobody else is.
 func TestPlansSayWhatIsInexact(t *testing.T) {
 	for lends, inexact := range map[int]bool{-1: true, 1000: false} {
 		w := schedtest.NewWorld()
@@ -313,7 +319,8 @@ func TestPlansSayWhatIsInexact(t *testing.T) {
 	}
 }
 
-// roomFor returns how many workers of a part some room holds, none where more is claimed than there is.
+// roomFor returns how many workers of a part some room holds, none where more is claimed than there
+// is.
 func roomFor(p *fit.Part, have cluster.Request) int {
 	if have.Active.Cores < 0 || have.Active.Memory < 0 || have.Active.GPUs < 0 || have.Resident.Memory < 0 || have.Resident.GPUs < 0 {
 		return 0

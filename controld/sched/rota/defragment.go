@@ -9,17 +9,20 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 )
 
-// # Room in pieces
+// # Defragmentation
 //
-// A job that needs much of a node at once can wait although enough is free in the cluster, because a small job that runs for days holds a little of
-// each node. Such jobs are asked to move if they can save their state: their room goes to the one that waits, and they go on in free room
-// elsewhere. That costs them a restart and nothing else, so that it is no displacement, and does not depend on what anybody has had or whose he
-// is. It takes free room only, and leaves as much of it as is kept for trial-and-error jobs at most.
+// A job that needs much of a node at once can wait although enough is free in the cluster, because
+// a small job that runs for days holds a little of each node. Such jobs are asked to move if they
+// can save their state: their room goes to the job that waits, and they go on in free room
+// elsewhere. That costs them a restart and nothing else, so that it is no preemption, and does not
+// depend on service or accounts. It takes free room only, and leaves as much of it as is kept for
+// trial-and-error jobs at most.
 
 // maxMoves bounds the jobs that move for one.
 const maxMoves = 16
 
-// defragment makes room for a job by moving others into free room elsewhere, if all that is free would do. It reports whether it did.
+// defragment makes room for a job by moving others into free room elsewhere, if all that is free
+// would do. It reports whether it did.
 func (m *preemptor) defragment(j *cluster.Job, g *fit.Gang) bool {
 	if g.Size() == 1 && g.Request.Active.GPUs <= cluster.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
 		return false
@@ -48,7 +51,8 @@ func (m *preemptor) enoughInPieces(j *cluster.Job) bool {
 	return fit.Within(cluster.Request{Active: j.Total()}, cluster.Request{Active: m.Room.AvailableUp()})
 }
 
-// anyMovable notes of every victim whether it may be asked to move for a job, and reports whether any may.
+// anyMovable notes of every victim whether it may be asked to move for a job, and reports whether
+// any may.
 func (m *preemptor) anyMovable(j *cluster.Job) bool {
 	r, any := m.All(), false
 	for i := range r.List {
@@ -61,8 +65,9 @@ func (m *preemptor) anyMovable(j *cluster.Job) bool {
 	return any
 }
 
-// movable reports whether a running job may be asked to move for a larger one: it can save its state, and has run, and the other has waited, for
-// many times as long as moving takes it. An elastic job moves when it is resized.
+// movable reports whether a running job may be asked to move for a larger one: it can save its
+// state, and has run, and the other has waited, for many times as long as moving takes it. An
+// elastic job moves when it is resized.
 func (m *preemptor) movable(v *preempt.Candidate, j *cluster.Job) bool {
 	a := v.Attempt
 	if v.Taken || v.Surplus != nil || v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || v.Job.Width() >= j.Width() {
@@ -78,8 +83,9 @@ func (m *preemptor) movable(v *preempt.Candidate, j *cluster.Job) bool {
 	return !elastic && !preempt.Wasteful(m.State, v.Job)
 }
 
-// elsewhere reports whether all of a set would find room elsewhere with that for the job taken, and enough stays free for trial-and-error jobs; else who
-// would not, nil if it is that.
+// elsewhere reports whether all of a set would find room elsewhere with the job's room taken, and
+// enough stays free for trial-and-error jobs. Else it returns the candidate that would not, nil if
+// too little stays free.
 func (m *preemptor) elsewhere(j *cluster.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
 	r, room := m.All(), m.Room.Copy()
 	room.Claim(m.promise(j, set))

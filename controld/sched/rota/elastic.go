@@ -17,7 +17,7 @@ const (
 	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
 	giveAfter   = 1    // for how many times its own restart cost a job keeps its size before it gives up workers
 	growsAfter  = 3    // the same before it grows, if it has been started again
-	givesBeyond = 2    // who gives up workers still needs so many times what the other needs
+	givesBeyond = 2    // a job that gives up workers still needs so many times what the other needs
 	growPays    = 10   // a job grows only if it will save so many times what it costs to start it again
 	growsByPM   = 1100 // a job that runs gets more workers only if it will be faster by this, in thousandths
 	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
@@ -25,9 +25,11 @@ const (
 	leastWake = 60_000 // ms until it is looked again whether workers pay by then
 )
 
-// elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other jobs do. What they have beyond is dealt out in the
-// order of all jobs: to those that start, out of free room; to those that would start with next to nothing, out of what jobs have that come after
-// them or have much more than is fitting; and to those that run, when room has been idle for a while.
+// elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other
+// jobs do. What they have beyond is dealt out in the order of all jobs: to those that start, out of
+// free room; to those that would start with next to nothing, out of what jobs have that come after
+// them or have much more than is fitting; and to those that run, when room has been idle for a
+// while.
 type elasticPhases struct {
 	*rotaPolicy
 	running []*elastic.Job
@@ -74,7 +76,8 @@ func (s *elasticPhases) waitingJobs() []*cluster.Job {
 	return list[:min(len(list), surplusJobs)]
 }
 
-// shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room is promised to these, and they wait for it.
+// shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
+// is promised to these, and they wait for it.
 func (s *elasticPhases) shrinkForWaiting() {
 	if s == nil {
 		return
@@ -83,7 +86,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 	if len(line) == 0 {
 		return
 	}
-	if s.allocation(); len(s.running) == 0 { // told before anybody has started
+	if s.allocation(); len(s.running) == 0 { // divided before any job has started
 		return
 	}
 	slices.SortStableFunc(line, func(a, b *cluster.Job) int {
@@ -105,7 +108,8 @@ func (s *elasticPhases) shrinkForWaiting() {
 	}
 }
 
-// takeUpTo takes room for as many elastic workers of a gang as there is, up to a number, and returns it: 0 if not even the least fit.
+// takeUpTo takes room for as many elastic workers of a gang as there is, up to a number, and
+// returns it: 0 if not even the least fit.
 func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
 	part := g.At(terms.Part)
 	for part.Workers = most; part.Workers >= terms.Min; part.Workers -= terms.Unit {
@@ -117,8 +121,9 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
 	return 0
 }
 
-// shrinkFor lets jobs give up workers for one that could have no more than a few: for as many as are fitting, or for fewer if not so many others have
-// to be started again then. Where there is no room for its least, whoever has more than his own least may have to give some.
+// shrinkFor lets jobs give up workers for one that could have no more than a few: for as many as
+// are fitting, or for fewer if not so many jobs have to be restarted then. Where there is no room
+// for its minimum, any job with more than its own minimum may have to give some.
 func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, want int) {
 	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
 	if s.giveAny(j, terms, sizes, 2*have, func(f *elastic.Job) bool { return s.mayGive(f, j) }) || have > 0 {
@@ -127,7 +132,8 @@ func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, w
 	s.giveAny(j, terms, []int{terms.Min}, 0, s.canGive)
 }
 
-// giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and carries it out. It reports whether there was one.
+// giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and
+// carries it out. It reports whether there was one.
 func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int, may func(*elastic.Job) bool) bool {
 	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.Job) bool { return !may(f) })
 	if len(list) == 0 {
@@ -154,7 +160,8 @@ func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []i
 	return true
 }
 
-// canGive reports whether a job has more than its least, and has had it for so long that starting it again costs little of that.
+// canGive reports whether a job has more than its least, and has had it for so long that starting
+// it again costs little of that.
 func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
 		return false
@@ -164,15 +171,16 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.Run(f.Job.ID)) <= preempt.MuchUnsaved
 }
 
-// mayGive reports whether a job may have to give up workers for another: it can, should have fewer than it has, and still needs much more than the
-// other.
+// mayGive reports whether a job may have to give up workers for another: it can, should have fewer
+// than it has, and still needs much more than the other.
 func (s *elasticPhases) mayGive(f *elastic.Job, j *cluster.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
 	return s.canGive(f) && f.Size > size && left >= givesBeyond*needs
 }
 
-// priceOf returns what it costs that one of a list gives up workers, in parts of the most that any would cost.
+// priceOf returns what it costs that one of a list gives up workers, in parts of the most that any
+// would cost.
 func priceOf(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
 	most := int64(1)
 	for _, f := range list {
@@ -181,8 +189,9 @@ func priceOf(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
 	return func(f *elastic.Job) int64 { return max(1, preempt.Ratio(preempt.Standstill(t, f), most)) }
 }
 
-// enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to what is fitting. As long as it is not known whether
-// others will find room for their least, only those get any that were promised it.
+// enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to
+// what is fitting. As long as it is not known whether others will find room for their least, only
+// those get any that were promised it.
 func (s *elasticPhases) enlargeStarts() {
 	if s == nil {
 		return
@@ -229,8 +238,9 @@ func (s *elasticPhases) enlarge(a *cluster.StartJob, j *cluster.Job, terms clust
 	}
 }
 
-// compact finds room for as many elastic workers as are fitting, or as there is room for, and leaves their number with the gang: rather for fewer
-// that are on no more nodes than they have to be, as long as these are at least half as many. Nil: for no more than the least.
+// compact finds room for as many elastic workers as are fitting, or as there is room for, and
+// leaves their number with the gang: rather for fewer that are on no more nodes than they have to
+// be, as long as these are at least half as many. Nil: for no more than the least.
 func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms cluster.Elastic, want int) []fit.Spot {
 	part := g.At(terms.Part)
 	c := s.sizes.CurveOf(j)
@@ -259,7 +269,8 @@ func scattered(spots []fit.Spot) bool {
 	return slices.ContainsFunc(spots, func(o fit.Spot) bool { return o.Node != spots[0].Node })
 }
 
-// closeBy reports whether workers are on no more nodes than they would need if the largest were empty.
+// closeBy reports whether workers are on no more nodes than they would need if the largest were
+// empty.
 func (s *elasticPhases) closeBy(spots []fit.Spot, p *fit.Part) bool {
 	nodes := map[int]bool{}
 	for _, spot := range spots {
@@ -272,7 +283,8 @@ func (s *elasticPhases) closeBy(spots []fit.Spot, p *fit.Part) bool {
 	return len(nodes) <= (p.Workers+most-1)/most
 }
 
-// leavesHeadroom reports whether enough stays free for trial-and-error jobs to come if a gang has its spots.
+// leavesHeadroom reports whether enough stays free for trial-and-error jobs to come if a gang has
+// its spots.
 func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) bool {
 	if t.spare == nil {
 		return true
@@ -282,8 +294,8 @@ func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) 
 	return t.spare.keptIn(try)
 }
 
-// grow gives jobs that run more workers out of room that has been idle, in order, where it will have been worth starting them again if they run for
-// as long as they have run.
+// grow gives jobs that run more workers out of room that has been idle, in order, where it will
+// have been worth starting them again if they run for as long as they have run.
 func (s *elasticPhases) grow() {
 	if s == nil || len(s.Started) > 0 {
 		return
@@ -310,13 +322,13 @@ func (s *elasticPhases) grow() {
 	for _, f := range list {
 		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
 	}
-	for _, f := range preempt.Unchanged(list) { // what is left then is of no use to those whom it was dealt out to
+	for _, f := range preempt.Unchanged(list) { // what is left then is of no use to the jobs that it was meant for
 		s.growInto(f, s.sizes.Fitting(f.Job, elastic.WorthPM))
 	}
 }
 
-// hasRested reports whether a job that was started again has been left alone for so long that doing it once more for its own sake does not come to
-// much of its time.
+// hasRested reports whether a job that was started again has been left alone for so long that doing
+// it once more for its own sake does not come to much of its time.
 func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
@@ -326,7 +338,8 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	return at <= s.Now
 }
 
-// restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on none.
+// restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on
+// none.
 func (s *elasticPhases) restedFor(wait cluster.Instant) []uint64 {
 	if only, known := s.rested[wait]; known {
 		return only
@@ -352,7 +365,8 @@ func (s *elasticPhases) restedFor(wait cluster.Instant) []uint64 {
 	return only
 }
 
-// couldGrow reports whether a job would be faster with more workers, or with those that it has on one node.
+// couldGrow reports whether a job would be faster with more workers, or with those that it has on
+// one node.
 func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
 	if s.sizes.Fitting(f.Job, elastic.IdleWorthPM) > f.Size {
 		return true
@@ -369,8 +383,8 @@ func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
 	return c.Spread(f.Size, f.Apart())
 }
 
-// growInto gives one job as many more workers as there is room for and as are worth it, up to a number of all that it has then, or gathers it on one
-// node if that makes it faster still.
+// growInto gives one job as many more workers as there is room for and as are worth it, up to a
+// number of all that it has then, or gathers it on one node if that makes it faster still.
 func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	if f.Allowed = s.restedFor(elastic.GrowAfter(s.State, f)); f.Allowed == nil {
 		return
@@ -405,8 +419,9 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	}
 }
 
-// wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it something already. As long as none like it has completed
-// it is taken to need as much again as it has had, which is more and more.
+// wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it
+// something already. As long as none like it has completed it is taken to need as much again as it
+// has had, which is more and more.
 func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
 	if saves <= 0 || saves >= cost || s.View.UsualService(f.Job) > 0 {
 		return
@@ -415,8 +430,9 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 	s.WakeAt(s.Now + cluster.Instant(min(max(after, leastWake), scratch.Day)))
 }
 
-// nodeToGatherOn returns the node on which a job would have most of its workers if it had all of them there, and how many: rather one where it has
-// some already. -1: no other node than its own is better.
+// nodeToGatherOn returns the node on which a job would have most of its workers if it had all of
+// them there, and how many: rather one where it has some already. -1: no other node than its own is
+// better.
 func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int) {
 	node = -1
 	if f.Terms.Fixed > 0 {
@@ -439,7 +455,8 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 	return node, size
 }
 
-// gatherOn moves the workers of a job to one of its nodes, where there are so many then. It reports whether there is room.
+// gatherOn moves the workers of a job to one of its nodes, where there are so many then. It reports
+// whether there is room.
 func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
 	g := s.Gang(f.Job)
 	more := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}

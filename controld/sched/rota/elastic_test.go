@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLeftOfJobsAlike tells how much elastic jobs still need from what others of their user and name have taken, or have had so far.
+// TestLeftOfJobsAlike tells how much elastic jobs still need from what others of their user and
+// name have taken, or have had so far.
 func TestLeftOfJobsAlike(t *testing.T) {
 	w := schedtest.NewWorld()
 	play := func(lines ...string) {
@@ -41,8 +42,8 @@ func TestLeftOfJobsAlike(t *testing.T) {
 	left("new", 2*hour, 10*hour)
 }
 
-// TestDealing deals out room: the least to everybody, and what is left to who needs little, as long as further workers do about as much for him as
-// for others.
+// TestDealing deals out room: the least to everybody, and what is left to who needs little, as long
+// as further workers do about as much for him as for others.
 func TestDealing(t *testing.T) {
 	w := schedtest.NewWorld()
 	for _, line := range []string{

@@ -22,16 +22,21 @@ const (
 	patienceForTE = 6              // a job leaves all of it for so many times as long as it takes for room to be reserved for it
 )
 
-// headroom is room that best-effort jobs leave free for trial-and-error jobs to come: for each of those that came last, one node that would take
-// one like it now, and several that would once the trial-and-error jobs that run there are over, by how many usually come in a minute. What counts is
-// what a worker needs on one node, because free GPUs that are scattered, or without memory beside them, help nobody.
+// headroom is room that best-effort jobs leave free for trial-and-error jobs to come. For each of
+// those that came last, one node should take one like it now, and several should once the
+// trial-and-error jobs that run there are over, by how many usually come in a minute. What counts
+// is what a worker needs on one node, because free GPUs that are scattered, or without memory
+// beside them, are of no use.
 //
-// Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon have room for a large one again, if no
-// best-effort job gets between. To leave as much free on several nodes for those that come meanwhile costs far more, most of it for the few largest.
-// Where hardly one comes in a minute nothing is left for that alone: it would keep best-effort jobs waiting for somebody who mostly does not come.
+// Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon
+// have room for a large one again, if no best-effort job gets between. To leave as much free on
+// several nodes for those that come meanwhile costs far more, most of it for the few largest. Where
+// hardly one comes in a minute nothing is left for that alone: best-effort jobs would wait for a
+// job that mostly does not come.
 //
-// On few nodes one worker's room is a good part of the cluster, and it stays empty for long, because few come. Best-effort jobs would wait there
-// for 25 to 80 times as long, all together, as trial-and-error jobs are spared, which have others leave instead.
+// On few nodes one worker's room is a good part of the cluster, and it stays empty for long,
+// because few come. Best-effort jobs would wait there for 25 to 80 times as long, all together, as
+// trial-and-error jobs are spared, which have others leave instead.
 type headroom struct {
 	*scratch.State
 	cache *Cache
@@ -40,7 +45,8 @@ type headroom struct {
 	soon outlook
 }
 
-// newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately, nil if nothing.
+// newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately,
+// nil if nothing.
 func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	l := t.View.Learned()
 	if l == nil || l.TE.Last == 0 || t.Now-l.TE.Last > scratch.Day || t.Policy.HeadroomPM < 0 {
@@ -68,15 +74,17 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 	return h
 }
 
-// worth reports, by how many jobs of each class have had to wait lately, whether room that is free now is worth keeping, and whether that is which will
-// be free soon: less is while fewer trial-and-error jobs have waited for how many best-effort jobs have.
+// worth reports, by how many jobs of each class have had to wait lately, whether room that is free
+// now is worth keeping, and whether that is which will be free soon: less is while fewer
+// trial-and-error jobs have waited for how many best-effort jobs have.
 func worth(w *cluster.Waits) (now, soon bool) {
 	cost := w.TE * waitForTE
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
-// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most modest needs, which on a full cluster are nearly all,
-// take none now, and none soon unless trial-and-error jobs run there.
+// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most
+// modest needs, which on a full cluster are nearly all, take none now, and none soon unless
+// trial-and-error jobs run there.
 func (h *headroom) countAll() {
 	nodes := len(h.View.Nodes())
 	words := h.cache.cleared(2 * nodes)
@@ -148,7 +156,7 @@ func briefsOf(p cluster.RunPage) (list []brief) {
 	return list
 }
 
-// took notes that somebody has started on some nodes.
+// took notes that a job has started on some nodes.
 func (h *headroom) took(spots []fit.Spot) {
 	if h == nil {
 		return
@@ -177,17 +185,20 @@ func (h *headroom) lose(l *loss, node int, need cluster.Request) {
 	l.soon.add(h.soon.lost(h.Room, node, need))
 }
 
-// spares reports whether nothing is lost that is wanted, or so little that only the most demanding would miss it.
+// spares reports whether nothing is lost that is wanted, or so little that only the most demanding
+// would miss it.
 func (h *headroom) spares(lost *loss, patient bool) bool {
 	return h.now.spares(&lost.now, patient) && h.soon.spares(&lost.soon, patient)
 }
 
-// patient reports whether a job still leaves all that is wanted: one that has waited for long leaves half, rounded up.
+// patient reports whether a job still leaves all that is wanted: one that has waited for long
+// leaves half, rounded up.
 func (h *headroom) patient(j *cluster.Job) bool {
 	return h.State.Now-j.Eligible < patienceForTE*cluster.Instant(h.Policy.ReserveAfterMS)
 }
 
-// allows reports whether a best-effort job may have its spots. On nodes where room is reserved for it, it takes what was not counted.
+// allows reports whether a best-effort job may have its spots. On nodes where room is reserved for
+// it, it takes what was not counted.
 func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
 	if h == nil || j.Class == jobspec.TE {
 		return true
@@ -224,7 +235,8 @@ func (h *headroom) allowsOn(j *cluster.Job, g *fit.Gang, node int) bool {
 	return h.spares(&lost, h.patient(j))
 }
 
-// allowsMore reports whether a running best-effort job may grow by so many workers that ask for the same.
+// allowsMore reports whether a running best-effort job may grow by so many workers that ask for the
+// same.
 func (h *headroom) allowsMore(spots []fit.Spot, request cluster.Request) bool {
 	if h == nil {
 		return true
@@ -243,12 +255,14 @@ func (h *headroom) allowsMore(spots []fit.Spot, request cluster.Request) bool {
 // keptIn reports whether all that is wanted is free in a copy of the room.
 func (h *headroom) keptIn(room *fit.Room) bool { return h.now.keptIn(room) && h.soon.keptIn(room) }
 
-// cost returns how many of the last workers a node would not take any more at once with some room gone.
+// cost returns how many of the last workers a node would not take any more at once with some room
+// gone.
 func (h *headroom) cost(node int, need cluster.Request) int {
 	return h.weigh(h.now.lost(h.Room, node, need))
 }
 
-// Cache keeps from cycle to cycle the memory of headroom, and which trial-and-error jobs run. The zero value is ready for use.
+// Cache keeps from cycle to cycle the memory of headroom, and which trial-and-error jobs run. The
+// zero value is ready for use.
 type Cache struct {
 	words  []uint64
 	briefs scratch.Pages[[]brief]

@@ -6,7 +6,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// TestHeadroomWorth: the more best-effort jobs wait for each trial-and-error job that does, the less is kept free.
+// TestHeadroomWorth: the more best-effort jobs wait for each trial-and-error job that does, the
+// less is kept free.
 func TestHeadroomWorth(t *testing.T) {
 	for _, c := range []struct {
 		waits     cluster.Waits

@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestHeadroomCount compares which nodes would take the jobs to come, found by their empty GPUs, with what is found by asking every node.
+// TestHeadroomCount compares which nodes would take the jobs to come, found by their empty GPUs,
+// with what is found by asking every node.
 func TestHeadroomCount(t *testing.T) {
 	counted := 0
 	for seed := range uint64(schedtest.States(3_000) / 25) {

@@ -45,7 +45,8 @@ func newDemand(a *cluster.Arrivals) demand {
 	return d
 }
 
-// within forgets workers that ask for more than one part of so many of anything there is, and reports whether any others are left.
+// within forgets workers that ask for more than one part of so many of anything there is, and
+// reports whether any others are left.
 func (d *demand) within(all cluster.Vector, parts int64) bool {
 	kept := 0
 	for i := range d.shapes {
@@ -67,7 +68,7 @@ func fewest(a, b cluster.Vector) cluster.Vector {
 // single is a part of one worker that may be anywhere.
 func single(v cluster.Vector) (p fit.Part) {
 	resident := v
-	resident.Cores = 0 // nobody needs cores while he is suspended
+	resident.Cores = 0 // a suspended worker needs no cores
 	p.Request = cluster.Request{Active: v, Resident: resident}
 	p.Workers, p.PerNode = 1, 1
 	return p
@@ -115,7 +116,7 @@ func (d *demand) weigh(set uint64) (workers int) {
 // outlook is which workers nodes would take, and how many nodes are to take each.
 type outlook struct {
 	*demand
-	want  int               // nodes for each shape; 0: nobody wants to know
+	want  int               // nodes for each shape; 0: it does not matter
 	more  []cluster.Request // by node: what will have come free; nil: nothing
 	on    []uint64          // by node: the shapes that would fit, as bits
 	nodes []int             // by shape: how many nodes would take it
@@ -152,7 +153,8 @@ func (o *outlook) note(node int, set uint64) {
 	o.on[node] = set
 }
 
-// takes returns which shapes, of those asked about, a node would take with some room gone, and what will have come free.
+// takes returns which shapes, of those asked about, a node would take with some room gone, and what
+// will have come free.
 func (o *outlook) takes(room *fit.Room, node int, gone cluster.Request, of uint64) uint64 {
 	if o.more != nil {
 		gone = fit.Minus(gone, o.more[node])
@@ -184,7 +186,8 @@ func (o *outlook) keptIn(room *fit.Room) bool {
 	return short <= o.missed
 }
 
-// spares reports whether nothing is lost that is wanted, or so little that only the most demanding would miss it.
+// spares reports whether nothing is lost that is wanted, or so little that only the most demanding
+// would miss it.
 func (o *outlook) spares(lost *tally, patient bool) bool {
 	if lost.set == 0 {
 		return true

@@ -8,21 +8,24 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// # Which job next to which
+// # Pairs of jobs and nodes
 //
-// Best-effort jobs that only age tells apart are not started strictly by age: of all pairs of such a job and a node the one comes first that
-// leaves least of what is scarce, and each minute of waiting makes up for some of that. So nodes are filled well while there is a choice,
-// and nobody is passed for long.
+// Best-effort jobs that only age tells apart are not started strictly by age. Of all pairs of such
+// a job and a node the one comes first that leaves least of what is scarce, and each minute of
+// waiting makes up for some of that. So nodes are filled well while there is a choice, and no job
+// is passed for long.
 
 const (
-	// ageWorth is how many milliseconds of waiting make up for one unit of [scarcity.left]. With fewer, age decides where much waits and little is
-	// free, and nodes are filled worse; with many more those who fit badly wait for longest.
+	// ageWorth is how many milliseconds of waiting make up for one unit of leftover resources: see
+	// [place.Packer.Leftover]. With less, age decides where much waits and little is free, and
+	// nodes are filled worse; with much more, jobs that fit badly wait for longest.
 	ageWorth = 16
-	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line are looked at.
+	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line
+	// are looked at.
 	maxPairs = 1 << 15
 )
 
-// matcher chooses who starts next. It remembers where each would go.
+// matcher chooses the job that starts next. It remembers where each would go.
 type matcher struct {
 	best map[*queue.Contender]pairing
 	took []int32 // by node: how often something has started there
@@ -36,7 +39,8 @@ type pairing struct {
 	left int64
 }
 
-// next returns who of those in line starts next, and where; false: the first in line does not fit.
+// next returns the entry of a line that starts next, and where; false: the first in line does not
+// fit.
 func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Spot, bool) {
 	if top := l.Top(); !t.pairs(top) {
 		spots, ok := t.place(top)
@@ -63,7 +67,8 @@ func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Sp
 	}
 }
 
-// choose returns who makes the best pair with a node of the first in line and its like, nil if none fits anywhere.
+// choose returns the entry that makes the best pair with a node, of the first in line and those
+// like it; nil if none fits anywhere.
 func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	top := l.Lead()
 	var best *queue.Contender
@@ -88,7 +93,8 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	return best
 }
 
-// pair finds the node for a job that is left with least and where it leaves what is kept free for others.
+// pair finds the node for a job that is left with least and where it leaves what is kept free for
+// others.
 func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 	g := c.Gang(t.State)
 	best := pairing{job: c.Job, node: -1}
@@ -110,8 +116,9 @@ func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
 	return best
 }
 
-// pairs reports whether a job is one that is paired with nodes: a single best-effort worker that likes all nodes alike and for which no room
-// is reserved, where no limit could be in the way of the second of two.
+// pairs reports whether a job is one that is paired with nodes: a single best-effort worker that
+// likes all nodes alike and for which no room is reserved, where no limit could be in the way of
+// the second of two.
 func (t *rotaPolicy) pairs(c *queue.Contender) bool {
 	g := c.Gang(t.State)
 	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil && t.Holders[c.Job.ID] == nil &&

@@ -6,14 +6,18 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// # Coming back
+// # Requeue backoff of preempted jobs
 //
-// A best-effort job that has had much and had to leave comes back where that leaves a tenth of the cluster free, and asks nobody to leave for it until
-// then. Whoever starts may not be asked to leave for a turn, in which most new jobs would begin and end. If those who had to leave took at once whatever comes
-// free, ever more of the cluster would be held by jobs that cannot be moved, and the next new jobs had to wait all the same.
+// A best-effort job that has had much service and was preempted starts again where that leaves a
+// tenth of the cluster free. Until then no job is asked to leave for it. A job that starts may not
+// be asked to leave for a turn, in which most new jobs would begin and end. If preempted jobs took
+// at once whatever comes free, ever more of the cluster would be held by jobs that cannot be moved,
+// and the next new jobs had to wait all the same.
 //
-// Nobody waits for more than an empty cluster would leave beside him. Nothing is left free for this while nobody submits anything, nor on few GPUs or
-// cores, nor against what an account was promised. A wide gang comes back wherever it finds its room, and so does who begins anew, having waited for long.
+// No job waits for more than an empty cluster would leave beside it. Nothing is left free for this
+// while no jobs are submitted, nor on few GPUs or cores, nor against an account's quota. A wide
+// gang starts wherever it finds its room, and so does a job that counts as new because it has
+// waited for long.
 
 // Bounds of the room that is left to new jobs.
 const (
@@ -23,7 +27,8 @@ const (
 	comingMS   = 60 * 60 * 1000          // new jobs are expected for so long after the last one
 )
 
-// freeCapacity is how much is free on all nodes together, how much of it is left to new jobs, and how much there is.
+// freeCapacity is how much is free on all nodes together, how much of it is left to new jobs, and
+// how much there is.
 type freeCapacity struct {
 	known           bool
 	revision        int // of the room
@@ -47,16 +52,17 @@ func (t *rotaPolicy) backsOff(j *cluster.Job) bool {
 	return short(a.free.Cores, need.Cores, a.keep.Cores, a.all.Cores) && !t.withinQuota(j)
 }
 
-// short reports whether less would stay free beside a job than is to be kept, or than an empty cluster would leave if that is less.
+// short reports whether less would stay free beside a job than is to be kept, or than an empty
+// cluster would leave if that is less.
 func short(free, need, keep, all int64) bool { return keep > 0 && free-need < min(keep, all-need) }
 
-// jobsCome reports whether somebody has submitted a job of late.
+// jobsCome reports whether a job was submitted of late.
 func (t *rotaPolicy) jobsCome() bool {
 	l := t.View.Learned()
 	return l != nil && l.Came > 0 && t.Now-l.Came < comingMS
 }
 
-// newFreeCapacity adds up what is free on nodes that are up and reserved for nobody.
+// newFreeCapacity adds up what is free and not reserved on nodes that are up.
 func (t *rotaPolicy) newFreeCapacity() freeCapacity {
 	all := t.Room.TotalUp()
 	a := freeCapacity{known: true, revision: t.Revision, free: t.Room.AvailableUp(), all: all}

@@ -1,7 +1,8 @@
 // Package rota is policy rota, the policy of new clusters.
 //
-// Trial-and-error jobs start at once, with the room of the cheapest best-effort jobs if need be. Best-effort jobs are served by how
-// little service they have had. No job has to say how long it runs. See [Rules] for the phases.
+// Trial-and-error jobs start at once, with the room of the cheapest best-effort jobs if need be.
+// Best-effort jobs are served by how little service they have had. No job has to say how long it
+// runs. See [Rules] for the phases.
 package rota
 
 import (
@@ -26,18 +27,19 @@ import (
 const (
 	rotaCap      = 3              // displacements of one job in a day
 	rotaMinTurn  = 20 * 60 * 1000 // ms: a job runs for so long before one that has had less takes its turn
-	rotaLongTurn = 10 * 60 * 1000 // ms: the same for who is of a kind that goes on for as long again, by the cluster's history
+	rotaLongTurn = 10 * 60 * 1000 // ms: the same for a job of a kind that goes on for as long again, by the cluster's history
 	rotaCallers  = 64             // jobs of each class that room is looked for in one cycle
 	anewAfter    = 4              // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
 	anewAfterTE  = 1              // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
 )
 
-// Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need be, and best-effort jobs by how little
-// they have had, letting others pass a blocked one within bounds. Some room stays free for the trial-and-error jobs that usually come.
+// Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
+// be, and best-effort jobs by how little service they have had, letting others pass a blocked one
+// within bounds. Some room stays free for the trial-and-error jobs that usually come.
 //
-// Nobody has to say how long a job runs. What a job has had decides: levels of attained service, with age within each. A job
-// that waits takes the room of one on a worse level, but only if that one can save its state, has run for a while, and was not displaced
-// too often within a day.
+// No user has to say how long a job runs. What a job has had decides: levels of attained service,
+// with age within each. A job that waits takes the room of one on a worse level, but only if that
+// one can save its state, has run for a while, and was not preempted too often within a day.
 func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
 	p := newRota(t, rooms)
 	s := newElasticPhases(p)
@@ -107,12 +109,15 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past cluster.Jo
 	t.pack.Took(spots)
 }
 
-// gangPatience is for how many times as long as others a gang waits at most before its room is kept.
+// gangPatience is for how many times as long as others a gang waits at most before its room is
+// kept.
 const gangPatience = 12
 
-// reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers comes free one after another, and what is kept of it
-// stands idle until the last is there. Other jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds. That does
-// not hold for a job within its account's quota, nor for a wide gang, which hardly ever finds its room by itself.
+// reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers
+// comes free one after another, and what is kept of it stands idle until the last is there. Other
+// jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds.
+// That does not hold for a job within its account's quota, nor for a wide gang, which hardly ever
+// finds its room by itself.
 func (t *rotaPolicy) reserveAfter(j *cluster.Job, within bool) cluster.Instant {
 	after := cluster.Instant(t.Policy.ReserveAfterMS)
 	if !within && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
@@ -150,8 +155,8 @@ type preemptor struct {
 	*preempt.Preemptor
 	servedLong []bool                // by candidate: its turn is over
 	turnOf     []*rotationEntry      // by candidate: its place in the order; nil: it has none
-	places     map[cluster.JobID]int // in the order of turns, of those for whom room is kept
-	place      int                   // of the job whose turn it is
+	places     map[cluster.JobID]int // places in the order of the jobs that hold a reservation
+	place      int                   // of the job at hand
 	lifted     func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
 }
 
@@ -179,13 +184,15 @@ func (m *preemptor) serveTE() {
 	}
 }
 
-// waiter is a job that waits, and its group: for whose next jobs there is no room either if there is none for it.
+// waiter is a job that waits, and its group: where there is no room for it there is none for the
+// next jobs of its group.
 type waiter struct {
 	job   *cluster.Job
 	group *cluster.Group
 }
 
-// waitingTE are the trial-and-error jobs that may start and have neither started nor been promised room that others leave.
+// waitingTE are the trial-and-error jobs that may start and have neither started nor been promised
+// room that others leave.
 func (m *preemptor) waitingTE() []waiter {
 	var list []waiter
 	for at, front := range m.View.Fronts() {
@@ -206,8 +213,8 @@ func (m *preemptor) waitingTE() []waiter {
 	return list
 }
 
-// reluctance says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if nothing else helps, 2 only when not even that
-// does, -1 never.
+// reluctance says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if
+// nothing else helps, 2 only when not even that does, -1 never.
 func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	switch {
 	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceVictim(v):
@@ -220,17 +227,19 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	return 0
 }
 
-// wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free together again, for the sake of a job that mostly
-// needs few of them.
+// wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free
+// together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cluster.WideGPUs }
 
-// mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and would not lose too much by it.
+// mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and
+// would not lose too much by it.
 func (m *preemptor) mayDisplace(j *cluster.Job) bool {
 	limit := cmp.Or(m.Policy.MaxPreempts, rotaCap)
 	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) && !preempt.Wasteful(m.State, j)
 }
 
-// mayDisplaceVictim is mayDisplace for who runs. Most run for the first time, and then their runs say it all.
+// mayDisplaceVictim is mayDisplace for a job that runs. Most run for the first time, and then their
+// runs say it all.
 func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 	if v.Again {
 		return m.mayDisplace(v.Job)
@@ -241,14 +250,15 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 	return true
 }
 
-// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for it. If enough is free or being freed
-// already, nobody is asked. It reports whether there was a way.
+// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
+// it. If enough is free or being freed already, no job is asked. It reports whether there was a
+// way.
 func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int) bool {
 	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
 }
 
-// preemptForTE is makeRoom for a trial-and-error job. What accounts hold is worked out only if those jobs of its own that can be taken at once do not
-// do.
+// preemptForTE is makeRoom for a trial-and-error job. What accounts hold is worked out only if
+// those jobs of its own that can be taken at once do not do.
 func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
 	rest := ^uint64(0)
 	if !nested(m.View.Config()) {
@@ -263,7 +273,7 @@ func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
 // preemptWith is makeRoom with certain degrees of reluctance, as bits, one after another.
 func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int, degrees uint64) bool {
 	r := m.All()
-	known := uint64(1) // those degrees of reluctance that there are; nobody at all may have to leave
+	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
 	for i := range r.List {
 		v := &r.List[i]
 		if v.Reluctance = lawful(v); v.Reluctance >= 0 {
@@ -290,24 +300,25 @@ func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause
 	return false
 }
 
-// leavesHeadroom reports whether a job for which nobody would have to leave leaves what is kept free for trial-and-error jobs to them, as one that is
-// placed does.
+// leavesHeadroom reports whether a job that starts without preemption leaves free what is kept for
+// trial-and-error jobs, as a job that is placed does.
 func (m *preemptor) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
 	defer m.lifted()()
 	spots, ok := m.Room.Place(g)
 	return !ok || m.spare.allows(j, g, spots)
 }
 
-// lifts returns what lifts the claims that are no obstacle to a job for which room is made: of room that is kept for blocked heads a
-// trial-and-error job takes any, another only what is kept for those whose turn comes after its own.
+// lifts returns what lifts the claims that are no obstacle to a job for which room is made. Of room
+// that is kept for blocked heads a trial-and-error job takes any, another only what is kept for
+// jobs that come after it.
 func (m *preemptor) lifts(j *cluster.Job, cause cluster.Cause) func() func() {
 	return func() func() {
 		return m.Room.WaiveIf(func(r *cluster.Reservation) bool { return !r.Firm && (cause == cluster.CauseTE || m.yields(r, j)) })
 	}
 }
 
-// carryOut keeps the room of a set for a job and asks its victims to leave. A job for which nobody has to leave starts at once, if it
-// waited only because the room was kept for a blocked head.
+// carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
+// has to leave starts at once, if it waited only because the room was kept for a blocked head.
 func (m *preemptor) carryOut(j *cluster.Job, g *fit.Gang, set *preempt.Set, cause cluster.Cause) {
 	r := m.All()
 	r.DropPartial(set)
@@ -341,8 +352,9 @@ func (m *preemptor) carryOut(j *cluster.Job, g *fit.Gang, set *preempt.Set, caus
 	}
 }
 
-// levelOf returns the level of a waiting job by what it has had, unless it begins anew. A gang goes by the level that decides on its turn: one whose
-// like take long would else gather room that those of others had been asked to leave for.
+// levelOf returns the service level of a waiting job, unless it counts as new. A gang goes by the
+// level that decides on its turn: one of a kind that takes long would else gather room that others
+// had been asked to leave for gangs.
 func (t *rotaPolicy) levelOf(j *cluster.Job) int {
 	if j.Workers > 1 && j.Class == jobspec.BE {
 		level, _ := t.serviceLevel(j, &served{})

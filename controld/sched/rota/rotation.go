@@ -14,18 +14,21 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// turnsMS is how often it is looked whose turn it is among best-effort jobs.
+// turnsMS is how often the service order of best-effort jobs is checked, in ms.
 const turnsMS = 60_000
 
-// costsWorth is for how many times what it costs to displace it a job runs before others take its turn: the time that jobs of its queue usually
-// take to leave, whatever it has declared itself, and the time that it took to start.
+// costsWorth is for how many times what it costs to displace it a job runs before others take its
+// turn: the time that jobs of its queue usually take to leave, whatever it has declared itself, and
+// the time that it took to start.
 const costsWorth = 20
 
-// levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has had at least four times as much. Two jobs
-// that have had about the same would otherwise take turns for ever, which helps neither.
+// levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has
+// had at least four times as much. Two jobs that have had about the same would otherwise take turns
+// for ever, which helps neither.
 const levelsWorse = 3
 
-// Jobs that were displaced tiredAfter times run longer each time before it happens again, by tiredFor times the usual.
+// Jobs that were displaced tiredAfter times run longer each time before it happens again, by
+// tiredFor times the usual.
 const (
 	tiredAfter = 4
 	tiredFor   = 6
@@ -35,7 +38,7 @@ const (
 type rotationEntry struct {
 	job     *cluster.Job
 	level   int
-	service int64          // in the unit of cluster.Job.Attained; 0 of who comes first whatever he has had
+	service int64          // in the unit of cluster.Job.Attained; 0 of a job that comes first whatever it has had
 	victim  int            // index in the roster of one that runs, -1 of one that waits
 	in      bool           // it should run
 	group   *cluster.Group // of one that waits
@@ -45,8 +48,9 @@ type rotationEntry struct {
 	full  map[*shares.Node]shares.Ratio  // how full that would make the node, as far as it was asked
 }
 
-// rotate makes room for best-effort jobs, once a minute: first for those of accounts and users below what they were promised, then for those
-// that have had little, with the room of running ones that have had much more.
+// rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
+// below what they were promised, then for those that have had little, with the room of running ones
+// that have had much more.
 func (m *preemptor) rotate() {
 	if !m.anyWaits() {
 		return
@@ -82,7 +86,7 @@ func (m *preemptor) rotate() {
 	}
 }
 
-// notePlaces notes where in the order those wait for whom room is kept.
+// notePlaces notes the places in the order of jobs that hold a reservation.
 func (m *preemptor) notePlaces(list []rotationEntry) {
 	m.places = map[cluster.JobID]int{}
 	for i := range list {
@@ -92,14 +96,14 @@ func (m *preemptor) notePlaces(list []rotationEntry) {
 	}
 }
 
-// yields reports whether room that is kept for a blocked head is no obstacle to the job whose turn it is: it is kept for that one, or for one that
-// comes after it.
+// yields reports whether room that is kept for a blocked head is no obstacle to a job: it is kept
+// for that job, or for one that comes after it.
 func (m *preemptor) yields(r *cluster.Reservation, j *cluster.Job) bool {
 	place, known := m.places[r.Job]
 	return r.Job == j.ID || known && place > m.place
 }
 
-// reclaim gives accounts and users back what they were promised, if anybody was promised anything.
+// reclaim gives accounts and users back their quota, if any has one.
 func (m *preemptor) reclaim() {
 	if m.hasQuota() {
 		f := m.accounts()
@@ -108,7 +112,7 @@ func (m *preemptor) reclaim() {
 	}
 }
 
-// anyWaits reports whether best-effort jobs wait that nobody holds.
+// anyWaits reports whether best-effort jobs wait that are not held.
 func (m *preemptor) anyWaits() bool {
 	for g := range m.View.Groups() {
 		if !g.Front.Held && !g.Front.TE && (len(g.Jobs) > 1 || m.Started[g.Jobs[0].ID] == 0) {
@@ -118,7 +122,8 @@ func (m *preemptor) anyWaits() bool {
 	return false
 }
 
-// anyServedEnough notes of every victim whether it may be displaced for one that has had less, and reports whether any may.
+// anyServedEnough notes of every victim whether it may be displaced for one that has had less, and
+// reports whether any may.
 func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 	any := false
 	m.servedLong = make([]bool, len(r.List))
@@ -130,8 +135,9 @@ func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 	return any
 }
 
-// servedEnough reports whether a running job has had its turn: it can save what it has done, has run for long enough, and was not displaced too
-// often. A wide gang keeps its room: it waits long for a chance to get it together again.
+// servedEnough reports whether a running job has had its turn: it can save what it has done, has
+// run for long enough, and was not displaced too often. A wide gang keeps its room: it waits long
+// for a chance to get it together again.
 func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 	a := v.Attempt
 	if v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.Job) || v.Job.Width() >= cluster.WideGPUs {
@@ -147,14 +153,15 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= rotaLongTurn*tired && m.goesOn(v)
 }
 
-// goesOn reports whether a running job is of a kind that by the cluster's history runs for so long yet that its turn need not be longer than that. Most
-// others are about to end when it is over.
+// goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
+// yet that its turn need not be longer than that. Most others are about to end when it is over.
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	left, known := m.View.Foresee(v.Job, v.Job.RanFor(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
 	return known && left >= rotaLongTurn
 }
 
-// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced; nothing until enough have been.
+// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
+// nothing until enough have been.
 func (m *preemptor) graceUsual(queue string) cluster.Instant {
 	if l := m.View.Learned(); l != nil {
 		if g, known := l.Grace[queue]; known {
@@ -165,9 +172,10 @@ func (m *preemptor) graceUsual(queue string) cluster.Instant {
 	return 0
 }
 
-// reluctanceToRotate says how readily a victim leaves for a job, as [maker.lawful] does: if it has had a good deal, and much more than that one, has no higher
-// priority, and is of the same account or of a fuller one. Where GPUs are shared it matters who of those whose turn is over leaves: whoever keeps the rest of his GPU from
-// being used, rather than whoever has had most.
+// reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does: if it has
+// had a good deal, and much more than that job, has no higher priority, and is of the same account
+// or of a fuller one. Where GPUs are shared, of the jobs whose turn is over one leaves that keeps
+// the rest of its GPU from being used, rather than the one that has had most.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
 	own := m.turnOf[v.Index]
 	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority || own.level < w.level+levelsWorse || own.service < preempt.ServedLeast && !shared {
@@ -181,20 +189,23 @@ func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, s
 	return 0
 }
 
-// spared reports whether a victim that should run itself keeps its room. A gang needs room of several at once, which one of them that comes among the first by
-// a little could keep from it for long; where GPUs are shared who fits beside others counts for more.
+// spared reports whether a job that should run itself keeps its room. A gang needs room of several
+// at once, which one of them that comes among the first by a little could keep from it for long.
+// Where GPUs are shared, it counts for more whether jobs fit beside each other.
 func (w *rotationEntry) spared(o *rotationEntry, shared bool) bool {
 	return w.in && !shared && o.job.Workers == 1
 }
 
-// holdsMore reports whether an account is fuller than another by what both hold now. If so, even those of its jobs leave that should run by what each
-// has had: those that should not are often of emptier accounts, which keep their room, so that nobody would leave.
+// holdsMore reports whether an account is fuller than another by what both hold now. If so, even
+// those of its jobs leave that should run by what each has had: those that should not are often of
+// emptier accounts, which keep their room, so that no job would leave.
 func holdsMore(account, other *shares.Node) bool {
 	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0
 }
 
-// fuller reports whether the account of a job is fuller than another job's: by what both hold now, or by what each would hold with its jobs up to
-// this one. By holdings alone an account whose jobs have all had much would keep its room against others that have had little.
+// fuller reports whether the account of a job is fuller than another job's: by what both hold now,
+// or by what each would hold with its jobs up to this one. By holdings alone an account whose jobs
+// have all had much would keep its room against others that have had little.
 func (w *rotationEntry) fuller(account *shares.Node, o *rotationEntry, other *shares.Node) bool {
 	return holdsMore(account, other) || w.fullness(account).Compare(o.fullness(other)) > 0
 }
@@ -212,8 +223,9 @@ func (w *rotationEntry) fullness(n *shares.Node) shares.Ratio {
 	return r
 }
 
-// rotationOrder lists all best-effort jobs that run, or that wait and may start, in order. Of an array its next element waits. Who asks for more than the nodes
-// that are up could hold waits for other nodes, and for nobody's turn.
+// rotationOrder lists all best-effort jobs that run, or that wait and may start, in order. Of an
+// array its next task waits. A job that asks for more than the nodes that are up could hold waits
+// for other nodes, and for no turn.
 func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	var list []rotationEntry
 	r := m.All()
@@ -271,7 +283,8 @@ func countTurns(f *fairshare.Accounts, list []rotationEntry) {
 	}
 }
 
-// admit marks the jobs that should run: the first that the cluster could hold beside trial-and-error jobs if it were one big node.
+// admit marks the jobs that should run: the first that the cluster could hold beside
+// trial-and-error jobs if it were one big node.
 func (m *preemptor) admit(list []rotationEntry) {
 	left := m.roomForBE()
 	for i := range list {

@@ -5,7 +5,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it may.
+// overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it
+// may.
 func (t *rotaPolicy) overTELimit(j *cluster.Job) bool {
 	limit := t.Policy.TEAccountGPUs
 	if limit <= 0 || j.Class != jobspec.TE {

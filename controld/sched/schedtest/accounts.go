@@ -27,7 +27,8 @@ func setFair(p *cluster.Policy, k, v string) (err error) {
 	return err
 }
 
-// account configures accounts: parent, weight, deserved and limit in GPUs; with user=NAME that user in them.
+// account configures accounts: parent, weight, deserved and limit in GPUs; with user=NAME that user
+// in them.
 func (w *World) account(names []string, options map[string]string) error {
 	c := *w.State.View().Config()
 	c.Version = cluster.LatestVersion

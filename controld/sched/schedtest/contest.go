@@ -125,7 +125,8 @@ func (c *Contest) Settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// sound looks at a plan alone: it disturbs nobody who is being stopped, nobody twice, no trial-and-error job, and each for a job that waits.
+// sound looks at a plan alone: it stops no job that is being stopped, none twice, no
+// trial-and-error job, and each for a job that waits.
 func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
 	stopped := map[cluster.JobID]bool{}
 	for _, a := range plan.Actions {
@@ -151,8 +152,9 @@ func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
 	return nil
 }
 
-// lawful looks at the state: clocks of stops are never started again (A1), room that is taken from others for somebody stays his (A5), and
-// displacements are counted by their cause and use up no retries (A7).
+// lawful looks at the state: clocks of stops are never started again (A1), room that is taken from
+// others for a job stays its own (A5), and displacements are counted by their cause and use up no
+// retries (A7).
 func (c *Contest) lawful() error {
 	v := c.State.View()
 	leaving := make([]cluster.Request, len(v.Nodes()))
@@ -196,8 +198,9 @@ func (c *Contest) lawful() error {
 	return nil
 }
 
-// besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of it for others too. Claims do not name GPUs: where
-// one breaks, what is left may do for each of them, but not for all, and the last one waits until those before it have started.
+// besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of
+// it for others too. Claims do not name GPUs: where one breaks, what is left may do for each of
+// them, but not for all, and the last one waits until those before it have started.
 func besideOthers(v *cluster.View, j *cluster.Job) bool {
 	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own cluster.Claim) bool {
 		_, node := v.Node(own.Node)
@@ -220,8 +223,9 @@ func (c *Contest) counted(j *cluster.Job) error {
 	return nil
 }
 
-// atRest looks at the state when no more is to be done: nobody waits who could start (I5), a trial-and-error job waits only for those who
-// leave for it, or because nobody may be asked to (A8), and who has left for nothing goes first (A12).
+// atRest looks at the state when no more is to be done: no job waits that could start (I5), a
+// trial-and-error job waits only for jobs that leave for it, or because none may be asked to (A8),
+// and a job that has left for nothing goes first (A12).
 func (c *Contest) atRest() error {
 	if err := c.lawful(); err != nil || c.Policy != "rota" {
 		return err
@@ -316,7 +320,8 @@ func excluded(j *cluster.Job, node string) bool {
 	return false
 }
 
-// HasCome reports whether all have left a job's nodes who were to leave for it, while the room is still kept for it.
+// HasCome reports whether all jobs have left a job's nodes that were to leave for it, while the
+// room is still kept for it.
 func HasCome(v *cluster.View, job *cluster.Job) bool {
 	r := v.Reservation(job.ID)
 	if r == nil || !r.Firm {
@@ -328,7 +333,8 @@ func HasCome(v *cluster.View, job *cluster.Job) bool {
 	})
 }
 
-// WillBeFree returns what of a node is free, or will be when those jobs have left it that are leaving. Of one that is resized only some workers do.
+// WillBeFree returns what of a node is free, or will be when those jobs have left it that are
+// leaving. Of one that is resized only some workers do.
 func WillBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.Request {
 	have := cluster.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
 	for job := range jobs {

@@ -11,8 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// mishaps break and mend nodes and their GPUs while histories go on. They have a source of chance of their own, so that a history with them is the
-// one without, as far as it can be.
+// mishaps break and mend nodes and their GPUs while histories go on. They have a source of chance
+// of their own, so that a history with them is the one without, as far as it can be.
 type mishaps struct {
 	*World
 	random *rand.Rand
@@ -23,8 +23,8 @@ func newMishaps(w *World, seed uint64, seen map[string]int) *mishaps {
 	return &mishaps{World: w, random: rand.New(rand.NewPCG(seed, 17)), seen: seen}
 }
 
-// perhaps lets something break or be mended, at every third step. What ran on a node that is booted anew is lost at once; on one that is down when its
-// lease is over.
+// perhaps lets something break or be mended, at every third step. What ran on a node that is booted
+// anew is lost at once; on one that is down when its lease is over.
 func (m *mishaps) perhaps() error {
 	if m.random.IntN(3) > 0 {
 		return nil
@@ -86,7 +86,8 @@ func (m *mishaps) note(what string, err error) error {
 	return nil
 }
 
-// PlayMishaps plays random histories, each with its world and what its next step is, with mishaps between the steps.
+// PlayMishaps plays random histories, each with its world and what its next step is, with mishaps
+// between the steps.
 func PlayMishaps(t *testing.T, history func(seed uint64, seen map[string]int) (*World, func() error)) {
 	const steps = 25
 	seen := map[string]int{}

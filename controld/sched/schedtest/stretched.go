@@ -91,8 +91,9 @@ func (s *stretched) Settle() error {
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// soundResizes looks at a plan alone: who gives up workers does so for a job that waits, whose promised room needs all of them; who gets some
-// does so while nobody leaves, out of room that nobody claims and that is not kept free for trial-and-error jobs.
+// soundResizes looks at a plan alone: a job that gives up workers does so for a job that waits,
+// whose promised room needs all of them. A job that gets some does so while no job leaves, out of
+// room that no job claims and that is not kept free for trial-and-error jobs.
 func (s *stretched) soundResizes(v *cluster.View, plan cluster.CommitPlan) error {
 	claims := map[cluster.JobID]*cluster.Reservation{}
 	for _, a := range plan.Actions {
@@ -137,7 +138,7 @@ func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan, claims ma
 		}
 	}
 	if waiting != 1 {
-		return nil // room may be spared for those who come before
+		return nil // room may be spared for jobs that come before
 	}
 	t := TrialOf(v, s.Now)
 	leaving := make([]cluster.Request, len(v.Nodes()))

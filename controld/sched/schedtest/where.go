@@ -9,9 +9,10 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// setWhere is setOption for where a job may run. Conditions are ATTRIBUTE:OPERATOR:VALUE without the node. before it, several with a
-// semicolon between: constraint=cores:>=:8;label.rack:in:a,b, prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory
-// (GiB), exclusive=yes, and parts=ps:2x0,worker:4x2 for a gang of several groups.
+// setWhere is setOption for where a job may run. Conditions are ATTRIBUTE:OPERATOR:VALUE without
+// the node. before it, several with a semicolon between: constraint=cores:>=:8;label.rack:in:a,b,
+// prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory (GiB), exclusive=yes,
+// and parts=ps:2x0,worker:4x2 for a gang of several groups.
 func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
 	if r.GPU == nil && (k == "model" || k == "gpu-memory") {
 		r.GPU = &jobspec.GPU{}
@@ -75,7 +76,8 @@ func condition(text string) jobspec.Constraint {
 	return c
 }
 
-// spread makes the groups of parts=NAME:COUNTxGPUS like the job's only group, but for how many workers and GPUs each has.
+// spread makes the groups of parts=NAME:COUNTxGPUS like the job's only group, but for how many
+// workers and GPUs each has.
 func spread(spec *jobspec.Job, like jobspec.Group) {
 	for i := range spec.Groups {
 		g := like
@@ -87,7 +89,8 @@ func spread(spec *jobspec.Job, like jobspec.Group) {
 	}
 }
 
-// Describe gives a node a model, labels=KEY:VALUE,… and the memory of its GPUs, and reports whether the property is one of these.
+// Describe gives a node a model, labels=KEY:VALUE,… and the memory of its GPUs, and reports whether
+// the property is one of these.
 func Describe(n *cluster.Node, k, v string) bool {
 	switch k {
 	case "model":

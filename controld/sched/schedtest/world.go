@@ -1,5 +1,5 @@
-// Package schedtest plays scenarios and random histories for tests of the scheduler: the real state and the real cycle, with nodes that
-// do what a script says.
+// Package schedtest plays scenarios and random histories for tests of the scheduler: the real state
+// and the real cycle, with nodes that do what a script says.
 package schedtest
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// World is a cluster that a scenario plays on: the real state and the real cycle, with nodes that do what the script says.
+// World is a cluster that a scenario plays on: the real state and the real cycle, with nodes that
+// do what the script says.
 type World struct {
 	State *cluster.State
 	Index uint64
@@ -120,7 +121,8 @@ func Split(words []string) (names []string, options map[string]string) {
 
 func (w *World) say(format string, args ...any) { fmt.Fprintf(&w.Out, format+"\n", args...) }
 
-// policy changes the configuration: name, reserve-after, reserve-hold, lease, margin, max-bypass, min-runtime, half-life, influence.
+// policy changes the configuration: name, reserve-after, reserve-hold, lease, margin, max-bypass,
+// min-runtime, half-life, influence.
 func (w *World) policy(options map[string]string) error {
 	c := *w.State.View().Config()
 	for k, v := range options {
@@ -148,7 +150,8 @@ func (w *World) policy(options map[string]string) error {
 	return err
 }
 
-// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs is), reboot (any value: a new boot id).
+// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
+// is), reboot (any value: a new boot id).
 func (w *World) node(name string, options map[string]string) error {
 	gpus, cores, memory, ports, broken := 0, 64, 256, 100, -1
 	for k, v := range options {
@@ -208,8 +211,8 @@ func (w *World) setNode(verb string, names []string) error {
 	return nil
 }
 
-// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS of a GPU, cores, memory (GiB), limit, account, per-node,
-// retries, hold, user, grace.
+// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS
+// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace.
 func (w *World) submit(names []string, options map[string]string) error {
 	owner := cmp.Or(options["user"], "ada")
 	delete(options, "user")
@@ -228,7 +231,8 @@ func (w *World) submit(names []string, options map[string]string) error {
 
 func (w *World) add(name string, spec *jobspec.Job) error { return w.AddAs("ada", name, spec) }
 
-// AddAs submits one job of a user, by the first kind of command where that will do. Its members get the names by which users know them.
+// AddAs submits one job of a user, by the first kind of command where that will do. Its members get
+// the names by which users know them.
 func (w *World) AddAs(user, name string, spec *jobspec.Job) error {
 	owner := Ada
 	owner.User = user
@@ -260,7 +264,8 @@ func (w *World) memberName(record cluster.JobID, n int) string {
 	return w.Names[record] + "." + spec.Groups[n-1].Name
 }
 
-// pipeline submits a job whose groups run one by one, each like a job of submit: NAME, or NAME<OTHER:ok<ANOTHER:any where it depends.
+// pipeline submits a job whose groups run one by one, each like a job of submit: NAME, or
+// NAME<OTHER:ok<ANOTHER:any where it depends.
 func (w *World) pipeline(name string, groups []string, options map[string]string) error {
 	spec, err := w.MakeJob(name, options)
 	if err != nil {
@@ -347,7 +352,8 @@ func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k,
 	return err
 }
 
-// setArray makes a job an array of indices, of which max-parallel live at once and max-failures may fail, in order=random or index.
+// setArray makes a job an array of indices, of which max-parallel live at once and max-failures may
+// fail, in order=random or index.
 func setArray(spec *jobspec.Job, k, v string, n int) {
 	if spec.Array == nil {
 		spec.Array = &jobspec.Array{}
@@ -364,7 +370,8 @@ func setArray(spec *jobspec.Job, k, v string, n int) {
 	}
 }
 
-// control does something to jobs, to members such as sweep_3 or train.eval, or to several elements as in sweep_[3-5,9].
+// control does something to jobs, to members such as sweep_3 or train.eval, or to several elements
+// as in sweep_[3-5,9].
 func (w *World) control(verb cluster.Verb, names []string) error {
 	for _, name := range names {
 		target, err := w.target(name)
@@ -413,7 +420,8 @@ func (w *World) each(names []string, do func(*cluster.Job) error) error {
 	return nil
 }
 
-// Bring reports that a job's workers have come to each state in turn: all that are not final, or those on=NODE, with code=N.
+// Bring reports that a job's workers have come to each state in turn: all that are not final, or
+// those on=NODE, with code=N.
 func (w *World) Bring(j *cluster.Job, options map[string]string, states ...cluster.WorkerState) error {
 	a := j.Live()
 	if a == nil {
@@ -444,7 +452,8 @@ func (w *World) advance(by string) error {
 	return err
 }
 
-// cycle decides and commits until nothing changes, as a leader does, and says what happened and when it would look again.
+// cycle decides and commits until nothing changes, as a leader does, and says what happened and
+// when it would look again.
 func (w *World) cycle() error {
 	said := w.Out.Len()
 	var wake cluster.Instant

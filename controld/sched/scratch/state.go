@@ -1,7 +1,9 @@
-// Package scratch holds what one scheduling cycle works on: a copy of the grid on which it tries things out, and the plan so far.
+// Package scratch holds what one scheduling cycle works on: a copy of the grid on which it tries
+// things out, and the plan so far.
 //
-// [State] is the same for all policies and has no field for one of them. A policy keeps what it needs beside it in a struct of its own,
-// which is made for the cycle and dropped with it. What one cycle remembers for the next is in [Pages].
+// [State] is the same for all policies and has no field for one of them. A policy keeps what it
+// needs beside it in a struct of its own, which is made for the cycle and dropped with it. What one
+// cycle remembers for the next is in [Pages].
 package scratch
 
 import (
@@ -59,7 +61,8 @@ func (t *State) Waits(id cluster.JobID) bool {
 	return j != nil && j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && !t.Late[id] && !Full(j)
 }
 
-// Startable reports whether a job may start now, as far as no policy objects. A job in back-off wakes the cycle when that is over.
+// Startable reports whether a job may start now, as far as no policy objects. A job in back-off
+// wakes the cycle when that is over.
 func (t *State) Startable(j *cluster.Job) bool {
 	if j.Hold != cluster.NotHeld || j.Blocked() || t.Late[j.ID] || Full(j) {
 		return false
@@ -71,11 +74,12 @@ func (t *State) Startable(j *cluster.Job) bool {
 	return !t.awaitsWorkers(j)
 }
 
-// Full reports whether an array may start no further task: as many run as max_parallel allows, or the others are held.
+// Full reports whether an array may start no further task: as many run as max_parallel allows, or
+// the others are held.
 func Full(j *cluster.Job) bool { return j.Family != nil && j.Startable() == 0 }
 
-// awaitsWorkers reports whether an elastic job has to wait for workers that others give up for it. Its minimum may fit already, but it would be
-// restarted for more.
+// awaitsWorkers reports whether an elastic job has to wait for workers that others give up for it.
+// Its minimum may fit already, but it would be restarted for more.
 func (t *State) awaitsWorkers(j *cluster.Job) bool {
 	r := t.Holders[j.ID]
 	if _, elastic := j.Elastic(); r == nil || !r.Firm || !elastic {
@@ -120,8 +124,9 @@ func (t *State) Reserve(r *cluster.Reservation) {
 	t.WakeAt(r.Until)
 }
 
-// Start plans the next attempt of a job, or of the array task with number member, and takes its room. past is the queue head that it goes past, 0 if
-// there is none. The first place gets the port at which the gang meets.
+// Start plans the next attempt of a job, or of the array task with number member, and takes its
+// room. past is the queue head that it goes past, 0 if there is none. The first place gets the port
+// at which the gang meets.
 func (t *State) Start(j *cluster.Job, member int, g *fit.Gang, spots []fit.Spot, past cluster.JobID) {
 	port := t.Room.Take(g, spots)
 	t.Revision++
@@ -132,7 +137,8 @@ func (t *State) Start(j *cluster.Job, member int, g *fit.Gang, spots []fit.Spot,
 	t.Act(cluster.Action{Start: &cluster.StartJob{Job: j.ID, Member: member, Places: places, Port: port, Past: past}})
 	t.Started[j.ID]++
 	if t.Holders[j.ID] != nil {
-		// Its claims end with the start, so jobs may fit that were found not to: a new cycle tries all of them again.
+		// Its claims end with the start, so jobs may fit that were found not to: a new cycle tries
+		// all of them again.
 		t.Freed = true
 		t.WakeAt(t.Now + 1)
 		delete(t.Holders, j.ID)
@@ -145,7 +151,8 @@ func (t *State) Stop(j *cluster.Job, a *cluster.Attempt, cause cluster.Cause, be
 	t.Stopping[j.ID] = beneficiary
 }
 
-// Resize asks an elastic job to go on with other workers. beneficiary is the job that gets the room, 0 if there is none.
+// Resize asks an elastic job to go on with other workers. beneficiary is the job that gets the
+// room, 0 if there is none.
 func (t *State) Resize(r *cluster.ResizeJob) {
 	t.Act(cluster.Action{Resize: r})
 	if r.For != 0 {
