@@ -84,7 +84,7 @@ func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*cluster.Job] {
 	}
 }
 
-// all returns the roster, which is made once a cycle.
+// all returns the candidates, which are listed once a cycle.
 func (p *fitgppPolicy) all() *preempt.Candidates {
 	if p.roster == nil {
 		p.roster = preempt.NewCandidates(p.State, p.cache)

@@ -293,9 +293,9 @@ func (f *Accounts) line(q *queue.FrontScan) {
 	}
 }
 
-// glance finds the first job of each leaf, if seen is not nil the first blocked one. A job that a
+// frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that a
 // limit keeps from starting is not blocked.
-func (f *Accounts) glance(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
+func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
 	return queue.NewFrontScan(f.Order, seen, func(g *cluster.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Leaf())
 		if (seen != nil || f.QuotaOnly) && leaf.Bounded() {
@@ -362,7 +362,7 @@ func (f *Accounts) block(leaf *shares.Node, c *queue.Contender) {
 // place starts what fits, in the order of shares, and sees to it that no head is passed without
 // bound.
 func (f *Accounts) place() {
-	f.line(f.glance(&f.seen, f.first))
+	f.line(f.frontScan(&f.seen, f.first))
 	b := reserve.NewBypass(&reserve.HeadRules{
 		Order:  f.Order,
 		Within: func(j *cluster.Job) bool { return f.Entitled(f.Leaf(j.Leaf()), f.Asks(j)) },

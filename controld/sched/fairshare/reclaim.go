@@ -99,7 +99,7 @@ func precedence(a, b *cluster.Reservation) int {
 // room is in doubt; nil if there is none.
 func (f *Accounts) starved() *leafQueue {
 	first := queue.Firsts[*shares.Node]{}
-	f.firstsStarved(first, f.glance(nil, first))
+	f.firstsStarved(first, f.frontScan(nil, first))
 	var q *leafQueue
 	add := func(leaf *shares.Node, c *queue.Contender) {
 		if f.Entitled(leaf, f.Asks(c.Job)) {
@@ -121,7 +121,7 @@ func (f *Accounts) starved() *leafQueue {
 }
 
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
-// glance all groups are looked at.
+// front scan all groups are looked at.
 func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.FrontScan) {
 	for at, front := range f.View.Fronts() {
 		if front.Held || q.Does(at, front) {

@@ -30,9 +30,9 @@ type Candidate struct {
 
 	Index       int32        // of the entry for all of the job
 	Unsaved     int64        // ms of one GPU of work that would be lost
-	Reluctance  int          // how readily it may be taken by the search at hand: see maker.lawful and maker.tier
+	Reluctance  int          // how readily it may be taken by the search at hand: the degree is given by the policy
 	Surplus     *elastic.Job // only what this job has beyond its least; nil: all of it
-	alternative int32        // number, from 1, of the victim that is the other dish of the same job; 0: there is none
+	alternative int32        // number, from 1, of the other entry of a job whose surplus is a candidate too; 0: none
 	Barred      bool         // left out of the search at hand: its account may not lose so much
 }
 
@@ -43,13 +43,13 @@ type facts struct {
 	Saves          int64 // as in the run
 	declared       int64 // grace, in ms
 	Gpus, worth    int64 // of all workers: thousandths of a GPU that they have, and that they count for
-	Account, queue int32 // by their numbers in the roster
+	Account, queue int32 // by their numbers in Candidates
 	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
 	Again          bool  // it is not its first attempt
 	displaced      bool  // it was, within a day or so
 }
 
-// factsOf returns what a run says, but for what has a number in the roster.
+// factsOf returns what a run says, but for what has a number in Candidates.
 func factsOf(r *cluster.Run) facts {
 	f := facts{
 		Since: r.Since, Started: r.Started, Saves: r.Saves, declared: r.Grace, Gpus: r.Total.GPUs, worth: r.Worth, node: -1,
@@ -84,7 +84,7 @@ type Candidates struct {
 	array    []int32
 }
 
-// sheet is the entries of a roster for a page of the attempts in progress.
+// sheet is the entries for a page of the attempts in progress.
 type sheet struct {
 	from, to int            // victims
 	leaving  []*cluster.Run // asked to stop
@@ -168,7 +168,7 @@ func anyOn(p cluster.RunPage, ids map[cluster.JobID]bool) bool {
 	return false
 }
 
-// begin makes the roster empty.
+// begin makes the list empty.
 func (r *Candidates) begin(t *scratch.State) {
 	n := len(t.View.Nodes())
 	r.On, r.Draining, r.Over = scratch.Cleared(r.On, n), scratch.Cleared(r.Draining, n), scratch.Cleared(r.Over, n)
@@ -188,7 +188,7 @@ func (r *Candidates) begin(t *scratch.State) {
 	r.repeated = 0
 }
 
-// repeat takes over what the last roster had for a page.
+// repeat takes over what the last cycle had for a page.
 func (r *Candidates) repeat(s *sheet) {
 	from := len(r.List)
 	r.repeated++

@@ -10,12 +10,12 @@ import (
 
 // # What an elastic job may lose
 //
-// Of an elastic job the search for victims has a menu: nothing, workers beyond its least, or all of
+// Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or all of
 // it. A job that gives up workers is stopped and started again once, however many they are: so the
 // first costs its whole grace and what it has not saved, and the others nothing more. Both dishes
-// are victims of the roster, each of which excludes the other, while the search lasts.
+// are candidates, each of which excludes the other, while the search lasts.
 
-// OfferPartial adds to the roster what elastic jobs have beyond their least, for a search of room
+// OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of room
 // for a gang. To be called with every victim's reluctance known; the result takes it away again.
 // Where all of a node is asked for, or GPUs are shared, jobs leave whole.
 func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
@@ -61,7 +61,7 @@ func (r *Candidates) withdraw(before int) {
 	r.List = r.List[:before]
 }
 
-// leaving counts the workers of a dish that it has on a node.
+// leaving counts the workers of a partial preemption that the job has on a node.
 func (v *Candidate) leaving(node int) int {
 	room, n := v.At(node), 0
 	for room != (cluster.Request{}) && fit.Covers(room, fit.Times(v.Surplus.Request(), n+1)) {

@@ -21,7 +21,7 @@ type Preemptor struct {
 	packer     *place.Packer
 	Elastic    []*elastic.Job // jobs that could give up workers
 	Candidates *Candidates    // nil until it is needed
-	holders    [][]holder     // see tenants
+	holders    [][]holder     // see holdersOn
 }
 
 // NewPreemptor returns a preemptor for one cycle.

@@ -144,7 +144,7 @@ func (s *sharedSearch) node(node int) {
 	}
 }
 
-// vacate counts what a tenant holds as free.
+// vacate counts what a holder has as free.
 func (s *sharedSearch) vacate(node int, t *holder) {
 	for _, n := range t.gpus {
 		if s.state.View.Nodes()[node].GPUs[n].Healthy {

@@ -24,7 +24,7 @@ type ShrinkPlan struct {
 // this cycle. Nothing is planned yet. Nil: there is no way.
 func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, price func(*elastic.Job) int64) *ShrinkPlan {
 	for _, settled := range []bool{false, true} {
-		r := surplusRoster(t, running, list, price, settled)
+		r := surplusCandidates(t, running, list, price, settled)
 		set := NewSearch(t, r, g, 0).Best()
 		if set == nil {
 			return nil
@@ -37,10 +37,10 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, pri
 	return nil
 }
 
-// surplusRoster is a roster whose victims are what elastic jobs have beyond their least. On each
+// surplusCandidates are candidates for what elastic jobs have beyond their least. On each
 // node a job may give up as much as it could at all; settled says that it is decided beforehand
 // which workers those are, so that what several nodes give adds up.
-func surplusRoster(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64, settled bool) *Candidates {
+func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64, settled bool) *Candidates {
 	n := len(t.View.Nodes())
 	r := &Candidates{On: make([][]int32, n), Draining: make([]cluster.Request, n), Over: make([]cluster.Instant, n), Asked: map[cluster.JobID]cluster.Instant{}}
 	for run := range t.View.Runs() {

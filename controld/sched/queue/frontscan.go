@@ -5,7 +5,7 @@ import "github.com/rota-hpc/rota/controld/cluster"
 // FrontScan finds the first jobs of accounts, or of leaves of the account tree, by the fronts of
 // their groups alone. That is possible where the first job of a group may start and only its sort
 // key counts; where blocked jobs are sought, its shape must also be known not to fit. All other
-// groups have to be looked at, so that a plan does not depend on the glance.
+// groups have to be looked at, so that a plan does not depend on it.
 type FrontScan struct {
 	order  *Order
 	seen   *Frontier                 // nil: jobs are sought whether they fit or not
@@ -14,7 +14,7 @@ type FrontScan struct {
 	apart  idSet                     // jobs that do not stand in line as their groups do, and some others
 }
 
-// leafKey is what a glance knows of a leaf.
+// leafKey is what a front scan knows of a leaf.
 type leafKey struct {
 	met   bool
 	first *Key

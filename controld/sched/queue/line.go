@@ -27,14 +27,14 @@ type Line struct {
 // most once, and not at all if it asks for at least as much as one that has failed.
 func NewLine(o *Order) *Line {
 	l := emptyLine(o)
-	l.form(l.glance())
+	l.form(l.frontScan())
 	return l
 }
 
 func emptyLine(o *Order) *Line { return &Line{Order: o, first: Firsts[string]{}} }
 
-// glance finds the first blocked job of each account.
-func (l *Line) glance() *FrontScan {
+// frontScan finds the first blocked job of each account.
+func (l *Line) frontScan() *FrontScan {
 	return NewFrontScan(l.Order, &l.seen, func(g *cluster.Group) *Key {
 		if l.Bounded != nil && l.Bounded(g) {
 			return nil
@@ -43,7 +43,7 @@ func (l *Line) glance() *FrontScan {
 	})
 }
 
-// form lines up all jobs. Without a glance all groups are looked at: the line is the same.
+// form lines up all jobs. Without a front scan all groups are looked at: the line is the same.
 func (l *Line) form(q *FrontScan) {
 	for _, r := range l.View.Reservations() {
 		if l.Holders[r.Job] != nil {

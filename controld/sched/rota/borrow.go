@@ -36,7 +36,7 @@ const (
 // of reluctance is divided by the account that they are of. What accounts hold is computed only if
 // another account has jobs that could leave.
 func (m *preemptor) reluctanceFor(j *cluster.Job) func(*preempt.Candidate) int {
-	var known []int // by the account's number in the roster: the tier and one more
+	var known []int // by the account's number in Candidates: the tier and one more
 	return func(v *preempt.Candidate) int {
 		degree := m.reluctance(v)
 		if degree < 0 {
@@ -52,7 +52,7 @@ func (m *preemptor) reluctanceFor(j *cluster.Job) func(*preempt.Candidate) int {
 	}
 }
 
-// reluctanceOf is lawfulFor as long as only victims of the job's own account come into question
+// reluctanceOf is reluctanceFor as long as only victims of the job's own account come into question
 // that may be taken at once.
 func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
 	return func(v *preempt.Candidate) int {

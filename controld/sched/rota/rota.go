@@ -257,7 +257,7 @@ func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause, la
 	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
 }
 
-// preemptForTE is makeRoom for a trial-and-error job. What accounts hold is worked out only if
+// preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
 // those jobs of its own that can be taken at once do not do.
 func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
 	rest := ^uint64(0)
@@ -270,7 +270,7 @@ func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
 	return m.preemptWith(j, g, cluster.CauseTE, m.reluctanceFor(j), rest)
 }
 
-// preemptWith is makeRoom with certain degrees of reluctance, as bits, one after another.
+// preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
 func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int, degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave

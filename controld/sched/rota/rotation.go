@@ -39,7 +39,7 @@ type rotationEntry struct {
 	job     *cluster.Job
 	level   int
 	service int64          // in the unit of cluster.Job.Attained; 0 of a job that comes first whatever it has had
-	victim  int            // index in the roster of one that runs, -1 of one that waits
+	victim  int            // index in Candidates of one that runs, -1 of one that waits
 	in      bool           // it should run
 	group   *cluster.Group // of one that waits
 

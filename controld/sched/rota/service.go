@@ -33,7 +33,7 @@ type served struct {
 	service int64
 }
 
-// serviceOf is trial.serviceOf for jobs of one group, which differ by what they have had and by
+// serviceOf is rotaPolicy.serviceOf for jobs of one group, which differ by what they have had and by
 // name.
 func (s *served) serviceOf(t *rotaPolicy, j *cluster.Job) int64 {
 	if j.Attained() > 0 {
