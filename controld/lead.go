@@ -98,13 +98,13 @@ func (d *daemon) propose(ctx context.Context, c cluster.Command) (any, uint64, e
 func (d *daemon) schedule(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var desk sched.Desk
+	var cycleCache sched.Cache
 	for {
 		changed := d.machine.changed.wait()
 		v := d.machine.view.Load()
 		now := d.clock.now(v)
 		begin := time.Now()
-		plan, next := desk.Cycle(v, now, v.Config().Policy)
+		plan, next := cycleCache.Cycle(v, now, v.Config().Policy)
 		took := time.Since(begin)
 		d.metrics.cycled(took)
 		if !plan.Empty() {

@@ -9,12 +9,12 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Desk is the cycle cache: what one scheduling cycle remembers for the next, so that it need not
+// Cache is the cycle cache: what one scheduling cycle remembers for the next, so that it need not
 // begin with fresh memory, nor look again at what has not changed. On a large cluster that, and the
 // garbage collection, is most of what a decision costs. The plan does not depend on it: it is that
 // of [Cycle], whatever views the cache was used with before. The zero value is ready for use. It is
 // not for concurrent use.
-type Desk struct {
+type Cache struct {
 	room       fit.Room
 	due        scratch.Pages[cluster.Instant] // when the first time limit or deadline of the attempts of a page is over
 	candidates preempt.Cache
@@ -22,7 +22,7 @@ type Desk struct {
 }
 
 // Cycle is the function [Cycle] with this cache.
-func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
+func (d *Cache) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 	t, _ := d.decide(v, now, p)
 	rotation := t.RotationChecked && (len(t.Actions) > 0 || v.Config().Version >= 2) // else the log has no place for it
 	d.candidates.EndCycle()
@@ -31,7 +31,7 @@ func (d *Desk) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cl
 
 // decide runs the phases of a cycle. Its results say more than the plan, which is what explanations
 // need.
-func (d *Desk) decide(v *cluster.View, now cluster.Instant, p cluster.Policy) (*scratch.State, *policy.Rules) {
+func (d *Cache) decide(v *cluster.View, now cluster.Instant, p cluster.Policy) (*scratch.State, *policy.Rules) {
 	t := scratch.New(v, now, p, &d.room)
 	policy.Expire(t, &d.due)
 	rules := policyNamed(p.Name).begin(t, d)

@@ -9,26 +9,26 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestDesk plays random histories with one desk for each, and has every decision made on a new one
-// as well: the plans must be the same, also when the desk is used with what a state shows in
-// passing. What of the desk's memory was of use is counted, or the test would prove nothing.
-func TestDesk(t *testing.T) {
+// TestCache plays random histories with one cache for each, and has every decision made on a new one
+// as well: the plans must be the same, also when the cache is used with what a state shows in
+// passing. What of the cache's memory was of use is counted, or the test would prove nothing.
+func TestCache(t *testing.T) {
 	for _, policy := range []string{"rota", "fairshare", "fitgpp", "elastic", "standard"} {
 		t.Run(policy, func(t *testing.T) {
 			repeated, due := 0, 0
 			for seed := range uint64(schedtest.States(1_500) / 30) {
 				l := newLife(1+seed, policy, map[string]int{})
-				desk := &sched.Desk{}
+				cache := &sched.Cache{}
 				l.decide = func(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
 					if l.random.IntN(2) == 0 {
 						v = l.State.Present()
 					}
-					plan, wake := desk.Cycle(v, now, p)
-					repeated += (*sched.DeskCandidates(desk)).Reused()
-					due += (*sched.DeskDue(desk)).Size()
+					plan, wake := cache.Cycle(v, now, p)
+					repeated += (*sched.CacheCandidates(cache)).Reused()
+					due += (*sched.CacheDue(cache)).Size()
 					want, wakeWant := sched.Cycle(v, now, p)
 					if !reflect.DeepEqual(plan, want) || wake != wakeWant {
-						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new desk %s, wake at %d", policy, 1+seed, l.told(plan), wake, l.told(want), wakeWant)
+						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan), wake, l.told(want), wakeWant)
 					}
 					return plan, wake
 				}

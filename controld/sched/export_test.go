@@ -7,5 +7,5 @@ import (
 )
 
 // What tests of this package look at beside its exported names.
-func DeskCandidates(x *Desk) *preempt.Cache           { return &x.candidates }
-func DeskDue(x *Desk) *scratch.Pages[cluster.Instant] { return &x.due }
+func CacheCandidates(x *Cache) *preempt.Cache           { return &x.candidates }
+func CacheDue(x *Cache) *scratch.Pages[cluster.Instant] { return &x.due }

@@ -14,12 +14,12 @@ import (
 // namedPolicy is a set of rules for scheduling, known by a name.
 type namedPolicy struct {
 	name  string
-	begin func(*scratch.State, *Desk) policy.Rules // the rules in one cycle
+	begin func(*scratch.State, *Cache) policy.Rules // the rules in one cycle
 }
 
 // plain makes a policy of a function that has one phase and needs no memory of earlier cycles.
 func plain(name string, serve func(*scratch.State)) namedPolicy {
-	return namedPolicy{name, func(t *scratch.State, _ *Desk) policy.Rules { return policy.Rules{Serve: func() { serve(t) }} }}
+	return namedPolicy{name, func(t *scratch.State, _ *Cache) policy.Rules { return policy.Rules{Serve: func() { serve(t) }} }}
 }
 
 // policies are all policies. The first is used for a name that is not here, so that a cluster never
@@ -27,8 +27,8 @@ func plain(name string, serve func(*scratch.State)) namedPolicy {
 // [cluster.NewPolicy].
 var policies = []namedPolicy{
 	plain("standard", place.Standard),
-	{"rota", func(t *scratch.State, d *Desk) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
-	{"fairshare", func(t *scratch.State, _ *Desk) policy.Rules { return fairshare.Rules(t) }},
+	{"rota", func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
+	{"fairshare", func(t *scratch.State, _ *Cache) policy.Rules { return fairshare.Rules(t) }},
 	plain("fifo", baseline.FIFO),
 	plain("backfill", baseline.Backfill),
 	plain("easy", baseline.EASY),
@@ -36,10 +36,10 @@ var policies = []namedPolicy{
 	plain("srtf", baseline.LeastRemaining),
 	plain("las", baseline.LAS),
 	plain("spread", baseline.Spread),
-	{"fitgpp", func(t *scratch.State, d *Desk) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
-	{"lrtp", func(t *scratch.State, d *Desk) policy.Rules { return baseline.LRTP(t, &d.candidates) }},
-	{"rand", func(t *scratch.State, d *Desk) policy.Rules { return baseline.Random(t, &d.candidates) }},
-	{"elastic", func(t *scratch.State, _ *Desk) policy.Rules { return baseline.Elastic(t) }},
+	{"fitgpp", func(t *scratch.State, d *Cache) policy.Rules { return baseline.FitGpp(t, &d.candidates) }},
+	{"lrtp", func(t *scratch.State, d *Cache) policy.Rules { return baseline.LRTP(t, &d.candidates) }},
+	{"rand", func(t *scratch.State, d *Cache) policy.Rules { return baseline.Random(t, &d.candidates) }},
+	{"elastic", func(t *scratch.State, _ *Cache) policy.Rules { return baseline.Elastic(t) }},
 	plain("static", baseline.Static),
 	plain("dragon", baseline.Dragon),
 }

@@ -28,6 +28,6 @@ func Shares(v *cluster.View, now cluster.Instant, p cluster.Policy) []fairshare.
 }
 
 func reasonsAt(v *cluster.View, now cluster.Instant, p cluster.Policy) *explain.Reasons {
-	after, rules := new(Desk).decide(v, now, p)
+	after, rules := new(Cache).decide(v, now, p)
 	return explain.New(scratch.New(v, now, p, new(fit.Room)), after, rules)
 }
