@@ -71,11 +71,97 @@ var rules = map[string]rule{
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
 	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
-	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit":   {ours: []string{"jobspec", "controld/cluster"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched": {
-		ours: []string{"jobspec", "controld/cluster", "controld/sched/share", "controld/sched/fit"}, pure: true,
+		ours: []string{
+			"controld/cluster", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
+			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
+			"controld/sched/rota", "controld/sched/scratch",
+		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
+	},
+	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
+	"controld/sched/fit":   {ours: []string{"controld/cluster", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/scratch": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit",
+		}, pure: true,
+		why: "what a cycle works on, without a field for one policy",
+	},
+	"controld/sched/queue": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/scratch", "jobspec",
+		}, pure: true,
+		why: "the order of jobs needs no placement rule",
+	},
+	"controld/sched/reserve": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/queue", "controld/sched/scratch",
+		}, pure: true,
+		why: "reservations protect queue heads and know no policy",
+	},
+	"controld/sched/place": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/queue", "controld/sched/reserve",
+			"controld/sched/scratch",
+		}, pure: true,
+		why: "it starts what fits, in the order that it is given",
+	},
+	"controld/sched/elastic": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/scratch",
+		}, pure: true,
+		why: "sizes of elastic jobs are computed without a search for room",
+	},
+	"controld/sched/preempt": {
+		ours: []string{
+			"controld/cluster", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/sched/scratch", "jobspec",
+		}, pure: true,
+		why: "what policies that preempt share: candidates, cost, search",
+	},
+	"controld/sched/policy": {
+		ours: []string{
+			"controld/cluster", "controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
+		}, pure: true,
+		why: "what every policy is: hooks of the phases of a cycle",
+	},
+	"controld/sched/fairshare": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
+			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch", "controld/sched/share",
+		}, pure: true,
+		why: "entitlement by the account tree, and reclaim",
+	},
+	"controld/sched/rota": {
+		ours: []string{
+			"controld/cluster", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
+			"controld/sched/reserve", "controld/sched/scratch", "controld/sched/share", "jobspec",
+		}, pure: true,
+		why: "the rules of policy rota alone",
+	},
+	"controld/sched/baseline": {
+		ours: []string{
+			"controld/cluster", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
+			"controld/sched/scratch", "jobspec",
+		}, pure: true,
+		why: "policies to compare with, a file each",
+	},
+	"controld/sched/explain": {
+		ours: []string{
+			"controld/cluster", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
+			"controld/sched/scratch",
+		}, pure: true,
+		why: "it compares a cycle before and after, and decides nothing",
+	},
+	"controld/sched/schedtest": {
+		ours: []string{
+			"controld/cluster", "controld/sched", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
+			"controld/sched/scratch", "controld/sched/share", "jobspec",
+		},
+		why: "it plays scenarios for tests of the scheduler",
 	},
 	"controld/sim/trace/field": {pure: true, why: "numbers and times in a file are text"},
 	"controld/sim/trace": {
@@ -151,7 +237,7 @@ var rules = map[string]rule{
 	},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/cluster", "controld/sched", "controld/member", "controld/api", "controld/api/identity",
+			"jobspec", "consensus", "controld/cluster", "controld/sched", "controld/sched/explain", "controld/member", "controld/api", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref",

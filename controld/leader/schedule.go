@@ -15,7 +15,7 @@ import (
 func (l *Leader) schedule(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var cache sched.Desk
+	var cache sched.Cache
 	for {
 		changed := l.Replica.Changed()
 		v := l.Replica.View()

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"slices"
@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes with 100,000 best-effort jobs pending: the
-// decision whom to ask to leave for it, alone and with applying the submission and the plan.
+// BenchmarkRotaArrival is one trial-and-error job that arrives at a full cluster of 10,000 nodes
+// with 100,000 best-effort jobs pending: the decision whom to ask to leave for it, alone and with
+// applying the submission and the plan.
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	cfg := cluster.DefaultConfig()
@@ -31,13 +34,13 @@ func BenchmarkRotaArrival(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
 		c.now += 100
-		spec, _ := newWorld().makeJob("quick", map[string]string{"class": "te", "gpus": "4", "cores": "2", "memory": "4"})
+		spec, _ := schedtest.NewWorld().MakeJob("quick", map[string]string{"class": "te", "gpus": "4", "cores": "2", "memory": "4"})
 		b.StartTimer()
 		start := time.Now()
-		c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}})
+		c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 		v := c.state.View()
 		between := time.Now()
-		plan, _ := Cycle(v, c.now, v.Config().Policy)
+		plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 		decided = append(decided, time.Since(between))
 		if len(plan.Actions) > 0 {
 			c.apply(b, plan)
@@ -57,18 +60,19 @@ func BenchmarkRotaArrival(b *testing.B) {
 	b.ReportMetric(float64(stops)/float64(b.N), "stops")
 }
 
-// best submits best-effort jobs of 200 shapes that can save their state and have declared different times of grace.
+// best submits best-effort jobs of 200 shapes that can save their state and have declared different
+// times of grace.
 func (c *crowd) best(b *testing.B, n int) {
 	var batch []*jobspec.Job
 	for i := range n {
-		spec, _ := newWorld().makeJob("j", nil)
+		spec, _ := schedtest.NewWorld().MakeJob("j", nil)
 		r := &spec.Groups[0].Tasks[0].Resources
 		s := i % 200
 		r.GPUs, r.Cores, r.Memory = 1+s%8, 1+s/8%5, jobspec.Bytes(1+s/40)*jobspec.GiB
 		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(30 + i%97)}
 		spec.Checkpoint = &jobspec.Checkpoint{}
 		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: batch})
+			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -14,16 +16,17 @@ import (
 func (c *crowd) parts(b *testing.B, n int) {
 	var batch []*jobspec.Job
 	for i := range n {
-		spec, _ := newWorld().makeJob("p", map[string]string{"share": fmt.Sprint(50 + i%40*23), "save": "yes"})
+		spec, _ := schedtest.NewWorld().MakeJob("p", map[string]string{"share": fmt.Sprint(50 + i%40*23), "save": "yes"})
 		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: batch})
+			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}
 }
 
-// BenchmarkSharedArrival is one job that arrives at a full cluster of 10,000 nodes on which GPUs are shared, with 100,000 pending: one that wants a
-// part of a GPU, best effort or trial and error, or a trial that wants two GPUs.
+// BenchmarkSharedArrival is one job that arrives at a full cluster of 10,000 nodes on which GPUs
+// are shared, with 100,000 pending: one that wants a part of a GPU, best effort or trial and error,
+// or a trial that wants two GPUs.
 func BenchmarkSharedArrival(b *testing.B) {
 	for _, kind := range []map[string]string{
 		{"share": "400"}, {"class": "te", "share": "400", "cores": "2"}, {"class": "te", "gpus": "2", "cores": "2"},
@@ -49,12 +52,12 @@ func BenchmarkSharedArrival(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				c.now += 100
-				spec, _ := newWorld().makeJob("quick", kind)
-				c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}})
+				spec, _ := schedtest.NewWorld().MakeJob("quick", kind)
+				c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 				v := c.state.View()
 				b.StartTimer()
 				start := time.Now()
-				plan, _ := Cycle(v, c.now, v.Config().Policy)
+				plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 				decided = append(decided, time.Since(start))
 				b.StopTimer()
 				if len(plan.Actions) > 0 {

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -20,7 +22,7 @@ type crowd struct {
 func newCrowd(b *testing.B, nodes int) *crowd {
 	c := &crowd{state: cluster.New(cluster.DefaultConfig()), now: 1000}
 	for i := range nodes {
-		c.apply(b, cluster.RegisterNode{Node: makeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
+		c.apply(b, cluster.RegisterNode{Node: schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
 	}
 	return c
 }
@@ -37,7 +39,7 @@ func (c *crowd) submit(b *testing.B, n, shapes int) {
 	var batch []*jobspec.Job
 	for i := range n {
 		s := i % shapes
-		spec, _ := newWorld().makeJob("j", nil)
+		spec, _ := schedtest.NewWorld().MakeJob("j", nil)
 		spec.Account = fmt.Sprintf("a%d", i/shapes%8)
 		if i/shapes/8%2 == 0 {
 			spec.Class = jobspec.TE
@@ -58,14 +60,15 @@ func (c *crowd) submit(b *testing.B, n, shapes int) {
 
 func (c *crowd) cycle(b *testing.B) int {
 	v := c.state.View()
-	plan, _ := Cycle(v, c.now, v.Config().Policy)
+	plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 	if len(plan.Actions) > 0 {
 		c.apply(b, plan)
 	}
 	return len(plan.Actions)
 }
 
-// BenchmarkArrival is one more job in front of a full cluster: 10,000 nodes, 100,000 pending jobs in 3,200 groups.
+// BenchmarkArrival is one more job in front of a full cluster: 10,000 nodes, 100,000 pending jobs
+// in 3,200 groups.
 func BenchmarkArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
 	c.submit(b, 40_000, 200)
@@ -123,7 +126,7 @@ func BenchmarkReasons(b *testing.B) {
 	}
 	v := c.state.View()
 	for b.Loop() {
-		reason := Reasons(v, c.now, v.Config().Policy)
+		reason := sched.Reasons(v, c.now, v.Config().Policy)
 		for j := range v.Jobs() {
 			reason(j.ID)
 		}
@@ -142,7 +145,8 @@ func (c *crowd) sizes() (live, groups, pending int) {
 	return live, groups, pending
 }
 
-// BenchmarkFill is one cycle that starts what fits of 10,000 pending jobs on 1,000 empty nodes of 8 GPUs.
+// BenchmarkFill is one cycle that starts what fits of 10,000 pending jobs on 1,000 empty nodes of 8
+// GPUs.
 func BenchmarkFill(b *testing.B) {
 	for _, shapes := range []int{200, 1} {
 		b.Run(fmt.Sprintf("shapes=%d", shapes), func(b *testing.B) {
@@ -151,7 +155,7 @@ func BenchmarkFill(b *testing.B) {
 			v := c.state.View()
 			starts := 0
 			for b.Loop() {
-				plan, _ := Cycle(v, c.now, v.Config().Policy)
+				plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
 				starts = len(plan.Actions)
 			}
 			b.ReportMetric(float64(starts), "starts")
@@ -159,8 +163,8 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// BenchmarkArray is an array on 1,000 empty nodes of 8 GPUs: submitting it, a cycle that starts 8,000 elements, and its commit; and then
-// one element that ends, for which the next one starts.
+// BenchmarkArray is an array on 1,000 empty nodes of 8 GPUs: submitting it, a cycle that starts
+// 8,000 elements, and its commit; and then one element that ends, for which the next one starts.
 func BenchmarkArray(b *testing.B) {
 	for _, order := range []string{"index", "random"} {
 		for _, size := range []int{10_000, 100_000} {
@@ -170,12 +174,12 @@ func BenchmarkArray(b *testing.B) {
 					b.StopTimer()
 					c := newCrowd(b, 1000)
 					b.StartTimer()
-					spec, _ := newWorld().makeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
+					spec, _ := schedtest.NewWorld().MakeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
 					begin := time.Now()
-					c.apply(b, cluster.SubmitJobs{Owner: ada, Jobs: []*jobspec.Job{spec}})
+					c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 					submit += time.Since(begin)
 					begin = time.Now()
-					plan, _ := Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
+					plan, _ := sched.Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
 					decide += time.Since(begin)
 					if len(plan.Actions) != 8000 {
 						b.Fatalf("%d starts", len(plan.Actions))

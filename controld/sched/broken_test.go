@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"slices"
@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestEveryRuleCanBeBroken plants a fault for every rule that judge knows, in what it sees or in what is planned, until it is told.
+// TestEveryRuleCanBeBroken plants a fault for every rule that judge knows, in what it sees or in
+// what is planned, until it is told.
 func TestEveryRuleCanBeBroken(t *testing.T) {
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
@@ -43,7 +45,8 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 	}
 }
 
-// faults has one for each rule, at least. What falsify and spoil return says whether there was an occasion.
+// faults has one for each rule, at least. What falsify and spoil return says whether there was an
+// occasion.
 var faults = []struct {
 	name, rule, policy string
 	falsify            func(*judge, *observed) bool
@@ -51,7 +54,7 @@ var faults = []struct {
 }{
 	{name: "a clock starts again", rule: "A1", policy: "rota", falsify: func(j *judge, o *observed) bool {
 		return change(o, func(job *cluster.Job, a *cluster.Attempt) bool {
-			_, known := j.stops[attempt{job.ID, a.N}]
+			_, known := j.stops[schedtest.Attempt{Job: job.ID, N: a.N}]
 			if a.Stop == nil || !known {
 				return false
 			}
@@ -148,7 +151,7 @@ var faults = []struct {
 	}},
 	{name: "who loses too much is displaced again", rule: "A6", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
 		return displaceOne(v, actions, someWaiting(v), func(job *cluster.Job) bool {
-			lost, held := wasteBy(job, j.now)
+			lost, held := wasteBy(job, j.Now)
 			return job.Spec.Checkpoint != nil && lost*5 > held
 		})
 	}},
@@ -236,7 +239,7 @@ var faults = []struct {
 	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == cluster.CauseOrder {
-				j.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.now
+				j.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.Now
 				return true
 			}
 		}
@@ -259,7 +262,7 @@ func idles(j *judge, o *observed) bool {
 			waiting := *job
 			waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil, cluster.Request{}
 			waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = cluster.Ledger{}, cluster.Counters{}, nil, 0
-			if couldStart(o.view, &waiting) && (j.policy != "fitgpp" || firstInOrder(o, &waiting)) {
+			if schedtest.CouldStart(o.view, &waiting) && (j.policy != "fitgpp" || firstInOrder(o, &waiting)) {
 				o.jobs = append(o.jobs, &waiting)
 				return true
 			}

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"cmp"
@@ -10,48 +10,54 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// What must hold whatever happens, and where it is proved over random states. "Kept" are rules that a history must obey, see judge_test.go;
-// TestEveryRuleCanBeBroken shows for each of them that a history in which it is broken is told.
+// What must hold whatever happens, and where it is proved over random states. "Kept" are rules that
+// a history must obey, see judge_test.go; TestEveryRuleCanBeBroken shows for each of them that a
+// history in which it is broken is told.
 //
-//	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
-//	A2  no GPU or byte twice                                        kept; Check after every command
-//	A3  a gang is whole                                             kept; Check after every command
-//	A4  workers within bounds                                       kept; Check after every command
-//	A5  room that was taken for a job is its alone                  kept
-//	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
-//	A7  displacements are counted, and use up no retry              kept
-//	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
-//	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded, under fairshare and rota
-//	A10 what was held is what was charged                           kept; Check after every command
-//	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
-//	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
-//	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
-//	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
-//	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
-//	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
-//	I5  nothing idles that somebody could use                       kept, under fitgpp of whoever is first; TestHistories
+// 	A1  one disturbance at a time, its clock never restarted        kept; cluster: TestRandomHistories
+// 	A2  no GPU or byte twice                                        kept; Check after every command
+// 	A3  a gang is whole                                             kept; Check after every command
+// 	A4  workers within bounds                                       kept; Check after every command
+// 	A5  room that was taken for a job is its alone                  kept
+// 	A6  what a job that saves loses is bounded                      kept, of policies that choose whom to displace by what it costs
+// 	A7  displacements are counted, and use up no retry              kept
+// 	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
+// 	A9  who is within what it deserves waits a bounded time         TestWaitsAreBounded, under fairshare and rota
+// 	A10 what was held is what was charged                           kept; Check after every command
+// 	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNobody
+// 	A12 nobody leaves for nobody, or gets his room back             kept, TestNobodyLeavesForNobody
+// 	I1  an account is above its share before its last job leaves    TestReclaimIsFair, under fairshare and rota
+// 	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
+// 	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
+// 	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
+// 	I5  nothing idles that somebody could use                       kept, under fitgpp of whoever is first; TestHistories
 //
-// That under policy rota A9 is so among best-effort jobs, and for whom it reclaims, docs/fair-share.md says. Under fitgpp I5 is about the first in the
-// queue alone: the paper serves strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests that are not in judge.
+// That under policy rota A9 is so among best-effort jobs, and for whom it reclaims,
+// docs/fair-share.md says. Under fitgpp I5 is about the first in the queue alone: the paper serves
+// strictly in order. TestUnfairReclaimIsTold and TestLongWaitsAreTold plant faults for the tests
+// that are not in judge.
 //
-// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of those who run, what they declare decides whom a search
-// takes until it is known how long jobs take to leave, and under fairshare sometimes whether it finds enough of them.
+// Suspended jobs, of which A10 speaks too, there are none yet. What A11 does not cover: of those
+// who run, what they declare decides whom a search takes until it is known how long jobs take to
+// leave, and under fairshare sometimes whether it finds enough of them.
 
-// TestInvariants plays random histories under every policy that clusters are meant to have, and under that of the paper: 20,000 states of each,
-// a million with ROTA_TEST_LONG.
+// TestInvariants plays random histories under every policy that clusters are meant to have, and
+// under that of the paper: 20,000 states of each, a million with ROTA_TEST_LONG.
 func TestInvariants(t *testing.T) {
 	for _, policy := range []string{"standard", "fairshare", "fitgpp", "rota", "elastic"} {
-		if policies[policy] == nil {
+		if !slices.Contains(sched.Policies(), policy) {
 			continue
 		}
 		t.Run(policy, func(t *testing.T) {
-			seen := playAll(t, policy, states(20_000))
+			seen := playAll(t, policy, schedtest.States(20_000))
 			t.Log(seen)
 			for _, what := range expected(policy) {
-				if *seedFlag == 0 && seen[what] == 0 {
+				if *schedtest.Seed == 0 && seen[what] == 0 {
 					t.Errorf("the histories had no %q: %v", what, seen)
 				}
 			}
@@ -98,12 +104,12 @@ func playAll(t *testing.T, policy string, states int) map[string]int {
 	t.Helper()
 	seen := map[string]int{}
 	for seed := uint64(1); states > 0; seed++ {
-		if *seedFlag != 0 {
-			seed, states = *seedFlag, 1
+		if *schedtest.Seed != 0 {
+			seed, states = *schedtest.Seed, 1
 		}
 		l := newLife(seed, policy, seen)
 		if err := l.play(30); err != nil {
-			if *seedFlag != 0 {
+			if *schedtest.Seed != 0 {
 				t.Log(strings.Join(l.trail, "\n"))
 			}
 			t.Fatalf("seed=%d: %v", seed, err)
@@ -113,10 +119,11 @@ func playAll(t *testing.T, policy string, states int) map[string]int {
 	return seen
 }
 
-// life is a random history under one policy on a small cluster, in which nodes do what they are told: they start what is assigned, pass on
-// the signal, and kill at the end of the grace. Every state at rest is judged.
+// life is a random history under one policy on a small cluster, in which nodes do what they are
+// told: they start what is assigned, pass on the signal, and kill at the end of the grace. Every
+// state at rest is judged.
 type life struct {
-	*world
+	*schedtest.World
 	random *rand.Rand
 	policy string
 	faulty bool // nodes get lost
@@ -136,8 +143,8 @@ type life struct {
 }
 
 func newLife(seed uint64, policy string, seen map[string]int) *life {
-	l := &life{world: newWorld(), random: rand.New(rand.NewPCG(seed, 11)), policy: policy, seen: seen}
-	l.unchecked, l.decide = true, Cycle
+	l := &life{World: schedtest.NewWorld(), random: rand.New(rand.NewPCG(seed, 11)), policy: policy, seen: seen}
+	l.Unchecked, l.decide = true, sched.Cycle
 	l.judge = newJudge(l)
 	l.faulty = l.random.IntN(4) == 0
 	l.must("policy name=%s p=%d min-runtime=%ds reserve-after=%dm reserve-hold=%dm max-bypass=%d te-gpus=%d min-turn=%dm lease=2m margin=10s", policy,
@@ -156,15 +163,15 @@ func newLife(seed uint64, policy string, seen map[string]int) *life {
 // must runs a line that cannot be refused.
 func (l *life) must(format string, args ...any) {
 	l.note(format, args...)
-	if err := l.run(fmt.Sprintf(format, args...)); err != nil {
+	if err := l.Run(fmt.Sprintf(format, args...)); err != nil {
 		panic(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))
 	}
 }
 
 // note keeps what is done for whoever plays one history to see how it failed.
 func (l *life) note(format string, args ...any) {
-	if *seedFlag != 0 {
-		l.trail = append(l.trail, fmt.Sprintf("%d ", l.now)+fmt.Sprintf(format, args...))
+	if *schedtest.Seed != 0 {
+		l.trail = append(l.trail, fmt.Sprintf("%d ", l.Now)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -172,7 +179,7 @@ func (l *life) note(format string, args ...any) {
 func (l *life) play(steps int) error {
 	for step := range steps {
 		if err := l.step(); err != nil {
-			return fmt.Errorf("step %d, at %d: %w", step, l.now, err)
+			return fmt.Errorf("step %d, at %d: %w", step, l.Now, err)
 		}
 	}
 	return nil
@@ -232,22 +239,22 @@ func (l *life) submitAs(elastic *jobspec.Elastic, format string, args ...any) {
 		return
 	}
 	l.note("submit %s elastic=%d-%d/%d", line, elastic.Min, elastic.Max, elastic.MultipleOf)
-	names, options := split(strings.Fields(line))
+	names, options := schedtest.Split(strings.Fields(line))
 	user := options["user"]
 	delete(options, "user")
-	spec, err := l.makeJob(names[0], options)
+	spec, err := l.MakeJob(names[0], options)
 	if err != nil {
 		panic(err)
 	}
 	spec.Groups[0].Count, spec.Groups[0].Elastic = 0, elastic
-	if err := l.addAs(user, names[0], spec); err != nil {
+	if err := l.AddAs(user, names[0], spec); err != nil {
 		panic(err)
 	}
 }
 
 // loseOrFind takes a node away or gives it back. What ran there is lost when its lease is over.
 func (l *life) loseOrFind() {
-	n := l.state.View().Nodes()[l.random.IntN(len(l.state.View().Nodes()))]
+	n := l.State.View().Nodes()[l.random.IntN(len(l.State.View().Nodes()))]
 	verb := "down"
 	if n.State != cluster.NodeUp {
 		verb = "up"
@@ -260,7 +267,7 @@ func (l *life) loseOrFind() {
 // disturb does something to a random job that is not final.
 func (l *life) disturb() {
 	var live []*cluster.Job
-	for j := range l.state.View().Jobs() {
+	for j := range l.State.View().Jobs() {
 		if !j.State.Final() {
 			live = append(live, j)
 		}
@@ -274,12 +281,12 @@ func (l *life) disturb() {
 			j = live[l.random.IntN(len(live))]
 		}
 	}
-	name := l.names[j.ID]
+	name := l.Names[j.ID]
 	switch a := j.Live(); {
 	case a == nil && j.Hold != cluster.NotHeld:
 		l.must("release %s", name)
 	case a == nil:
-		if l.state.View().Reservation(j.ID) != nil {
+		if l.State.View().Reservation(j.ID) != nil {
 			l.seen["beneficiary gone"]++
 		}
 		l.must("%s %s", [...]string{"hold", "cancel", "cancel"}[l.random.IntN(3)], name)
@@ -299,28 +306,29 @@ func (l *life) disturb() {
 // unreachable reports whether a worker of an attempt is on a node that is lost.
 func (l *life) unreachable(a *cluster.Attempt) bool {
 	return slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool {
-		n, _ := l.state.View().Node(w.Node)
+		n, _ := l.State.View().Node(w.Node)
 		return n.State == cluster.NodeDown
 	})
 }
 
-// pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle wants to look at again.
+// pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle
+// wants to look at again.
 func (l *life) pass(by cluster.Instant) error {
-	until := l.now + by
+	until := l.Now + by
 	l.begin()
 	for {
 		next := until
-		for j := range l.state.View().Live() {
-			if s := j.Live().Stop; s != nil && s.KillAt > l.now {
+		for j := range l.State.View().Live() {
+			if s := j.Live().Stop; s != nil && s.KillAt > l.Now {
 				next = min(next, s.KillAt)
 			}
 		}
-		if l.wake > l.now {
+		if l.wake > l.Now {
 			next = min(next, l.wake)
 		}
-		l.now = next
+		l.Now = next
 		l.kill()
-		if err := l.settle(); err != nil || l.now >= until {
+		if err := l.settle(); err != nil || l.Now >= until {
 			return err
 		}
 	}
@@ -328,27 +336,27 @@ func (l *life) pass(by cluster.Instant) error {
 
 // begin lets most of the attempts run that were assigned.
 func (l *life) begin() {
-	for j := range l.state.View().Live() {
+	for j := range l.State.View().Live() {
 		if j.State == cluster.Configuring && (l.random.IntN(4) > 0 || l.prompt) && !l.unreachable(j.Live()) {
-			l.must("run %s", l.names[j.ID])
+			l.must("run %s", l.Names[j.ID])
 		}
 	}
 }
 
 // kill ends what has used up its grace.
 func (l *life) kill() {
-	for j := range l.state.View().Live() {
+	for j := range l.State.View().Live() {
 		a := j.Live()
-		if a.Stop == nil || a.Stop.KillAt > l.now || l.unreachable(a) {
+		if a.Stop == nil || a.Stop.KillAt > l.Now || l.unreachable(a) {
 			continue
 		}
 		l.seen["killed"]++
-		l.note("killed %s", l.names[j.ID])
+		l.note("killed %s", l.Names[j.ID])
 		for i := range a.Workers {
 			w := &a.Workers[i]
-			n, _ := l.state.View().Node(w.Node)
+			n, _ := l.State.View().Node(w.Node)
 			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: cluster.WorkerExited, Signal: 9}
-			if _, err := l.apply(cluster.NodeReport{Node: w.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+			if _, err := l.Apply(cluster.NodeReport{Node: w.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
 				panic(err)
 			}
 		}
@@ -358,8 +366,8 @@ func (l *life) kill() {
 // settle decides and commits until nothing changes, and has every state judged.
 func (l *life) settle() error {
 	for range 24 {
-		v := l.state.View()
-		plan, wake := l.decide(v, l.now, v.Config().Policy)
+		v := l.State.View()
+		plan, wake := l.decide(v, l.Now, v.Config().Policy)
 		l.wake = wake
 		if err := l.judge.plan(v, plan, wake); err != nil {
 			return err
@@ -368,7 +376,7 @@ func (l *life) settle() error {
 			l.planned(plan)
 		}
 		if len(plan.Actions) == 0 {
-			return errors.Join(l.state.Check(), l.judge.rest(observe(l)))
+			return errors.Join(l.State.Check(), l.judge.rest(observe(l)))
 		}
 		if err := l.carryOut(plan); err != nil {
 			return err
@@ -406,17 +414,17 @@ func (l *life) told(plan cluster.CommitPlan) string {
 	var parts []string
 	for _, a := range plan.Actions {
 		if r := a.Resize; r != nil {
-			parts = append(parts, fmt.Sprintf("resize %s without %v with %v for %s", l.names[r.Job], r.Leave, r.Join, l.names[r.For]))
+			parts = append(parts, fmt.Sprintf("resize %s without %v with %v for %s", l.Names[r.Job], r.Leave, r.Join, l.Names[r.For]))
 			continue
 		}
-		parts = append(parts, l.action(a))
+		parts = append(parts, l.Action(a))
 	}
 	return strings.Join(parts, "; ")
 }
 
 // carryOut applies a plan, which the state must accept as a whole.
 func (l *life) carryOut(plan cluster.CommitPlan) error {
-	result, err := l.apply(plan)
+	result, err := l.Apply(plan)
 	if err != nil {
 		return err
 	}
@@ -428,7 +436,8 @@ func (l *life) carryOut(plan cluster.CommitPlan) error {
 	return nil
 }
 
-// observed is what a judge looks at: what the state has, taken out of it, so that a test can falsify it.
+// observed is what a judge looks at: what the state has, taken out of it, so that a test can
+// falsify it.
 type observed struct {
 	now          cluster.Instant
 	view         *cluster.View
@@ -440,13 +449,13 @@ type observed struct {
 }
 
 func observe(l *life) *observed {
-	v := l.state.View()
-	o := &observed{now: l.now, view: v, nodes: v.Nodes(), reservations: v.Reservations()}
+	v := l.State.View()
+	o := &observed{now: l.Now, view: v, nodes: v.Nodes(), reservations: v.Reservations()}
 	o.jobs = slices.SortedFunc(v.Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
 	var reasons func(cluster.JobID) cluster.Reason
 	o.reason = func(id cluster.JobID) cluster.Reason {
 		if reasons == nil {
-			reasons = Reasons(v, l.now, v.Config().Policy)
+			reasons = sched.Reasons(v, l.Now, v.Config().Policy)
 		}
 		return reasons(id)
 	}

@@ -1,20 +1,23 @@
-package sched
+package sched_test
 
 import (
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// judge knows the rules of TestInvariants and what has been, as far as a rule is about more than one instant.
+// judge knows the rules of TestInvariants and what has been, as far as a rule is about more than
+// one instant.
 type judge struct {
 	*life
-	stops    map[attempt]cluster.Stop              // as first seen
+	stops    map[schedtest.Attempt]cluster.Stop    // as first seen
 	promised map[cluster.JobID]cluster.Reservation // firm ones, as last seen
 	expired  map[cluster.JobID]bool                // ended by the last plan, because their time was over
 	held     map[cluster.JobID]int64               // ms of one GPU, by what was seen
@@ -29,7 +32,7 @@ type judge struct {
 
 func newJudge(l *life) *judge {
 	return &judge{
-		life: l, stops: map[attempt]cluster.Stop{}, promised: map[cluster.JobID]cluster.Reservation{}, held: map[cluster.JobID]int64{},
+		life: l, stops: map[schedtest.Attempt]cluster.Stop{}, promised: map[cluster.JobID]cluster.Reservation{}, held: map[cluster.JobID]int64{},
 		could: map[cluster.JobID]cluster.Instant{}, swaps: map[[2]cluster.JobID]cluster.Instant{},
 	}
 }
@@ -39,10 +42,10 @@ func (j *judge) chooses() bool { return j.policy == "rota" || j.policy == "fairs
 
 // plan looks at what is about to be done.
 func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Instant) error {
-	if wake != 0 && wake <= j.now {
-		return fmt.Errorf("the next wake-up %d is not after %d", wake, j.now)
+	if wake != 0 && wake <= j.Now {
+		return fmt.Errorf("the next wake-up %d is not after %d", wake, j.Now)
 	}
-	if again, at := Cycle(v, j.now, v.Config().Policy); !reflect.DeepEqual(plan, again) || at != wake {
+	if again, at := sched.Cycle(v, j.Now, v.Config().Policy); !reflect.DeepEqual(plan, again) || at != wake {
 		return fmt.Errorf("I4: the same view gives %+v and %+v", plan, again)
 	}
 	actions := plan.Actions
@@ -59,7 +62,7 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 			}
 		}
 		if a.Unreserve != nil {
-			if r := v.Reservation(*a.Unreserve); r != nil && (r.Until <= j.now || !comes(v, r)) {
+			if r := v.Reservation(*a.Unreserve); r != nil && (r.Until <= j.Now || !comes(v, r)) {
 				j.expired[r.Job] = true
 			}
 		}
@@ -67,7 +70,7 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 			continue
 		}
 		if stopped[a.Stop.Job] {
-			return fmt.Errorf("A1: %s is disturbed twice", j.names[a.Stop.Job])
+			return fmt.Errorf("A1: %s is disturbed twice", j.Names[a.Stop.Job])
 		}
 		stopped[a.Stop.Job] = true
 		if err := j.displacement(v, a.Stop); err != nil {
@@ -82,11 +85,11 @@ func (j *judge) resized(v *cluster.View, r *cluster.ResizeJob, stopped map[clust
 	job := v.Job(r.Job)
 	switch e, elastic := job.Elastic(); {
 	case stopped[r.Job] || job.Live() == nil || job.Live().Stop != nil:
-		return fmt.Errorf("A1: %s is resized and leaves already", j.names[r.Job])
+		return fmt.Errorf("A1: %s is resized and leaves already", j.Names[r.Job])
 	case !elastic || !e.Has(job.Size()-len(r.Leave)+len(r.Join)):
-		return fmt.Errorf("A4: %s is to have %d workers", j.names[r.Job], job.Size()-len(r.Leave)+len(r.Join))
+		return fmt.Errorf("A4: %s is to have %d workers", j.Names[r.Job], job.Size()-len(r.Leave)+len(r.Join))
 	case r.For != 0 && (v.Job(r.For) == nil || !v.Job(r.For).Waits()):
-		return fmt.Errorf("A12: %s is to shrink for job %d, which does not wait", j.names[r.Job], r.For)
+		return fmt.Errorf("A12: %s is to shrink for job %d, which does not wait", j.Names[r.Job], r.For)
 	}
 	stopped[r.Job] = true
 	j.seen["resize"]++
@@ -99,28 +102,28 @@ func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 	a, taker := o.Live(), v.Job(s.For)
 	switch {
 	case a.Stop != nil:
-		return fmt.Errorf("A1: %s is asked to leave and is leaving", j.names[o.ID])
+		return fmt.Errorf("A1: %s is asked to leave and is leaving", j.Names[o.ID])
 	case o.Class == jobspec.TE:
-		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.names[o.ID])
+		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.Names[o.ID])
 	case taker == nil || !taker.Waits() || taker.Hold != cluster.NotHeld:
-		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.names[o.ID], s.For)
-	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && s.Cause != cluster.CauseMigrate && o.DisplacedSince(j.now-day) >= p.MaxPreempts:
-		return fmt.Errorf("P: %s is displaced too often", j.names[o.ID])
+		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.Names[o.ID], s.For)
+	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && s.Cause != cluster.CauseMigrate && o.DisplacedSince(j.Now-scratch.Day) >= p.MaxPreempts:
+		return fmt.Errorf("P: %s is displaced too often", j.Names[o.ID])
 	case (s.Cause == cluster.CauseOrder || s.Cause == cluster.CauseMigrate) && o.Spec.Checkpoint == nil:
-		return fmt.Errorf("%s loses its turn or moves although it cannot save its state", j.names[o.ID])
-	case s.Cause != cluster.CauseTE && j.now-a.Started.At < cluster.Instant(p.MinRuntimeMS):
-		return fmt.Errorf("%s has run for %d ms and leaves for %s", j.names[o.ID], j.now-a.Started.At, j.names[s.For])
+		return fmt.Errorf("%s loses its turn or moves although it cannot save its state", j.Names[o.ID])
+	case s.Cause != cluster.CauseTE && j.Now-a.Started.At < cluster.Instant(p.MinRuntimeMS):
+		return fmt.Errorf("%s has run for %d ms and leaves for %s", j.Names[o.ID], j.Now-a.Started.At, j.Names[s.For])
 	}
-	if lost, held := wasteBy(o, j.now); j.chooses() && o.Spec.Checkpoint != nil && lost*5 > held {
-		return fmt.Errorf("A6: %s leaves for %s and has then lost %d ms of %d", j.names[o.ID], j.names[s.For], lost, held)
+	if lost, held := wasteBy(o, j.Now); j.chooses() && o.Spec.Checkpoint != nil && lost*5 > held {
+		return fmt.Errorf("A6: %s leaves for %s and has then lost %d ms of %d", j.Names[o.ID], j.Names[s.For], lost, held)
 	}
 	return j.swap(o, s, cluster.Instant(p.MinRuntimeMS))
 }
 
-// wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms: work that was not saved, and restarts; and
-// for how long it has held its room.
+// wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms:
+// work that was not saved, and restarts; and for how long it has held its room.
 func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
-	from, again := now-day, false
+	from, again := now-scratch.Day, false
 	for i := range o.Attempts {
 		a := &o.Attempts[i]
 		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder, cluster.CauseReclaim, cluster.CauseMigrate}, a.Cause)
@@ -156,10 +159,10 @@ func (j *judge) swap(o *cluster.Job, s *cluster.StopJob, least cluster.Instant) 
 		return nil
 	}
 	pair := [2]cluster.JobID{min(o.ID, s.For), max(o.ID, s.For)}
-	if at, ok := j.swaps[pair]; ok && j.now-at < least {
-		return fmt.Errorf("I3: %s and %s swap after %d ms", j.names[pair[0]], j.names[pair[1]], j.now-at)
+	if at, ok := j.swaps[pair]; ok && j.Now-at < least {
+		return fmt.Errorf("I3: %s and %s swap after %d ms", j.Names[pair[0]], j.Names[pair[1]], j.Now-at)
 	}
-	j.swaps[pair] = j.now
+	j.swaps[pair] = j.Now
 	return nil
 }
 
@@ -167,7 +170,7 @@ func (j *judge) swap(o *cluster.Job, s *cluster.StopJob, least cluster.Instant) 
 func (j *judge) offered(v *cluster.View, actions []cluster.Action) error {
 	var first []*cluster.Job
 	for o := range v.Jobs() {
-		if o.First && o.Waits() && o.Hold == cluster.NotHeld && o.Eligible <= j.now {
+		if o.First && o.Waits() && o.Hold == cluster.NotHeld && o.Eligible <= j.Now {
 			first = append(first, o)
 		}
 	}
@@ -182,13 +185,13 @@ func (j *judge) offered(v *cluster.View, actions []cluster.Action) error {
 				j.seen["offered first"]++
 			}
 			for _, f := range first {
-				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.First && now.Waits() && couldStart(copied.View(), now) {
-					return fmt.Errorf("A12: %s starts before %s, which left for nobody and fits", j.names[y.ID], j.names[f.ID])
+				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.First && now.Waits() && schedtest.CouldStart(copied.View(), now) {
+					return fmt.Errorf("A12: %s starts before %s, which left for nobody and fits", j.Names[y.ID], j.Names[f.ID])
 				}
 			}
 		}
-		entry := cluster.Entry{Stamp: cluster.Stamp{At: j.now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
-		if _, err := copied.Apply(j.index+uint64(i)+1, entry); err != nil {
+		entry := cluster.Entry{Stamp: cluster.Stamp{At: j.Now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		if _, err := copied.Apply(j.Index+uint64(i)+1, entry); err != nil {
 			return err
 		}
 	}
@@ -220,10 +223,10 @@ func (j *judge) clock(_ *observed, job *cluster.Job) error {
 	if a == nil || a.Stop == nil {
 		return nil
 	}
-	key := attempt{job.ID, a.N}
+	key := schedtest.Attempt{Job: job.ID, N: a.N}
 	first, known := j.stops[key]
 	if known && (a.Stop.At != first.At || a.Stop.KillAt > first.KillAt) {
-		return fmt.Errorf("A1: the clock of %s was started again: %+v, before %+v", j.names[job.ID], *a.Stop, first)
+		return fmt.Errorf("A1: the clock of %s was started again: %+v, before %+v", j.Names[job.ID], *a.Stop, first)
 	}
 	if !known {
 		j.stops[key] = *a.Stop
@@ -231,12 +234,13 @@ func (j *judge) clock(_ *observed, job *cluster.Job) error {
 	return nil
 }
 
-// whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has failed the others are stopped.
+// whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has
+// failed the others are stopped.
 func (j *judge) whole(_ *observed, job *cluster.Job) error {
 	a := job.Live()
 	if a == nil {
 		if job.Waits() && !lawfulSize(job) {
-			return fmt.Errorf("A4: %s waits for %d workers, which it may not have", j.names[job.ID], job.Workers)
+			return fmt.Errorf("A4: %s waits for %d workers, which it may not have", j.Names[job.ID], job.Workers)
 		}
 		return nil
 	}
@@ -251,11 +255,11 @@ func (j *judge) whole(_ *observed, job *cluster.Job) error {
 	}
 	switch {
 	case len(a.Workers) != job.Workers:
-		return fmt.Errorf("A4: %s has %d workers of %d", j.names[job.ID], len(a.Workers), job.Workers)
+		return fmt.Errorf("A4: %s has %d workers of %d", j.Names[job.ID], len(a.Workers), job.Workers)
 	case !lawfulSize(job):
-		return fmt.Errorf("A4: %s has %d workers, which it may not have", j.names[job.ID], job.Workers)
+		return fmt.Errorf("A4: %s has %d workers, which it may not have", j.Names[job.ID], job.Workers)
 	case failed > 0 && going > 0 && a.Stop == nil:
-		return fmt.Errorf("A3: %s goes on with %d workers although %d failed", j.names[job.ID], going, failed)
+		return fmt.Errorf("A3: %s goes on with %d workers although %d failed", j.Names[job.ID], going, failed)
 	}
 	return nil
 }
@@ -270,7 +274,8 @@ func lawfulSize(job *cluster.Job) bool {
 	return n == job.Size() && n >= e.Min && n <= e.Max && n%e.Unit == 0
 }
 
-// counted is A7: displacements are counted by their cause, and retries are used up by the job's own failures alone.
+// counted is A7: displacements are counted by their cause, and retries are used up by the job's own
+// failures alone.
 func counted(_ *observed, job *cluster.Job) error {
 	n := map[cluster.Cause]int{}
 	for i := range job.Attempts {
@@ -301,7 +306,8 @@ func (j *judge) integrate(o *observed) {
 	j.last = o
 }
 
-// charged is A10: what a job was charged, and what it will be for what it holds, is what it has held.
+// charged is A10: what a job was charged, and what it will be for what it holds, is what it has
+// held.
 func (j *judge) charged(o *observed, job *cluster.Job) error {
 	total := job.Ledger.GPUMS
 	if a := job.Live(); a != nil {
@@ -312,7 +318,7 @@ func (j *judge) charged(o *observed, job *cluster.Job) error {
 		}
 	}
 	if total != j.held[job.ID] {
-		return fmt.Errorf("A10: %s is charged %d ms of a GPU and has held %d", j.names[job.ID], total, j.held[job.ID])
+		return fmt.Errorf("A10: %s is charged %d ms of a GPU and has held %d", j.Names[job.ID], total, j.held[job.ID])
 	}
 	return nil
 }
@@ -349,7 +355,8 @@ func once(o *observed) error {
 	return nil
 }
 
-// kept is A5: room that is being taken from others for a job is his until he starts or does not want it any more, or its time is over.
+// kept is A5: room that is being taken from others for a job is his until he starts or does not
+// want it any more, or its time is over.
 func (j *judge) kept(o *observed) error {
 	now := map[cluster.JobID]cluster.Reservation{}
 	claimed := map[string]cluster.Vector{}
@@ -368,11 +375,11 @@ func (j *judge) kept(o *observed) error {
 	for _, job := range o.jobs {
 		r, was := before[job.ID]
 		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == cluster.NotHeld && !j.expired[job.ID] && r.Until > o.now {
-			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.names[job.ID])
+			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.Names[job.ID])
 		}
 	}
 	for i, n := range o.nodes {
-		have := willBeFree(o.view, slices.Values(o.jobs), i)
+		have := schedtest.WillBeFree(o.view, slices.Values(o.jobs), i)
 		switch {
 		case n.State == cluster.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])):
 			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have, claimed[n.Name])
@@ -383,32 +390,12 @@ func (j *judge) kept(o *observed) error {
 	return nil
 }
 
-// willBeFree returns what of a node is free, or will be when those jobs have left it that are leaving. Of one that is resized only some workers do.
-func willBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.Request {
-	have := cluster.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
-	for job := range jobs {
-		a := job.Live()
-		if a == nil || a.Stop == nil {
-			continue
-		}
-		for i := range a.Workers {
-			w := &a.Workers[i]
-			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() && w.Node == v.Nodes()[node].Name {
-				r := job.RequestOf(i)
-				r.Active.GPUs -= brokenIn(w, v.Nodes()[node], r)
-				have = fit.Plus(have, r)
-			}
-		}
-	}
-	have.Resident.Cores = have.Active.Cores
-	return have
-}
-
-// comes reports whether what a reservation claims is or will be free beside what others claim for whom room was taken.
+// comes reports whether what a reservation claims is or will be free beside what others claim for
+// whom room was taken.
 func comes(v *cluster.View, r *cluster.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
-		have := willBeFree(v, v.Live(), node)
+		have := schedtest.WillBeFree(v, v.Live(), node)
 		inParts := comesInParts(v, r.Job, c, node)
 		for _, o := range v.Reservations() {
 			for _, other := range o.Claims {
@@ -424,8 +411,9 @@ func comes(v *cluster.View, r *cluster.Reservation) bool {
 	return true
 }
 
-// comesInParts reports whether the workers of a job for whom room is kept on a node do not find their GPUs there when all have left who are leaving,
-// because those who stay hold something of too many.
+// comesInParts reports whether the workers of a job for whom room is kept on a node do not find
+// their GPUs there when all have left who are leaving, because those who stay hold something of too
+// many.
 func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {
@@ -479,35 +467,24 @@ func (j *judge) rest(o *observed) error {
 	return j.onTime(o)
 }
 
-// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in order, so there only whoever is first is asked. Nor
-// are elastic jobs to which more room is promised than they would start with now.
+// idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in
+// order, so there only whoever is first is asked. Nor are elastic jobs to which more room is
+// promised than they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
-	if j.policy == "fitgpp" && !firstInOrder(o, job) || !couldStart(o.view, job) && !hasCome(o.view, job) {
+	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) && !schedtest.HasCome(o.view, job) {
 		return nil
 	}
 	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
 		return nil
 	}
 	if why := o.reason(job.ID); why.Code != cluster.ReasonTELimit && why.Code != cluster.ReasonLimit {
-		return fmt.Errorf("I5: %s waits although it fits, or its room has come: %+v", j.names[job.ID], why)
+		return fmt.Errorf("I5: %s waits although it fits, or its room has come: %+v", j.Names[job.ID], why)
 	}
 	return nil
 }
 
-// hasCome reports whether all have left a job's nodes who were to leave for it, while the room is still kept for it.
-func hasCome(v *cluster.View, job *cluster.Job) bool {
-	r := v.Reservation(job.ID)
-	if r == nil || !r.Firm {
-		return false
-	}
-	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
-		_, node := v.Node(c.Node)
-		return willBeFree(v, v.Live(), node).Active != v.Grid().Free(node)
-	})
-}
-
-// firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job, or the first best-effort one while none of those
-// waits.
+// firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job,
+// or the first best-effort one while none of those waits.
 func firstInOrder(o *observed, job *cluster.Job) bool {
 	if job.Class == jobspec.TE {
 		return true
@@ -517,7 +494,8 @@ func firstInOrder(o *observed, job *cluster.Job) bool {
 	})
 }
 
-// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be served; it never waits for room to turn up.
+// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be
+// served; it never waits for room to turn up.
 func (j *judge) served(o *observed, job *cluster.Job) error {
 	why := o.reason(job.ID)
 	j.seen[string(why.Code)]++
@@ -532,7 +510,7 @@ func (j *judge) served(o *observed, job *cluster.Job) error {
 		}
 		fallthrough
 	default:
-		return fmt.Errorf("A8: %s is a trial-and-error job and waits for %+v", j.names[job.ID], why)
+		return fmt.Errorf("A8: %s is a trial-and-error job and waits for %+v", j.Names[job.ID], why)
 	}
 	if j.faulty {
 		return nil
@@ -544,7 +522,7 @@ func (j *judge) served(o *observed, job *cluster.Job) error {
 		}
 	}
 	if over == 0 {
-		return fmt.Errorf("A8: %s waits for others to leave, and nobody leaves: %+v", j.names[job.ID], why)
+		return fmt.Errorf("A8: %s waits for others to leave, and nobody leaves: %+v", j.Names[job.ID], why)
 	}
 	if _, known := j.could[job.ID]; !known {
 		j.could[job.ID] = over
@@ -569,7 +547,8 @@ func onClaim(o *observed, id cluster.JobID, a *cluster.Attempt) bool {
 	return false
 }
 
-// onTime is A8 as well: who was promised room has started at most a second after the grace of those who leave was over.
+// onTime is A8 as well: who was promised room has started at most a second after the grace of those
+// who leave was over.
 func (j *judge) onTime(o *observed) error {
 	for _, job := range o.jobs {
 		by, promised := j.could[job.ID]
@@ -578,13 +557,13 @@ func (j *judge) onTime(o *observed) error {
 		}
 		if !job.Waits() || job.Hold != cluster.NotHeld || job.Eligible > o.now {
 			if a := job.Live(); a != nil && a.Assigned.At > by+1000 {
-				return fmt.Errorf("A8: %s started at %d and could have at %d", j.names[job.ID], a.Assigned.At, by)
+				return fmt.Errorf("A8: %s started at %d and could have at %d", j.Names[job.ID], a.Assigned.At, by)
 			}
 			delete(j.could, job.ID)
 			continue
 		}
 		if o.now > by+1000 {
-			return fmt.Errorf("A8: %s waits at %d and could have started at %d", j.names[job.ID], o.now, by)
+			return fmt.Errorf("A8: %s waits at %d and could have started at %d", j.Names[job.ID], o.now, by)
 		}
 	}
 	return nil

@@ -1,14 +1,17 @@
-package sched
+package sched_test
 
 import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// TestPromiseInVain lets something go wrong after a node of four GPUs was promised to a trial-and-error job: the reservation is given up in the next
-// cycle instead of when it expires, an hour later. If nothing does it is kept.
+// TestPromiseInVain lets something go wrong after a node of four GPUs was promised to a
+// trial-and-error job: the reservation is given up in the next cycle instead of when it expires, an
+// hour later. If nothing does it is kept.
 func TestPromiseInVain(t *testing.T) {
 	for name, c := range map[string]struct {
 		attempt int      // of the stop that is committed with the reservation
@@ -25,24 +28,24 @@ func TestPromiseInVain(t *testing.T) {
 		"another node gets no work":    {attempt: 1, lines: []string{"drain n2"}},
 		"he is cancelled as he leaves": {attempt: 1, lines: []string{"cancel old"}},
 	} {
-		w := newWorld()
+		w := schedtest.NewWorld()
 		run := func(lines ...string) {
 			for _, line := range lines {
-				if err := w.run(line); err != nil {
+				if err := w.Run(line); err != nil {
 					t.Fatalf("%s: %s: %v", name, line, err)
 				}
 			}
 		}
 		run("policy name=rota", "node n1 gpus=4", "submit old gpus=4 save=yes", "cycle", "node n2 gpus=1", "submit other gpus=1", "cycle", "run old other", "advance 1h",
 			"submit quick class=te gpus=4")
-		plan := cluster.CommitPlan{BasedOn: w.index, Actions: []cluster.Action{
+		plan := cluster.CommitPlan{BasedOn: w.Index, Actions: []cluster.Action{
 			{Reserve: &cluster.Reservation{
-				Job: w.ids["quick"], Firm: true, Until: w.now + 3_600_000,
+				Job: w.Ids["quick"], Firm: true, Until: w.Now + 3_600_000,
 				Claims: []cluster.Claim{{Node: "n1", Room: cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: 4000}}},
 			}},
-			{Stop: &cluster.StopJob{Job: w.ids["old"], Attempt: c.attempt, Cause: cluster.CauseTE, For: w.ids["quick"]}},
+			{Stop: &cluster.StopJob{Job: w.Ids["old"], Attempt: c.attempt, Cause: cluster.CauseTE, For: w.Ids["quick"]}},
 		}}
-		result, err := w.apply(plan)
+		result, err := w.Apply(plan)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,8 +53,8 @@ func TestPromiseInVain(t *testing.T) {
 			t.Fatalf("%s: the stop was refused: %t", name, refused)
 		}
 		run(c.lines...)
-		got, _ := Cycle(w.state.View(), w.now, w.state.View().Config().Policy)
-		lifted := len(got.Actions) > 0 && got.Actions[0].Unreserve != nil && *got.Actions[0].Unreserve == w.ids["quick"]
+		got, _ := sched.Cycle(w.State.View(), w.Now, w.State.View().Config().Policy)
+		lifted := len(got.Actions) > 0 && got.Actions[0].Unreserve != nil && *got.Actions[0].Unreserve == w.Ids["quick"]
 		if lifted != c.vain {
 			t.Errorf("%s: the reservation was given up: %t, in %d actions", name, lifted, len(got.Actions))
 		}

@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
-	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-var (
-	seedFlag  = flag.Uint64("seed", 0, "play only the random history with this seed")
-	seedsFlag = flag.Uint64("seeds", 150, "how many random histories to play")
-)
+var seedsFlag = flag.Uint64("seeds", 150, "how many random histories to play")
 
-// TestHistories plays random histories on small clusters. After every cycle: the state took the plan whole and keeps its
-// invariants, the same view gives the same plan, nothing that fits is left waiting, and nobody was passed beyond the bound.
+// TestHistories plays random histories on small clusters. After every cycle: the state took the
+// plan whole and keeps its invariants, the same view gives the same plan, nothing that fits is left
+// waiting, and nobody was passed beyond the bound.
 func TestHistories(t *testing.T) {
 	starts, kinds := 0, map[string]int{}
 	eachSeed(t, func(seed uint64) error {
@@ -37,11 +37,11 @@ func TestHistories(t *testing.T) {
 		}
 		return nil
 	})
-	if *seedFlag == 0 && starts < int(*seedsFlag)*5 {
+	if *schedtest.Seed == 0 && starts < int(*seedsFlag)*5 {
 		t.Errorf("only %d starts in all: the histories prove too little", starts)
 	}
 	for _, kind := range []string{"where", "prefer", "exclusive", "parts"} {
-		if *seedFlag == 0 && kinds[kind] < int(*seedsFlag)/8 {
+		if *schedtest.Seed == 0 && kinds[kind] < int(*seedsFlag)/8 {
 			t.Errorf("only %d starts of jobs with %s: the histories prove too little", kinds[kind], kind)
 		}
 	}
@@ -62,14 +62,14 @@ func TestObstacle(t *testing.T) {
 		removed += n
 		return err
 	})
-	if *seedFlag == 0 && removed < int(*seedsFlag)/3 {
+	if *schedtest.Seed == 0 && removed < int(*seedsFlag)/3 {
 		t.Errorf("only %d obstacles removed: the histories prove too little", removed)
 	}
 	for _, code := range []cluster.ReasonCode{
 		cluster.ReasonResources, cluster.ReasonGang, cluster.ReasonHeldUser, cluster.ReasonBackoff, cluster.ReasonNodeDown, cluster.ReasonReservation,
 		cluster.ReasonDependency, cluster.ReasonNeverMet, cluster.ReasonBegin, cluster.ReasonArrayLimit,
 	} {
-		if *seedFlag == 0 && codes[code] == 0 {
+		if *schedtest.Seed == 0 && codes[code] == 0 {
 			t.Errorf("no obstacle was %s: %v", code, codes)
 		}
 	}
@@ -78,8 +78,8 @@ func TestObstacle(t *testing.T) {
 func eachSeed(t *testing.T, test func(seed uint64) error) {
 	t.Helper()
 	first, last := uint64(1), *seedsFlag
-	if *seedFlag != 0 {
-		first, last = *seedFlag, *seedFlag
+	if *schedtest.Seed != 0 {
+		first, last = *schedtest.Seed, *schedtest.Seed
 	}
 	for seed := first; seed <= last; seed++ {
 		if err := test(seed); err != nil {
@@ -89,7 +89,7 @@ func eachSeed(t *testing.T, test func(seed uint64) error) {
 }
 
 type history struct {
-	*world
+	*schedtest.World
 	random *rand.Rand
 	starts int
 	kinds  map[string]int // starts of jobs that say something of nodes
@@ -99,7 +99,7 @@ type history struct {
 }
 
 func newHistory(seed uint64) *history {
-	h := &history{kinds: map[string]int{}, removed: map[cluster.ReasonCode]int{}, world: newWorld(), random: rand.New(rand.NewPCG(seed, 2))}
+	h := &history{kinds: map[string]int{}, removed: map[cluster.ReasonCode]int{}, World: schedtest.NewWorld(), random: rand.New(rand.NewPCG(seed, 2))}
 	h.must("policy max-bypass=%d reserve-after=%dm reserve-hold=%dm lease=2m margin=10s", h.random.IntN(4), 1+h.random.IntN(10), 1+h.random.IntN(30))
 	for i := range 1 + h.random.IntN(5) {
 		h.must("node n%d gpus=%d cores=%d memory=%d ports=%d model=%s labels=rack:%c", i, h.random.IntN(9), 2+h.random.IntN(16), 4+h.random.IntN(32),
@@ -110,14 +110,14 @@ func newHistory(seed uint64) *history {
 
 // must runs a line that cannot be refused.
 func (h *history) must(format string, args ...any) {
-	if err := h.run(fmt.Sprintf(format, args...)); err != nil {
+	if err := h.Run(fmt.Sprintf(format, args...)); err != nil {
 		panic(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))
 	}
 }
 
 // step does something at random and then cycles.
 func (h *history) step() error {
-	switch node := fmt.Sprintf("n%d", h.random.IntN(len(h.state.View().Nodes()))); h.random.IntN(12) {
+	switch node := fmt.Sprintf("n%d", h.random.IntN(len(h.State.View().Nodes()))); h.random.IntN(12) {
 	case 0, 1, 2, 3:
 		h.submitSome()
 	case 4, 5:
@@ -178,7 +178,7 @@ func (h *history) note(j *cluster.Job) {
 // disturb does something to a random job that is not final.
 func (h *history) disturb() error {
 	var live []*cluster.Job
-	for j := range h.state.View().Jobs() {
+	for j := range h.State.View().Jobs() {
 		if !j.State.Final() {
 			live = append(live, j)
 		}
@@ -187,9 +187,9 @@ func (h *history) disturb() error {
 		return nil
 	}
 	j := live[h.random.IntN(len(live))]
-	name := h.names[j.ID]
+	name := h.Names[j.ID]
 	if j.Live() != nil {
-		return h.run([...]string{"run ", "run ", "exit ", "exit ", "exit code=1 ", "break ", "cancel "}[h.random.IntN(7)] + name)
+		return h.Run([...]string{"run ", "run ", "exit ", "exit ", "exit code=1 ", "break ", "cancel "}[h.random.IntN(7)] + name)
 	}
 	verb := [...]string{"hold ", "cancel "}[h.random.IntN(2)]
 	if j.Hold != cluster.NotHeld || j.Family != nil && h.random.IntN(3) == 0 {
@@ -198,7 +198,7 @@ func (h *history) disturb() error {
 	if j.Family != nil && len(j.Family.Waiting) > 0 && h.random.IntN(3) > 0 {
 		name = h.someMembers(j)
 	}
-	err := h.run(verb + name)
+	err := h.Run(verb + name)
 	if j.Family != nil && errors.Is(err, cluster.ErrWrongState) {
 		return nil // nothing of it was to be held or released
 	}
@@ -213,20 +213,20 @@ func (h *history) someMembers(j *cluster.Job) string {
 	for n := first; n <= last; n++ {
 		indices = append(indices, fmt.Sprint(j.Spec.Array.Index(n-1)))
 	}
-	return h.names[j.ID] + "_[" + strings.Join(indices, ",") + "]"
+	return h.Names[j.ID] + "_[" + strings.Join(indices, ",") + "]"
 }
 
 // settle cycles until nothing changes and checks what must hold then.
 func (h *history) settle() error {
 	for range 16 { // each reservation that is used takes a cycle
-		v := h.state.View()
-		plan, wake := Cycle(v, h.now, v.Config().Policy)
-		again, wakeAgain := Cycle(v, h.now, v.Config().Policy)
+		v := h.State.View()
+		plan, wake := sched.Cycle(v, h.Now, v.Config().Policy)
+		again, wakeAgain := sched.Cycle(v, h.Now, v.Config().Policy)
 		if !reflect.DeepEqual(plan, again) || wake != wakeAgain {
 			return fmt.Errorf("the same view gives %+v and %+v", plan, again)
 		}
-		if wake != 0 && wake <= h.now {
-			return fmt.Errorf("the next wake-up %d is not after %d", wake, h.now)
+		if wake != 0 && wake <= h.Now {
+			return fmt.Errorf("the next wake-up %d is not after %d", wake, h.Now)
 		}
 		if len(plan.Actions) == 0 {
 			return h.nothingIdle()
@@ -234,41 +234,42 @@ func (h *history) settle() error {
 		if err := h.inOrder(plan); err != nil {
 			return err
 		}
-		if err := h.commit(plan); err != nil {
+		if err := h.Commit(plan); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("the cycle does not come to rest")
 }
 
-// inOrder carries a plan out on a copy of the state, one action after another: whenever a job starts, no job that comes before it and is
-// still waiting could have.
+// inOrder carries a plan out on a copy of the state, one action after another: whenever a job
+// starts, no job that comes before it and is still waiting could have.
 func (h *history) inOrder(plan cluster.CommitPlan) error {
-	copied := cluster.Fork(h.state.View())
+	copied := cluster.Fork(h.State.View())
 	for i, a := range plan.Actions {
 		if a.Start != nil {
 			h.starts++
-			h.note(h.state.View().Job(a.Start.Job))
+			h.note(h.State.View().Job(a.Start.Job))
 			v := copied.View()
 			for j := range v.Jobs() {
-				before := h.state.View().Job(j.ID)
+				before := h.State.View().Job(j.ID)
 				waited := before != nil && before.Waits() // else the plan itself has just put it back, or made it
-				if waited && h.mayStart(j) && compare(j, v.Job(a.Start.Job)) < 0 && couldStart(v, j) {
-					return fmt.Errorf("%s starts before %s, which fits and comes first", h.names[a.Start.Job], h.names[j.ID])
+				if waited && h.mayStart(j) && queue.Compare(j, v.Job(a.Start.Job)) < 0 && schedtest.CouldStart(v, j) {
+					return fmt.Errorf("%s starts before %s, which fits and comes first", h.Names[a.Start.Job], h.Names[j.ID])
 				}
 			}
 		}
-		entry := cluster.Entry{Stamp: cluster.Stamp{At: h.now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
-		if _, err := copied.Apply(h.index+uint64(i)+1, entry); err != nil {
+		entry := cluster.Entry{Stamp: cluster.Stamp{At: h.Now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		if _, err := copied.Apply(h.Index+uint64(i)+1, entry); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// nothingIdle checks that no job that may start fits, and that the bounds on passing and reserving hold.
+// nothingIdle checks that no job that may start fits, and that the bounds on passing and reserving
+// hold.
 func (h *history) nothingIdle() error {
-	v := h.state.View()
+	v := h.State.View()
 	reserved := map[string]int{}
 	for _, r := range v.Reservations() {
 		reserved[v.Job(r.Job).Account]++
@@ -280,11 +281,11 @@ func (h *history) nothingIdle() error {
 	}
 	for j := range v.Jobs() {
 		if j.Bypassed > max(1, v.Config().Policy.MaxBypass) {
-			return fmt.Errorf("%s was passed %d times", h.names[j.ID], j.Bypassed)
+			return fmt.Errorf("%s was passed %d times", h.Names[j.ID], j.Bypassed)
 		}
-		if h.mayStart(j) && couldStart(v, j) {
-			e := Explain(v, h.now, v.Config().Policy, j.ID)
-			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.names[j.ID], cluster.ShapeOf(j), v.Reservation(j.ID), e.Reason, e.Funnel)
+		if h.mayStart(j) && schedtest.CouldStart(v, j) {
+			e := sched.Explain(v, h.Now, v.Config().Policy, j.ID)
+			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.Names[j.ID], cluster.ShapeOf(j), v.Reservation(j.ID), e.Reason, e.Funnel)
 		}
 	}
 	return nil
@@ -292,79 +293,27 @@ func (h *history) nothingIdle() error {
 
 // mayStart reports whether nothing but room keeps a job, or some member of a record, from starting.
 func (h *history) mayStart(j *cluster.Job) bool {
-	ready := j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && j.Eligible <= h.now
+	ready := j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && j.Eligible <= h.Now
 	if !ready || j.Family == nil {
 		return ready
 	}
-	slots := len(h.ids)
+	slots := len(h.Ids)
 	if most := j.Spec.Array.MaxParallel; most > 0 {
 		slots = most - j.Family.Live
 	}
 	return slots > 0 && len(j.MayStart().Without(j.Family.HeldUser)) > 0
 }
 
-// couldStart counts workers node by node with the state's own Fits, and nothing else.
-func couldStart(v *cluster.View, j *cluster.Job) bool {
-	var g cluster.Grid
-	g.CopyFrom(v.Grid())
-	v.Waive(&g, j.ID)
-	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
-		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
-		return fit.NewRoom(v).Fits(&gang)
-	}
-	workers, met := 0, j.Workers == 1
-	for i, n := range v.Nodes() {
-		if excluded(j, n.Name) || !wanted(j, n) {
-			continue
-		}
-		w := 0
-		for w < cluster.PerNode(j) && cluster.Fits(&g, i, fit.Times(j.Request, w+1), nil) == nil {
-			w++
-		}
-		if _, port := v.FreePort(n.Name); w > 0 && port {
-			met = true
-		}
-		workers += w
-	}
-	return met && workers >= j.Workers
-}
-
-// wanted asks a node for the few things that wishes says, in its own way.
-func wanted(j *cluster.Job, n *cluster.Node) bool {
-	for _, c := range j.Spec.Groups[0].Constraints {
-		switch {
-		case c.Attribute == "node.cores" && n.Cores < 8,
-			c.Attribute == "node.label.rack" && c.Operator == "=" && n.Labels["rack"] != c.Value,
-			c.Attribute == "node.label.rack" && c.Operator == "in" && n.Labels["rack"] > "b":
-			return false
-		}
-	}
-	r := &j.Spec.Groups[0].Tasks[0].Resources
-	if r.GPU != nil && r.GPU.Model != "" && r.GPUs > 0 && (len(n.GPUs) == 0 || !strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
-		return false
-	}
-	return (j.Spec.Nodes == nil || "n0" <= n.Name && n.Name <= "n2") && (j.Spec.ExcludeNodes == nil || n.Name != "n1")
-}
-
-func excluded(j *cluster.Job, node string) bool {
-	for _, name := range j.Exclude {
-		if name == node {
-			return true
-		}
-	}
-	return false
-}
-
 // removeObstacle takes every waiting job's obstacle away in turn and returns how many there were.
 func (h *history) removeObstacle() (int, error) {
 	removed := 0
-	for _, id := range slices.Sorted(maps.Keys(h.names)) {
-		name := h.names[id]
-		j := h.state.View().Job(id)
+	for _, id := range slices.Sorted(maps.Keys(h.Names)) {
+		name := h.Names[id]
+		j := h.State.View().Job(id)
 		if j == nil || !j.Waits() {
 			continue
 		}
-		before := Explain(h.state.View(), h.now, h.state.View().Config().Policy, id).Reason
+		before := sched.Explain(h.State.View(), h.Now, h.State.View().Config().Policy, id).Reason
 		if !h.remove(name, j, before) {
 			continue
 		}
@@ -374,11 +323,11 @@ func (h *history) removeObstacle() (int, error) {
 		if err := h.settle(); err != nil {
 			return removed, err
 		}
-		j = h.state.View().Job(id)
+		j = h.State.View().Job(id)
 		if !j.Waits() || waitingMembers(j) < waiting {
 			continue
 		}
-		after := Explain(h.state.View(), h.now, h.state.View().Config().Policy, id).Reason
+		after := sched.Explain(h.State.View(), h.Now, h.State.View().Config().Policy, id).Reason
 		if shortage(before.Code) && (j.Family == nil || shortage(after.Code)) {
 			return removed, fmt.Errorf("%s does not start with all the room there can be; before, it waited for %+v", name, before)
 		}
@@ -395,15 +344,15 @@ func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
 	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure, cluster.ReasonNeverMet:
 		h.must("release %s", name)
 	case cluster.ReasonBackoff, cluster.ReasonBegin:
-		h.must("advance %dms", int64(why.Until-h.now))
+		h.must("advance %dms", int64(why.Until-h.Now))
 	case cluster.ReasonDependency:
 		if why.Until != 0 {
-			h.must("advance %dms", int64(why.Until-h.now))
+			h.must("advance %dms", int64(why.Until-h.Now))
 			return true
 		}
 		return h.satisfy(j)
 	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
-		if n, _ := h.state.View().Node(why.Node); n == nil || n.State == cluster.NodeUp {
+		if n, _ := h.State.View().Node(why.Node); n == nil || n.State == cluster.NodeUp {
 			return false // it failed there before
 		}
 		h.must("up %s", why.Node)
@@ -439,7 +388,7 @@ func shortage(code cluster.ReasonCode) bool {
 
 func (h *history) workersWaiting() int {
 	n := 0
-	for g := range h.state.View().Groups() {
+	for g := range h.State.View().Groups() {
 		if g.Key.Held {
 			continue
 		}

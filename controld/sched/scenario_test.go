@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"flag"
@@ -7,12 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
 var update = flag.Bool("update", false, "write what the scenarios say now into testdata; read the difference before committing it")
 
-// TestScenarios plays every script in testdata. A script is blocks of commands, each followed by ---- and what the commands said;
-// an empty line ends a block and # begins a comment. The commands are documented where world.run dispatches them.
+// TestScenarios plays every script in testdata. A script is blocks of commands, each followed by
+// ---- and what the commands said; an empty line ends a block and # begins a comment. The commands
+// are documented where world.run dispatches them.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 25 {
@@ -43,7 +46,7 @@ func TestScenarios(t *testing.T) {
 
 // play runs a script and returns it with what it says now.
 func play(script string) (string, error) {
-	w := newWorld()
+	w := schedtest.NewWorld()
 	var b strings.Builder
 	expected := false // inside what an earlier run said
 	for n, line := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
@@ -54,18 +57,18 @@ func play(script string) (string, error) {
 			continue
 		case line == "----":
 			expected = true
-			b.WriteString("----\n" + w.out.String())
-			w.out.Reset()
+			b.WriteString("----\n" + w.Out.String())
+			w.Out.Reset()
 			continue
 		case !strings.HasPrefix(line, "#"):
-			if err := w.run(line); err != nil {
+			if err := w.Run(line); err != nil {
 				return "", fmt.Errorf("line %d, %s: %w", n+1, line, err)
 			}
 		}
 		b.WriteString(line + "\n")
 	}
-	if w.out.Len() > 0 {
-		return "", fmt.Errorf("the script ends without ---- although there is something to say: %s", w.out.String())
+	if w.Out.Len() > 0 {
+		return "", fmt.Errorf("the script ends without ---- although there is something to say: %s", w.Out.String())
 	}
 	return b.String(), nil
 }

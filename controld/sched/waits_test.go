@@ -1,4 +1,4 @@
-package sched
+package sched_test
 
 import (
 	"errors"
@@ -8,22 +8,27 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold no more with it than it deserves, starts
-// at the latest after the time after which its room is kept and the longest time for which somebody may hold that. Under policy rota that is so
-// among best-effort jobs: trial-and-error jobs, as many as their accounts may have at once, go before what an account deserves.
+// TestWaitsAreBounded is A9: the first waiting job of an account, as long as the account would hold
+// no more with it than it deserves, starts at the latest after the time after which its room is
+// kept and the longest time for which somebody may hold that. Under policy rota that is so among
+// best-effort jobs: trial-and-error jobs, as many as their accounts may have at once, go before
+// what an account deserves.
 func TestWaitsAreBounded(t *testing.T) {
 	for _, policy := range []string{"fairshare", "rota"} {
 		t.Run(policy, func(t *testing.T) {
 			waited, reclaimed := 0, 0
-			for seed := uint64(1); seed <= uint64(states(20_000))/100; seed++ {
-				if *seedFlag != 0 && seed != *seedFlag {
+			for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/100; seed++ {
+				if *schedtest.Seed != 0 && seed != *schedtest.Seed {
 					continue
 				}
 				p := newPatience(seed, policy)
 				if err := p.play(); err != nil {
-					if *seedFlag != 0 {
+					if *schedtest.Seed != 0 {
 						t.Log(strings.Join(p.trail, "\n"))
 					}
 					t.Fatalf("seed=%d: %v", seed, err)
@@ -32,14 +37,15 @@ func TestWaitsAreBounded(t *testing.T) {
 				reclaimed += p.seen["reclaim"]
 			}
 			t.Logf("%d jobs waited within what they deserve, %d were asked to leave", waited, reclaimed)
-			if *seedFlag == 0 && (waited < 100 || reclaimed < 100) {
+			if *schedtest.Seed == 0 && (waited < 100 || reclaimed < 100) {
 				t.Errorf("only %d jobs waited within what they deserve, %d were asked to leave", waited, reclaimed)
 			}
 		})
 	}
 }
 
-// TestLongWaitsAreTold has jobs wait for room that is never kept for them, and nobody asked to leave.
+// TestLongWaitsAreTold has jobs wait for room that is never kept for them, and nobody asked to
+// leave.
 func TestLongWaitsAreTold(t *testing.T) {
 	for seed := uint64(1); seed <= 100; seed++ {
 		p := newPatience(seed, "fairshare")
@@ -69,8 +75,8 @@ const (
 
 func newPatience(seed uint64, policy string) *patience {
 	l := newLife(seed, policy, map[string]int{})
-	l.world, l.faulty, l.prompt = newWorld(), false, true
-	l.unchecked = true
+	l.World, l.faulty, l.prompt = schedtest.NewWorld(), false, true
+	l.Unchecked = true
 	after := 1 + l.random.IntN(20)
 	l.must("policy name=%s p=3 min-runtime=%ds reserve-after=%dm reserve-hold=10h max-bypass=1000", policy, 30+l.random.IntN(600), after)
 	for i := range 2 {
@@ -111,19 +117,18 @@ func (p *patience) play() error {
 	return nil
 }
 
-// waits notes since when the head of each account, by the order of the policy, has waited within what its account deserves, and reports one that
-// has for too long.
+// waits notes since when the head of each account, by the order of the policy, has waited within
+// what its account deserves, and reports one that has for too long.
 func (p *patience) waits(deserved map[string]int64) error {
-	v := p.state.View()
-	t := newTrial(v, p.now, v.Config().Policy)
-	t.byService = p.policy == "rota"
+	v := p.State.View()
+	compare := schedtest.OrderOn(schedtest.TrialOf(v, p.Now)).Compare
 	held := map[string]int64{}
 	for j := range v.Live() {
 		held[j.Account] += j.Width()
 	}
 	head := map[string]*cluster.Job{}
 	for j := range v.Jobs() {
-		if j.Waits() && (head[j.Account] == nil || t.compare(j, head[j.Account]) < 0) {
+		if j.Waits() && (head[j.Account] == nil || compare(j, head[j.Account]) < 0) {
 			head[j.Account] = j
 		}
 	}
@@ -138,27 +143,28 @@ func (p *patience) waits(deserved map[string]int64) error {
 			continue
 		}
 		if _, known := p.since[j.ID]; !known {
-			p.since[j.ID] = p.now
+			p.since[j.ID] = p.Now
 			p.seen["waits"]++
 		}
-		if waited := p.now - p.since[j.ID]; waited > p.bound {
-			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d", p.names[j.ID], account,
+		if waited := p.Now - p.since[j.ID]; waited > p.bound {
+			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d", p.Names[j.ID], account,
 				deserved[account], held[account], waited, p.bound)
 		}
 	}
 	return nil
 }
 
-// TestDeclaredGraceMovesNobody is A11: two histories that differ in what jobs declare as their grace alone are the same until somebody has to
-// leave, and then it is for the same jobs. Progress and metrics the cycle cannot know: they are not in the state. Where there are elastic jobs
-// they are the same until one grows, which depends on its own grace and takes nothing from others.
+// TestDeclaredGraceMovesNobody is A11: two histories that differ in what jobs declare as their
+// grace alone are the same until somebody has to leave, and then it is for the same jobs. Progress
+// and metrics the cycle cannot know: they are not in the state. Where there are elastic jobs they
+// are the same until one grows, which depends on its own grace and takes nothing from others.
 func TestDeclaredGraceMovesNobody(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		rigid  bool // no job is elastic
 	}{{"standard", true}, {"fairshare", true}, {"fitgpp", true}, {"rota", true}, {"standard", false}, {"fairshare", false}, {"rota", false}, {"elastic", false}} {
 		same, shrunk := 0, 0
-		for seed := uint64(1); seed <= uint64(states(20_000))/150; seed++ {
+		for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/150; seed++ {
 			a, b := plansOf(seed, c.policy, c.rigid, 1), plansOf(seed, c.policy, c.rigid, 7)
 			for i := range max(len(a), len(b)) {
 				takers := "[" + string(cluster.CauseReclaim)
@@ -195,8 +201,9 @@ func at(list []string, i int) string {
 // grown stands for a plan by which an elastic job gets more workers.
 const grown = "grown"
 
-// plansOf plays a history whose graces are so many times as long, and returns its plans up to the first that displaces somebody or resizes a job, of
-// that one for whom. Where a job may leave whole or give up workers, which of the two depends on what it costs, and so does whether one waits for
+// plansOf plays a history whose graces are so many times as long, and returns its plans up to the
+// first that displaces somebody or resizes a job, of that one for whom. Where a job may leave whole
+// or give up workers, which of the two depends on what it costs, and so does whether one waits for
 // those who are leaving anyway.
 func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string) {
 	l := newLife(seed, policy, map[string]int{})
@@ -214,11 +221,11 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				plans = append(plans, grown)
 				return
 			case a.Reserve != nil && a.Reserve.Owed && !rigid:
-				takers = append(takers, fmt.Sprintf("%s for %s", cluster.CauseReclaim, l.names[a.Reserve.Job]))
+				takers = append(takers, fmt.Sprintf("%s for %s", cluster.CauseReclaim, l.Names[a.Reserve.Job]))
 			case a.Reserve != nil && a.Reserve.Firm && !rigid:
-				takers = append(takers, "for "+l.names[a.Reserve.Job])
-			case a.Stop != nil && displacing(a.Stop.Cause) && rigid:
-				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.names[a.Stop.For]))
+				takers = append(takers, "for "+l.Names[a.Reserve.Job])
+			case a.Stop != nil && preempt.Displacing(a.Stop.Cause) && rigid:
+				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.Names[a.Stop.For]))
 			}
 		}
 		if takers != nil {
@@ -227,7 +234,7 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 			plans = append(plans, fmt.Sprint(slices.Compact(takers)))
 			return
 		}
-		plans = append(plans, fmt.Sprint(l.now, l.told(plan)))
+		plans = append(plans, fmt.Sprint(l.Now, l.told(plan)))
 	}
 	for range 30 {
 		if over {
@@ -240,13 +247,14 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 	return plans
 }
 
-// TestNobodyIsSparedByWhatHeDeclares is A11 of those who run: once it is known how long jobs take to leave, declaring more is of no use.
+// TestNobodyIsSparedByWhatHeDeclares is A11 of those who run: once it is known how long jobs take
+// to leave, declaring more is of no use.
 func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 	leaves := func(known int, declared string) string {
-		w := newWorld()
+		w := schedtest.NewWorld()
 		run := func(lines ...string) {
 			for _, line := range lines {
-				if err := w.run(line); err != nil {
+				if err := w.Run(line); err != nil {
 					t.Fatalf("%s: %v", line, err)
 				}
 			}
@@ -255,23 +263,23 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 		for i := range known { // each takes a second to leave
 			run(fmt.Sprintf("submit v%d gpus=1 save=yes grace=10m account=x", i), fmt.Sprintf("submit w%d gpus=1 save=yes grace=10m account=y", i), "cycle",
 				fmt.Sprintf("run v%d w%d", i, i), "advance 1h", fmt.Sprintf("submit t%d gpus=1 class=te", i), "cycle", "advance 1s")
-			for j := range w.state.View().Live() {
+			for j := range w.State.View().Live() {
 				if j.Live().Stop != nil {
-					run("exit code=85 " + w.names[j.ID])
+					run("exit code=85 " + w.Names[j.ID])
 				}
 			}
 			run("cycle", fmt.Sprintf("run t%d", i), fmt.Sprintf("exit t%d", i), fmt.Sprintf("cancel v%d w%d", i, i))
-			for j := range w.state.View().Live() {
-				run("exit " + w.names[j.ID])
+			for j := range w.State.View().Live() {
+				run("exit " + w.Names[j.ID])
 			}
 		}
-		w.out.Reset()
+		w.Out.Reset()
 		run("submit a gpus=1 save=yes account=x grace="+declared, "submit b gpus=1 save=yes account=y grace=10m", "cycle", "run a b", "advance 1h", "submit x gpus=1 class=te")
-		v := w.state.View()
-		plan, _ := Cycle(v, w.now, v.Config().Policy)
+		v := w.State.View()
+		plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
 		for _, a := range plan.Actions {
 			if a.Stop != nil {
-				return w.names[a.Stop.Job]
+				return w.Names[a.Stop.Job]
 			}
 		}
 		return "nobody"
@@ -284,15 +292,16 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 	}
 }
 
-// TestNobodyLeavesForNobody is A12: a plan that comes too late, because the job does not wait any more for which others were to leave, disturbs
-// nobody; and who is leaving already when that happens goes first once he is back, which judge sees to.
+// TestNobodyLeavesForNobody is A12: a plan that comes too late, because the job does not wait any
+// more for which others were to leave, disturbs nobody; and who is leaving already when that
+// happens goes first once he is back, which judge sees to.
 func TestNobodyLeavesForNobody(t *testing.T) {
 	for _, policy := range []string{"fairshare", "fitgpp", "rota"} {
 		late, class := 0, "te"
 		if policy == "fairshare" {
 			class = "be"
 		}
-		for seed := uint64(1); seed <= uint64(states(20_000))/300; seed++ {
+		for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/300; seed++ {
 			l := newLife(seed, policy, map[string]int{})
 			l.faulty = false
 			for range 30 {
@@ -316,31 +325,31 @@ func TestNobodyLeavesForNobody(t *testing.T) {
 
 // comesLate decides, lets the beneficiaries go, commits, and returns how many were to leave.
 func (l *life) comesLate() (late int, err error) {
-	v := l.state.View()
-	plan, _ := Cycle(v, l.now, v.Config().Policy)
+	v := l.State.View()
+	plan, _ := sched.Cycle(v, l.Now, v.Config().Policy)
 	for _, a := range plan.Actions {
 		taker := cluster.JobID(0)
 		switch {
 		case a.Reserve != nil && a.Reserve.Firm:
 			taker = a.Reserve.Job // it may count on those who are to leave for others
-		case a.Stop != nil && displacing(a.Stop.Cause):
+		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			taker = a.Stop.For
 		default:
 			continue
 		}
-		if j := l.state.View().Job(taker); j.Hold == cluster.NotHeld && !j.State.Final() {
-			l.must("%s %s", [...]string{"hold", "cancel"}[l.random.IntN(2)], l.names[j.ID])
+		if j := l.State.View().Job(taker); j.Hold == cluster.NotHeld && !j.State.Final() {
+			l.must("%s %s", [...]string{"hold", "cancel"}[l.random.IntN(2)], l.Names[j.ID])
 		}
 	}
-	result, err := l.apply(plan)
+	result, err := l.Apply(plan)
 	if err != nil {
 		return 0, err
 	}
 	for i, refused := range result.([]error) {
-		if s := plan.Actions[i].Stop; s != nil && displacing(s.Cause) {
+		if s := plan.Actions[i].Stop; s != nil && preempt.Displacing(s.Cause) {
 			late++
-			if !errors.Is(refused, cluster.ErrNotWanted) || l.state.View().Job(s.Job).Live().Stop != nil {
-				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.names[s.Job], l.names[s.For], refused)
+			if !errors.Is(refused, cluster.ErrNotWanted) || l.State.View().Job(s.Job).Live().Stop != nil {
+				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.Names[s.Job], l.Names[s.For], refused)
 			}
 		}
 	}

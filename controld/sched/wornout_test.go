@@ -1,28 +1,31 @@
-package sched
+package sched_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestNobodyIsDisplacedAnEleventhTime displaces one job again and again, never more than three times in a day, until it may not be any more;
-// an account that is owed its room gets it even then.
+// TestNobodyIsDisplacedAnEleventhTime displaces one job again and again, never more than three
+// times in a day, until it may not be any more; an account that is owed its room gets it even then.
 func TestNobodyIsDisplacedAnEleventhTime(t *testing.T) {
 	const round = "submit quick%d class=te gpus=4\ncycle\nexit old code=85\ncycle\nrun quick%d\nexit quick%d\ncycle\nrun old\nadvance 9h\n"
-	w := newWorld()
+	w := schedtest.NewWorld()
 	play := func(script string) string {
 		t.Helper()
-		w.out.Reset()
+		w.Out.Reset()
 		for _, line := range strings.Split(strings.TrimSpace(script), "\n") {
-			if err := w.run(line); err != nil {
+			if err := w.Run(line); err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
 		}
-		return w.out.String()
+		return w.Out.String()
 	}
 	play("policy name=rota p=3 min-runtime=1s\naccount owed deserved=4\nnode n1 gpus=4\nsubmit old gpus=4 grace=60s save=yes account=other\n" +
 		"cycle\nrun old\nadvance 9h")
-	for i := range rotaCapForLife {
+	for i := range preempt.MaxDisplacements {
 		said := play(strings.ReplaceAll(round, "%d", string(rune('a'+i))))
 		if !strings.Contains(said, "stop old: te") {
 			t.Fatalf("displacement %d: %s", i+1, said)

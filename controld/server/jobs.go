@@ -10,6 +10,7 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/explain"
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -258,7 +259,7 @@ func why(x *exchange) (any, error) {
 		Advice: e.Advice}, nil
 }
 
-func presentFunnel(steps []sched.Step) []api.FunnelStep {
+func presentFunnel(steps []explain.Step) []api.FunnelStep {
 	out := []api.FunnelStep{}
 	for _, s := range steps {
 		out = append(out, api.FunnelStep{What: s.What, Nodes: s.Nodes})

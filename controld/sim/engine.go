@@ -37,18 +37,18 @@ var (
 
 // engine drives one simulation.
 type engine struct {
-	setup   *Setup
-	state   *cluster.State
-	auditor *cluster.Auditor // of the state, if it is checked
-	desk    sched.Desk
-	index   uint64
-	now     cluster.Instant
-	origin  int64 // ms, the trace's time at epoch
-	runs    []run // in order of submission: the job with id n is at n-1
-	feed    feed
-	agenda  agenda
-	wake    cluster.Instant // the policy asks for a cycle then; 0: no
-	changed bool            // something has happened since the last cycle
+	setup      *Setup
+	state      *cluster.State
+	auditor    *cluster.Auditor // of the state, if it is checked
+	cycleCache sched.Cache
+	index      uint64
+	now        cluster.Instant
+	origin     int64 // ms, the trace's time at epoch
+	runs       []run // in order of submission: the job with id n is at n-1
+	feed       feed
+	agenda     agenda
+	wake       cluster.Instant // the policy asks for a cycle then; 0: no
+	changed    bool            // something has happened since the last cycle
 
 	nodes    []cluster.Node // sorted as in the state
 	position map[string]int32
@@ -324,7 +324,7 @@ func (e *engine) cycle() (bool, error) {
 	if e.setup.Clock != nil {
 		began = e.setup.Clock()
 	}
-	plan, wake := e.desk.Cycle(v, e.now, v.Config().Policy)
+	plan, wake := e.cycleCache.Cycle(v, e.now, v.Config().Policy)
 	if e.setup.Clock != nil {
 		e.durations = append(e.durations, uint64(max(0, e.setup.Clock()-began)))
 	} else {

@@ -86,12 +86,12 @@ func liveHeap() uint64 {
 
 // large is a full cluster with a long queue.
 type large struct {
-	state *cluster.State
-	index uint64
-	now   cluster.Instant
-	made  int
-	each  int // jobs that a user submits at a time
-	desk  sched.Desk
+	state      *cluster.State
+	index      uint64
+	now        cluster.Instant
+	made       int
+	each       int // jobs that a user submits at a time
+	cycleCache sched.Cache
 }
 
 func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
@@ -223,7 +223,7 @@ func (l *large) leave(jobs []cluster.JobID) error {
 // preempted.
 func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
 	v := l.state.View()
-	plan, _ := l.desk.Cycle(v, l.now, v.Config().Policy)
+	plan, _ := l.cycleCache.Cycle(v, l.now, v.Config().Policy)
 	if plan.Empty() {
 		return 0, nil, nil
 	}
@@ -270,10 +270,10 @@ func (l *large) running() int { return l.state.View().Lives() }
 
 // fullCycles times one cycle over the queue of cycleOfAFullQueue under other policies.
 func fullCycles(v *cluster.View, now cluster.Instant, policy cluster.Policy, n int) (ds []time.Duration, actions int) {
-	var desk sched.Desk
+	var cycleCache sched.Cache
 	for range n {
 		began := time.Now()
-		plan, _ := desk.Cycle(v, now, policy)
+		plan, _ := cycleCache.Cycle(v, now, policy)
 		ds = append(ds, time.Since(began))
 		actions = len(plan.Actions)
 	}

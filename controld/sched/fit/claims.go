@@ -22,7 +22,8 @@ func (r *Room) Unclaim(id cluster.JobID) {
 	r.reservations = slices.Delete(r.reservations, i, i+1)
 }
 
-// Waive lifts the claims that do not bind a job, until the function that it returns is called, as View.Waive does.
+// Waive lifts the claims that do not bind a job, until the function that it returns is called, as
+// View.Waive does.
 func (r *Room) Waive(id cluster.JobID) (restore func()) {
 	i := slices.IndexFunc(r.reservations, func(v *cluster.Reservation) bool { return v.Job == id })
 	if i < 0 {
@@ -53,7 +54,8 @@ func (r *Room) Claimant(node int, id cluster.JobID) cluster.JobID {
 	return 0
 }
 
-// Usable reports whether a part of a gang may use a node at all: it is up, not avoided, and meets the constraints.
+// Usable reports whether a part of a gang may use a node at all: it is up, not avoided, and meets
+// the constraints.
 func (r *Room) Usable(node int, p *Part, exclude []int) bool {
 	return r.grid.Up(node) && !slices.Contains(exclude, node) && p.Wants(node)
 }
@@ -61,14 +63,14 @@ func (r *Room) Usable(node int, p *Part, exclude []int) bool {
 // Whole reports whether the workers on a node have it for themselves.
 func (r *Room) Whole(node int) bool { return r.grid.Whole(node) }
 
-// Empty reports whether nobody holds room on a node.
+// Empty reports whether a node has no workers.
 func (r *Room) Empty(node int) bool { return r.grid.Workers(node) == 0 }
 
-// Claimed returns what reservations that bind whoever asks claim of a node.
+// Claimed returns what reservations claim of a node, those that were lifted left out.
 func (r *Room) Claimed(node int) cluster.Vector { return r.grid.Claimed(node) }
 
-// Open returns the free room on a node that counts for a part: none where others have the node for themselves, or where it would have to
-// have it for itself and cannot.
+// Open returns the free room on a node that counts for a part: none where others have the node for
+// themselves, or where it would have to have it for itself and cannot.
 func (r *Room) Open(node int, p *Part) cluster.Request {
 	if r.grid.Whole(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
 		return cluster.Request{}
@@ -78,7 +80,8 @@ func (r *Room) Open(node int, p *Part) cluster.Request {
 	return free
 }
 
-// Unclaimed is Open without what others claim. It can be negative: claims may be for more than is free.
+// Unclaimed is Open without what others claim. It can be negative: claims may be for more than is
+// free.
 func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
 	free, claimed := r.Open(node, p), r.grid.Claimed(node)
 	if p.Request.Exclusive && claimed != (cluster.Vector{}) {
@@ -90,23 +93,26 @@ func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
 // Total returns all that a node has.
 func (r *Room) Total(node int) cluster.Vector { return r.grid.Capacity(node) }
 
-// Working returns all that a node has but for GPUs that are broken: what it has for others when nobody is there any more.
+// Working returns all that a node has except GPUs that are broken: what it has for others when it
+// is empty.
 func (r *Room) Working(node int) cluster.Vector {
 	v := r.grid.Capacity(node)
 	v.GPUs -= int64(r.grid.Broken(node)) * gpu
 	return v
 }
 
-// Broken returns how many GPUs of a node nobody can have although they count in what it has.
+// Broken returns how many GPUs of a node cannot be given to a job although they count in what it
+// has.
 func (r *Room) Broken(node int) int { return r.grid.Broken(node) }
 
-// Free returns what is free on a node, claims disregarded, what is left of GPUs that some share included.
+// Free returns what is free on a node, claims disregarded, what is left of GPUs that some share
+// included.
 func (r *Room) Free(node int) cluster.Request {
 	return cluster.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
 }
 
-// Available returns what is free on a node and claimed by nobody whose claim has not been waived. It can be negative: claims may be
-// for more than is free.
+// Available returns what is free on a node and not claimed by a reservation that has not been
+// lifted. It can be negative: claims may be for more than is free.
 func (r *Room) Available(node int) cluster.Request {
 	free, claimed := r.Free(node), r.grid.Claimed(node)
 	return cluster.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
@@ -116,5 +122,26 @@ func (r *Room) Available(node int) cluster.Request {
 func (r *Room) AvailableTo(node int, p *Part) cluster.Request {
 	free := r.Available(node)
 	free.Active.GPUs += r.gpusFor(node, p) - r.grid.Free(node).GPUs
+	return free
+}
+
+// TotalUp returns what all nodes have together that are up.
+func (r *Room) TotalUp() (all cluster.Vector) {
+	for node := range r.grid.Len() {
+		if r.grid.Up(node) {
+			all = plus(all, r.Total(node))
+		}
+	}
+	return all
+}
+
+// AvailableUp returns what is free on all nodes together that are up, without what others claim.
+func (r *Room) AvailableUp() (free cluster.Vector) {
+	for node := range r.grid.Len() {
+		if r.grid.Up(node) {
+			a := r.Available(node).Active
+			free = plus(free, cluster.Vector{Cores: max(0, a.Cores), Memory: max(0, a.Memory), GPUs: max(0, a.GPUs)})
+		}
+	}
 	return free
 }

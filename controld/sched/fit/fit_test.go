@@ -83,7 +83,8 @@ func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *cluste
 	return s.state.View().Job(ids[0])
 }
 
-// occupy starts a job on a random node with random GPUs, or claims room there for it; the state refuses what does not fit.
+// occupy starts a job on a random node with random GPUs, or claims room there for it; the state
+// refuses what does not fit.
 func (s *small) occupy() {
 	nodes := s.state.View().Nodes()
 	n := nodes[s.random.IntN(len(nodes))]
@@ -119,8 +120,9 @@ func (s *small) gang() Gang {
 	return g
 }
 
-// fewest tries every way of spreading a gang's workers over the nodes, one after another, and returns the fewest nodes that do, 0
-// if none does. It knows nothing of buckets, order or preference.
+// fewest tries every way of spreading a gang's workers over the nodes, one after another, and
+// returns the fewest nodes that do, 0 if none does. It knows nothing of buckets, order or
+// preference.
 func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
 	if left == 0 {
 		if met || g.Workers == 1 {
@@ -158,7 +160,8 @@ func wanted(n *cluster.Node, where string) bool {
 	return !strings.Contains(where, "rack") || n.Labels["rack"] == "1"
 }
 
-// The search agrees with the one that tries everything, also where ports are short, and the state takes what it finds.
+// The search agrees with the one that tries everything, also where ports are short, and the state
+// takes what it finds.
 func TestPlaceAgainstReference(t *testing.T) {
 	placed := 0
 	eachSeed(t, 3000, func(seed uint64) error {
@@ -205,7 +208,8 @@ func (s *small) commit(room *Room, g Gang, spots []Spot) error {
 	return s.state.Check()
 }
 
-// A single worker gets, of the nodes that it likes best, the one with the fewest free GPUs that will do, and of those the first by name.
+// A single worker gets, of the nodes that it likes best, the one with the fewest free GPUs that
+// will do, and of those the first by name.
 func TestPlaceBestFit(t *testing.T) {
 	eachSeed(t, 1000, func(seed uint64) error {
 		s := newSmall(seed, 50)
@@ -265,7 +269,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// Whoever holds a reservation sees the room that is claimed for it and by later reservations, and afterwards all is as before.
+// Whoever holds a reservation sees the room that is claimed for it and by later reservations, and
+// afterwards all is as before.
 func TestWaive(t *testing.T) {
 	eachSeed(t, 300, func(seed uint64) error {
 		s := newSmall(seed, 50)

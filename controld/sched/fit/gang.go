@@ -8,7 +8,8 @@ import (
 	"github.com/rota-hpc/rota/controld/cluster"
 )
 
-// Part is like workers of a gang: Shape.Workers of them, at most Shape.PerNode on one node. Most gangs have one.
+// Part is like workers of a gang: Shape.Workers of them, at most Shape.PerNode on one node. Most
+// gangs have one.
 type Part struct {
 	cluster.Shape
 	Nodes  []uint64        // that will do, as bits by position; nil: all
@@ -19,7 +20,7 @@ type Part struct {
 type Gang struct {
 	Part                  // the first
 	More    []Part        // the others, in order
-	For     cluster.JobID // whose reservation, if it has one, makes room for it
+	For     cluster.JobID // the job whose reservation, if it has one, makes room for it
 	Exclude []int         // positions of nodes to avoid
 }
 
@@ -67,7 +68,8 @@ func (g *Gang) At(i int) *Part {
 	return &g.More[i-1]
 }
 
-// Seated pairs the places of a gang's workers, as a placement returns them, with the parts that the workers are of.
+// Seated pairs the places of a gang's workers, as a placement returns them, with the parts that the
+// workers are of.
 func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Part] {
 	return func(yield func(*Spot, *Part) bool) {
 		at, left := 0, g.Workers
@@ -84,8 +86,8 @@ func (g *Gang) Seated(spots []Spot) iter.Seq2[*Spot, *Part] {
 	}
 }
 
-// Hardest returns the positions of the parts, the one that is hardest to place first: by GPUs of a worker, then of all workers, then by
-// cores and memory of a worker.
+// Hardest returns the positions of the parts, the one that is hardest to place first: by GPUs of a
+// worker, then of all workers, then by cores and memory of a worker.
 func (g *Gang) Hardest() []int {
 	order := make([]int, g.Parts())
 	for i := range order {

@@ -23,7 +23,8 @@ func (s *small) parts() (Gang, *cluster.Job) {
 	return NewGang(s.state.View(), j), j
 }
 
-// possible tries every node for every worker, one after another, and asks the state about each gang that it comes up with.
+// possible tries every node for every worker, one after another, and asks the state about each gang
+// that it comes up with.
 func (s *small) possible(v *cluster.View, j *cluster.Job, places []cluster.Place, taken map[string]int) bool {
 	worker := len(places)
 	if worker == j.Workers {
@@ -87,8 +88,8 @@ func contents(r *Room) string {
 	return text
 }
 
-// What is placed the state takes, with all invariants; and hardly ever is something not placed for which there is a way: the parts choose
-// one after another and do not think of those behind them.
+// What is placed the state takes, with all invariants; and hardly ever is something not placed for
+// which there is a way: the parts choose one after another and do not think of those behind them.
 func TestPartsAgainstReference(t *testing.T) {
 	placed, missed := 0, 0
 	eachSeed(t, 800, func(seed uint64) error {

@@ -1,9 +1,11 @@
 // Package fit finds room for gangs on the grid of nodes and GPUs.
 //
-// A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may share, each chosen among those that meet
-// the job's constraints by what the job prefers and then by best fit: the node with the fewest free GPUs that still suffice, and of
-// those the first by name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and a GPU of which nobody has
-// anything only if no other will do. Whether a worker fits is asked of cluster.Fits alone, with which Apply checks the plan again.
+// A gang is placed whole or not at all. Each of its parts gets as few nodes as its workers may
+// share, each chosen among those that meet the job's constraints by what the job prefers and then
+// by best fit: the node with the fewest free GPUs that still suffice, and of those the first by
+// name. A worker that asks for a part of a GPU gets it where least of the GPU is left over, and an
+// empty GPU only if no other will do. Whether a worker fits is asked of cluster.Fits alone, with
+// which Apply checks the plan again.
 package fit
 
 import (
@@ -20,7 +22,8 @@ type Spot struct {
 	Port int // of a worker of a gang of several parts, once it is taken
 }
 
-// Room is a scratch copy of a view's free room with the reservations on it. It is not for concurrent use.
+// Room is a scratch copy of a view's free room with the reservations on it. It is not for
+// concurrent use.
 type Room struct {
 	view         *cluster.View
 	grid         cluster.Grid
@@ -64,8 +67,8 @@ func (r *Room) Fits(g *Gang) bool {
 	return r.search(&g.Part, g.Exclude, g.Workers > 1)
 }
 
-// Place finds a spot for every worker of a gang, part by part, and takes nothing yet. The first spot is on a node where [Room.Take] finds a
-// port, if the gang needs one. False: it does not fit.
+// Place finds a spot for every worker of a gang, part by part, and takes nothing yet. The first
+// spot is on a node where [Room.Take] finds a port, if the gang needs one. False: it does not fit.
 func (r *Room) Place(g *Gang) ([]Spot, bool) {
 	defer r.Waive(g.For)()
 	if len(g.More) > 0 {
@@ -100,7 +103,8 @@ func (r *Room) spots(p *Part) []Spot {
 	return spots
 }
 
-// Reach returns how many workers of a gang of several parts find room before one of its parts does not.
+// Reach returns how many workers of a gang of several parts find room before one of its parts does
+// not.
 func (r *Room) Reach(g *Gang) int {
 	defer r.Waive(g.For)()
 	found, _ := r.placeParts(g)
@@ -111,9 +115,9 @@ func (r *Room) Reach(g *Gang) int {
 	return n
 }
 
-// placeParts places the parts, those first that are hardest to place, and changes nothing. A part that finds no room behind others goes
-// before them the next time, so that what only it can use is not given away. It returns the spots of each part that it came to, and
-// whether these are all.
+// placeParts places the parts, those first that are hardest to place, and changes nothing. A part
+// that finds no room behind others goes before them the next time, so that what only it can use is
+// not given away. It returns the spots of each part that it came to, and whether these are all.
 func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
 	order := g.Hardest()
 	for tries := g.Parts(); ; tries-- {
@@ -127,8 +131,8 @@ func (r *Room) placeParts(g *Gang) ([][]Spot, bool) {
 	}
 }
 
-// placeInOrder places each part with the room of those before it taken, and gives all back. It returns which in the order found no room, -1
-// if all did.
+// placeInOrder places each part with the room of those before it taken, and gives all back. It
+// returns which in the order found no room, -1 if all did.
 func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
 	found = make([][]Spot, g.Parts())
 	r.asked = map[int]int{}
@@ -163,9 +167,9 @@ func (r *Room) ask(node int) {
 	}
 }
 
-// Take takes the room of spots that Place has returned and lifts the gang's reservation. It returns the port at which the gang
-// meets on its first node, 0 for a single worker where none is left and on nodes without a range. The workers of a gang of several parts
-// get ports of their own.
+// Take takes the room of spots that Place has returned and lifts the gang's reservation. It returns
+// the port at which the gang meets on its first node, 0 for a single worker where none is left and
+// on nodes without a range. The workers of a gang of several parts get ports of their own.
 func (r *Room) Take(g *Gang, spots []Spot) int {
 	r.Unclaim(g.For)
 	for s, part := range g.Seated(spots) {
@@ -188,8 +192,9 @@ func (r *Room) takePort(node int) int {
 	return port
 }
 
-// search fills r.used with nodes for a part of a gang, the first one with a port at which the gang can meet if it has to. Taking whole
-// stretches of as many workers as a node may have, and smaller ones only when no node holds those, needs the fewest nodes.
+// search fills r.used with nodes for a part of a gang, the first one with a port at which the gang
+// can meet if it has to. Taking whole stretches of as many workers as a node may have, and smaller
+// ones only when no node holds those, needs the fewest nodes.
 func (r *Room) search(p *Part, exclude []int, meet bool) bool {
 	r.used = r.used[:0]
 	if !r.fill(p, exclude, p.Workers) {
@@ -205,8 +210,8 @@ func (r *Room) search(p *Part, exclude []int, meet bool) bool {
 	return r.searchFrom(p, exclude)
 }
 
-// searchFrom searches again, from a node that has a port for the gang to meet at. Any will do: what the nodes hold together
-// does not depend on which is filled first.
+// searchFrom searches again, from a node that has a port for the gang to meet at. Any will do: what
+// the nodes hold together does not depend on which is filled first.
 func (r *Room) searchFrom(p *Part, exclude []int) bool {
 	for node := range r.grid.Len() {
 		if !p.Wants(node) || slices.Contains(exclude, node) {
@@ -231,7 +236,8 @@ func (r *Room) fill(p *Part, exclude []int, left int) bool {
 	return left == 0
 }
 
-// stretches appends at most n nodes that hold w workers each, those that the job likes best first, and returns how many it found.
+// stretches appends at most n nodes that hold w workers each, those that the job likes best first,
+// and returns how many it found.
 func (r *Room) stretches(p *Part, exclude []int, w, n int) int {
 	if p.Levels == nil {
 		return r.stretchesOn(p, exclude, w, n, nil)
@@ -280,7 +286,8 @@ func (r *Room) uses(node int) bool {
 	return slices.ContainsFunc(r.used, func(s stretch) bool { return s.node == node })
 }
 
-// holds reports whether a node has room for what some workers need together and, in a gang of several parts, as many ports.
+// holds reports whether a node has room for what some workers need together and, in a gang of
+// several parts, as many ports.
 func (r *Room) holds(node int, need cluster.Request, workers int) bool {
 	return r.grid.Obstacle(node, need, nil) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
 }
@@ -290,7 +297,8 @@ func (r *Room) takes(node int, worker cluster.Request, workers int) bool {
 	return r.grid.ObstacleTo(node, worker, workers) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
 }
 
-// meets reports whether a gang can meet on a node with some of its workers: it has a port left, or none at all to give.
+// meets reports whether a gang can meet on a node with some of its workers: it has a port left, or
+// none at all to give.
 func (r *Room) meets(node, workers int) bool {
 	if r.asked != nil {
 		return r.portsFor(node, workers+1)
@@ -302,7 +310,8 @@ func (r *Room) meets(node, workers int) bool {
 	return ok
 }
 
-// portsFor reports whether a node has so many ports left beside those that are asked for, or none at all to give.
+// portsFor reports whether a node has so many ports left beside those that are asked for, or none
+// at all to give.
 func (r *Room) portsFor(node, n int) bool {
 	name, taken := r.grid.Node(node).Name, slices.Clone(r.ports[node])
 	if r.grid.Node(node).PortMin == 0 {

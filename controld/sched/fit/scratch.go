@@ -19,7 +19,8 @@ func (r *Room) Copy() *Room {
 // Up reports whether a node may get work.
 func (r *Room) Up(node int) bool { return r.grid.Up(node) }
 
-// WithGPUs yields the nodes that may get work, that nobody has for himself, and that have so many GPUs or more of which nobody has anything.
+// WithGPUs yields the nodes that may get work, that no job has for itself, and that have so many
+// empty GPUs or more.
 func (r *Room) WithGPUs(least int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for gpus := max(0, least); gpus < r.grid.Buckets(); gpus++ {
@@ -34,7 +35,8 @@ func (r *Room) WithGPUs(least int) iter.Seq[int] {
 	}
 }
 
-// Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port stays taken.
+// Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port
+// stays taken.
 func (r *Room) Release(node int, q cluster.Request, gpus []int) { r.grid.Give(node, q, orNone(gpus)) }
 
 // PutBack undoes [Room.Release].

@@ -12,7 +12,8 @@ import (
 // gpu is one GPU in the unit of vectors.
 const gpu = cluster.WholeGPU
 
-// option is a node for workers that share GPUs, and how much of a GPU the first of them finds there: less is a tighter fit.
+// option is a node for workers that share GPUs, and how much of a GPU the first of them finds
+// there: less is a tighter fit.
 type option struct {
 	node int
 	left int64
@@ -54,8 +55,8 @@ func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among []uint64,
 	return found
 }
 
-// tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it is more the more there are of these on
-// its node, and 0 says that there is no such GPU.
+// tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it
+// is more the more there are of these on its node, and 0 says that there is no such GPU.
 func (r *Room) tightness(node, empty int, share int64) int64 {
 	if r.grid.Shared(node) != 0 {
 		if n := r.grid.Tightest(node, share); n >= 0 && r.grid.Left(node, n) < gpu {
@@ -103,8 +104,8 @@ func (r *Room) Firm() *Room {
 	return c
 }
 
-// FirmClaims returns how many thousandths of GPUs firm reservations of others than a job claim of a node, the greatest first: of workers that ask for
-// parts of GPUs one by one.
+// FirmClaims returns how many thousandths of GPUs firm reservations of others than a job claim of a
+// node, the greatest first: of workers that ask for parts of GPUs one by one.
 func (r *Room) FirmClaims(node int, id cluster.JobID) []int64 {
 	var list []int64
 	for _, v := range r.reservations {
@@ -160,7 +161,8 @@ func both(a, b []uint64) []uint64 {
 // Shares reports whether something is free of GPUs of a node that some share.
 func (r *Room) Shares(node int) bool { return r.grid.Shared(node) != 0 }
 
-// Candidates yields nodes that have room for one worker of a part, those with the fewest empty GPUs first.
+// Candidates yields nodes that have room for one worker of a part, those with the fewest empty GPUs
+// first.
 func (r *Room) Candidates(p *Part, exclude []int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		first := 0
@@ -194,7 +196,7 @@ func (r *Room) HoldsOn(node int, p *Part, gpus []int) bool {
 // SharedGPUs returns the GPUs of a node that some share and of which something is free, by index.
 func (r *Room) SharedGPUs(node int) []int { return list(r.grid.Shared(node)) }
 
-// FirstEmpty returns the first GPU of a node of which nobody has anything, -1 if there is none.
+// FirstEmpty returns the first empty GPU of a node, -1 if there is none.
 func (r *Room) FirstEmpty(node int) int {
 	free := r.grid.FreeGPUs(node)
 	if free == 0 {
@@ -203,8 +205,9 @@ func (r *Room) FirstEmpty(node int) int {
 	return bits.TrailingZeros64(free)
 }
 
-// gpusFor returns how much of the free GPUs of a node counts for a part: for workers that get theirs as a whole only those that are empty; for
-// workers that share, as many thousandths as [Capacity] makes the number of workers of that have room.
+// gpusFor returns how much of the free GPUs of a node counts for a part: for workers that get
+// theirs as a whole only those that are empty; for workers that share, as many thousandths as
+// [Capacity] makes the number of workers of that have room.
 func (r *Room) gpusFor(node int, p *Part) int64 {
 	shared := r.grid.Shared(node)
 	if shared == 0 || p.Request.Active.GPUs == 0 {

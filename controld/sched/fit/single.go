@@ -26,8 +26,8 @@ func covers(a, b cluster.Vector) bool {
 	return a.Cores >= b.Cores && a.Memory >= b.Memory && a.GPUs >= b.GPUs
 }
 
-// WaiveSoft lifts the claims of all reservations that are not firm, until the function that it returns is called: those who may take
-// room from others may take that too.
+// WaiveSoft lifts the claims of all reservations that are not firm, until the function that it
+// returns is called: a job that may take room from others may take that too.
 func (r *Room) WaiveSoft() (restore func()) {
 	return r.WaiveIf(func(v *cluster.Reservation) bool { return !v.Firm })
 }
@@ -43,7 +43,8 @@ func (r *Room) LiftNotOwed() {
 	r.reservations = slices.DeleteFunc(r.reservations, func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
 }
 
-// WaiveIf lifts the claims of those reservations of which it is told so, until the function that it returns is called.
+// WaiveIf lifts the claims of those reservations of which it is told so, until the function that it
+// returns is called.
 func (r *Room) WaiveIf(will func(*cluster.Reservation) bool) (restore func()) {
 	var waived []*cluster.Reservation
 	for _, v := range r.reservations {

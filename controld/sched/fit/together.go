@@ -2,7 +2,8 @@ package fit
 
 import "github.com/rota-hpc/rota/controld/cluster"
 
-// PlaceTogether is Place, but looks first for one node that holds all parts: the one on which least is left by a measure.
+// PlaceTogether is Place, but looks first for one node that holds all parts: the one on which least
+// is left by a measure.
 func (r *Room) PlaceTogether(g *Gang, left func(node int, free cluster.Request) float64) ([]Spot, bool) {
 	if node := r.tightest(g, left); node >= 0 {
 		only := *g
@@ -35,7 +36,8 @@ func (r *Room) tightest(g *Gang, left func(node int, free cluster.Request) float
 	return best
 }
 
-// wholeOn returns what a gang needs if all of it is on one node, and whether the node has that and may have all of it.
+// wholeOn returns what a gang needs if all of it is on one node, and whether the node has that and
+// may have all of it.
 func (r *Room) wholeOn(g *Gang, node int) (cluster.Request, bool) {
 	var need cluster.Request
 	for i := range g.Parts() {

@@ -30,7 +30,8 @@ func Within(need, free cluster.Request) bool {
 // Both is a node's capacity as room for the active and for the resident.
 func Both(v cluster.Vector) cluster.Request { return cluster.Request{Active: v, Resident: v} }
 
-// Capacity returns how many workers of a part free room on one node holds, at most as many as may share a node.
+// Capacity returns how many workers of a part free room on one node holds, at most as many as may
+// share a node.
 func Capacity(p *Part, free cluster.Request) int {
 	n := int64(min(p.PerNode, p.Workers))
 	for _, pair := range [][2]cluster.Vector{{p.Request.Active, free.Active}, {p.Request.Resident, free.Resident}} {
@@ -82,4 +83,34 @@ func AtLeast(r cluster.Request) cluster.Vector {
 
 func within(need, free cluster.Vector) bool {
 	return ratio(need.Cores, free.Cores) > 0 && ratio(int64(need.Memory), int64(free.Memory)) > 0 && ratio(need.GPUs, free.GPUs) > 0
+}
+
+// Most returns of each resource the greater amount.
+func Most(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: max(a.Cores, b.Cores), Memory: max(a.Memory, b.Memory), GPUs: max(a.GPUs, b.GPUs)}
+}
+
+// Length is the Euclidean length of an amount in parts of a capacity. Each product is rounded by
+// itself, since some machines would otherwise fuse it with the sum and come to another result.
+func Length(v, of cluster.Vector) float64 {
+	sum := float64(0)
+	for _, p := range [3][2]int64{{v.Cores, of.Cores}, {int64(v.Memory), int64(of.Memory)}, {v.GPUs, of.GPUs}} {
+		if p[1] <= 0 {
+			continue
+		}
+		part := float64(float64(p[0]) / float64(p[1]))
+		sum = float64(sum + float64(part*part))
+	}
+	return math.Sqrt(sum)
+}
+
+// AddRoom adds room on a node to a list that has each node at most once.
+func AddRoom(list []cluster.NodeRoom, node int, room cluster.Request) []cluster.NodeRoom {
+	for i := range list {
+		if list[i].Node == node {
+			list[i].Room = Plus(list[i].Room, room)
+			return list
+		}
+	}
+	return append(list, cluster.NodeRoom{Node: node, Room: room})
 }

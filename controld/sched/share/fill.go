@@ -6,16 +6,18 @@ import (
 	"slices"
 )
 
-// Settle works out what everybody is entitled to and what their shares are. What is noted later changes holdings only, until it is called
-// again. influence, in thousandths, is how much past usage counts when that is divided which nobody is entitled to: 0 not at all; with
-// 1000, who has used twice his part of late gets nothing of it as long as others want it.
+// Settle works out what each node is entitled to and what its share is. What is noted later changes
+// holdings only, until it is called again. influence, in thousandths, is how much past usage counts
+// when spare capacity is divided: 0 not at all; with 1000, a node that has used twice its part of
+// late gets nothing of it as long as others want it.
 func (t *Tree) Settle(influence int64) {
 	t.Entitle()
 	t.root.due, t.root.share, t.root.line = one, one, one
 	t.root.divide(influence)
 }
 
-// Entitle works out what everybody is entitled to and no more, which is what [Node.Within], [Node.Holding] and [Node.Limited] go by.
+// Entitle works out what each node is entitled to and no more, which is what [Node.Within],
+// [Node.Holding] and [Node.Limited] go by.
 func (t *Tree) Entitle() {
 	t.root.ask()
 	all := &title{parts: make([]entitlement, len(t.live))}
@@ -29,13 +31,15 @@ func (t *Tree) Entitle() {
 	t.root.measure(make(Amount, len(t.live)))
 }
 
-// entitlement is what part of a resource somebody is entitled to; not set for one that does not count.
+// entitlement is the part of a resource that a node is entitled to; not set for one that does not
+// count.
 type entitlement struct {
 	part Fraction
 	set  bool
 }
 
-// title is what a node is entitled to of each resource. Siblings who are all entitled to the same share one, and it does not change then.
+// title is what a node is entitled to of each resource. Siblings that are all entitled to the same
+// share one, and it does not change then.
 type title struct {
 	parts []entitlement
 	most  Amount   // of each resource that is within the part
@@ -72,7 +76,7 @@ func (t *title) settle(live Amount) *title {
 	return t
 }
 
-// ask finds out who is active.
+// ask finds out which nodes are active.
 func (n *Node) ask() {
 	n.active = !n.held.zero() || !n.wanted.zero()
 	for _, c := range n.children {
@@ -103,7 +107,8 @@ func (n *Node) entitle() {
 	}
 }
 
-// prepare makes place for what those children deserve of whom something is configured, and counts those who split what is left.
+// prepare makes place for the entitlements of children with a quota, and counts those that split
+// what is left.
 func (n *Node) prepare() (split int) {
 	for _, c := range n.children {
 		switch {
@@ -118,7 +123,8 @@ func (n *Node) prepare() (split int) {
 	return split
 }
 
-// splitRest gives a part of what a node is entitled to to each child that is active and deserves nothing by itself.
+// splitRest gives a part of what a node is entitled to to each child that is active and deserves
+// nothing by itself.
 func (n *Node) splitRest(each Fraction) {
 	t := &title{parts: make([]entitlement, len(n.title.parts))}
 	for r, whole := range n.title.parts {
@@ -139,8 +145,8 @@ func (n *Node) deserves() bool {
 	return n.terms.Deserved != nil && slices.ContainsFunc(n.terms.Deserved, func(a int64) bool { return a != Unset })
 }
 
-// grant gives a node's children what they deserve of a resource by the configuration, scaled down to whole if it is more. What is not set
-// sets no bound. It returns what part of whole is left.
+// grant gives a node's children what they deserve of a resource by the configuration, scaled down
+// to whole if it is more. What is not set sets no bound. It returns what part of whole is left.
 func (n *Node) grant(r int, whole entitlement) Fraction {
 	sum := zero
 	for _, c := range n.children {
@@ -172,8 +178,8 @@ func part(amount, all int64) Fraction {
 	return fraction(amount, all)
 }
 
-// measure works out, from the leaves up, what each node is due and how much it could make use of, and adds the latter to sum: of no resource
-// more than its limit.
+// measure works out, from the leaves up, what each node is due and how much it could make use of,
+// and adds the latter to sum: of no resource more than its limit.
 func (n *Node) measure(sum Amount) {
 	could := n.could
 	if len(n.children) == 0 {
@@ -195,7 +201,8 @@ func (n *Node) measure(sum Amount) {
 	sum.add(could)
 }
 
-// dominant returns the largest part of the live cluster that an amount is, over the resources that count for a node.
+// dominant returns the largest part of the live cluster that an amount is, over the resources that
+// count for a node.
 func (n *Node) dominant(a Amount) Fraction {
 	best, live := -1, n.tree.live
 	for r := range n.title.parts {
@@ -229,7 +236,7 @@ func (n *Node) divide(influence int64) {
 	if left := n.share.Minus(given.sum()); left.Sign() > 0 {
 		rates := n.rates(influence)
 		left = n.fill(left, rates)
-		if left.Sign() > 0 { // whoever has used too much gets what the others leave
+		if left.Sign() > 0 { // nodes that have used too much get what the others leave
 			for i, c := range n.children {
 				if c.active && rates[i].Sign() == 0 {
 					rates[i] = fraction(c.terms.Weight, 1)
@@ -247,8 +254,8 @@ func (n *Node) divide(influence int64) {
 	}
 }
 
-// rates returns in what proportion the children of a node get what nobody is entitled to: by weight, and less the more of late usage was
-// theirs.
+// rates returns in what proportion the children of a node get spare capacity: by weight, and less
+// the more of late usage was theirs.
 func (n *Node) rates(influence int64) []Fraction {
 	weights, usage := int64(0), zero
 	for _, c := range n.children {
@@ -272,7 +279,8 @@ func (n *Node) rates(influence int64) []Fraction {
 	return rates
 }
 
-// corrected lowers a weight whose owner has had more than that part of late usage, and raises it if less; not below 0.
+// corrected lowers a weight whose owner has had more than that part of late usage, and raises it if
+// less; not below 0.
 func corrected(weight, had, influence Fraction) Fraction {
 	d := weight.Plus(weight.Minus(had).Times(influence))
 	if d.Sign() < 0 {

@@ -9,9 +9,11 @@ import (
 
 // Fraction is an exact rational number. It never changes. The zero value is 0.
 //
-// A tree is settled anew in every cycle, and nearly all of its numbers are parts of the live cluster or sums of such: their numerators and
-// denominators fit 128 bits, mostly even 64. So they are kept like that, unreduced as long as there is room, and only what does not fit even
-// in lowest terms is left to math/big. Which form a number has says nothing about it: operations are exact in both.
+// A tree is settled anew in every cycle, and nearly all of its numbers are parts of the live
+// cluster or sums of such: their numerators and denominators fit 128 bits, mostly even 64. So they
+// are kept like that, unreduced as long as there is room, and only what does not fit even in lowest
+// terms is left to math/big. Which form a number has says nothing about it: operations are exact in
+// both.
 type Fraction struct {
 	neg      bool
 	num, den wide     // den 0 stands for 1
@@ -178,8 +180,8 @@ func least(a, b Fraction) Fraction {
 	return b
 }
 
-// add is a + b if that fits without bringing them to lowest terms. Most are parts of few totals, so that one denominator is often a multiple
-// of the other, and the least common one is soon reached.
+// add is a + b if that fits without bringing them to lowest terms. Most are parts of few totals, so
+// that one denominator is often a multiple of the other, and the least common one is soon reached.
 func add(a, b *Fraction) (Fraction, bool) {
 	x, y := a.below(), b.below()
 	switch {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// tally adds up fractions. Most have one of few denominators, for each of which the sum is kept apart.
+// tally adds up fractions. Most have one of few denominators, for each of which the sum is kept
+// apart.
 type tally []Fraction
 
 func (t *tally) add(f Fraction) {
@@ -37,7 +38,8 @@ type filling struct {
 	near float64  // full, nearly
 }
 
-// fill raises the level for all children with a rate until each has what it could make use of or left is used up, and returns what is left.
+// fill raises the level for all children with a rate until each has what it could make use of or
+// left is used up, and returns what is left.
 func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
 	line := make([]filling, 0, len(n.children))
 	var all tally
@@ -62,11 +64,14 @@ func (n *Node) fill(left Fraction, rates []Fraction) Fraction {
 	return rest
 }
 
-// level returns how high the level rises over a line that wants it to rise by different amounts, at rates whose sum is total, and what is left
-// then. When everybody has enough it goes on rising for all, but nothing is given away.
+// level returns how high the level rises over a line that wants it to rise by different amounts, at
+// rates whose sum is total, and what is left then. When all have enough it goes on rising for all,
+// but nothing is given away.
 //
-// Who is sated at the level is guessed by numbers that are nearly right. The level follows from that exactly, and whether the guess was right
-// is seen exactly: those said to be sated are, and the others are not. There is only one such level, since what is given grows with it.
+// Which of them are sated at the level is guessed by numbers that are nearly right. The level
+// follows from that exactly, and whether the guess was right is seen exactly: those said to be
+// sated are, and the others are not. There is only one such level, since what is given grows with
+// it.
 func level(line []filling, left, total Fraction) (top, rest Fraction) {
 	const tries = 4
 	sated := guess(line, left.near(), total.near())
@@ -113,8 +118,8 @@ func guess(line []filling, left, total float64) int {
 	return len(line)
 }
 
-// check compares a guess with the level that follows from it: 0 if it was right, -1 if somebody who is said to be sated is not, 1 if somebody
-// is who is said not to be.
+// check compares a guess with the level that follows from it: 0 if it was right, -1 if one that is
+// said to be sated is not, 1 if one is that is said not to be.
 func check(line []filling, sated int, top *Fraction) int {
 	for i := range line[:sated] {
 		if line[i].full.cmp(top) > 0 {
@@ -158,7 +163,8 @@ func levelByOrder(line []filling, left, total Fraction) (top, rest Fraction) {
 	return at.Plus(left.Over(total)), left
 }
 
-// settle gives one child what it gets at a level. Its line is that of another child with the same title and rate, if that is known.
+// settle gives one child what it gets at a level. Its line is that of another child with the same
+// title and rate, if that is known.
 func (f *filling) settle(top *Fraction, like *filling) {
 	n := f.node
 	if like != nil && like.rate == f.rate && like.node.due == n.due {
@@ -166,7 +172,7 @@ func (f *filling) settle(top *Fraction, like *filling) {
 	} else {
 		n.line = n.due.Plus(f.rate.Times(*top))
 	}
-	n.share = n.line // who wants more has what it is due, and then as much as all
+	n.share = n.line // a node that wants more has what it is due, and then as much as all
 	if f.full.cmp(top) <= 0 {
 		n.share = n.demand
 	}

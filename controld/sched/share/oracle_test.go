@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// oracle is what Settle should come to, worked out in math/big alone and by the book: one resource, one child, one step at a time.
+// oracle is what Settle should come to, worked out in math/big alone and by the book: one resource,
+// one child, one step at a time.
 type oracle struct {
 	entitled                 []*big.Rat // nil for a resource that does not count
 	demand, due, share, line *big.Rat
@@ -244,7 +245,8 @@ func TestSettleIsExact(t *testing.T) {
 	})
 }
 
-// enlarge gives a tree the ugly amounts of a real cluster, whose parts have great and different denominators.
+// enlarge gives a tree the ugly amounts of a real cluster, whose parts have great and different
+// denominators.
 func (p *plant) enlarge(r *rand.Rand) {
 	factor := Amount{1 + r.Int64N(1<<12), 1 + r.Int64N(1<<30), 1 + r.Int64N(1<<20)}
 	scale := func(a Amount) {
@@ -286,7 +288,8 @@ func agree(t *testing.T, tree *Tree, want map[*Node]*oracle) {
 	})
 }
 
-// TestFractions compares every operation with that of math/big, on numbers of all sizes: those that fit one word, two, and neither.
+// TestFractions compares every operation with that of math/big, on numbers of all sizes: those that
+// fit one word, two, and neither.
 func TestFractions(t *testing.T) {
 	base := rand.Uint64()
 	for i := range uint64(10 * rounds()) {
@@ -358,7 +361,8 @@ func checkFractions(t *testing.T, r *rand.Rand, a, b *big.Rat) {
 	}
 }
 
-// TestWithinIsExact: a node is within what it is entitled to exactly if each resource, as a part of the cluster, is.
+// TestWithinIsExact: a node is within what it is entitled to exactly if each resource, as a part of
+// the cluster, is.
 func TestWithinIsExact(t *testing.T) {
 	every(t, func(t *testing.T, r *rand.Rand, p *plant) {
 		if r.IntN(2) == 0 {
@@ -382,7 +386,8 @@ func TestWithinIsExact(t *testing.T) {
 	})
 }
 
-// TestLevelWithoutAGuess: the level that is guessed and checked is the one that is found step by step.
+// TestLevelWithoutAGuess: the level that is guessed and checked is the one that is found step by
+// step.
 func TestLevelWithoutAGuess(t *testing.T) {
 	base := rand.Uint64()
 	for i := range uint64(rounds()) {

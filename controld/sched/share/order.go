@@ -29,7 +29,8 @@ func (n *Node) Above() bool {
 	return h.Cmp(n.share) > 0 && h.Cmp(n.due) > 0
 }
 
-// Within reports whether a node that gets more is still within what it is entitled to in every resource that counts.
+// Within reports whether a node that gets more is still within what it is entitled to in every
+// resource that counts.
 func (n *Node) Within(more Amount) bool {
 	for r, most := range n.title.most {
 		if n.held[r]+more[r] > most {
@@ -39,8 +40,8 @@ func (n *Node) Within(more Amount) bool {
 	return true
 }
 
-// Guaranteed reports whether something is configured that a node, or one above it, deserves. What nodes are entitled to otherwise follows from
-// nothing but how many they are.
+// Guaranteed reports whether something is configured that a node, or one above it, deserves. What
+// nodes are entitled to otherwise follows from nothing but how many they are.
 func (n *Node) Guaranteed() bool {
 	for m := n; m != nil; m = m.parent {
 		if m.deserves() {
@@ -60,7 +61,8 @@ func (n *Node) Bounded() bool {
 	return false
 }
 
-// Limited returns the node at or above n whose limit is in the way of more, and the resource; nil if none is.
+// Limited returns the node at or above n whose limit is in the way of more, and the resource; nil
+// if none is.
 func (n *Node) Limited(more Amount) (at *Node, resource int) {
 	for m := n; m != nil; m = m.parent {
 		for r, l := range m.terms.Limit {
@@ -72,10 +74,12 @@ func (n *Node) Limited(more Amount) (at *Node, resource int) {
 	return nil, 0
 }
 
-// Usage returns the dominant part that a node's past usage is of the live cluster, times the unit of time of [Node.Use].
+// Usage returns the dominant part that a node's past usage is of the live cluster, times the unit
+// of time of [Node.Use].
 func (n *Node) Usage() Fraction { return n.dominant(n.Used()) }
 
-// Ratio returns a node's past usage over what it would have been had it always held what it is entitled to while it was active.
+// Ratio returns a node's past usage over what it would have been had it always held what it is
+// entitled to while it was active.
 func (n *Node) Ratio() Ratio {
 	usage := n.Usage() // which also finds out for how long the node has been active
 	return Ratio{usage, n.due.Times(fraction(n.attended, 1))}
@@ -151,7 +155,8 @@ func Compare(a *Node, moreA Amount, b *Node, moreB Amount) int {
 	return x.Compare(&y)
 }
 
-// Candidate is a node that may get more: what it would hold then is worked out once for many comparisons.
+// Candidate is a node that may get more: what it would hold then is worked out once for many
+// comparisons.
 type Candidate struct {
 	node  *Node
 	holds Fraction
@@ -160,8 +165,8 @@ type Candidate struct {
 // Candidate returns the node as one that may get more. It is outdated when holdings change.
 func (n *Node) Candidate(more Amount) Candidate { return Candidate{n, n.Holding(more)} }
 
-// Compare says which of two comes first: the less saturated one, then the one that would hold less, then the one that has used less in the
-// past, then by name.
+// Compare says which of two comes first: the less saturated one, then the one that would hold less,
+// then the one that has used less in the past, then by name.
 func (c *Candidate) Compare(o *Candidate) int {
 	a, b := c.node, o.node
 	if a.line != b.line { // else the holdings decide
@@ -194,8 +199,8 @@ func CompareFullness(a, b *Node) int {
 	return Ratio{a.Holding(nil), a.share}.Compare(Ratio{b.Holding(nil), b.share})
 }
 
-// Part returns the nodes at or above a and b that are siblings: where their ways from the root part. It is nil twice if one is above the
-// other.
+// Part returns the nodes at or above a and b that are siblings: where their ways from the root
+// part. It is nil twice if one is above the other.
 func Part(a, b *Node) (*Node, *Node) {
 	for a.depth > b.depth {
 		a = a.parent

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// plant is a random tree as a list of notes, from which the tree can be grown in any order of touch.
+// plant is a random tree as a list of notes, from which the tree can be grown in any order of
+// touch.
 type plant struct {
 	resources        int
 	configured, live Amount
@@ -38,7 +39,8 @@ func rounds() int {
 	return 20_000
 }
 
-// every calls do with random trees of one resource and of several. A failure names the seed of its tree.
+// every calls do with random trees of one resource and of several. A failure names the seed of its
+// tree.
 func every(t *testing.T, do func(t *testing.T, r *rand.Rand, p *plant)) {
 	base := rand.Uint64()
 	for i := range uint64(rounds()) {
@@ -173,8 +175,8 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// between: all get what they are due as far as they ask for it, and nobody more than it could make use of. So nobody is below what it
-// deserves while another is above what it can use.
+// between: all get what they are due as far as they ask for it, and nobody more than it could make
+// use of. So nobody is below what it deserves while another is above what it can use.
 func between(_ *plant, n *Node) error {
 	if n.parent != nil && (n.share.Cmp(n.demand) > 0 || n.share.Cmp(least(n.due, n.demand)) < 0 || n.line.Cmp(n.due) < 0) {
 		return fmt.Errorf("share %v, due %v, demand %v, line %v", n.share, n.due, n.demand, n.line)
@@ -193,8 +195,9 @@ func entitlementConserved(_ *plant, n *Node) error {
 	return nil
 }
 
-// shareConserved: of one resource, children get exactly what their parent has or what they ask for, whichever is less. Of several,
-// guarantees of different resources may add up to more than one dominant share, and then nothing is given beyond them.
+// shareConserved: of one resource, children get exactly what their parent has or what they ask for,
+// whichever is less. Of several, guarantees of different resources may add up to more than one
+// dominant share, and then nothing is given beyond them.
 func shareConserved(p *plant, n *Node) error {
 	if len(n.children) == 0 {
 		return nil
@@ -210,7 +213,8 @@ func shareConserved(p *plant, n *Node) error {
 	return nil
 }
 
-// isLevel: who wants more than it gets has, beyond what it is due, as much for its weight as any sibling.
+// isLevel: who wants more than it gets has, beyond what it is due, as much for its weight as any
+// sibling.
 func isLevel(p *plant, n *Node) error {
 	extra := func(n *Node) Fraction {
 		return n.share.Minus(least(n.due, n.demand)).Over(fraction(n.terms.Weight, 1))
@@ -225,7 +229,8 @@ func isLevel(p *plant, n *Node) error {
 	return nil
 }
 
-// TestShareIsMonotone: who asks for more, or has a greater weight, gets no less; with influence, who has used less gets no less.
+// TestShareIsMonotone: who asks for more, or has a greater weight, gets no less; with influence,
+// who has used less gets no less.
 func TestShareIsMonotone(t *testing.T) {
 	every(t, func(t *testing.T, r *rand.Rand, p *plant) {
 		_, before := p.grow(p.inOrder())
@@ -244,7 +249,8 @@ func TestShareIsMonotone(t *testing.T) {
 			p.notes = slices.DeleteFunc(slices.Clone(p.notes), func(n note) bool { return n.kind == 2 && n.user == u })
 		}
 		_, after := p.grow(p.inOrder())
-		// What a user has used counts for its accounts too, so all that is said of usage is said among those of one account.
+		// What a user has used counts for its accounts too, so all that is said of usage is said
+		// among those of one account.
 		if what == 2 && after[u].parent.share.Cmp(before[u].parent.share) < 0 {
 			t.Errorf("account %s has used less and its share fell", after[u].parent.Name)
 		}
@@ -254,7 +260,8 @@ func TestShareIsMonotone(t *testing.T) {
 	})
 }
 
-// TestShareIsIndependentOfOrder: it does not matter in which order users were added and things were noted.
+// TestShareIsIndependentOfOrder: it does not matter in which order users were added and things were
+// noted.
 func TestShareIsIndependentOfOrder(t *testing.T) {
 	every(t, func(t *testing.T, r *rand.Rand, p *plant) {
 		a, _ := p.grow(p.inOrder())
@@ -273,7 +280,8 @@ func TestShareIsIndependentOfOrder(t *testing.T) {
 	})
 }
 
-// TestCompareIsAnOrder: of three siblings, each with something to get, the first comes before the last.
+// TestCompareIsAnOrder: of three siblings, each with something to get, the first comes before the
+// last.
 func TestCompareIsAnOrder(t *testing.T) {
 	every(t, func(t *testing.T, r *rand.Rand, p *plant) {
 		tree, _ := p.grow(p.inOrder())

@@ -1,18 +1,25 @@
-// Package share says how much of the cluster each account and each user is due, who is furthest from it, and whose turn it is.
+// Package share says how much of the cluster each account and each user is due, which is furthest
+// from it, and which comes next.
 //
-// A [Tree] has accounts as inner nodes and users as leaves. What is held, asked for and has been used is noted at the leaves and adds up
-// towards the root. [Tree.Settle] then divides the cluster from the top down:
+// A [Tree] has accounts as inner nodes and users as leaves. What is held, asked for and has been
+// used is noted at the leaves and adds up towards the root. [Tree.Settle] then divides the cluster
+// from the top down:
 //
-//   - Every node is *entitled* to something whatever it asks for: to what it deserves by the configuration, or else to an equal part of
-//     what its parent's other children leave of the parent's: of every resource the same part, as much as they leave of the scarcest. Only children that hold or ask for something count then. Where more is deserved
-//     below a node than it has itself, all of it is scaled down.
-//   - Its *share* is what it should have in view of what everybody asks for: first all get what they are entitled to as far as they ask
-//     for it, then the level rises for all who want more, in proportion to their weights, until the parent's share is given away.
-//   - Its *line* is what its share would be if it asked for more than there is. Who is furthest below his line comes first.
+//   - Every node is *entitled* to something whatever it asks for: to its quota by the
+//     configuration, or else to an equal part of what its parent's other children leave of the
+//     parent's: of every resource the same part, as much as they leave of the scarcest. Only
+//     children that hold or ask for something count then. Where more is deserved below a node than
+//     it has itself, all of it is scaled down.
+//   - Its *share* is what it should have in view of what all ask for: first each gets what it is
+//     entitled to as far as it asks for it, then the level rises for all that want more, in
+//     proportion to their weights, until the parent's share is given away.
+//   - Its *line* is what its share would be if it asked for more than there is. The node furthest
+//     below its line comes first.
 //
-// Resources are compared by what part of the live cluster they are; a node is measured by the largest part (its dominant share) over the
-// resources that it is entitled to. Shares are exact fractions and depend on sums only, so it does not matter in which order anything was
-// noted. A Tree is not for concurrent use.
+// Resources are compared by what part of the live cluster they are; a node is measured by the
+// largest part (its dominant share) over the resources that it is entitled to. Shares are exact
+// fractions and depend on sums only, so it does not matter in which order anything was noted. A
+// Tree is not for concurrent use.
 package share
 
 import (
@@ -20,7 +27,8 @@ import (
 	"strings"
 )
 
-// The resources of an [Amount], in order. After these come the GPUs of each model that the caller tells apart.
+// The resources of an [Amount], in order. After these come the GPUs of each model that the caller
+// tells apart.
 const (
 	Cores  = iota
 	Memory // in whole MiB
@@ -49,7 +57,7 @@ type Tree struct {
 	accounts   map[string]*Node
 	past       func(*Node) // see Remember
 	watch      func(*Node) // see Watch
-	nothing    *title      // of those who are entitled to nothing
+	nothing    *title      // of nodes that are entitled to nothing
 }
 
 // Node is an account or, as a leaf, a user in an account.
@@ -68,23 +76,24 @@ type Node struct {
 	used         Amount // by itself, as far as it is recalled; all of it once it is summed up
 	could        Amount // scratch
 	attended     int64  // for how long it has been active
-	active       bool   // somebody below holds or wants something
+	active       bool   // a node below holds or wants something
 	summed       bool
 
 	title  *title   // parts of the cluster
-	ratio  *ratio   // see Ratio; nil until somebody asks
+	ratio  *ratio   // see Ratio; nil until it is needed
 	demand Fraction // dominant part that it could make use of
 	due    Fraction // dominant part of its title
 	share  Fraction
 	line   Fraction
 }
 
-// New returns a tree of the root alone. configured is the cluster as it should be, of which deserved amounts are parts, live what is up
-// now: when nodes are missing, everybody deserves less in proportion. Both have Models or more resources.
+// New returns a tree of the root alone. configured is the cluster as it should be, of which
+// deserved amounts are parts, live what is up now: when nodes are missing, all deserve less in
+// proportion. Both have Models or more resources.
 func New(configured, live Amount) *Tree {
 	t := &Tree{configured: slices.Clone(configured), live: live, accounts: map[string]*Node{}}
 	for r := range live {
-		t.configured[r] = max(t.configured[r], live[r]) // more than was foreseen makes nobody deserve more
+		t.configured[r] = max(t.configured[r], live[r]) // more than was foreseen gives no account a larger quota
 	}
 	t.nothing = (&title{parts: make([]entitlement, len(live))}).settle(live)
 	t.root = t.node("", false, nil, Terms{})
@@ -111,7 +120,8 @@ func (t *Tree) Root() *Node { return t.root }
 // Account returns an account by its name, or nil.
 func (t *Tree) Account(name string) *Node { return t.accounts[name] }
 
-// AddAccount adds an account below another, or below the root if parent is nil. The name must be new.
+// AddAccount adds an account below another, or below the root if parent is nil. The name must be
+// new.
 func (t *Tree) AddAccount(name string, parent *Node, terms Terms) *Node {
 	if parent == nil {
 		parent = t.root
@@ -126,7 +136,8 @@ func (t *Tree) AddUser(account *Node, name string, terms Terms) *Node {
 	return t.node(name, true, account, terms)
 }
 
-// Children returns what is directly below a node: accounts, then users, each by name. The caller must not change it.
+// Children returns what is directly below a node: accounts, then users, each by name. The caller
+// must not change it.
 func (n *Node) Children() []*Node { return n.children }
 
 // find returns where a child is by its name, users apart from accounts, or where it would be.
@@ -156,21 +167,24 @@ func (n *Node) Hold(a Amount) {
 	}
 }
 
-// Watch has a function called after every Hold, with the leaf: the order of those beside it and above it may have changed.
+// Watch has a function called after every Hold, with the leaf: the order of those beside it and
+// above it may have changed.
 func (t *Tree) Watch(held func(leaf *Node)) { t.watch = held }
 
 // Want notes, at a leaf, that more is asked for than is held.
 func (n *Node) Want(a Amount) { n.up(func(m *Node) { m.wanted.add(a) }) }
 
-// Use notes what has been used in the past, in units of resources times a unit of time that is the same for all: by a user, or in an account
-// by those who have no leaf there. Everything must be noted before anybody is compared.
+// Use notes what has been used in the past, in units of resources times a unit of time that is the
+// same for all: by a user, or in an account by users without a leaf there. Everything must be noted
+// before nodes are compared.
 func (n *Node) Use(a Amount) { n.used.add(a) }
 
-// Attend notes for how long a node has been active, in the unit of time of Use. Of an account it is at least as long as of any below it.
+// Attend notes for how long a node has been active, in the unit of time of Use. Of an account it is
+// at least as long as of any below it.
 func (n *Node) Attend(time int64) { n.attended = max(n.attended, time) }
 
-// Remember lets the past be asked for when it matters, which in most cycles it does for few: past is called for a node once at most, and is to
-// call Use and Attend of that node.
+// Remember lets the past be asked for when it matters, which in most cycles it does for few: past
+// is called for a node once at most, and is to call Use and Attend of that node.
 func (t *Tree) Remember(past func(*Node)) { t.past = past }
 
 func (n *Node) up(do func(*Node)) {

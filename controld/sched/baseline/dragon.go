@@ -1,0 +1,293 @@
+package baseline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// The clocks of DRAGON.
+const (
+	dragonPatience = 30_000 // ms that the first job waits before others are scaled down for it
+	dragonIdle     = 60_000 // ms without action before jobs are scaled up
+)
+
+// Dragon does what the DRAGON operator does, which schedules jobs of parameter servers and workers
+// on Kubernetes. Jobs start first come first served as far as they fit, with as many workers as
+// there is room for. When the first job has waited for half a minute, workers are taken from
+// running jobs in the order of their start. When nothing has happened for a minute, running jobs
+// get what is free. What makes it fall short of its purpose is kept: room is freed for the workers
+// of the waiting job but not for its servers, any job that fits takes it, the clock for growing
+// starts again as long as a job waits, and growing passes over nodes. What makes it crash, or give
+// a job more than its maximum, is not.
+func Dragon(t *scratch.State) {
+	d := &dragonPolicy{State: t, running: elastic.Running(t), queue: slices.Collect(waiting(t))}
+	slices.SortStableFunc(d.running, func(a, b *elastic.Job) int {
+		return cmp.Or(cmp.Compare(a.Job.Started.At, b.Job.Started.At), cmp.Compare(a.Job.ID, b.Job.ID))
+	})
+	d.pass()
+}
+
+// dragonPolicy is policy dragon at work.
+type dragonPolicy struct {
+	*scratch.State
+	running []*elastic.Job
+	queue   []*cluster.Job
+}
+
+// pass is one round.
+func (d *dragonPolicy) pass() {
+	urgent, ok := false, true
+	if len(d.queue) > 0 {
+		due := d.queue[0].Eligible + dragonPatience
+		d.WakeAt(due)
+		urgent = due <= d.Now
+	}
+	if urgent {
+		ok = d.scaleDown(d.queue[0])
+	}
+	if ok {
+		d.startOne()
+	}
+	if !urgent && len(d.Started) == 0 && d.onTheMinute() {
+		d.scaleUp()
+	}
+}
+
+// startOne starts the first job that fits with its least. What else fits is started in the next
+// round, at the same instant.
+func (d *dragonPolicy) startOne() {
+	for _, j := range d.queue {
+		c := queue.NewContender(nil, j)
+		if spots, ok := d.greedy(c.Gang(d.State), j); ok {
+			c.Start(d.State, spots, 0)
+			return
+		}
+	}
+}
+
+// onTheMinute reports whether a whole number of minutes have passed since a job started or was
+// resized.
+func (d *dragonPolicy) onTheMinute() bool {
+	var last cluster.Instant
+	for j := range d.View.Live() {
+		last = max(last, j.Live().Assigned.At)
+	}
+	past := d.Now - last
+	d.WakeAt(d.Now - past%dragonIdle + dragonIdle)
+	return past > 0 && past%dragonIdle == 0
+}
+
+// greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the most:
+// all on the first node that holds them, else filling up nodes in order, after the one that holds
+// most. It leaves the size with the gang, and reports whether it is legal.
+func (d *dragonPolicy) greedy(g *fit.Gang, j *cluster.Job) ([]fit.Spot, bool) {
+	terms, elastic := j.Elastic()
+	order := make([]int, 0, g.Parts())
+	for i := range g.Parts() {
+		if !elastic || i != terms.Part {
+			order = append(order, i)
+		}
+	}
+	if elastic {
+		order = append(order, terms.Part)
+		g.At(terms.Part).Workers = terms.Max
+	}
+	first, most := -1, 0
+	for node := range d.View.Nodes() {
+		found, whole := d.fill(g, order, []int{node})
+		if whole {
+			return slices.Concat(found...), true
+		}
+		for i := range found {
+			if len(found[i]) > most {
+				first, most = node, len(found[i])
+			}
+		}
+	}
+	if first < 0 {
+		return nil, false
+	}
+	nodes := []int{first}
+	for node := range d.View.Nodes() {
+		if node != first {
+			nodes = append(nodes, node)
+		}
+	}
+	found, whole := d.fill(g, order, nodes)
+	if !whole && elastic {
+		whole = d.cut(g, terms, found)
+	}
+	return slices.Concat(found...), whole
+}
+
+// cut makes what was found of the elastic part its size, and reports whether that is enough and all
+// other parts are whole.
+func (d *dragonPolicy) cut(g *fit.Gang, terms cluster.Elastic, found [][]fit.Spot) bool {
+	for i := range g.Parts() {
+		if i != terms.Part && len(found[i]) < g.At(i).Workers {
+			return false
+		}
+	}
+	n := len(found[terms.Part]) / terms.Unit * terms.Unit
+	found[terms.Part] = found[terms.Part][:n]
+	g.At(terms.Part).Workers = n
+	return n >= terms.Min
+}
+
+// fill puts the workers of the parts, in an order, one after another on nodes, in theirs: a node
+// that has no room for one gets no further ones. It returns the spots of each part, and whether
+// these are all.
+func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool) {
+	defer d.Room.Waive(g.For)()
+	found := make([][]fit.Spot, g.Parts())
+	try, at, on := d.Room.Copy(), 0, 0
+	for _, i := range order {
+		p := g.At(i)
+		single := fit.Gang{Part: *p, Exclude: g.Exclude}
+		single.Workers = 1
+		for len(found[i]) < p.Workers {
+			if at == len(nodes) {
+				return found, false
+			}
+			var spot []fit.Spot
+			ok := on < p.PerNode && try.Usable(nodes[at], p, g.Exclude)
+			if ok {
+				spot, ok = try.PlaceOn(&single, nodes[at])
+			}
+			if !ok {
+				at, on = at+1, 0
+				continue
+			}
+			try.Take(&single, spot)
+			found[i] = append(found[i], spot...)
+			on++
+		}
+		on = 0
+	}
+	return found, true
+}
+
+// scaleDown takes workers from those that run until the least workers of a job fit, its servers
+// left out, and reports whether they do. As long as some are still leaving none are taken.
+func (d *dragonPolicy) scaleDown(j *cluster.Job) bool {
+	g := d.Gang(j)
+	only := fit.Gang{Part: g.Part, Exclude: g.Exclude}
+	if terms, elastic := j.Elastic(); elastic {
+		only.Part = *g.At(terms.Part)
+		only.Workers = terms.Min
+	}
+	ahead := d.Room.Copy()
+	for k := range d.View.Live() {
+		if a := k.Live(); a.Stop != nil && a.Stop.Resize != nil && len(a.Stop.Resize.Leave) > 0 {
+			return true
+		}
+	}
+	taken := false
+	for _, f := range d.running {
+		for n := f.Surplus(); n > 0 && !ahead.Fits(&only); n-- {
+			i := d.nextToLeave(f)
+			w := &f.Attempt.Workers[f.Terms.First+i]
+			f.Leave = append(f.Leave, i)
+			ahead.Release(f.Nodes[i], f.Request(), w.GPUs)
+			taken = true
+		}
+	}
+	if !ahead.Fits(&only) {
+		for _, f := range d.running {
+			f.Leave = nil
+		}
+		return false
+	}
+	if taken {
+		for _, f := range d.running {
+			if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
+				f.Drop(f.Terms.Unit - odd)
+			}
+			f.Resize(d.State, 0)
+		}
+	}
+	return true
+}
+
+// nextToLeave returns the worker that a job gives up next: those beside its servers go last.
+func (d *dragonPolicy) nextToLeave(f *elastic.Job) int {
+	server := -1
+	for i := range f.Attempt.Workers {
+		if i < f.Terms.First || i >= f.Terms.First+f.Size {
+			_, server = d.View.Node(f.Attempt.Workers[i].Node)
+			break
+		}
+	}
+	last := -1
+	for i := range f.Size {
+		switch {
+		case slices.Contains(f.Leave, i):
+		case f.Nodes[i] != server:
+			return i
+		case last < 0:
+			last = i
+		}
+	}
+	return last
+}
+
+// scaleUp gives what is free to those that run, in the order of their start. It goes over the nodes
+// only once: at a job that finds no more room on a node it goes on to the next node, with the same
+// job.
+func (d *dragonPolicy) scaleUp() {
+	k := 0
+	for node := range d.View.Nodes() {
+		for ; k < len(d.running); k++ {
+			if !d.fillUp(d.running[k], node) {
+				break
+			}
+		}
+	}
+	for _, f := range d.running {
+		if odd := len(f.Join) % f.Terms.Unit; odd > 0 {
+			f.Join = f.Join[:len(f.Join)-odd]
+		}
+		f.Resize(d.State, 0)
+	}
+}
+
+// fillUp adds workers of a job on a node, and reports whether it has its most.
+func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
+	g := d.Gang(f.Job)
+	single := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}
+	single.Workers = 1
+	for f.Size+len(f.Join) < f.Terms.Max {
+		if d.onNode(f, node) >= single.PerNode || !d.Room.Usable(node, &single.Part, single.Exclude) {
+			return false
+		}
+		spot, ok := d.Room.PlaceOn(&single, node)
+		if !ok {
+			return false
+		}
+		d.Room.Take(&single, spot)
+		f.Join = append(f.Join, cluster.Place{Node: d.View.Nodes()[node].Name, GPUs: spot[0].GPUs})
+	}
+	return true
+}
+
+// onNode counts the elastic workers that a job has or will have on a node.
+func (d *dragonPolicy) onNode(f *elastic.Job, node int) int {
+	n := 0
+	for _, own := range f.Nodes {
+		if own == node {
+			n++
+		}
+	}
+	for i := range f.Join {
+		if f.Join[i].Node == d.View.Nodes()[node].Name {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,118 @@
+package baseline
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// EASY is EASY backfilling: the first job that does not fit is promised the earliest instant at
+// which it will if all attempts run to their time limit, and others pass it only where that does
+// not delay it.
+func EASY(t *scratch.State) {
+	s, f := newStarter(t), reserve.NewForecast(t)
+	var promise *promised
+	for j := range waiting(t) {
+		switch {
+		case promise != nil:
+			promise.pass(s, j)
+		case !s.startWhole(j):
+			promise = promiseTo(f, j)
+		}
+	}
+}
+
+// promised is room kept in one cycle for a job that does not fit.
+type promised struct {
+	at   cluster.Instant
+	keep *cluster.Reservation // reserved against jobs that run beyond at; nil: nothing
+	seen queue.Frontier       // of jobs that end by at
+	long queue.Frontier       // of jobs that run longer
+}
+
+// pass starts a job if that does not delay the promise.
+func (p *promised) pass(t *starter, j *cluster.Job) {
+	short := reserve.StartedNow(t.State, j) <= p.at
+	seen := &p.seen
+	if !short {
+		seen = &p.long
+	}
+	g := t.Gang(j)
+	if seen.Covers(&g) {
+		return
+	}
+	if p.keep != nil && !short {
+		t.Room.Claim(p.keep)
+		defer t.Room.Unclaim(p.keep.Job)
+	}
+	if !t.startWhole(j) && len(g.Exclude) == 0 {
+		seen.Add(&g)
+	}
+}
+
+// promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will
+// need then.
+func promiseTo(t *reserve.Forecast, j *cluster.Job) *promised {
+	g := t.Gang(j)
+	ends := endings(t)
+	// More room never hurts, so the first instant can be searched for by halves.
+	n, _ := slices.BinarySearchFunc(ends, true, func(e reserve.Release, _ bool) int {
+		if roomAt(t.State, ends, e.At).Fits(&g) {
+			return 0
+		}
+		return -1
+	})
+	if n == len(ends) {
+		return &promised{at: scratch.Never}
+	}
+	p := &promised{at: ends[n].At}
+	then := roomAt(t.State, ends, p.at)
+	spots, _ := then.Place(&g)
+	need := map[int]cluster.Request{}
+	for s, part := range g.Seated(spots) {
+		need[s.Node] = fit.Plus(need[s.Node], part.Request)
+	}
+	p.keep = keepFor(t.State, j, need, then)
+	return p
+}
+
+// keepFor claims of the present room what a job needs of each node beyond what will have been freed
+// there by then.
+func keepFor(t *scratch.State, j *cluster.Job, need map[int]cluster.Request, then *fit.Room) *cluster.Reservation {
+	r := &cluster.Reservation{Job: j.ID}
+	for i, n := range t.View.Nodes() {
+		q, needed := need[i]
+		if !needed {
+			continue
+		}
+		freed := fit.Minus(then.Free(i), t.Room.Free(i))
+		left := fit.AtLeast(fit.Minus(q, freed))
+		left.Cores, left.Memory, left.GPUs = max(0, left.Cores), max(0, left.Memory), max(0, left.GPUs)
+		r.Claims = append(r.Claims, cluster.Claim{Node: n.Name, Room: left})
+	}
+	return r
+}
+
+// endings lists what the workers of all attempts give back, those of this cycle included, in the
+// order in which they leave.
+func endings(t *reserve.Forecast) []reserve.Release {
+	list := slices.Concat(t.ByNode()...)
+	reserve.SortReleases(list)
+	return list
+}
+
+// roomAt returns the room when all workers have left that leave by an instant.
+func roomAt(t *scratch.State, ends []reserve.Release, at cluster.Instant) *fit.Room {
+	r := t.Room.Copy()
+	for i := range ends {
+		if ends[i].At > at {
+			break
+		}
+		r.Release(ends[i].Node, ends[i].Room, ends[i].Gpus)
+	}
+	return r
+}

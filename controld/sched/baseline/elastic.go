@@ -1,0 +1,233 @@
+package baseline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// elasticDepth is how many waiting jobs policy elastic looks at.
+const elasticDepth = 256
+
+// Elastic serves jobs by priority and age. An elastic job starts with as many workers as fit, but
+// with the least while others of its rank wait. Where there is no room, jobs of a lower rank give
+// up workers; where room stays idle, jobs get more, a step at a time, and give them back if they
+// did not get faster.
+func Elastic(t *scratch.State) policy.Rules {
+	s := &elasticPolicy{State: t, running: elastic.Running(t), forecast: reserve.NewForecast(t)}
+	return policy.Rules{Serve: s.serve, Resize: func() {
+		s.goBack()
+		s.grow()
+	}}
+}
+
+// elasticPolicy is policy elastic at work.
+type elasticPolicy struct {
+	*scratch.State
+	running  []*elastic.Job
+	forecast *reserve.Forecast
+	head     *cluster.Job // the first that waits in vain; nil: none
+}
+
+// line is the waiting jobs that may start, best first.
+func (s *elasticPolicy) line() []*cluster.Job {
+	var list []*cluster.Job
+	for g := range s.View.Groups() {
+		if g.Key.Held {
+			continue
+		}
+		for _, j := range g.Jobs[:min(len(g.Jobs), elasticDepth)] {
+			if s.Startable(j) {
+				list = append(list, j)
+			}
+		}
+	}
+	slices.SortFunc(list, queue.Compare)
+	return list[:min(len(list), elasticDepth)]
+}
+
+// serve starts what fits and makes way for what does not.
+func (s *elasticPolicy) serve() {
+	line := s.line()
+	for i, j := range line {
+		alone := true // no other job of its rank or above waits
+		for k, o := range line {
+			if k != i && s.Started[o.ID] == 0 && (k < i || sameRank(o, j)) {
+				alone = false
+			}
+		}
+		if s.startSized(j, alone) || s.promised(j) || s.giveWay(j) {
+			continue
+		}
+		if s.head == nil {
+			s.head = j
+			s.protect(j, false)
+		}
+	}
+	if s.head != nil {
+		s.protect(s.head, true)
+	}
+}
+
+// sameRank reports whether a job has no lower rank than another, age disregarded.
+func sameRank(o, j *cluster.Job) bool {
+	return cmp.Or(cmp.Compare(queue.ClassRank(o.Class), queue.ClassRank(j.Class)), cmp.Compare(j.Priority, o.Priority)) <= 0
+}
+
+// promised reports whether room is being freed for a job.
+func (s *elasticPolicy) promised(j *cluster.Job) bool {
+	r := s.Holders[j.ID]
+	return r != nil && r.Firm
+}
+
+// startSized starts a job, if it is elastic with as many workers as there is room for, or with the
+// least. It reports whether it could.
+func (s *elasticPolicy) startSized(j *cluster.Job, most bool) bool {
+	c := queue.NewContender(nil, j)
+	for {
+		spots, ok := s.putSized(c, most)
+		if !ok {
+			return false
+		}
+		c.Start(s.State, spots, 0)
+		if !c.NextTask() {
+			return true
+		}
+	}
+}
+
+// putSized finds spots for a contender and leaves the gang that they are for with it.
+func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, bool) {
+	g := c.Gang(s.State)
+	terms, elastic := c.Job.Elastic()
+	if !elastic {
+		return placeTogether(s.State, g)
+	}
+	part := g.At(terms.Part)
+	size := terms.Min
+	if most {
+		size = terms.Max
+	}
+	for ; size >= terms.Min; size -= terms.Unit {
+		part.Workers = size
+		if spots, ok := placeTogether(s.State, g); ok {
+			return spots, true
+		}
+	}
+	part.Workers = terms.Min
+	return nil, false
+}
+
+// placeTogether places a gang on one node if it can, the one that is left with least, and else on
+// few.
+func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
+	return t.Room.PlaceTogether(g, func(node int, free cluster.Request) float64 { return fit.Length(free.Active, t.Room.Total(node)) })
+}
+
+// giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be
+// enough.
+func (s *elasticPolicy) giveWay(j *cluster.Job) bool {
+	var list []*elastic.Job
+	for _, f := range preempt.Unchanged(s.running) {
+		if queue.Compare(j, f.Job) < 0 && f.Surplus() > 0 {
+			list = append(list, f)
+		}
+	}
+	if len(list) == 0 {
+		return false
+	}
+	g := s.Gang(j)
+	p := preempt.PlanShrink(s.State, &g, s.running, list, s.pricer(list))
+	if p == nil {
+		return false
+	}
+	preempt.Shrink(s.State, j, p)
+	return true
+}
+
+// pricer returns what it costs that a job gives up workers: the time for which all of its workers
+// stand still, in parts of the most that any would, and at equal cost the lowest rank first, and
+// then the greatest surplus.
+func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
+	order := slices.SortedFunc(slices.Values(list), func(a, b *elastic.Job) int {
+		return cmp.Or(queue.Compare(b.Job, a.Job), cmp.Compare(b.Surplus(), a.Surplus()))
+	})
+	most := int64(1)
+	for _, f := range list {
+		most = max(most, preempt.Standstill(s.State, f))
+	}
+	return func(f *elastic.Job) int64 {
+		return preempt.Ratio(preempt.Standstill(s.State, f), most)/1024*1024 + int64(slices.Index(order, f))
+	}
+}
+
+// protect keeps room for the first job that waits in vain. Once it has waited for long, its room is
+// kept from all jobs; until then, when all that fit have started, only from growing jobs.
+func (s *elasticPolicy) protect(j *cluster.Job, served bool) {
+	due := j.Eligible + cluster.Instant(s.Policy.ReserveAfterMS)
+	if s.Holders[j.ID] != nil || len(s.Holders) >= reserve.MaxReservations || served != (due > s.Now) {
+		return
+	}
+	g := s.Gang(j)
+	claims := s.forecast.Soonest(&g)
+	if claims == nil {
+		return
+	}
+	r := &cluster.Reservation{Job: j.ID, Claims: claims, At: s.Now, Until: s.Now + cluster.Instant(s.Policy.ReserveHoldMS)}
+	if served {
+		s.WakeAt(due)
+		s.Room.Claim(r)
+		return
+	}
+	s.Reserve(r)
+}
+
+// goBack takes from jobs the workers with which they did not get faster.
+func (s *elasticPolicy) goBack() {
+	for _, f := range preempt.Unchanged(s.running) {
+		if n := elastic.Superfluous(s.State, f); n > 0 && elastic.Settled(s.State, f) {
+			f.Drop(n)
+			f.Resize(s.State, 0)
+		}
+	}
+}
+
+// grow gives jobs one step more each, as long as there is idle room that no job claims. Jobs that
+// gain most for their weight come first.
+func (s *elasticPolicy) grow() {
+	since := elastic.IdleSince(s.State)
+	var list []*elastic.Job
+	for _, f := range preempt.Unchanged(s.running) {
+		if elastic.MayGrow(s.State, f) && elastic.Settled(s.State, f) && elastic.RoomIdle(s.State, f, since) {
+			list = append(list, f)
+		}
+	}
+	for len(list) > 0 {
+		best := 0
+		for i := range list {
+			if c := cmp.Compare(s.worth(list[i]), s.worth(list[best])); c > 0 || c == 0 && queue.Compare(list[i].Job, list[best].Job) < 0 {
+				best = i
+			}
+		}
+		f := list[best]
+		list = append(list[:best:best], list[best+1:]...)
+		if elastic.Extend(s.State, f, f.Terms.Step, nil) {
+			f.Resize(s.State, 0)
+		}
+	}
+}
+
+// worth is what one step more gains: speedup for each GPU, weighted by priority.
+func (s *elasticPolicy) worth(f *elastic.Job) int64 {
+	loss := elastic.LossOf(f.Job)
+	width := f.Job.WorthOf(f.Request().Active) * int64(f.Terms.Step)
+	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size, loss)) * 1_000_000 / width * int64(1+f.Job.Priority)
+}

@@ -1,0 +1,16 @@
+package baseline
+
+import (
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// FIFO serves jobs strictly in the order in which they came: no job passes the first that does not
+// fit.
+func FIFO(t *scratch.State) {
+	s := newStarter(t)
+	for j := range waiting(t) {
+		if !s.startWhole(j) {
+			return
+		}
+	}
+}

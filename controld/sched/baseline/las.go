@@ -1,0 +1,36 @@
+package baseline
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// lasLevels are the bounds of attained service between the levels of policy las, in ms of one GPU.
+var lasLevels = [2]int64{3_250_000, 72_000_000}
+
+// LAS serves jobs by least attained service: levels of GPU time held so far, then age. At every
+// round what runs and does not belong to those that should is displaced for those that do
+// (discretised two-dimensional LAS).
+func LAS(t *scratch.State) {
+	minimum := cluster.Instant(t.Policy.MinRunMS)
+	displace(t, minimum, func(j *cluster.Job) int64 {
+		attained := attainedBy(j, t.Now)
+		level, _ := slices.BinarySearch(lasLevels[:], attained+1)
+		return int64(level)
+	})
+}
+
+// attainedBy is the GPU time that a job has held, in ms of one GPU; of jobs without GPUs the time
+// of their workers.
+func attainedBy(j *cluster.Job, now cluster.Instant) int64 {
+	sum := int64(0)
+	for i := range j.Attempts {
+		sum += scratch.RanFor(&j.Attempts[i], now)
+	}
+	if gpus := j.Total().GPUs; gpus > 0 {
+		return cluster.GPUTime(sum, gpus)
+	}
+	return sum * int64(j.Workers)
+}

@@ -1,0 +1,55 @@
+package baseline
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// LRTP takes those with most of their time limit left, which is what it is told of how long they
+// run.
+func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
+	return newFitGpp(t, cache, func(p *fitgppPolicy, j *cluster.Job, g *fit.Gang) bool {
+		return p.until(j, g, func() *preempt.Candidate {
+			var best *preempt.Candidate
+			r := p.all()
+			for i := range r.List {
+				v := &r.List[i]
+				if !v.Taken && p.mayTake(v) && (best == nil || timeLeft(v.Job, p.Now) > timeLeft(best.Job, p.Now)) {
+					best = v
+				}
+			}
+			return best
+		})
+	})
+}
+
+// until takes one victim after another until a node has enough for the job, or all it may take are
+// taken. Of a gang it takes one at each instant.
+func (p *fitgppPolicy) until(j *cluster.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
+	r := p.all()
+	if g.Size() > 1 {
+		return p.anyone(j, g)
+	}
+	for {
+		v := next()
+		if v == nil {
+			return false
+		}
+		r.Stop(p.State, v, cluster.CauseTE, j.ID)
+		if p.drains(j, g) {
+			return true
+		}
+	}
+}
+
+// timeLeft returns what is left of a job's time limit after all its attempts, in ms.
+func timeLeft(j *cluster.Job, now cluster.Instant) int64 {
+	left := int64(j.Limit) * 1000
+	for i := range j.Attempts {
+		left -= scratch.RanFor(&j.Attempts[i], now)
+	}
+	return left
+}

@@ -1,0 +1,64 @@
+package baseline
+
+import (
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/place"
+)
+
+// put finds spots for a gang. A single worker goes to the node that the policy's placement says:
+// the first that has room, the one with the least left, the one with the most, any by chance, or
+// the one on which least becomes useless to others.
+func put(t *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
+	if g.Size() > 1 || t.Policy.Placement == "" || t.Policy.Placement == "best" {
+		return t.Room.Place(g)
+	}
+	if t.Policy.Placement == "frag" {
+		if t.Usual() == nil {
+			return t.Room.Place(g)
+		}
+		return t.LeaveUsable(g, nil)
+	}
+	defer t.Room.Waive(g.For)()
+	var nodes []int
+	for i := range t.View.Nodes() {
+		if t.Room.Usable(i, &g.Part, g.Exclude) && t.Room.Holds(i, &g.Part) {
+			nodes = append(nodes, i)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil, false
+	}
+	node := nodes[0]
+	switch t.Policy.Placement {
+	case "worst":
+		for _, n := range nodes {
+			if fit.Length(t.Room.Available(n).Active, t.Room.Total(n)) > fit.Length(t.Room.Available(node).Active, t.Room.Total(node)) {
+				node = n
+			}
+		}
+	case "random":
+		node = nodes[draw(len(nodes), t.Policy.Seed, t.View.Index(), uint64(g.For))]
+	}
+	return t.Room.PlaceOn(g, node)
+}
+
+// draw returns a number below n that depends on nothing but the numbers given: chance that is the
+// same on every replica.
+func draw(n int, seeds ...uint64) int {
+	x := uint64(0x9e3779b97f4a7c15)
+	for _, s := range seeds {
+		x = mix(x ^ s)
+	}
+	hi, _ := bits.Mul64(x, uint64(n))
+	return int(hi)
+}
+
+// mix is the finaliser of splitmix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,103 @@
+package baseline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// roundMS is how often the preemptive baselines displace jobs.
+const roundMS = 60_000
+
+// ranked is a waiting or running job and what decides its turn: less comes first.
+type ranked struct {
+	job   *cluster.Job
+	level int64
+	live  bool
+	in    bool // it belongs to those that should run
+}
+
+// displace starts jobs in the order of a key, then of age. At every round it stops running jobs
+// that are not among the first that the cluster as a whole could hold, if jobs before them wait. No
+// job is stopped before it has run for a minimum, and for a round in any case: the room of a
+// stopped job may not be enough, and then it starts again.
+func displace(t *scratch.State, minimum cluster.Instant, key func(*cluster.Job) int64) {
+	list := rankAll(t, key)
+	admit(t, list)
+	blocked := newStarter(t).startRanked(list)
+	if !blocked {
+		return
+	}
+	if t.Now%roundMS != 0 {
+		t.WakeAt(t.Now - t.Now%roundMS + roundMS)
+		return
+	}
+	t.WakeAt(t.Now + roundMS)
+	for i := len(list) - 1; i >= 0; i-- {
+		r := &list[i]
+		if !r.live || r.in {
+			continue
+		}
+		a := r.job.Live()
+		if a.Stop == nil && a.Started.At != 0 && t.Now-a.Started.At >= max(minimum, roundMS) {
+			t.Act(cluster.Action{Stop: &cluster.StopJob{Job: r.job.ID, Attempt: a.N, Cause: cluster.CauseOrder}})
+		}
+	}
+}
+
+// rankAll lists all jobs that run or may start, those first that should run first.
+func rankAll(t *scratch.State, key func(*cluster.Job) int64) []ranked {
+	var list []ranked
+	for j := range t.View.Live() {
+		list = append(list, ranked{job: j, level: key(j), live: true})
+	}
+	for j := range waiting(t) {
+		list = append(list, ranked{job: j, level: key(j)})
+	}
+	slices.SortFunc(list, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.job.ID, b.job.ID)) })
+	return list
+}
+
+// admit marks the first jobs that all nodes could hold together if it were one big node.
+func admit(t *scratch.State, list []ranked) {
+	var left cluster.Request
+	for i, n := range t.View.Nodes() {
+		if n.State == cluster.NodeUp {
+			left = fit.Plus(left, fit.Both(t.Room.Total(i)))
+		}
+	}
+	for i := range list {
+		v := list[i].job.Total()
+		if need := fit.Both(v); fit.Within(need, left) {
+			left = fit.Minus(left, need)
+			list[i].in = true
+		}
+	}
+}
+
+// startRanked starts waiting jobs that fit, in order, and reports whether one that should run does
+// not.
+func (s *starter) startRanked(list []ranked) (blocked bool) {
+	var seen queue.Frontier
+	for i := range list {
+		j := list[i].job
+		if list[i].live {
+			continue
+		}
+		g := s.Gang(j)
+		if !seen.Covers(&g) {
+			if s.startWhole(j) {
+				continue
+			}
+			if len(g.Exclude) == 0 {
+				seen.Add(&g)
+			}
+		}
+		blocked = blocked || list[i].in
+	}
+	return blocked
+}

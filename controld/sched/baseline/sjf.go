@@ -1,0 +1,26 @@
+package baseline
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// ShortestFirst serves the jobs with the lowest time limit first, those without one last, and lets
+// others pass as backfill does.
+func ShortestFirst(t *scratch.State) {
+	jobs := slices.Collect(waiting(t))
+	slices.SortFunc(jobs, func(a, b *cluster.Job) int {
+		return cmp.Or(cmp.Compare(limitOf(a), limitOf(b)), cmp.Compare(a.ID, b.ID))
+	})
+	newStarter(t).startAny(slices.Values(jobs))
+}
+
+func limitOf(j *cluster.Job) cluster.Instant {
+	if j.Limit <= 0 {
+		return scratch.Never
+	}
+	return cluster.Instant(j.Limit) * 1000
+}

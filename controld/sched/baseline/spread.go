@@ -1,0 +1,84 @@
+package baseline
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Spread serves jobs in the order in which they came and lets others pass, but puts each worker on
+// the node that would be left with the most room: what a cluster does that schedules one container
+// at a time.
+func Spread(t *scratch.State) {
+	s := newStarter(t)
+	var seen queue.Frontier
+	for j := range waiting(t) {
+		g := t.Gang(j)
+		if seen.Covers(&g) || spreadWhole(s, j, len(g.More) > 0) {
+			continue
+		}
+		if len(g.Exclude) == 0 {
+			seen.Add(&g)
+		}
+	}
+}
+
+// spreadWhole starts a job, and of a record all members that may start, and reports whether it
+// could. Gangs of several parts are packed.
+func spreadWhole(s *starter, j *cluster.Job, parts bool) bool {
+	if parts {
+		return s.startWhole(j)
+	}
+	c := queue.NewContender(nil, j)
+	for startSpread(s.State, c) {
+		if !c.NextTask() {
+			return true
+		}
+	}
+	return false
+}
+
+// startSpread starts a gang of one part and reports whether it could.
+func startSpread(t *scratch.State, c *queue.Contender) bool {
+	g := c.Gang(t)
+	try, single := t.Room.Copy(), *g
+	single.Workers = 1
+	var spots []fit.Spot
+	on := map[int]int{}
+	for range g.Workers {
+		node := emptiest(try, t, &g.Part, g.Exclude, on)
+		if node < 0 {
+			return false
+		}
+		single.Nodes = make([]uint64, (len(t.View.Nodes())+63)/64)
+		single.Nodes[node/64] |= 1 << (node % 64)
+		spot, ok := try.Place(&single)
+		if !ok {
+			return false
+		}
+		try.Take(&single, spot)
+		on[node]++
+		spots = append(spots, spot...)
+	}
+	c.Start(t, spots, 0)
+	return true
+}
+
+// emptiest returns the node with room for a worker that has the greatest part of its cores and
+// memory free, -1 if there is none.
+func emptiest(r *fit.Room, t *scratch.State, p *fit.Part, exclude []int, on map[int]int) int {
+	best, most := -1, int64(-1)
+	for i := range t.View.Nodes() {
+		free := r.Available(i)
+		if !r.Usable(i, p, exclude) || on[i] >= p.PerNode || !fit.Within(p.Request, free) || r.Whole(i) {
+			continue
+		}
+		all := r.Total(i)
+		score := free.Active.Cores*1_000_000/max(1, all.Cores) + int64(free.Active.Memory/1024)*1_000_000/max(1, int64(all.Memory/1024))
+		if score > most {
+			best, most = i, score
+		}
+	}
+	return best
+}

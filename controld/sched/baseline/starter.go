@@ -1,0 +1,65 @@
+// Package baseline has the policies of other schedulers and of papers, to compare with. They know
+// no classes, shares or reservations in the log, and disturb no running job unless their name says
+// so. They look at every job in the state, so they are no policies for large clusters.
+package baseline
+
+import (
+	"iter"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/place"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// waiting yields the jobs that may start, oldest first. Jobs that were displaced come at the place
+// of their submission.
+func waiting(t *scratch.State) iter.Seq[*cluster.Job] {
+	return func(yield func(*cluster.Job) bool) {
+		for j := range t.View.Unassigned() {
+			if j.Waits() && t.Startable(j) && !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// starter starts whole jobs, and arrays task by task, where the placement of the policy block says.
+type starter struct {
+	*place.Packer
+	entry queue.Contender // of startWhole: one for all jobs saves memory
+}
+
+func newStarter(t *scratch.State) *starter { return &starter{Packer: place.NewPacker(t)} }
+
+// startWhole starts a job, and of an array all tasks that may start, and reports whether it could.
+func (s *starter) startWhole(j *cluster.Job) bool {
+	c := &s.entry
+	*c = queue.Contender{Job: j}
+	for {
+		spots, ok := put(s.Packer, c.Gang(s.State))
+		if !ok {
+			return false
+		}
+		c.Start(s.State, spots, 0)
+		s.Took(spots)
+		if !c.NextTask() {
+			return true
+		}
+	}
+}
+
+// startAny starts whatever fits, in order. What asks for at least as much as something that has
+// failed is not tried.
+func (s *starter) startAny(jobs iter.Seq[*cluster.Job]) {
+	var seen queue.Frontier
+	for j := range jobs {
+		g := s.Gang(j)
+		if seen.Covers(&g) || s.startWhole(j) {
+			continue
+		}
+		if len(g.Exclude) == 0 {
+			seen.Add(&g)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package baseline
+
+import (
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Static serves jobs by priority and age with a fixed number of workers, elastic ones with the most
+// that the cluster could ever hold, and lets others pass those that do not fit.
+func Static(t *scratch.State) {
+	s := &elasticPolicy{State: t}
+	for _, j := range s.line() {
+		c := queue.NewContender(nil, j)
+		for fixSize(t, c) {
+			spots, ok := placeTogether(t, c.Gang(t))
+			if !ok {
+				break
+			}
+			c.Start(t, spots, 0)
+			if !c.NextTask() {
+				break
+			}
+		}
+	}
+}
+
+// fixSize sets the size of an elastic job that waits to the most that the cluster could hold if it
+// were empty. False: it could not hold the least.
+func fixSize(t *scratch.State, c *queue.Contender) bool {
+	g := c.Gang(t)
+	terms, elastic := c.Job.Elastic()
+	if !elastic {
+		return true
+	}
+	part := g.At(terms.Part)
+	for part.Workers = terms.Max; part.Workers >= terms.Min; part.Workers -= terms.Unit {
+		if reserve.EverHolds(t, g) {
+			return true
+		}
+	}
+	return false
+}

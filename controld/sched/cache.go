@@ -1,0 +1,40 @@
+package sched
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/rota"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Cache is the cycle cache: what one scheduling cycle remembers for the next, so that it need not
+// begin with fresh memory, nor look again at what has not changed. On a large cluster that, and the
+// garbage collection, is most of what a decision costs. The plan does not depend on it: it is that
+// of [Cycle], whatever views the cache was used with before. The zero value is ready for use. It is
+// not for concurrent use.
+type Cache struct {
+	room       fit.Room
+	due        scratch.Pages[cluster.Instant] // when the first time limit or deadline of the attempts of a page is over
+	candidates preempt.Cache
+	headroom   rota.Cache
+}
+
+// Cycle is the function [Cycle] with this cache.
+func (d *Cache) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
+	t, _ := d.decide(v, now, p)
+	rotation := t.RotationChecked
+	d.candidates.EndCycle()
+	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Turns: rotation}, t.NextWake()
+}
+
+// decide runs the phases of a cycle. Its results say more than the plan, which is what explanations
+// need.
+func (d *Cache) decide(v *cluster.View, now cluster.Instant, p cluster.Policy) (*scratch.State, *policy.Rules) {
+	t := scratch.New(v, now, p, &d.room)
+	policy.Expire(t, &d.due)
+	rules := policyNamed(p.Name).begin(t, d)
+	rules.Run(t)
+	return t, &rules
+}

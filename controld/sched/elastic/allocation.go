@@ -1,0 +1,200 @@
+package elastic
+
+import (
+	"cmp"
+	"container/heap"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// What is taken of how much elastic jobs still need.
+const (
+	UnseenService = 900_000 // ms of one GPU that a job needs at least, for all that is known, if none like it has completed
+	worthPower    = 5       // what further workers do counts by this power of it when they are dealt out, how much the job needs by the first
+	leftPart      = 8       // a job that has had what others like it had in all needs one part of so many of that
+)
+
+const million = 1_000_000
+
+// Prospect is how much an elastic job still needs, as far as that can be told, and with how many
+// workers it should go on. No user is asked how long a job runs. The jobs of one user with one name
+// are taken to be alike, and those that have completed say what they took. Where none has, a job
+// that has had much is taken to need as much again, and those like it to need no less in all than
+// it does.
+type Prospect struct {
+	job   *cluster.Job
+	terms cluster.Elastic
+	curve Curve
+	Left  int64 // service, as cluster.Job.Attained counts it
+	most  int   // workers that are worth their room
+	Size  int   // workers it should have
+	asks  cluster.Request
+}
+
+// Allocation says how the room that elastic jobs have and what is free would be divided best among
+// jobs that run and jobs that wait: first the minimum of each, in order, and then each further
+// worker to the job that it helps most for what it still needs. Short jobs first: the others lose
+// less by waiting for a short job than it loses by sharing with them.
+type Allocation struct {
+	*Sizing
+	running []*Job
+	list    []*Prospect
+	Of      map[cluster.JobID]*Prospect
+	pool    cluster.Request
+	offers  []offer
+	longest map[kind]int64 // see mostHad
+}
+
+// NewAllocation divides the room among the elastic jobs that run and those that wait, in order.
+func NewAllocation(z *Sizing, running []*Job, waiting []*cluster.Job) *Allocation {
+	p := &Allocation{Sizing: z, running: running, Of: map[cluster.JobID]*Prospect{}}
+	for i := range p.View.Nodes() {
+		if p.Room.Up(i) {
+			p.pool = fit.Plus(p.pool, p.Room.Available(i))
+		}
+	}
+	for _, f := range p.running {
+		p.pool = fit.Plus(p.pool, fit.Times(f.Request(), f.Size))
+		p.add(f.Job, f.Terms, scratch.AttainedService(f.Job, f.Attempt, p.Now), IdleWorthPM)
+	}
+	for _, j := range waiting {
+		terms, _ := j.Elastic()
+		p.add(j, terms, j.Attained(), WorthPM)
+	}
+	for _, o := range p.list {
+		p.give(o, o.terms.Min)
+	}
+	for _, o := range p.list {
+		p.offer(o)
+	}
+	for len(p.offers) > 0 {
+		o := heap.Pop(p).(offer)
+		p.give(o.to, o.size)
+		p.offer(o.to) // what does not fit any more may with fewer
+	}
+	return p
+}
+
+// Due returns with how many workers a job should run, and how much service it still needs.
+func (p *Allocation) Due(j *cluster.Job) (size int, left int64) {
+	if o := p.Of[j.ID]; o != nil {
+		return o.Size, o.Left
+	}
+	return p.Fitting(j, WorthPM), p.Left(j, j.Attained())
+}
+
+// offer is the next workers of a job and what they are worth.
+type offer struct {
+	to    *Prospect
+	size  int
+	worth int64 // what they do, by its power, for how much the job needs still
+}
+
+// add takes a job in.
+func (p *Allocation) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
+	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth), asks: j.RequestOf(terms.First)}
+	p.list = append(p.list, o)
+	p.Of[j.ID] = o
+}
+
+// give lets a job have so many workers if the pool has room for them.
+func (p *Allocation) give(o *Prospect, size int) {
+	if need := fit.Times(o.asks, size-o.Size); fit.Within(need, p.pool) {
+		p.pool = fit.Minus(p.pool, need)
+		o.Size = size
+	}
+}
+
+// offer finds the further workers that are worth most to a job, each.
+func (p *Allocation) offer(o *Prospect) {
+	if o.Size == 0 {
+		return // there is no room for its least
+	}
+	now, one := o.curve.At(o.Size), max(1, o.curve.At(o.terms.Min)/int64(o.terms.Min))
+	best := offer{to: o}
+	for n := o.Size + o.terms.Unit; n <= o.most; n += o.terms.Unit {
+		then := o.curve.At(n)
+		if !fit.Within(fit.Times(o.asks, n-o.Size), p.pool) {
+			break
+		}
+		if then*1000 < now*fasterPM {
+			continue
+		}
+		if worth := power(min((then-now)*million/one/int64(n-o.Size), 2*million)) * million / max(1, o.Left/1000); worth > best.worth {
+			best.size, best.worth = n, worth
+		}
+	}
+	if best.size > 0 {
+		heap.Push(p, best)
+	}
+}
+
+// power returns how much it counts what further workers do, in millionths of what one does at best:
+// more than how much the job needs still. Workers that do little for a short job are missed by all
+// other jobs.
+func power(part int64) int64 {
+	all := int64(million)
+	for range worthPower {
+		all = all * part / million
+	}
+	return all
+}
+
+// Len implements heap.Interface.
+func (p *Allocation) Len() int { return len(p.offers) }
+
+// Less implements heap.Interface.
+func (p *Allocation) Less(i, k int) bool {
+	a, b := &p.offers[i], &p.offers[k]
+	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth), cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
+}
+
+// Swap implements heap.Interface.
+func (p *Allocation) Swap(i, k int) { p.offers[i], p.offers[k] = p.offers[k], p.offers[i] }
+
+// Push implements heap.Interface.
+func (p *Allocation) Push(x any) { p.offers = append(p.offers, x.(offer)) }
+
+// Pop implements heap.Interface.
+func (p *Allocation) Pop() any {
+	last := p.offers[len(p.offers)-1]
+	p.offers = p.offers[:len(p.offers)-1]
+	return last
+}
+
+// Left returns how much service a job still needs that has had some, as far as that can be told.
+func (p *Allocation) Left(j *cluster.Job, had int64) int64 {
+	all := p.View.UsualService(j)
+	if all == 0 {
+		all = 2 * max(UnseenService, had, p.mostHad()[kindOf(j)])
+	}
+	return max(all-had, all/leftPart)
+}
+
+// kind is the user and the name that jobs have in common which are taken to be alike.
+type kind struct{ user, name string }
+
+func kindOf(j *cluster.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
+
+// mostHad returns the most service that one of the elastic jobs of a kind that run has had, which
+// is looked at once a cycle.
+func (p *Allocation) mostHad() map[kind]int64 {
+	if p.longest == nil {
+		p.longest = map[kind]int64{}
+		for _, f := range p.running {
+			p.longest[kindOf(f.Job)] = max(p.longest[kindOf(f.Job)], scratch.AttainedService(f.Job, f.Attempt, p.Now))
+		}
+	}
+	return p.longest
+}
+
+// Lasts returns for how long a job runs with workers that are so fast, in ms.
+func (o *Prospect) Lasts(rate int64) int64 {
+	one := max(1, o.curve.At(o.terms.Min)/int64(o.terms.Min))
+	return cluster.MulDiv(cluster.TimeOf(o.Left, o.Width()), one, max(1, rate))
+}
+
+// Width is for how many thousandths of a GPU one worker counts.
+func (o *Prospect) Width() int64 { return o.job.WorthOf(o.asks.Active) }

@@ -1,0 +1,88 @@
+package elastic
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// usualRestart is how long a job is taken to stand still when it is started again, as long as that
+// was never measured, in ms.
+const usualRestart = 30_000
+
+// RestartCost returns for how long a job stands still when it is started again, as it was measured
+// the last time, in ms.
+func RestartCost(j *cluster.Job) int64 {
+	terms, _ := j.Elastic()
+	for i := len(j.Attempts) - 1; i >= 0; i-- {
+		a := &j.Attempts[i]
+		if a.N > 1 && a.Rated > 0 {
+			return max(0, int64(a.Rated-a.Assigned.At-terms.RateAfter()))
+		}
+	}
+	return usualRestart
+}
+
+// gainPM is by how many thousandths a job must get faster with more workers to keep them.
+func gainPM(t *scratch.State) int64 { return cmp.Or(t.Policy.GrowGainPM, usualGainPM) }
+
+// GrowAfter is how long room has to be idle before a job grows into it.
+func GrowAfter(t *scratch.State, f *Job) cluster.Instant {
+	return cmp.Or(cluster.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
+}
+
+// Settled reports whether a job has had its present size for long enough to be given another for
+// its own sake, and what that size is worth is known, if the job says at all how fast it is.
+func Settled(t *scratch.State, f *Job) bool {
+	rest := cmp.Or(cluster.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
+	if f.Attempt.Rate == 0 {
+		rest = max(rest, 2*f.Terms.RateAfter())
+	}
+	at := f.Attempt.Started.At + rest
+	t.WakeAt(at)
+	return at <= t.Now
+}
+
+// IdleSince returns since when no job has started, ended or arrived.
+func IdleSince(t *scratch.State) cluster.Instant {
+	var at cluster.Instant
+	if l := t.View.Learned(); l != nil {
+		at = l.Freed
+	}
+	for j := range t.View.Live() {
+		at = max(at, j.Live().Assigned.At)
+	}
+	return at
+}
+
+// RoomIdle reports whether room has been idle for long enough for a job to grow into it.
+func RoomIdle(t *scratch.State, f *Job, since cluster.Instant) bool {
+	at := since + GrowAfter(t, f)
+	t.WakeAt(at)
+	return at <= t.Now && len(t.Started) == 0
+}
+
+// Superfluous returns how many workers a job has that do not make it faster, by the rate that it
+// had with fewer.
+func Superfluous(t *scratch.State, f *Job) int {
+	now := f.Attempt.Rate
+	if now == 0 {
+		return 0
+	}
+	list := pacesOf(f.Job)
+	for i := len(list) - 1; i >= 0; i-- {
+		if p := list[i]; p.Size < f.Size {
+			if f.Terms.Has(p.Size) && now*1000 < p.Rate*(1000+gainPM(t)) {
+				return f.Size - p.Size
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// MayGrow reports whether one step more is legal and not known to be in vain.
+func MayGrow(t *scratch.State, f *Job) bool {
+	return f.Terms.Has(f.Size+f.Terms.Step) && f.Size+f.Terms.Step <= max(f.Size, tip(f.Job, gainPM(t)))
+}

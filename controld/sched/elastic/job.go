@@ -1,0 +1,285 @@
+// Package elastic computes with how many workers elastic jobs should run: which sizes are worth
+// their room by the speeds that were measured, how room is divided among jobs, and when a job may
+// change its size.
+package elastic
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Job is an elastic job that runs, and what the cycle at hand makes of it.
+type Job struct {
+	Job     *cluster.Job
+	Attempt *cluster.Attempt
+	Terms   cluster.Elastic
+	Size    int             // elastic workers it has
+	Nodes   []int           // where they are, by their numbers from the first elastic one
+	Broken  []int           // those with a broken GPU, by the same numbers: their room is of no use to others
+	Leave   []int           // those that are to leave, by the same numbers
+	Join    []cluster.Place // where further ones are to be
+	Allowed []uint64        // nodes on which further ones may be, as bits; nil: all
+}
+
+// Running lists the elastic jobs that run with all their workers and are not asked to stop, in
+// order of id.
+func Running(t *scratch.State) []*Job {
+	var list []*Job
+	ending := t.Ending()
+	for j := range t.View.Live() {
+		terms, elastic := j.Elastic()
+		a := j.Live()
+		if !elastic || a.Stop != nil || a.Started.At == 0 || ending[j.ID] || scratch.AnyFinal(a) {
+			continue
+		}
+		f := &Job{Job: j, Attempt: a, Terms: terms, Size: len(a.Workers) - terms.Fixed}
+		for i := range f.Size {
+			_, node := t.View.Node(a.Workers[terms.First+i].Node)
+			f.Nodes = append(f.Nodes, node)
+			if t.Room.Broken(node) > 0 && scratch.BrokenIn(&a.Workers[terms.First+i], t.View.Nodes()[node], j.RequestOf(terms.First)) > 0 {
+				f.Broken = append(f.Broken, i)
+			}
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Surplus returns how many workers may leave: all beyond the least, as far as the size stays legal.
+func (f *Job) Surplus() int { return (f.Size - f.Terms.Min) / f.Terms.Unit * f.Terms.Unit }
+
+// Request returns what each of its elastic workers needs.
+func (f *Job) Request() cluster.Request { return f.Job.RequestOf(f.Terms.First) }
+
+// Apart reports whether a job has its elastic workers on several nodes.
+func (f *Job) Apart() bool {
+	return slices.ContainsFunc(f.Nodes, func(node int) bool { return node != f.Nodes[0] })
+}
+
+// On returns how many of its elastic workers are on a node.
+func (f *Job) On(node int) int {
+	n := 0
+	for _, o := range f.Nodes {
+		if o == node {
+			n++
+		}
+	}
+	return n
+}
+
+// pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size
+// the last counts.
+func pacesOf(j *cluster.Job) []cluster.Pace {
+	terms, elastic := j.Elastic()
+	if !elastic {
+		return nil
+	}
+	var list []cluster.Pace
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		if a.Rate <= 0 {
+			continue
+		}
+		p := cluster.Pace{Size: len(a.Workers) - terms.Fixed, Rate: a.Rate}
+		k, known := slices.BinarySearchFunc(list, p, func(x, y cluster.Pace) int { return cmp.Compare(x.Size, y.Size) })
+		if known {
+			list[k] = p
+		} else {
+			list = slices.Insert(list, k, p)
+		}
+	}
+	return list
+}
+
+// tip returns the size beyond which a job has been seen to get hardly faster: the next greater one
+// that it has had was not faster by as many thousandths. Without such a measurement it is the most
+// that the job may have.
+func tip(j *cluster.Job, gainPM int64) int {
+	terms, _ := j.Elastic()
+	list := pacesOf(j)
+	for i := 1; i < len(list); i++ {
+		if list[i].Rate*1000 < list[i-1].Rate*(1000+gainPM) {
+			return list[i-1].Size
+		}
+	}
+	return terms.Max
+}
+
+// usualLoss is what every further worker costs all of a job whose speed is known at one size only,
+// in millionths: with a loss c, n workers are as fast as n/(1+c(n-1)) of one.
+const usualLoss = 62_500
+
+// noUse is a loss at which further workers are of no use.
+const noUse = 1_000_000
+
+// LossOf estimates the loss of a job from the two greatest sizes that it was measured at.
+func LossOf(j *cluster.Job) int64 {
+	list := pacesOf(j)
+	if len(list) < 2 {
+		return usualLoss
+	}
+	return lossBetween(list[len(list)-2], list[len(list)-1])
+}
+
+// lossBetween returns the loss of which two measurements tell, the second one of the greater size.
+func lossBetween(a, b cluster.Pace) int64 {
+	// q is how much less each worker does at the greater size: (1+c(b-1))/(1+c(a-1)).
+	const unit = 1_000_000
+	q := a.Rate * int64(b.Size) * unit / max(1, b.Rate*int64(a.Size))
+	if q <= unit {
+		return 0
+	}
+	down := int64(b.Size-1)*unit - q*int64(a.Size-1)
+	if down <= 0 {
+		return noUse
+	}
+	return min(noUse, (q-unit)*unit/down)
+}
+
+// Speedup returns how fast n workers are, in thousandths of one, with a loss.
+func Speedup(n int, loss int64) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return int64(n) * 1_000_000_000 / (1_000_000 + loss*int64(n-1))
+}
+
+// Drop chooses n elastic workers to leave: from where the job has fewest, so that the others stay
+// together, the greatest numbers first.
+func (f *Job) Drop(n int) {
+	count := map[int]int{}
+	for i, node := range f.Nodes {
+		if !slices.Contains(f.Leave, i) {
+			count[node]++
+		}
+	}
+	for range n {
+		best := -1
+		for i := len(f.Nodes) - 1; i >= 0; i-- {
+			if !slices.Contains(f.Leave, i) && (best < 0 || count[f.Nodes[i]] < count[f.Nodes[best]]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		f.Leave = append(f.Leave, best)
+		count[f.Nodes[best]]--
+	}
+}
+
+// DropOn chooses one elastic worker on a node to leave whose room others can use, and reports
+// whether there was one.
+func (f *Job) DropOn(node int) bool {
+	for i := len(f.Nodes) - 1; i >= 0; i-- {
+		if f.Nodes[i] == node && !slices.Contains(f.Leave, i) && !slices.Contains(f.Broken, i) {
+			f.Leave = append(f.Leave, i)
+			return true
+		}
+	}
+	return false
+}
+
+// Extend finds room for n more workers, beside those that the job has as far as possible and else
+// on as few nodes as possible, and takes it on the trial. It reports whether there is room for all;
+// if not nothing is taken.
+func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, cluster.Request) bool) bool {
+	g := t.Gang(f.Job)
+	part := *g.At(f.Terms.Part)
+	more := fit.Gang{Part: part, Exclude: g.Exclude}
+	if f.Allowed != nil {
+		more = *more.Within(f.Allowed)
+	}
+	try := t.Room.Copy()
+	spots := beside(try, &more, f, n)
+	if left := n - len(spots); left > 0 {
+		more.Workers = left
+		more.Exclude = append(slices.Clone(g.Exclude), f.Nodes...)
+		rest, ok := try.Place(&more)
+		if !ok {
+			return false
+		}
+		spots = append(spots, rest...)
+	}
+	if allowed != nil && !allowed(spots, part.Request) {
+		return false
+	}
+	more.Workers = n
+	t.Room.Take(&more, spots)
+	for _, s := range spots {
+		f.Join = append(f.Join, cluster.Place{Node: t.View.Nodes()[s.Node].Name, GPUs: s.GPUs})
+	}
+	return true
+}
+
+// beside finds room for up to n more workers on the nodes where a job has some, most of them first,
+// and takes it.
+func beside(r *fit.Room, g *fit.Gang, f *Job, n int) []fit.Spot {
+	count := map[int]int{}
+	for _, node := range f.Nodes {
+		count[node]++
+	}
+	own := slices.Compact(slices.Sorted(slices.Values(f.Nodes)))
+	slices.SortStableFunc(own, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
+	var spots []fit.Spot
+	for _, node := range own {
+		one := *g
+		for one.Workers = min(n-len(spots), g.PerNode-count[node]); one.Workers > 0; one.Workers-- {
+			if found, ok := r.PlaceOn(&one, node); ok {
+				r.Take(&one, found)
+				spots = append(spots, found...)
+				break
+			}
+		}
+	}
+	return spots
+}
+
+// Resize plans what has been made of a job, if anything has.
+func (f *Job) Resize(t *scratch.State, beneficiary cluster.JobID) {
+	if len(f.Leave)+len(f.Join) == 0 {
+		return
+	}
+	r := &cluster.ResizeJob{Job: f.Job.ID, Attempt: f.Attempt.N, Join: f.Join, For: beneficiary}
+	for _, i := range f.Leave {
+		r.Leave = append(r.Leave, f.Terms.First+i)
+	}
+	slices.Sort(r.Leave)
+	t.Resize(r)
+}
+
+// SurplusOn returns what a job may give up on each of its nodes that others can use.
+func (f *Job) SurplusOn(settled bool) []cluster.NodeRoom {
+	var rooms []cluster.NodeRoom
+	n := f.Surplus()
+	if settled {
+		c := *f
+		c.Leave = nil
+		c.Drop(n)
+		for _, i := range c.Leave {
+			if !slices.Contains(f.Broken, i) {
+				rooms = fit.AddRoom(rooms, f.Nodes[i], f.Request())
+			}
+		}
+		return rooms
+	}
+	count := map[int]int{}
+	for i, node := range f.Nodes {
+		if slices.Contains(f.Broken, i) {
+			continue
+		}
+		if count[node]++; count[node] <= n {
+			rooms = fit.AddRoom(rooms, node, f.Request())
+		}
+	}
+	return rooms
+}
+
+// MayUse reports whether a job may have further workers on a node.
+func (f *Job) MayUse(node int) bool {
+	return f.Allowed == nil || f.Allowed[node/64]&(1<<(node%64)) != 0
+}

@@ -1,0 +1,194 @@
+package elastic
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// How many workers policy rota thinks fit for an elastic job.
+const (
+	WorthPM     = 800    // thousandths of the work that each worker does at best which each must do
+	IdleWorthPM = 650    // the same for workers that take room which is idle
+	unseenLoss  = 31_250 // what each further worker costs all, in millionths, as long as nothing else has been seen
+	fasterPM    = 1020   // a size is worth more than a smaller one only if the job is faster by this, in thousandths
+	clusterPart = 4      // one job grows to a quarter of the GPUs, or of the cores, at most, but to what one node holds in any case
+)
+
+// Curve is how fast jobs like one are, by the number of workers, on one node or on several, as far
+// as it was measured, and estimated beyond.
+type Curve struct {
+	near, apart pacing
+	Node        int // as many workers as one node could hold
+}
+
+// pacing is speeds by the number of workers, ascending.
+type pacing struct {
+	known []cluster.Pace
+	loss  int64 // of workers beyond the greatest size measured
+}
+
+func newPacing(known []cluster.Pace) pacing {
+	p := pacing{known: known, loss: unseenLoss}
+	if n := len(known); n > 1 {
+		p.loss = lossBetween(known[n-2], known[n-1])
+	}
+	return p
+}
+
+// CurveOf returns what is known of jobs of the same user and name. What a single worker does counts
+// for both: it is where either begins.
+func (z *Sizing) CurveOf(j *cluster.Job) Curve {
+	var near, apart []cluster.Pace
+	for _, p := range z.View.PacesOf(j) {
+		if !p.Apart {
+			near = append(near, p)
+		}
+		if p.Apart || p.Size == 1 {
+			apart = append(apart, p)
+		}
+	}
+	c := Curve{near: newPacing(near), apart: newPacing(apart), Node: z.onOneNode(j)}
+	if len(apart) == 0 || !apart[len(apart)-1].Apart {
+		c.apart = c.near
+	} else if len(near) == 0 {
+		c.near = newPacing(apart[:1])
+	}
+	return c
+}
+
+// At returns the speed with n workers as close together as they can be, in no unit of its own: only
+// the speeds of one curve compare.
+func (c *Curve) At(n int) int64 { return c.Spread(n, n > c.Node) }
+
+// Spread returns the speed with n workers on one node or on several.
+func (c *Curve) Spread(n int, apart bool) int64 {
+	if apart {
+		return c.apart.at(n)
+	}
+	return c.near.at(n)
+}
+
+func (c *pacing) at(n int) int64 {
+	if len(c.known) == 0 {
+		return Speedup(n, unseenLoss)
+	}
+	first, last := c.known[0], c.known[len(c.known)-1]
+	switch {
+	case n <= first.Size:
+		return first.Rate * Speedup(n, unseenLoss) / max(1, Speedup(first.Size, unseenLoss))
+	case n >= last.Size:
+		return last.Rate * Speedup(n, c.loss) / max(1, Speedup(last.Size, c.loss))
+	}
+	i := slices.IndexFunc(c.known, func(p cluster.Pace) bool { return p.Size >= n })
+	return between(c.known[i-1], c.known[i], n)
+}
+
+// between estimates the speed with n workers from those with fewer and with more (or as many): a
+// part of the time of each step is shared among the workers, the rest is not. A straight line
+// between the speeds would say too little, and sizes that were never tried never would be.
+func between(a, b cluster.Pace, n int) int64 {
+	shared, all := int64(b.Size)*int64(n-a.Size), int64(n)*int64(b.Size-a.Size)
+	if shared == 0 {
+		return a.Rate
+	}
+	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1, a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
+}
+
+// Fitting returns with how many workers a job is worth its room: the most of which each does nearly
+// as much as it does at best, and with which the job is faster than with fewer.
+func (z *Sizing) Fitting(j *cluster.Job, worthPM int64) int {
+	terms, _ := j.Elastic()
+	most := max(terms.Min, min(terms.Max, z.mostWorkers(j, terms)))
+	c := z.CurveOf(j)
+	if len(c.near.known) == 0 { // it is unknown what being apart costs
+		most = max(terms.Min, min(most, c.Node/terms.Unit*terms.Unit))
+	}
+	each := c.Best(terms, most)
+	best, speed := terms.Min, c.At(terms.Min)
+	for n := terms.Min + terms.Unit; n <= most; n += terms.Unit {
+		if v := c.At(n); v*1_000_000/int64(n) >= each*worthPM && v*1000 > speed*fasterPM {
+			best, speed = n, v
+		}
+	}
+	return best
+}
+
+// Best returns the most that each of up to so many workers does, in thousandths of the curve's
+// unit.
+func (c *Curve) Best(terms cluster.Elastic, most int) int64 {
+	each := int64(0)
+	for n := terms.Min; n <= most; n += terms.Unit {
+		each = max(each, c.At(n)*1000/int64(n))
+	}
+	return each
+}
+
+// onOneNode is how many workers of a job the largest node would hold if it were empty.
+func (z *Sizing) onOneNode(j *cluster.Job) int {
+	terms, _ := j.Elastic()
+	g := z.Gang(j)
+	part := *g.At(terms.Part)
+	part.Workers = terms.Max
+	n := 1
+	for _, all := range z.capacities().kinds {
+		n = max(n, fit.Capacity(&part, fit.Both(all)))
+	}
+	return n
+}
+
+// mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest
+// node.
+func (z *Sizing) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
+	c := z.capacities()
+	r := j.RequestOf(terms.First).Active
+	n := max(c.part.Cores, c.largest.Cores) / max(1, r.Cores)
+	if r.GPUs > 0 {
+		n = max(c.part.GPUs, c.largest.GPUs) / r.GPUs
+	}
+	return int(n) / terms.Unit * terms.Unit
+}
+
+// capacities are what bounds how many workers one job grows to.
+type capacities struct {
+	part    cluster.Vector   // of all nodes that are up
+	largest cluster.Vector   // the most that one of them has
+	kinds   []cluster.Vector // what nodes have, up or not, each once
+}
+
+// Sizing says how many workers elastic jobs should have.
+type Sizing struct {
+	*scratch.State
+	whole *capacities // nil until it is needed
+}
+
+func NewSizing(t *scratch.State) *Sizing { return &Sizing{State: t} }
+
+// capacities returns what nodes have, which is looked at once a cycle.
+func (z *Sizing) capacities() *capacities {
+	if z.whole != nil {
+		return z.whole
+	}
+	c := &capacities{}
+	seen := map[cluster.Vector]bool{}
+	for i := range z.View.Nodes() {
+		all := z.Room.Total(i)
+		if !seen[all] {
+			seen[all], c.kinds = true, append(c.kinds, all)
+		}
+		if z.Room.Up(i) {
+			c.part = cluster.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
+			c.largest = fit.Most(c.largest, all)
+		}
+	}
+	c.part.Cores /= clusterPart
+	c.part.GPUs /= clusterPart
+	z.whole = c
+	return c
+}
+
+// usualGainPM is by how many thousandths a job must get faster with more workers to keep them, if
+// the policy block does not say.
+const usualGainPM = 50

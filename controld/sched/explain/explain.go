@@ -1,0 +1,237 @@
+// Package explain says why a job waits. It compares the scratch state before a cycle with that
+// after it, and asks the policy for reasons of its own.
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Explanation says why a job waits.
+type Explanation struct {
+	Job    cluster.JobID
+	Reason cluster.Reason
+	Funnel []Step // the sieves that nodes pass through, in order; the first that too few pass is what it waits for
+	Ahead  int    // jobs that come before it, those held or in back-off left out
+	Advice string // what its owner could do, "" if only waiting helps
+}
+
+// Step is one sieve: how many nodes have passed it and all before it.
+type Step struct {
+	What  string
+	Nodes int
+}
+
+// Reasons compares what could be had when the cycle began with what it decided.
+type Reasons struct {
+	before, after *scratch.State
+	rules         *policy.Rules
+	of            map[cluster.Shape]cluster.Reason
+	first         cluster.JobID // the first job that the cycle starts
+	keeper        cluster.JobID // the first job that the cycle reserves for
+}
+
+// New compares the scratch state before a cycle with that after it, and the rules by which it
+// decided.
+func New(before, after *scratch.State, rules *policy.Rules) *Reasons {
+	r := &Reasons{before: before, after: after, rules: rules, of: map[cluster.Shape]cluster.Reason{}}
+	for _, a := range after.Actions {
+		if a.Start != nil && r.first == 0 {
+			r.first = a.Start.Job
+		}
+		if a.Reserve != nil && r.keeper == 0 {
+			r.keeper = a.Reserve.Job
+		}
+	}
+	return r
+}
+
+// Explain returns why a job waits. For a job that does not wait the reason is what the state knows
+// of it, and for an unknown id it is empty.
+func (r *Reasons) Explain(id cluster.JobID) Explanation {
+	e := Explanation{Job: id, Reason: r.Reason(id)}
+	t := r.before
+	j := t.View.Job(id)
+	if record, _ := t.View.Element(id); j == nil {
+		j = record // of an array task that has not been made
+	}
+	if j == nil || !j.Waits() {
+		return e
+	}
+	e.Ahead = r.ahead(j)
+	g := t.Gang(j)
+	e.Funnel = funnel(t, j, &g)
+	e.Advice = advice(t, j, t.View.NameOf(id), e.Reason)
+	if e.Advice == "" && r.rules.Advice != nil {
+		e.Advice = r.rules.Advice(j)
+	}
+	return e
+}
+
+func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
+	j := r.before.View.Job(id)
+	switch {
+	case j == nil:
+		return r.unmade(id)
+	case j.Family != nil && !j.Waits():
+		return r.ofMembers(j)
+	case !j.Waits():
+		return j.Reason
+	case j.Hold != cluster.NotHeld:
+		return held(j)
+	case j.Blocked():
+		return r.before.View.Waiting(j)
+	case j.Eligible > r.before.Now:
+		return notYet(j)
+	case r.after.Started[id] > 0:
+		return cluster.Reason{Code: cluster.ReasonNotScheduled}
+	case scratch.Full(j):
+		return filled(j)
+	}
+	if why, known := r.ofPreemption(j); known {
+		return why
+	}
+	if r.rules.Limit != nil {
+		if why := r.rules.Limit(j); why.Code != cluster.ReasonNone {
+			return why
+		}
+	}
+	g := r.before.Gang(j)
+	if len(g.Exclude) > 0 || r.after.Holders[id] != nil {
+		return r.diagnose(j, &g)
+	}
+	s := g.Shape
+	known, ok := r.of[s]
+	if !ok {
+		known = r.diagnose(j, &g)
+		r.of[s] = known
+	}
+	return known
+}
+
+// notYet says why a job is not eligible yet: it was told to begin later or its dependencies were
+// met with a delay, as the state has noted, or it waits after a failure.
+func notYet(j *cluster.Job) cluster.Reason {
+	why := cluster.Reason{Code: cluster.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
+	if j.Reason.Code == cluster.ReasonBegin || j.Reason.Code == cluster.ReasonDependency {
+		why.Code = j.Reason.Code
+	}
+	return why
+}
+
+func held(j *cluster.Job) cluster.Reason {
+	why := cluster.Reason{Text: j.Reason.Text, Node: j.Reason.Node}
+	switch j.Hold {
+	case cluster.HeldByAdmin:
+		why.Code = cluster.ReasonHeldAdmin
+	case cluster.HeldRequeue:
+		why.Code = cluster.ReasonMaxRequeue
+	case cluster.HeldLaunch:
+		why.Code = cluster.ReasonLaunchFailure
+	case cluster.HeldNever:
+		why.Code, why.For = cluster.ReasonNeverMet, j.Reason.For
+	default:
+		why.Code = cluster.ReasonHeldUser
+	}
+	return why
+}
+
+// funnel counts the nodes that are left after each sieve: for the workers of each part of a gang
+// one after another.
+func funnel(t *scratch.State, j *cluster.Job, g *fit.Gang) []Step {
+	defer t.Room.Waive(g.For)()
+	if len(g.More) == 0 {
+		return sift(t, g, &g.Part, "")
+	}
+	var steps []Step
+	for i := range g.Parts() {
+		steps = append(steps, sift(t, g, g.At(i), fmt.Sprintf(" (group %s)", j.Spec.Groups[j.Parts[i].Group].Name))...)
+	}
+	return steps
+}
+
+// sieve is one condition on a node.
+type sieve struct {
+	what string
+	pass func(node int) bool
+}
+
+// sift counts for a part. What follows from no condition of the job's is left out, and
+// that GPUs have to work where all do.
+func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
+	need, room := p.Request, t.Room
+	sieves := []sieve{
+		{"in the cluster", func(int) bool { return true }},
+		{"up", func(n int) bool { return t.View.Nodes()[n].State == cluster.NodeUp }},
+	}
+	if p.Where != "" {
+		sieves = append(sieves, sieve{"matching its constraints", p.Wants})
+	}
+	sieves = append(sieves, []sieve{
+		{"not avoided after failures", func(n int) bool { return room.Usable(n, p, g.Exclude) }},
+		{"enough cores in total", func(n int) bool { return room.Total(n).Cores >= need.Active.Cores }},
+		{"enough memory in total", func(n int) bool { return room.Total(n).Memory >= need.Resident.Memory }},
+		{"enough GPUs in total", func(n int) bool { return room.Total(n).GPUs >= need.Active.GPUs }},
+	}...)
+	if slices.ContainsFunc(t.View.Nodes(), func(n *cluster.Node) bool {
+		return slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return !g.Healthy })
+	}) {
+		sieves = append(sieves, sieve{"enough GPUs that work", func(n int) bool { return room.Working(n).GPUs >= need.Active.GPUs }})
+	}
+	if need.Exclusive {
+		sieves = append(sieves, sieve{"empty, as it wants whole nodes", func(n int) bool { return room.Empty(n) }})
+	}
+	sieves = append(sieves, []sieve{
+		{"enough cores free now", func(n int) bool { return room.Open(n, p).Active.Cores >= need.Active.Cores }},
+		{"enough memory free now", func(n int) bool { return room.Open(n, p).Resident.Memory >= need.Resident.Memory }},
+		{"enough GPUs free now", func(n int) bool { return room.Open(n, p).Active.GPUs >= need.Active.GPUs }},
+		{"not reserved for other jobs", func(n int) bool { return fit.Within(need, room.Unclaimed(n, p)) }},
+	}...)
+	return count(sieves, len(t.View.Nodes()), of)
+}
+
+func count(sieves []sieve, nodes int, of string) []Step {
+	steps := make([]Step, len(sieves))
+	for i := range steps {
+		steps[i].What = sieves[i].what + of
+	}
+	for node := range nodes {
+		for i := range sieves {
+			if !sieves[i].pass(node) {
+				break
+			}
+			steps[i].Nodes++
+		}
+	}
+	return steps
+}
+
+// ahead counts the pending jobs that come before j and may start now, whatever accounts they are
+// of.
+func (r *Reasons) ahead(j *cluster.Job) int {
+	n, t, compare := 0, r.after, queue.Compare
+	if r.rules.Order != nil {
+		compare = r.rules.Order.Compare
+	}
+	for g := range t.View.Groups() {
+		if g.Key.Held {
+			continue
+		}
+		for _, o := range g.Jobs {
+			switch {
+			case o.Hold != cluster.NotHeld || o.Eligible > t.Now || compare(o, j) >= 0:
+			case o.Family != nil:
+				n += o.Startable()
+			default:
+				n++
+			}
+		}
+	}
+	return n
+}

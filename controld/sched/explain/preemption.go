@@ -1,0 +1,56 @@
+package explain
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// ofPreemption says why a job waits if that has to do with preemption: it waits for jobs to leave,
+// no job can be asked to leave for it, its account may have no more such jobs, or it was itself
+// preempted for a job that still has the room or waits for it.
+func (r *Reasons) ofPreemption(j *cluster.Job) (cluster.Reason, bool) {
+	t := r.after
+	switch own := t.Holders[j.ID]; {
+	case own != nil && own.Firm:
+		why := cluster.Reason{Code: cluster.ReasonPreempting, Node: own.Claims[0].Node}
+		why.For, why.Until = r.leaving(own)
+		return why, true
+	}
+	if r.rules.Reason != nil {
+		if why, own := r.rules.Reason(j); own {
+			return why, true
+		}
+	}
+	if j.Reason.Code == cluster.ReasonPreempted {
+		o := t.View.Job(j.Reason.For)
+		return j.Reason, o != nil && !o.State.Final()
+	}
+	return cluster.Reason{}, false
+}
+
+// leaving returns the first job that was asked to leave for the holder of a reservation, 0 if there
+// is none and others free the room anyway; and when the last one is killed, as far as has been
+// announced, 0 if no job has been told yet.
+func (r *Reasons) leaving(own *cluster.Reservation) (first cluster.JobID, over cluster.Instant) {
+	nodes := map[string]bool{}
+	for _, c := range own.Claims {
+		nodes[c.Node] = true
+	}
+	for j := range r.after.View.Live() {
+		a := j.Live()
+		if a.Stop == nil {
+			if first == 0 && r.after.Stopping[j.ID] == own.Job {
+				first = j.ID
+			}
+			continue
+		}
+		if first == 0 && a.Stop.For == own.Job {
+			first = j.ID
+		}
+		for i := range a.Workers {
+			if w := &a.Workers[i]; !w.State.Final() && (a.Stop.For == own.Job || nodes[w.Node]) {
+				over = max(over, a.Stop.KillAt)
+			}
+		}
+	}
+	return first, over
+}

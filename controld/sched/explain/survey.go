@@ -1,0 +1,194 @@
+package explain
+
+import (
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// diagnose finds what keeps a gang from starting: first what no waiting would change, then what is
+// taken, then which jobs come first. Of several parts it is about the one that is worst off.
+func (r *Reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
+	t := r.before
+	s := worst(t, g)
+	p := g.At(s.part)
+	why := cluster.Reason{Need: p.Request.Active, Want: p.Workers}
+	switch {
+	case s.everywhere < p.Workers:
+		why.Code, why.Fit = cluster.ReasonBadConstraint, s.everywhere
+		why.Node, why.Have = s.largest, s.largestHas
+		if s.largest == "" {
+			why.Need, why.Text = cluster.Vector{}, t.View.Unmet(p.Where)
+		}
+	case s.ever < p.Workers:
+		why.Code, why.Node, why.Fit = s.obstacle(p)
+	case s.free < p.Workers:
+		why.Fit = s.free
+		why.Node, why.Have = s.nearest, s.nearestHas
+		why.Code = shortageCode(&s, p)
+		if p.Request.Exclusive && s.free == 0 {
+			why.Node, why.Have, why.Text = "", why.Need, "it wants whole nodes, and none that would do is empty"
+		}
+	case t.Room.Fits(g):
+		return r.beaten(why)
+	case s.unclaimed < p.Workers:
+		why.Code, why.For, why.Fit = cluster.ReasonReservation, s.claimant, s.unclaimed
+	case len(g.More) > 0:
+		return together(t, g)
+	default:
+		why.Code, why.Fit, why.Text = cluster.ReasonResources, s.unclaimed, "every port at which its workers could meet is in use"
+	}
+	if len(g.More) > 0 && why.Text == "" {
+		why.Text = fmt.Sprintf("group %q", j.Spec.Groups[j.Parts[s.part].Group].Name)
+	}
+	return why
+}
+
+// together says why parts do not fit at once each of which would fit by itself.
+func together(t *scratch.State, g *fit.Gang) cluster.Reason {
+	if ok, never := t.View.Nearest(g.Shape); !ok {
+		return never
+	}
+	return cluster.Reason{Code: cluster.ReasonGang, Need: g.Request.Active, Want: g.Size(), Fit: t.Room.Reach(g)}
+}
+
+// beaten returns the job that a gang waits for which would fit.
+func (r *Reasons) beaten(why cluster.Reason) cluster.Reason {
+	why.Code, why.For, why.Fit = cluster.ReasonPriority, r.first, why.Want
+	switch {
+	case r.first != 0:
+	case r.keeper != 0:
+		why.Code, why.For = cluster.ReasonReservation, r.keeper
+	default:
+		why.Text = "it is left free for jobs to come"
+	}
+	return why
+}
+
+// shortageCode tells apart three ways of having too little room now.
+func shortageCode(s *surveyed, p *fit.Part) cluster.ReasonCode {
+	need := p.Request.Active.GPUs
+	switch {
+	case s.free > 0:
+		return cluster.ReasonGang
+	case need > 0 && s.freeGPUs >= need*int64(p.Workers) && s.nearestHas.GPUs < need:
+		return cluster.ReasonFragmentation
+	}
+	return cluster.ReasonResources
+}
+
+// surveyed counts the workers of a part that nodes could hold under ever harder conditions.
+type surveyed struct {
+	part       int
+	everywhere int // on empty nodes that meet its constraints, whatever their state
+	ever       int // on those that are up and not avoided
+	free       int // with what is free now, claims disregarded
+	unclaimed  int // with what is free now and not claimed by others
+
+	largest, nearest       string // the node that holds most in total, and that has most free
+	largestHas, nearestHas cluster.Vector
+	freeGPUs               int64  // on nodes that count for ever
+	down, barred           string // a node that would help if it were up; or not drained or avoided
+	claimant               cluster.JobID
+}
+
+// stage is how many of the conditions a part gets past.
+func (s *surveyed) stage(p *fit.Part) int {
+	for i, holds := range []int{s.everywhere, s.ever, s.free, s.unclaimed} {
+		if holds < p.Workers {
+			return i
+		}
+	}
+	return 4
+}
+
+// worst surveys the parts of a gang and returns the one that gets past the fewest conditions, the
+// first of several.
+func worst(t *scratch.State, g *fit.Gang) surveyed {
+	defer t.Room.Waive(g.For)()
+	var out surveyed
+	for i := range g.Parts() {
+		s := survey(t, g, i)
+		if i == 0 || s.stage(g.At(i)) < out.stage(g.At(out.part)) {
+			out = s
+		}
+	}
+	return out
+}
+
+// obstacle names what keeps nodes from counting: being down, which passes, comes before being
+// drained or avoided. A job that wants certain nodes is told that these are not available.
+func (s *surveyed) obstacle(p *fit.Part) (cluster.ReasonCode, string, int) {
+	switch {
+	case s.down != "" && p.Where == "":
+		return cluster.ReasonNodeDown, s.down, s.ever
+	case s.down != "":
+		return cluster.ReasonNotAvail, s.down, s.ever
+	}
+	return cluster.ReasonNotAvail, s.barred, s.ever
+}
+
+// survey counts for a part by itself. Claims that do not bind its gang have been waived.
+func survey(t *scratch.State, g *fit.Gang, part int) surveyed {
+	s, p := surveyed{part: part}, g.At(part)
+	for i, n := range t.View.Nodes() {
+		if !p.Wants(i) {
+			continue
+		}
+		total := t.Room.Total(i)
+		if s.largest == "" || nearer(p.Request.Active, total, s.largestHas) {
+			s.largest, s.largestHas = n.Name, total
+		}
+		could := fit.Capacity(p, fit.Both(total))
+		s.everywhere += could
+		if !t.Room.Usable(i, p, g.Exclude) {
+			s.bar(n, could)
+			continue
+		}
+		s.ever += could
+		s.surveyFree(t, i, g, p)
+	}
+	return s
+}
+
+// bar notes a node that is left out and would have helped.
+func (s *surveyed) bar(n *cluster.Node, could int) {
+	switch {
+	case could == 0:
+	case n.State == cluster.NodeDown && s.down == "":
+		s.down = n.Name
+	case n.State != cluster.NodeDown && s.barred == "":
+		s.barred = n.Name
+	}
+}
+
+func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Part) {
+	free := t.Room.Open(node, p)
+	if free != (cluster.Request{}) {
+		s.freeGPUs += t.Room.Free(node).Active.GPUs
+	}
+	holds := fit.Capacity(p, free)
+	left := fit.Capacity(p, t.Room.Unclaimed(node, p))
+	s.free += holds
+	s.unclaimed += left
+	if left < holds && s.claimant == 0 {
+		s.claimant = t.Room.Claimant(node, g.For)
+	}
+	if s.nearest == "" || nearer(p.Request.Active, free.Active, s.nearestHas) {
+		s.nearest, s.nearestHas = t.View.Nodes()[node].Name, free.Active
+	}
+}
+
+// nearer reports whether x comes nearer to need than y does: by GPUs, then cores, then memory,
+// counting nothing beyond the need.
+func nearer(need, x, y cluster.Vector) bool {
+	if a, b := min(x.GPUs, need.GPUs), min(y.GPUs, need.GPUs); a != b {
+		return a > b
+	}
+	if a, b := min(x.Cores, need.Cores), min(y.Cores, need.Cores); a != b {
+		return a > b
+	}
+	return min(x.Memory, need.Memory) > min(y.Memory, need.Memory)
+}

@@ -1,0 +1,285 @@
+package fairshare
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+)
+
+// # Reclaim
+//
+// A waiting job whose account, or user within an account, is below its entitlement gets room from
+// accounts over their share. Which jobs leave is found by trying: running jobs are taken away on a
+// copy of the room, one by one, until the waiting job can be placed; then those that turned out not
+// to be needed are put back. Only if the job is placed in the end is anything done: the others are
+// asked to leave, and their room is kept for the job in the log.
+//
+// At the level of the account tree where the two accounts differ, the taker with its job must be
+// within its entitlement. The other account must be above its share, and so must all nodes down to
+// the job's user, each time before one of its jobs is taken; its usage ratio must be the greater
+// one. Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error
+// jobs.
+
+const (
+	// maxReclaims bounds the jobs of one cycle for which room is searched. Those that find none
+	// wait for the next.
+	maxReclaims = 32
+	// reconsider is when a search that found nothing is made again although nothing has happened:
+	// usage and running times have grown.
+	reconsider = 60_000
+)
+
+// Reclaim finds room for jobs of accounts below their entitlement. It looks at what will be held
+// when the jobs have left that are leaving and those have started that hold a reservation.
+func (f *Accounts) Reclaim() {
+	if f.Freed {
+		return
+	}
+	f.Foresee()
+	starved := f.starved()
+	if starved == nil {
+		return
+	}
+	room, victims := f.emptied(), f.candidates()
+	for range maxReclaims {
+		c, leaf := starved.best()
+		if c == nil {
+			return
+		}
+		starved.pop(leaf)
+		f.reclaimFor(c, leaf, room, &victims)
+	}
+}
+
+// doubted returns the holders of reservations whose room may never come: it is kept in case a job
+// ends, as for any blocked head. An account's entitlement comes before that, so they are lined up
+// with jobs without a reservation. Not in doubt is room that is free, being freed, or that other
+// jobs are to leave for the holder.
+func (f *Accounts) doubted() []*cluster.Job {
+	var inForce []*cluster.Reservation
+	soft := false
+	for id, r := range f.Holders {
+		if f.Started[id] == 0 {
+			inForce, soft = append(inForce, r), soft || !r.Firm && f.counts(r)
+		}
+	}
+	if !soft {
+		return nil
+	}
+	slices.SortFunc(inForce, precedence)
+	p := reserve.NewProspects(f.State)
+	var list []*cluster.Job
+	for _, r := range inForce {
+		if j := f.View.Job(r.Job); !p.Cover(r) && !r.Firm && f.counts(r) && j.Hold == cluster.NotHeld && f.Startable(j) {
+			list = append(list, j)
+		}
+	}
+	return list
+}
+
+// precedence orders reservations: see [cluster.Reservation.Before].
+func precedence(a, b *cluster.Reservation) int {
+	switch {
+	case a.Before(b):
+		return -1
+	case b.Before(a):
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job))
+}
+
+// starved lines up the first waiting job of every leaf for which no room is kept, and those whose
+// room is in doubt; nil if there is none.
+func (f *Accounts) starved() *leafQueue {
+	first := queue.Firsts[*shares.Node]{}
+	f.firstsStarved(first, f.frontScan(nil, first))
+	var q *leafQueue
+	add := func(leaf *shares.Node, c *queue.Contender) {
+		if f.Entitled(leaf, f.Asks(c.Job)) {
+			if q == nil {
+				q = newLeafQueue(f)
+			}
+			q.push(leaf, c)
+		}
+	}
+	for leaf, r := range first {
+		add(leaf, &queue.Contender{Job: f.View.Job(r.Job)})
+	}
+	for _, j := range f.doubted() {
+		restore := f.apart(j.ID)
+		add(f.Leaf(j.Leaf()), &queue.Contender{Job: j})
+		restore()
+	}
+	return q
+}
+
+// firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
+// front scan all groups are looked at.
+func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.FrontScan) {
+	for at, front := range f.View.Fronts() {
+		if front.Held || q.Does(at, front) {
+			continue
+		}
+		if j := f.firstStarved(f.View.GroupAt(at)); j != nil {
+			first.Of(f.Leaf(j.Leaf())).Keep(queue.KeyOf(j))
+		}
+	}
+}
+
+// firstStarved returns the first job of a group for which no room is kept, nil if there is none. It
+// does not matter how the job stands in line: a job that was lined up apart because it has waited
+// for long is entitled to as much as others.
+func (f *Accounts) firstStarved(g *cluster.Group) *cluster.Job {
+	for _, j := range g.Jobs {
+		if f.Started[j.ID] == 0 && !f.keeps(j.ID) && f.Startable(j) {
+			return j
+		}
+	}
+	return nil
+}
+
+// keeps reports whether room is kept for a job so that it need not be made: under policy rota not
+// if that is what is kept for any blocked head, which comes after what an account deserves.
+func (f *Accounts) keeps(id cluster.JobID) bool { return f.counts(f.Holders[id]) }
+
+// counts reports whether the holder of a reservation counts as started.
+func (f *Accounts) counts(r *cluster.Reservation) bool {
+	return r != nil && (r.Firm || r.Owed || !f.QuotaOnly)
+}
+
+// emptied returns the room when all jobs have left that are leaving. Of a job that is resized these
+// are only the workers that do not stay.
+func (f *Accounts) emptied() *fit.Room {
+	room := f.Room.Copy()
+	if f.QuotaOnly {
+		room.LiftNotOwed() // what is kept for a blocked head comes after what an account deserves
+	}
+	for j := range f.View.Live() {
+		if a := j.Live(); a.Stop != nil {
+			f.release(room, j, a)
+		}
+	}
+	return room
+}
+
+// reclaimFor makes room for one job if it can: on one node if possible, where it costs least.
+func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.Room, victims *[]reclaimable) {
+	asks := f.Asks(c.Job)
+	defer f.apart(c.Job.ID)()
+	if f.Limited(leaf, c.Job) || !f.Entitled(leaf, asks) {
+		return
+	}
+	g := c.Gang(f.State)
+	defer f.unkept(c.Job.ID, room)()
+	defer room.WaiveNotOwed()()         // what is kept for accounts over their share is taken before any job has to leave
+	if spots, ok := room.Place(g); ok { // room is on its way
+		if !f.onItsWay(c, spots) {
+			f.commit(c, room, spots, nil)
+		}
+		return
+	}
+	best := f.cheapestRested(g, leaf, asks, room, *victims)
+	if best == nil {
+		f.WakeAt(f.Now + reconsider)
+		return
+	}
+	for _, v := range best.taken {
+		f.release(room, v.job, v.attempt)
+		*victims = slices.DeleteFunc(*victims, func(o reclaimable) bool { return o.job == v.job })
+	}
+	f.commit(c, room, best.spots, best.taken)
+}
+
+// unkept lifts what is kept for a job in case other jobs end, until the function that it returns is
+// called, unless something else is kept for it by then.
+func (f *Accounts) unkept(id cluster.JobID, room *fit.Room) (restore func()) {
+	own := f.Holders[id]
+	if own == nil {
+		return func() {}
+	}
+	room.Unclaim(id)
+	return func() {
+		if f.Holders[id] == own {
+			room.Claim(own)
+		}
+	}
+}
+
+// onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
+func (f *Accounts) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
+	own := f.Holders[c.Job.ID]
+	return own != nil && own.Owed && slices.Equal(own.Claims, reserve.ClaimsFor(f.State, c.Gang(f.State), spots))
+}
+
+// Entitled reports whether a leaf or anything above it is with the job within what it is entitled
+// to.
+func (f *Accounts) Entitled(leaf *shares.Node, asks shares.Amount) bool {
+	for n := leaf; n.Parent() != nil; n = n.Parent() {
+		if n.Within(asks) && f.mayReclaim(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayReclaim reports whether a node may have others displaced. Under policy rota, where service
+// counts too, an equal part of what is left is not worth that, but only what was configured.
+func (f *Accounts) mayReclaim(n *shares.Node) bool { return !f.QuotaOnly || n.Guaranteed() }
+
+// commit asks the jobs that were taken to leave and keeps the room for the job, which counts as
+// there from now on.
+func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, taken []reclaimable) {
+	claims := reserve.ClaimsFor(f.State, c.Gang(f.State), spots)
+	r := &cluster.Reservation{
+		Job: c.Job.ID, Claims: claims, At: f.Now, Until: f.readyBy(claims, taken) + cluster.Instant(f.Policy.ReserveHoldMS),
+		Firm: len(taken) > 0, Owed: true,
+	}
+	room.Unclaim(c.Job.ID)
+	room.Claim(r)
+	f.Room.Unclaim(c.Job.ID)
+	f.Reserve(r)
+	for i := range taken {
+		f.displace(&taken[i], c.Job.ID)
+	}
+	f.CatchUp()
+	f.promise(c.Job.ID)
+}
+
+// readyBy returns when the jobs that were taken will have left, and those that are leaving the
+// claimed nodes already.
+func (f *Accounts) readyBy(claims []cluster.Claim, taken []reclaimable) cluster.Instant {
+	by := f.Now
+	for i := range taken {
+		by = max(by, f.Now+cluster.Instant(scratch.GraceOf(taken[i].job)))
+	}
+	for j := range f.View.Live() {
+		a := j.Live()
+		if a.Stop == nil || a.Stop.KillAt <= by {
+			continue
+		}
+		if slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool {
+			return !w.State.Final() && slices.ContainsFunc(claims, func(c cluster.Claim) bool { return c.Node == w.Node })
+		}) {
+			by = a.Stop.KillAt
+		}
+	}
+	return by
+}
+
+// displace asks a job to leave for another.
+func (f *Accounts) displace(d *reclaimable, taker cluster.JobID) {
+	if f.Candidates != nil {
+		if i := slices.IndexFunc(f.Candidates.List, func(v preempt.Candidate) bool { return v.Job.ID == d.job.ID }); i >= 0 {
+			f.Candidates.Stop(f.State, &f.Candidates.List[i], cluster.CauseReclaim, taker)
+			return
+		}
+	}
+	f.Act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim, For: taker}})
+}

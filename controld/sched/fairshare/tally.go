@@ -1,0 +1,117 @@
+package fairshare
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+)
+
+// # Holdings while a cycle decides
+//
+// The tree of accounts begins with what is held. It is brought up to what the cycle has decided,
+// action by action. Reclaim looks at what will be held: then jobs that are leaving count as gone,
+// and those that hold a reservation as started.
+
+// Foresee counts jobs that are leaving as gone, and those that hold a reservation as started.
+func (f *Accounts) Foresee() {
+	if f.foreseen {
+		return
+	}
+	f.CatchUp()
+	f.foreseen = true
+	for r := range f.View.Runs() {
+		if r.Stopping {
+			f.gone(r.Job.ID)
+		}
+	}
+	for i := range f.Actions[:f.counted] {
+		if a := f.Actions[i].Stop; a != nil && f.View.Job(a.Job).Live().Stop == nil {
+			f.gone(a.Job)
+		}
+	}
+	for id, r := range f.Holders {
+		if f.Started[id] == 0 && f.counts(r) {
+			f.promise(id)
+		}
+	}
+}
+
+// CatchUp brings holdings up to the actions of this cycle: what has started, for which jobs room
+// was taken from others, and, if jobs that are leaving count as gone, which were asked to leave.
+func (f *Accounts) CatchUp() {
+	for ; f.counted < len(f.Actions); f.counted++ {
+		switch a := &f.Actions[f.counted]; {
+		case a.Start != nil:
+			f.began(a.Start)
+		case a.Reserve != nil && a.Reserve.Firm:
+			f.promise(a.Reserve.Job)
+		case a.Stop != nil && f.foreseen:
+			f.gone(a.Stop.Job)
+		}
+	}
+}
+
+// began counts a job that was started.
+func (f *Accounts) began(a *cluster.StartJob) {
+	j := f.View.Job(a.Job)
+	leaf := f.Leaf(j.Leaf())
+	f.renounce(j.ID)
+	var spots []fit.Spot
+	for _, p := range a.Places {
+		_, n := f.View.Node(p.Node)
+		spots = append(spots, fit.Spot{Node: n, GPUs: p.GPUs})
+	}
+	leaf.Hold(f.At(j, spots))
+}
+
+// promise counts a job as there for which room is kept.
+func (f *Accounts) promise(id cluster.JobID) {
+	if !f.promised[id] {
+		f.promised[id] = true
+		j := f.View.Job(id)
+		f.Leaf(j.Leaf()).Hold(f.Asks(j))
+	}
+}
+
+// renounce undoes promise.
+func (f *Accounts) renounce(id cluster.JobID) {
+	if f.promised[id] {
+		delete(f.promised, id)
+		j := f.View.Job(id)
+		f.Leaf(j.Leaf()).Hold(f.Asks(j).Negative())
+	}
+}
+
+// apart counts a job as not there, if room is kept for it, until the function that it returns is
+// called.
+func (f *Accounts) apart(id cluster.JobID) (restore func()) {
+	if !f.promised[id] {
+		return func() {}
+	}
+	f.renounce(id)
+	return func() { f.promise(id) }
+}
+
+// gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
+func (f *Accounts) gone(id cluster.JobID) {
+	j := f.View.Job(id)
+	f.Leaf(j.Leaf()).Hold(f.leavingBy(j, j.Live()).Negative())
+}
+
+// leavingBy returns what the workers of an attempt hold that have not ended and do not stay.
+func (f *Accounts) leavingBy(j *cluster.Job, a *cluster.Attempt) shares.Amount {
+	if a.Stop == nil || a.Stop.Resize == nil {
+		return f.HeldBy(j, a)
+	}
+	left := *a
+	left.Workers = slices.Clone(a.Workers)
+	for i := range left.Workers {
+		if scratch.Stays(a, i) {
+			left.Workers[i].State = cluster.WorkerExited
+		}
+	}
+	return f.HeldBy(j, &left)
+}

@@ -1,0 +1,66 @@
+// Package place starts what fits, in the order of a queue, and chooses nodes so that what is left
+// over stays useful.
+package place
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Rules are what a policy says about starts. A hook that is nil does not count.
+type Rules struct {
+	reserve.HeadRules
+	Blocked func(*cluster.Job) bool                                           // what has started since the line was formed keeps the job from starting
+	Denied  func(*cluster.Job, []fit.Spot) bool                               // the job may not start at these spots
+	Next    func(*queue.Line) (c *queue.Contender, spots []fit.Spot, ok bool) // the entry that starts next, and where; nil: the best one, anywhere
+}
+
+// InOrder starts what fits, in order, and protects blocked heads from being passed without bound.
+// It ends early when a start has freed room, because jobs that failed before may fit then.
+func InOrder(r *Rules) {
+	l, b := queue.NewLine(r.Order), reserve.NewBypass(&r.HeadRules)
+	for !l.Freed {
+		if h := l.NextHead(); h != nil {
+			b.Consider(h)
+			continue
+		}
+		if l.Empty() {
+			return
+		}
+		if c := l.Lead(); r.Blocked != nil && r.Blocked(c.Job) {
+			l.Skip()
+			continue
+		}
+		c, spots, ok := r.choose(l)
+		switch {
+		case !ok:
+			l.Fail()
+		case r.Denied != nil && r.Denied(c.Job, spots):
+			l.Skip()
+		default:
+			r.Start(c, spots, b.Past())
+			b.Passed()
+			l.Pass(c)
+		}
+	}
+}
+
+// choose returns the entry that starts next, and where; false: the best entry does not fit.
+func (r *Rules) choose(l *queue.Line) (*queue.Contender, []fit.Spot, bool) {
+	if r.Next != nil {
+		return r.Next(l)
+	}
+	top := l.Top()
+	spots, ok := r.Room.Place(top.Gang(r.State))
+	return top, spots, ok
+}
+
+// Standard serves jobs in the order of [compare] and disturbs no running job.
+func Standard(t *scratch.State) {
+	r := &Rules{HeadRules: reserve.HeadRules{Order: &queue.Order{State: t}}}
+	r.HeadRules.Start = func(c *queue.Contender, spots []fit.Spot, past cluster.JobID) { c.Start(t, spots, past) }
+	InOrder(r)
+}

@@ -1,0 +1,113 @@
+package place
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// packNodes is up to how many nodes a cluster may have for every node to be looked at for each
+// start. Larger ones have so many nodes of every kind that the usual search does as well.
+const PackNodes = 2048
+
+// scarcity says how dear each resource is: the less of it is free in the whole cluster, the dearer
+// what is left over on a node. Twice as scarce is four times as dear: what there is plenty of must
+// not decide where the last of something else goes.
+type scarcity struct {
+	cores, memory, gpus int64
+}
+
+// newScarcity returns how dear the resources are now.
+func newScarcity(t *scratch.State) *scarcity {
+	var free, all cluster.Vector
+	for i, n := range t.View.Nodes() {
+		if n.State != cluster.NodeUp {
+			continue
+		}
+		f, a := t.Room.Free(i).Active, t.Room.Total(i)
+		free = cluster.Vector{Cores: free.Cores + f.Cores, Memory: free.Memory + f.Memory, GPUs: free.GPUs + f.GPUs}
+		all = cluster.Vector{Cores: all.Cores + a.Cores, Memory: all.Memory + a.Memory, GPUs: all.GPUs + a.GPUs}
+	}
+	return &scarcity{dearness(free.Cores, all.Cores), dearness(int64(free.Memory), int64(all.Memory)), dearness(free.GPUs, all.GPUs)}
+}
+
+// dearness is how dear a resource is of which so much is free, 0 if there is none at all.
+func dearness(free, all int64) int64 {
+	const (
+		least = 20         // thousandths: what is nearly used up is dear enough
+		scale = 50_000_000 // so that what is nearly used up is at 125,000, and what is all free at 48
+	)
+	if all <= 0 {
+		return 0
+	}
+	part := least + cluster.MulDiv(max(0, free), 1000, all)
+	return scale / (part * part)
+}
+
+// left rates what is left over on a node, in ten-thousandths of what it has of each resource times
+// how dear that is: less is better.
+func (s *scarcity) left(v, of cluster.Vector) int64 {
+	rate := func(weight, left, all int64) int64 {
+		if all <= 0 {
+			return 0
+		}
+		return weight * cluster.MulDiv(max(0, left), 10_000, all)
+	}
+	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) + rate(s.gpus, v.GPUs, of.GPUs)
+}
+
+// Packer finds nodes for single workers so that what is left over stays useful to others.
+type Packer struct {
+	*scratch.State
+	dear    *scarcity // nil until it is needed
+	mix     *Mix
+	mixRead bool
+}
+
+func NewPacker(t *scratch.State) *Packer { return &Packer{State: t} }
+
+// Usual returns what jobs usually ask for, nil if nothing is known.
+func (t *Packer) Usual() *Mix {
+	if !t.mixRead {
+		t.mix, t.mixRead = newMix(t.View), true
+	}
+	return t.mix
+}
+
+// Took notes that something has started at some spots.
+func (t *Packer) Took(spots []fit.Spot) { t.mix.forget(spots) }
+
+// Sharing reports whether parts of GPUs are asked for, so that placements have to look at what they
+// break.
+func (t *Packer) Sharing() bool {
+	m := t.Usual()
+	return m != nil && (m.shares || t.Policy.Placement == "frag") && t.Policy.Placement != "tight"
+}
+
+// Leftover rates what is left over on a node beside a worker: see [scarcity.left].
+func (t *Packer) Leftover(node int, worker cluster.Request) int64 {
+	if t.dear == nil {
+		t.dear = newScarcity(t.State)
+	}
+	return t.dear.left(fit.Minus(t.Room.Available(node), worker).Active, t.Room.Total(node))
+}
+
+// Tightest returns the node that is left with least, -1 if a worker fits on none.
+func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker cluster.Request) int) int {
+	defer t.Room.Waive(g.For)()
+	best, fewest, least := -1, 0, int64(0)
+	for node := range t.View.Nodes() {
+		if !t.Room.Usable(node, &g.Part, g.Exclude) || !t.Room.Holds(node, &g.Part) {
+			continue
+		}
+		cost := 0
+		if lost != nil {
+			cost = lost(node, g.Request)
+		}
+		left := t.Leftover(node, g.Request)
+		if best < 0 || cost < fewest || cost == fewest && left < least {
+			best, fewest, least = node, cost, left
+		}
+	}
+	return best
+}

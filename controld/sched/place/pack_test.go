@@ -1,0 +1,23 @@
+package place
+
+import (
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// TestScarcity: where memory is nearly used up and a third of the GPUs is free, the last of the
+// memory on a node counts for more than GPUs do.
+func TestScarcity(t *testing.T) {
+	s := scarcity{cores: dearness(300, 1000), memory: dearness(30, 1000), gpus: dearness(300, 1000)}
+	node := cluster.Vector{Cores: 32, Memory: 256 * jobspec.GiB, GPUs: 8000}
+	memory := s.left(cluster.Vector{Memory: 16 * jobspec.GiB, GPUs: 0}, node)
+	gpus := s.left(cluster.Vector{Memory: 0, GPUs: 4000}, node)
+	if memory <= gpus {
+		t.Errorf("16 GiB left cost %d, 4 GPUs %d", memory, gpus)
+	}
+	if dearness(0, 0) != 0 || dearness(-5, 1000) != dearness(0, 1000) {
+		t.Error("a resource that nobody has, or of which more is held than there is, has no price that makes sense")
+	}
+}

@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Expire ends what has run out of time: attempts at their limit or their job's deadline, attempts
+// on nodes that have been silent for so long that their shims must have stopped them, waiting jobs
+// that can no longer end by their deadline, and reservations, also those for room that does not
+// come. What it stops still holds its room: that is freed by reports, not by hope.
+func Expire(t *scratch.State, due *scratch.Pages[cluster.Instant]) {
+	lost := lostNodes(t)
+	for p, first := range due.Walk(t.View, firstEnd) {
+		if lost == nil && (first == 0 || first > t.Now) {
+			t.WakeAt(first)
+			continue
+		}
+		for r := range p.Runs {
+			if !endLost(t, lost, r.Job, r.Attempt) {
+				stopAtLimit(t, r)
+			}
+		}
+	}
+	giveUp(t)
+	vain := reserve.InVain(t)
+	for _, r := range t.View.Reservations() {
+		if r.Until > t.Now && t.Waits(r.Job) && !vain[r.Job] {
+			t.WakeAt(r.Until)
+			t.Holders[r.Job] = r
+			continue
+		}
+		if t.Late[r.Job] { // it ends with the job
+			t.Room.Unclaim(r.Job)
+			continue
+		}
+		t.Unreserve(r)
+	}
+}
+
+// firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has
+// any.
+func firstEnd(p cluster.RunPage) (first cluster.Instant) {
+	for r := range p.Runs {
+		if r.Ends != 0 && (first == 0 || r.Ends < first) {
+			first = r.Ends
+		}
+	}
+	return first
+}
+
+// lostNodes returns, for every node that is down, the instant from which nothing can run there any
+// more. Nil if no node is down.
+func lostNodes(t *scratch.State) map[string]cluster.Instant {
+	var lost map[string]cluster.Instant
+	for i, n := range t.View.Nodes() {
+		if t.Room.Up(i) || n.State != cluster.NodeDown {
+			continue
+		}
+		if lost == nil {
+			lost = make(map[string]cluster.Instant)
+		}
+		lost[n.Name] = t.View.LostAt(n)
+	}
+	return lost
+}
+
+// endLost ends an attempt that has a worker on a lost node, and reports whether it did.
+func endLost(t *scratch.State, lost map[string]cluster.Instant, j *cluster.Job, a *cluster.Attempt) bool {
+	if len(lost) == 0 {
+		return false
+	}
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		over, down := lost[w.Node]
+		if !down || w.State.Final() {
+			continue
+		}
+		if over <= t.Now {
+			t.Act(cluster.Action{End: &cluster.EndAttempt{Job: j.ID, Attempt: a.N, Cause: cluster.CauseNodeLost}})
+			return true
+		}
+		t.WakeAt(over)
+	}
+	return false
+}
+
+// stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its
+// workers ran. An attempt that is being stopped already is left alone: its grace is never
+// restarted.
+func stopAtLimit(t *scratch.State, r *cluster.Run) {
+	switch {
+	case r.Ends == 0:
+	case r.Ends > t.Now:
+		t.WakeAt(r.Ends)
+	default:
+		t.Act(cluster.Action{Stop: &cluster.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: cluster.CauseTimeout}})
+	}
+}
+
+// giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with
+// what it has left over.
+func giveUp(t *scratch.State) {
+	for j := range t.View.Dated() {
+		latest, _ := j.LatestStart()
+		if max(t.Now, j.Eligible) <= latest {
+			t.WakeAt(latest + 1)
+			continue
+		}
+		id := j.ID
+		if t.Late[id] = true; t.Late[j.Parent] {
+			continue // its record takes it along
+		}
+		t.Act(cluster.Action{GiveUp: &id})
+	}
+	if t.View.Unsettled() {
+		t.Act(cluster.Action{Settle: true})
+	}
+}

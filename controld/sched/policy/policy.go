@@ -1,0 +1,44 @@
+// Package policy says what a scheduling policy is: [Rules], a value with one hook for each phase of
+// a cycle. The first phase, [Expire], is the same for all policies.
+package policy
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Rules is a policy at work in one cycle. Each hook is a phase or answers a question; one that is
+// nil does nothing.
+type Rules struct {
+	// The phases, in the order in which they run.
+	Shrink  func() // takes workers from elastic jobs for jobs that wait, before anything starts
+	Serve   func() // starts what fits, in order, and reserves room for blocked heads
+	Resize  func() // changes the sizes of jobs by what has started
+	Preempt func() // asks running jobs to leave for jobs that still wait
+	Grow    func() // gives running jobs the room that is left
+
+	// Answers to users.
+	Order  *queue.Order                              // how jobs are ordered; nil: by class, priority and age
+	Limit  func(*cluster.Job) cluster.Reason         // the limit that keeps a job from starting, the zero reason if none does
+	Reason func(*cluster.Job) (cluster.Reason, bool) // a reason of the policy's own; false if it has none
+	Advice func(*cluster.Job) string                 // what else a user should know, "" if nothing
+}
+
+// Run runs the phases. When a start has freed room that was reserved, nothing is taken from running
+// jobs: jobs that were not tried may fit in the next cycle.
+func (r *Rules) Run(t *scratch.State) {
+	for _, phase := range []func(){r.Shrink, r.Serve, r.Resize} {
+		if phase != nil {
+			phase()
+		}
+	}
+	if t.Freed {
+		return
+	}
+	for _, phase := range []func(){r.Preempt, r.Grow} {
+		if phase != nil {
+			phase()
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package preempt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// cover is candidates that leave together, for a part of a gang that is spread over nodes, and how
+// many of its workers then find room.
+type cover struct {
+	*search
+	part    *fit.Part
+	holds   []int // workers, by node
+	workers int   // on all nodes
+}
+
+// across returns candidates that together leave enough room for a part, on whatever nodes they are:
+// the cheapest first by the workers that find room where each leaves, and without those that are
+// not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would
+// have to be looked at.
+func (s *search) across(p *fit.Part) []int32 {
+	if p.Request.Exclusive || len(s.roster.List) > maxAcross {
+		return nil
+	}
+	c := &cover{search: s, part: p, holds: make([]int, len(s.View.Nodes()))}
+	for node := range c.holds {
+		c.look(node)
+	}
+	var leave []int32
+	for _, i := range c.candidates() {
+		if c.workers >= p.Workers {
+			break
+		}
+		c.take(i)
+		leave = append(leave, i)
+	}
+	enough := c.workers >= p.Workers
+	needed := leave[:0]
+	for _, i := range leave {
+		c.untake(i)
+		if enough && c.workers < p.Workers {
+			c.take(i)
+			needed = append(needed, i)
+		}
+	}
+	for _, i := range needed {
+		s.roster.untake(i)
+	}
+	return needed
+}
+
+// candidates are the victims where some worker finds room when they leave, in order of what each
+// costs for each such worker.
+func (c *cover) candidates() []int32 {
+	var list []int32
+	price := make([]int64, len(c.roster.List))
+	before := c.workers
+	for i := range c.roster.List {
+		v := &c.roster.List[i]
+		if v.Surplus != nil || !c.may(v) {
+			continue
+		}
+		c.take(int32(i))
+		gain := c.workers - before
+		c.untake(int32(i))
+		if gain > 0 {
+			price[i] = v.Score / int64(gain)
+			list = append(list, int32(i))
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(price[a], price[b]), Compare(&c.roster.List[a], &c.roster.List[b]))
+	})
+	return list
+}
+
+func (c *cover) take(i int32) {
+	c.roster.take(i)
+	c.lookAt(i)
+}
+
+func (c *cover) untake(i int32) {
+	c.roster.untake(i)
+	c.lookAt(i)
+}
+
+func (c *cover) lookAt(i int32) {
+	for _, r := range c.roster.List[i].Rooms {
+		c.look(r.Node)
+	}
+}
+
+// look counts anew how many workers find room on a node.
+func (c *cover) look(node int) {
+	n := 0
+	if c.Room.Usable(node, c.part, c.gang.Exclude) && !c.Room.Whole(node) {
+		n = min(c.part.PerNode, workersIn(c.part, c.roster.Coming(c.State, node, c.part)))
+	}
+	c.workers += n - c.holds[node]
+	c.holds[node] = n
+}

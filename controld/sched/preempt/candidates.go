@@ -1,0 +1,397 @@
+package preempt
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// one is 1 as a score or a cost: they are fixed-point numbers, so that they compare alike on every
+// machine.
+const one = int64(1) << 32
+
+// Candidate is a running best-effort job that is not asked to stop yet, or the workers that such a
+// job could give up.
+type Candidate struct {
+	run     *cluster.Run
+	Job     *cluster.Job
+	Attempt *cluster.Attempt
+	Rooms   []cluster.NodeRoom // what it holds, one for each of its nodes
+	size    float64            // of all it holds, as a length: each resource counts in parts of the largest node
+	Grace   int64              // ms
+	Score   int64              // what it costs to take it
+	Taken   bool               // in this cycle
+	facts
+
+	Index       int32        // of the entry for all of the job
+	Unsaved     int64        // ms of one GPU of work that would be lost
+	Reluctance  int          // how readily it may be taken by the search at hand: the degree is given by the policy
+	Surplus     *elastic.Job // only what this job has beyond its least; nil: all of it
+	alternative int32        // number, from 1, of the other entry of a job whose surplus is a candidate too; 0: none
+	Barred      bool         // left out of the search at hand: its account may not lose so much
+}
+
+// facts is what of a run matters for its price, side by side: in a large cluster it takes longer to
+// fetch each run from memory than to price it.
+type facts struct {
+	Since, Started cluster.Instant
+	Saves          int64 // as in the run
+	declared       int64 // grace, in ms
+	Gpus, worth    int64 // of all workers: thousandths of a GPU that they have, and that they count for
+	Account, queue int32 // by their numbers in Candidates
+	node           int32 // where it holds all that it holds; -1: on several nodes, or nothing
+	Again          bool  // it is not its first attempt
+	displaced      bool  // it was, within a day or so
+}
+
+// factsOf returns what a run says, but for what has a number in Candidates.
+func factsOf(r *cluster.Run) facts {
+	f := facts{
+		Since: r.Since, Started: r.Started, Saves: r.Saves, declared: r.Grace, Gpus: r.Total.GPUs, worth: r.Worth, node: -1,
+		Again: r.Number > 1, displaced: len(r.Displaced) > 0,
+	}
+	if len(r.Rooms) == 1 {
+		f.node = int32(r.Rooms[0].Node)
+	}
+	return f
+}
+
+// Candidates is all that could be asked to leave, and what is leaving already.
+type Candidates struct {
+	List     []Candidate
+	On       [][]int32         // by node: indices of victims that hold room there, ascending
+	Draining []cluster.Request // by node: held by attempts that are being stopped
+	Over     []cluster.Instant // by node: when the last of those is killed
+	largest  cluster.Vector    // the most that any node that is up has of each resource
+	weight   int64             // of grace in the score
+	longest  int64             // grace, in ms
+	greatest float64           // size
+
+	Asked map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
+
+	Accounts, queues numbering
+
+	// What is kept from cycle to cycle.
+	known    scratch.Pages[sheet]
+	before   []Candidate // of the last cycle, while this one's is being made
+	repeated int         // pages of which this one has what that one had
+	count    []int32     // see list
+	array    []int32
+}
+
+// sheet is the entries for a page of the attempts in progress.
+type sheet struct {
+	from, to int            // victims
+	leaving  []*cluster.Run // asked to stop
+}
+
+// NewCandidates looks at every live attempt once. What has been started in this cycle is not among
+// them: it would be displaced by a later one.
+func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
+	r := cache.take()
+	r.begin(t)
+	ending := t.Ending()
+	for p := range t.View.RunPages {
+		if anyOn(p, ending) {
+			r.enter(p, ending)
+			continue
+		}
+		s, known := r.known.Recall(p)
+		if known {
+			r.repeat(&s)
+		} else {
+			s = r.enter(p, nil)
+		}
+		r.known.Note(p, s)
+	}
+	r.known.End()
+	clear(r.before)
+	r.list()
+	r.discount(t)
+	return r
+}
+
+// discount takes GPUs that are broken out of what comes free: they are of no use when their holders
+// leave.
+func (r *Candidates) discount(t *scratch.State) {
+	for node := range r.On {
+		if t.Room.Broken(node) == 0 {
+			continue
+		}
+		for _, id := range t.View.Running(nil, node) {
+			run := t.View.Run(id)
+			lost := scratch.BrokenOf(run, t.View.Nodes()[node])
+			switch i := r.victimOn(node, id); {
+			case lost == 0:
+			case i >= 0:
+				r.List[i].Rooms = less(r.List[i].Rooms, node, lost)
+			case run.Stopping:
+				r.Draining[node].Active.GPUs -= lost
+			}
+		}
+	}
+}
+
+// victimOn returns the number of the victim that is a job on a node, -1 if it is none.
+func (r *Candidates) victimOn(node int, id cluster.JobID) int32 {
+	for _, i := range r.On[node] {
+		if r.List[i].Job.ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// less returns rooms with fewer GPUs on one node.
+func less(list []cluster.NodeRoom, node int, gpus int64) []cluster.NodeRoom {
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].Node == node {
+			list[i].Room.Active.GPUs -= gpus
+		}
+	}
+	return list
+}
+
+// anyOn reports whether any of some jobs is on a page.
+func anyOn(p cluster.RunPage, ids map[cluster.JobID]bool) bool {
+	for id := range ids {
+		if p.Has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin makes the list empty.
+func (r *Candidates) begin(t *scratch.State) {
+	n := len(t.View.Nodes())
+	r.On, r.Draining, r.Over = scratch.Cleared(r.On, n), scratch.Cleared(r.Draining, n), scratch.Cleared(r.Over, n)
+	r.Asked = map[cluster.JobID]cluster.Instant{}
+	r.before, r.List = r.List, r.before[:0]
+	largest := cluster.Vector{}
+	for i := range r.On {
+		if t.Room.Up(i) {
+			largest = fit.Most(largest, t.Room.Total(i))
+		}
+	}
+	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > maxNumbered {
+		r.largest, r.Accounts, r.queues = largest, numbering{}, numbering{}
+		r.known.Forget()
+	}
+	r.known.Begin()
+	r.repeated = 0
+}
+
+// repeat takes over what the last cycle had for a page.
+func (r *Candidates) repeat(s *sheet) {
+	from := len(r.List)
+	r.repeated++
+	r.List = append(r.List, r.before[s.from:s.to]...)
+	for i := from; i < len(r.List); i++ {
+		r.List[i].fresh()
+	}
+	for _, run := range s.leaving {
+		r.leave(run)
+	}
+	s.from, s.to = from, len(r.List)
+}
+
+// fresh forgets what a cycle has noted.
+func (v *Candidate) fresh() {
+	v.Taken, v.Barred, v.Surplus, v.alternative = false, false, nil, 0
+	v.Grace, v.Score, v.Unsaved, v.Reluctance, v.Rooms = v.declared, 0, 0, 0, v.run.Rooms
+}
+
+// enter looks at the runs of a page, but for those that end now.
+func (r *Candidates) enter(p cluster.RunPage, ending map[cluster.JobID]bool) sheet {
+	s := sheet{from: len(r.List)}
+	for run := range p.Runs {
+		switch {
+		case ending[run.Job.ID]:
+		case run.Stopping:
+			s.leaving = append(s.leaving, run)
+			r.leave(run)
+		case run.BestEffort:
+			r.add(run)
+		}
+	}
+	s.to = len(r.List)
+	return s
+}
+
+// list notes which victims are on which node, in one array for all nodes.
+func (r *Candidates) list() {
+	all := 0
+	r.count = scratch.Cleared(r.count, len(r.On))
+	for i := range r.List {
+		if v := &r.List[i]; v.node >= 0 {
+			r.count[v.node]++
+			all++
+			continue
+		}
+		for _, s := range r.List[i].Rooms {
+			r.count[s.Node]++
+			all++
+		}
+	}
+	r.array = slices.Grow(r.array[:0], all)[:all]
+	array := r.array
+	for node := range r.On {
+		n := r.count[node]
+		r.On[node], array = array[:0:n], array[n:]
+	}
+	for i := range r.List {
+		v := &r.List[i]
+		if v.Index = int32(i); v.node >= 0 {
+			r.On[v.node] = append(r.On[v.node], int32(i))
+			continue
+		}
+		for _, s := range r.List[i].Rooms {
+			r.On[s.Node] = append(r.On[s.Node], int32(i))
+		}
+	}
+}
+
+// numbering numbers names from 0.
+type numbering struct {
+	List  []string
+	known map[string]int32
+}
+
+// maxNumbered is how many names are numbered before all are forgotten that may not be in use any
+// more.
+const maxNumbered = 1 << 14
+
+func (n *numbering) of(name string) int32 {
+	if last := len(n.List) - 1; last >= 0 && n.List[last] == name {
+		return int32(last)
+	}
+	i, known := n.known[name]
+	if !known {
+		if n.known == nil {
+			n.known = map[string]int32{}
+		}
+		i = int32(len(n.List))
+		n.List, n.known[name] = append(n.List, name), i
+	}
+	return i
+}
+
+// leave notes an attempt that is being stopped. Of one that goes on with other workers only those
+// free their room that do not stay.
+func (r *Candidates) leave(run *cluster.Run) {
+	stop := run.Attempt.Stop
+	for i := range run.Frees {
+		r.drain(run.Frees[i], stop.KillAt)
+	}
+	if stop.For != 0 {
+		r.Asked[stop.For] = max(r.Asked[stop.For], stop.At)
+	}
+}
+
+func (r *Candidates) drain(s cluster.NodeRoom, over cluster.Instant) {
+	r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
+	r.Over[s.Node] = max(r.Over[s.Node], over)
+}
+
+// add lists an attempt as a possible victim.
+func (r *Candidates) add(run *cluster.Run) {
+	var held cluster.Request
+	for i := range run.Rooms {
+		held = fit.Plus(held, run.Rooms[i].Room)
+	}
+	v := Candidate{
+		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Rooms, Grace: run.Grace, size: fit.Length(held.Active, r.largest), facts: factsOf(run),
+	}
+	v.Account, v.queue = r.Accounts.of(run.Job.Account), r.queues.of(run.Queue)
+	r.List = append(r.List, v)
+}
+
+// At returns what a victim holds on a node.
+func (v *Candidate) At(node int) cluster.Request {
+	for i := range v.Rooms {
+		if v.Rooms[i].Node == node {
+			return v.Rooms[i].Room
+		}
+	}
+	return cluster.Request{}
+}
+
+// part returns a / b as a fixed-point number, 0 if b is 0.
+func part(a, b float64) int64 {
+	if b <= 0 {
+		return 0
+	}
+	return int64(float64(float64(a/b) * float64(one)))
+}
+
+// Ratio is part for integers; neither is negative, and a is not above b.
+func Ratio(a, b int64) int64 {
+	if b <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(min(a, b)), uint64(one))
+	q, _ := bits.Div64(hi, lo, uint64(b))
+	return int64(q)
+}
+
+// Score rates all victims as FitGpp does: size and, weight thousandths of it, grace, each as a part
+// of the greatest.
+func (r *Candidates) Score(weight int64) {
+	var size float64
+	var grace int64
+	for i := range r.List {
+		if v := &r.List[i]; !v.Taken {
+			size, grace = max(size, v.size), max(grace, v.Grace)
+		}
+	}
+	r.weight, r.longest, r.greatest = weight, grace, size
+	for i := range r.List {
+		v := &r.List[i]
+		v.Score = r.scoreOf(v)
+	}
+}
+
+// scoreOf is what FitGpp rates a victim at.
+func (r *Candidates) scoreOf(v *Candidate) int64 {
+	return part(v.size, r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000
+}
+
+// Compare orders by score, then by how often they have been displaced, then the later start, then
+// the lower id.
+func Compare(a, b *Candidate) int {
+	return cmp.Or(cmp.Compare(a.Score, b.Score), cmp.Compare(Displacements(a.Job), Displacements(b.Job)),
+		cmp.Compare(b.Attempt.Assigned.At, a.Attempt.Assigned.At), cmp.Compare(a.Job.ID, b.Job.ID))
+}
+
+// Displacements returns how often a job has been displaced in its life.
+func Displacements(j *cluster.Job) int { return j.Counters.TE + j.Counters.Reclaim + j.Counters.Order }
+
+// Stop asks a victim to leave for a job.
+func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause cluster.Cause, beneficiary cluster.JobID) {
+	v.Taken = true
+	over := t.Now + cluster.Instant(v.Grace)
+	for _, s := range v.Rooms {
+		r.drain(s, over)
+	}
+	r.Asked[beneficiary] = t.Now
+	t.Stop(v.Job, v.Attempt, cause, beneficiary)
+}
+
+// Coming returns what a node will have for a part when all jobs have left that are asked to, less
+// what others claim. It can be negative.
+func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) cluster.Request {
+	return fit.Plus(t.Room.AvailableTo(node, p), r.Draining[node])
+}
+
+// Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace
+// would.
+func (r *Candidates) Delay(now cluster.Instant, node int) int64 {
+	return Ratio(int64(max(0, r.Over[node]-now)), r.longest) * r.weight / 1000
+}

@@ -1,0 +1,100 @@
+package preempt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
+// another are no GPU. What goes by amounts elsewhere is looked at again here, GPU by GPU.
+
+// Cheapest finds the cheapest set of victims that makes room for a gang, nil if there is none.
+// Where GPUs are shared, what the search by amounts finds for a gang of several workers is proven,
+// and if it does not hold looked for again without those that share.
+func (m *Preemptor) Cheapest(g *fit.Gang, limit int) *Set {
+	if m.state.Room.Sharing() && g.Size() == 1 {
+		return m.sharedCheapest(g, limit)
+	}
+	set := NewSearch(m.state, m.Candidates, g, limit).Best()
+	if set == nil || !m.state.Room.Sharing() || m.proven(set, g) {
+		return set
+	}
+	defer withoutSharers(m.Candidates)()
+	if set = NewSearch(m.state, m.Candidates, g, limit).Best(); set != nil && m.proven(set, g) {
+		set.Inexact = true
+		return set
+	}
+	return nil
+}
+
+// withoutSharers leaves out the jobs that share GPUs, until what it returns is called.
+func withoutSharers(r *Candidates) (restore func()) {
+	out := map[int]int{}
+	for i := range r.List {
+		if v := &r.List[i]; v.Reluctance >= 0 && sharesGPU(v.Job) {
+			out[i], v.Reluctance = v.Reluctance, -1
+		}
+	}
+	return func() {
+		for i, reluctance := range out {
+			r.List[i].Reluctance = reluctance
+		}
+	}
+}
+
+func sharesGPU(j *cluster.Job) bool {
+	for i := range j.Workers {
+		if r := j.RequestOf(i); r.Share() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// proven reports whether a set makes room for a gang. What it claims of each node becomes what the
+// gang finds there, GPU by GPU.
+func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
+	spots, ok := m.freed(set, g)
+	if !ok || g.Request.Exclusive {
+		return ok
+	}
+	set.Claims = nil
+	for s, part := range g.Seated(spots) {
+		set.Claims = fit.AddRoom(set.Claims, s.Node, part.Request)
+	}
+	slices.SortFunc(set.Claims, func(a, b cluster.NodeRoom) int { return cmp.Compare(a.Node, b.Node) })
+	return true
+}
+
+// freed finds a gang's spots on the nodes of a set when all have left that are asked to.
+// Reservations that are not firm are lifted.
+func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
+	room := m.state.Room.Firm()
+	leave := func(j *cluster.Job) {
+		a := j.Live()
+		for i := range a.Workers {
+			if w := &a.Workers[i]; !w.State.Final() && !scratch.Stays(a, i) && !m.state.KeepsWorker(j.ID, i) {
+				if _, n := m.state.View.Node(w.Node); n >= 0 {
+					room.Release(n, j.RequestOf(i), w.GPUs)
+				}
+			}
+		}
+	}
+	for j := range m.state.View.Live() {
+		if _, asked := m.state.Stopping[j.ID]; asked || j.Live().Stop != nil {
+			leave(j)
+		}
+	}
+	for _, i := range set.Candidates {
+		leave(m.Candidates.List[i].Job)
+	}
+	nodes := make([]uint64, (len(m.state.View.Nodes())+63)/64)
+	for _, c := range set.Claims {
+		nodes[c.Node/64] |= 1 << (c.Node % 64)
+	}
+	return room.Place(g.Within(nodes))
+}

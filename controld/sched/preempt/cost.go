@@ -1,0 +1,105 @@
+package preempt
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// What a victim costs, as FitGpp's score and beyond: thousandths of the greatest size.
+const (
+	weightOfGrace = 4000
+	weightOfLoss  = 1000 // of each doubling of the work that is lost, in GPU hours
+	weightOfTimes = 1000 // of each time that it was displaced within a day
+	weightOfNode  = 500  // of each node beyond the first that a gang is put on
+)
+
+// tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
+const MuchUnsaved = 24 * 3600 * 1000
+
+// price says what each victim costs, before any has been taken: its size and its grace as parts of
+// the greatest, the work that would be lost, and how often it was displaced of late.
+func (r *Candidates) price(t *scratch.State) {
+	usual := gracesOf(t, r.queues.List)
+	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, weightOfGrace)), 0, 0
+	for i := range r.List {
+		v := &r.List[i]
+		v.Grace = min(v.declared, usual[v.queue])
+		r.longest, r.greatest = max(r.longest, v.Grace), max(r.greatest, v.size)
+	}
+	for i := range r.List {
+		v := &r.List[i]
+		v.Unsaved = v.unsavedAt(t.Now)
+		v.Score = r.scoreOf(v) + lossPrice(v.Unsaved)
+		if v.displaced {
+			v.Score += one * weightOfTimes / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
+		}
+	}
+}
+
+func lossPrice(unsaved int64) int64 { return one * weightOfLoss / 1000 * log2Hours(unsaved) / 1024 }
+
+// priceOf is what a victim costs that gives up some of its room and is started again: its size is
+// that of what it gives up, its grace and its loss are whole.
+func (r *Candidates) priceOf(v *Candidate, room cluster.Vector) int64 {
+	return part(fit.Length(room, r.largest), r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000 + lossPrice(v.Unsaved)
+}
+
+// gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it
+// has declared. It is what is usual there, so that no job becomes dear by declaring much.
+func gracesOf(t *scratch.State, queues []string) []int64 {
+	usual, list := usualGraces(t.View.Learned()), make([]int64, len(queues))
+	for i, queue := range queues {
+		list[i] = math.MaxInt64
+		if ms, known := usual[queue]; known {
+			list[i] = ms
+		}
+	}
+	return list
+}
+
+// usualGraces returns in what time nearly all jobs had left that were asked to leave, by queue, as
+// far as there were enough of them.
+func usualGraces(l *cluster.Learned) map[string]int64 {
+	usual := map[string]int64{}
+	if l != nil {
+		for queue, g := range l.Grace {
+			if ms, enough := g.P95(); enough {
+				usual[queue] = ms
+			}
+		}
+	}
+	return usual
+}
+
+// UnsavedWork returns how much work is lost with an attempt, in ms of one GPU: none if it saves
+// when it is asked to leave, else that since the last time it may have saved.
+func UnsavedWork(t *scratch.State, r *cluster.Run) int64 {
+	f := factsOf(r)
+	return f.unsavedAt(t.Now)
+}
+
+// unsavedAt is unsaved at an instant.
+func (f *facts) unsavedAt(now cluster.Instant) int64 {
+	if f.Started == 0 || f.Saves == 0 {
+		return 0
+	}
+	since := int64(now - f.Started)
+	if f.Saves > 0 {
+		since %= f.Saves
+	}
+	return cluster.GPUTime(since, f.worth)
+}
+
+// log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two:
+// integers, so that all machines agree.
+func log2Hours(ms int64) int64 {
+	const hour = 3600 * 1000
+	x := uint64(ms)*1024/hour + 1024 // 1 + hours, in 1024ths
+	n := bits.Len64(x) - 1
+	return int64(n-10)*1024 + int64(x<<10>>n) - 1024
+}

@@ -1,0 +1,66 @@
+package preempt_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/schedtest"
+)
+
+// frees reports whether a gang fits on the nodes of a set when all have left that are asked to.
+func frees(m *preempt.Preemptor, set *preempt.Set, g *fit.Gang) bool {
+	_, ok := preempt.PreemptorFreed(m, set, g)
+	return ok
+}
+
+// TestEvictionHolds: whoever is asked to leave for a job frees a place for it, GPU by GPU, and
+// where nobody is asked for it no one victim would have been enough.
+func TestEvictionHolds(t *testing.T) {
+	found, none := 0, 0
+	first, last := uint64(1), uint64(schedtest.States(1_000))
+	if *schedtest.Seed != 0 {
+		first, last = *schedtest.Seed, *schedtest.Seed
+	}
+	for seed := first; seed <= last; seed++ {
+		c := schedtest.NewContest(seed, "rota", map[string]int{})
+		for k := range 4 + c.Random.IntN(8) {
+			c.MustShare(fmt.Sprintf("v%d", k), 100+c.Random.IntN(899), fmt.Sprintf("cores=%d memory=%d grace=%ds", 1+c.Random.IntN(3), 1+c.Random.IntN(4), 1+c.Random.IntN(600)))
+		}
+		c.Must("submit w gpus=%d cores=1 memory=1", 1+c.Random.IntN(2))
+		c.Must("cycle")
+		c.Must("advance 1h")
+		if seed%2 == 0 {
+			c.Must("submit x class=te gpus=%d cores=%d memory=%d", 1+c.Random.IntN(3), 1+c.Random.IntN(6), 1+c.Random.IntN(8))
+		} else {
+			c.MustShare("x", 100+c.Random.IntN(899), fmt.Sprintf("class=te cores=%d memory=%d", 1+c.Random.IntN(6), 1+c.Random.IntN(8)))
+		}
+		v := c.State.View()
+		m := preemptorOn(schedtest.TrialOf(v, c.Now))
+		m.All()
+		g := (*preempt.PreemptorState(m)).Gang(v.Job(c.Ids["x"]))
+		(*preempt.PreemptorState(m)).Room.WaiveSoft()
+		set := preempt.PreemptorSharedCheapest(m, &g, 0)
+		if set != nil {
+			if found++; !frees(m, set, &g) {
+				t.Fatalf("seed=%d: %v leave node %d for %+v, which does not fit there then", seed, set.Candidates, set.Claims[0].Node, g.Request)
+			}
+			continue
+		}
+		none++
+		for i := range m.Candidates.List {
+			one := &preempt.Set{Candidates: []int32{int32(i)}}
+			for n := range v.Nodes() {
+				one.Claims = append(one.Claims, cluster.NodeRoom{Node: n, Room: g.Request})
+			}
+			if frees(m, one, &g) {
+				t.Fatalf("seed=%d: nobody is found to leave for %+v, but %d alone would do", seed, g.Request, i)
+			}
+		}
+	}
+	if *schedtest.Seed == 0 && (found < int(last)/4 || none == 0) {
+		t.Errorf("%d sets found and %d times none: that proves too little", found, none)
+	}
+}

@@ -1,0 +1,95 @@
+package preempt
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// wastePart is the part of what it held within a day that a job which saves its state loses at most
+// because it is displaced: one in so many.
+const WastePart = 5
+
+// Wasteful reports whether a job that saves its state would have lost too much if it were displaced
+// now: work since it saved last, and restarts after it was displaced or moved, of what it has held
+// within a day. One that never saves loses all its work, which is what makes it dear. The cycle
+// looks again when that is over.
+func Wasteful(t *scratch.State, j *cluster.Job) bool {
+	if j.Spec.Checkpoint == nil {
+		return false
+	}
+	var held, lost int64
+	from, again := t.Now-scratch.Day, false
+	for i := range j.Attempts {
+		a := &j.Attempts[i]
+		displaced := Displacing(a.Cause) || a.Cause == cluster.CauseMigrate
+		end := a.Ended.At
+		if end == 0 {
+			end, displaced = t.Now, true
+		}
+		if end > from {
+			held += int64(end - max(a.Assigned.At, from))
+			if again {
+				lost += restartOf(a, from, end)
+			}
+			if displaced {
+				lost += UnsavedMS(j, a, t.Now)
+			}
+		}
+		again = displaced
+	}
+	if lost*WastePart <= held {
+		return false
+	}
+	t.WakeAt(savedBy(t, j, lost*WastePart-held))
+	return true
+}
+
+// savedBy returns when a job will have saved its state, or held its room for so many ms more.
+func savedBy(t *scratch.State, j *cluster.Job, missing int64) cluster.Instant {
+	every := cluster.Instant(j.Spec.Checkpoint.Interval) * 1000
+	if a := j.Live(); every > 0 && a != nil && a.Started.At != 0 {
+		return t.Now + every - (t.Now-a.Started.At)%every
+	}
+	return t.Now + cluster.Instant(missing)
+}
+
+// Displacing reports whether an attempt that ended for a cause has left for another job.
+func Displacing(c cluster.Cause) bool {
+	return c == cluster.CauseTE || c == cluster.CauseReclaim || c == cluster.CauseOrder
+}
+
+// restartOf returns for how long an attempt held its room before it ran, in ms, as far as that was
+// later than an instant.
+func restartOf(a *cluster.Attempt, from, end cluster.Instant) int64 {
+	began := a.Started.At
+	if began == 0 {
+		began = end
+	}
+	return max(0, int64(began-max(a.Assigned.At, from)))
+}
+
+// UnsavedMS returns for how long an attempt had run when it was asked to leave, or has run now,
+// since it saved its state last, in ms.
+func UnsavedMS(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
+	if a.Started.At == 0 || j.Spec.Checkpoint.Interval == 0 {
+		return 0 // it saves when it is asked to leave
+	}
+	until := now
+	if a.Stop != nil {
+		until = a.Stop.At
+	}
+	return int64(until-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
+}
+
+// ServedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before
+// others take its turn: four hours of one GPU. A user with more work than there is room for mostly
+// has many jobs that take about equally long, and most are over before. To put one of those off for
+// the next delays both jobs. The few that hold their room for days leave it for all others.
+const ServedLeast = 4 * 3600 * 1000
+
+// capForLife is how often a job may be displaced in its life. An account still gets back what it is
+// entitled to if there is no other way.
+const MaxDisplacements = 10
+
+// WornOut reports whether a job has been displaced as often as a job may be in its life.
+func WornOut(j *cluster.Job) bool { return Displacements(j) >= MaxDisplacements }

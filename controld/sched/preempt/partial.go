@@ -1,0 +1,127 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # What an elastic job may lose
+//
+// Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or all of
+// it. A job that gives up workers is stopped and started again once, however many they are: so the
+// first costs its whole grace and what it has not saved, and the others nothing more. Both dishes
+// are candidates, each of which excludes the other, while the search lasts.
+
+// OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of room
+// for a gang. To be called with every victim's reluctance known; the result takes it away again.
+// Where all of a node is asked for, or GPUs are shared, jobs leave whole.
+func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
+	r := m.All()
+	before := len(r.List)
+	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More, func(p fit.Part) bool { return p.Request.Exclusive }) {
+		return func() {}
+	}
+	settled := g.Size() > 1
+	for _, f := range Unchanged(m.Elastic) {
+		if f.Job.Class != jobspec.BE || f.Surplus() == 0 {
+			continue
+		}
+		i := slices.IndexFunc(r.List[:before], func(v Candidate) bool { return v.Job.ID == f.Job.ID })
+		if i < 0 || r.List[i].Taken {
+			continue
+		}
+		v := r.List[i]
+		v.Surplus, v.alternative, v.Rooms = f, int32(i)+1, f.SurplusOn(settled)
+		v.Score = r.priceOf(&v, fit.Times(f.Request(), f.Surplus()).Active)
+		if v.Reluctance = lawful(&v); v.Reluctance < 0 {
+			continue
+		}
+		r.List[i].alternative = int32(len(r.List)) + 1
+		for _, s := range v.Rooms {
+			r.On[s.Node] = append(slices.Clip(r.On[s.Node]), int32(len(r.List)))
+		}
+		r.List = append(r.List, v)
+	}
+	return func() { r.withdraw(before) }
+}
+
+// withdraw takes away the victims that were added after so many.
+func (r *Candidates) withdraw(before int) {
+	for i := before; i < len(r.List); i++ {
+		v := &r.List[i]
+		r.List[v.alternative-1].alternative = 0
+		for _, s := range v.Rooms {
+			r.On[s.Node] = slices.DeleteFunc(slices.Clone(r.On[s.Node]), func(k int32) bool { return int(k) >= before })
+		}
+	}
+	clear(r.List[before:])
+	r.List = r.List[:before]
+}
+
+// leaving counts the workers of a partial preemption that the job has on a node.
+func (v *Candidate) leaving(node int) int {
+	room, n := v.At(node), 0
+	for room != (cluster.Request{}) && fit.Covers(room, fit.Times(v.Surplus.Request(), n+1)) {
+		n++
+	}
+	return n
+}
+
+// ChooseWorkers names the workers that elastic jobs of a set give up: no more than the claims need
+// beside what others free, and as many more as their sizes demand. It is called while the claims
+// are waived that the search did not count.
+func (m *Preemptor) ChooseWorkers(g *fit.Gang, set *Set) {
+	m.nameWorkers(g, set)
+	for _, i := range set.Candidates {
+		if f := m.Candidates.List[i].Surplus; f != nil {
+			if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
+				f.Drop(f.Terms.Unit - odd)
+			}
+		}
+	}
+}
+
+func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
+	r := m.All()
+	for _, c := range set.Claims {
+		missing := fit.Minus(c.Room, r.Coming(m.state, c.Node, &g.Part))
+		for _, i := range set.Candidates {
+			if v := &r.List[i]; v.Surplus == nil {
+				missing = fit.Minus(missing, v.At(c.Node))
+			}
+		}
+		missing.Resident.Cores = 0
+		for _, i := range set.Candidates {
+			v := &r.List[i]
+			if v.Surplus == nil {
+				continue
+			}
+			for n := v.leaving(c.Node); n > 0 && positive(missing) != (cluster.Request{}) && v.Surplus.DropOn(c.Node); n-- {
+				missing = fit.Minus(missing, v.Surplus.Request())
+			}
+		}
+	}
+}
+
+// ResizeFor asks an elastic job to give up the workers that were chosen.
+func (m *Preemptor) ResizeFor(v *Candidate, beneficiary cluster.JobID) {
+	f, r := v.Surplus, m.All()
+	for _, i := range f.Leave {
+		r.drain(cluster.NodeRoom{Node: f.Nodes[i], Room: f.Request()}, m.state.Now+cluster.Instant(v.Grace))
+	}
+	r.List[v.alternative-1].Taken = true
+	r.Asked[beneficiary] = m.state.Now
+	f.Resize(m.state, beneficiary)
+}
+
+// DropPartial leaves out of a set what elastic jobs give up that leave whole: on several nodes that
+// may have looked like two things.
+func (r *Candidates) DropPartial(set *Set) {
+	set.Candidates = slices.DeleteFunc(set.Candidates, func(i int32) bool {
+		v := &r.List[i]
+		return v.Surplus != nil && slices.Contains(set.Candidates, v.alternative-1)
+	})
+}

@@ -1,0 +1,39 @@
+// Package preempt finds the running jobs that leave so that another job can start.
+//
+// [Candidates] are the jobs that could be asked, each with a cost: its size, its grace period, the
+// work that would be lost and how often it was preempted of late. [Search] finds the cheapest set
+// of them that frees enough room. An elastic job may give up workers instead of all its room: that
+// is a partial preemption, an entry of its own. Where GPUs are shared, the search looks at each GPU
+// by itself.
+package preempt
+
+import (
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/place"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Preemptor finds the jobs that leave so that another one can start, for policies that weigh what
+// each of them costs.
+type Preemptor struct {
+	state      *scratch.State
+	cache      *Cache
+	packer     *place.Packer
+	Elastic    []*elastic.Job // jobs that could give up workers
+	Candidates *Candidates    // nil until it is needed
+	holders    [][]holder     // see holdersOn
+}
+
+// NewPreemptor returns a preemptor for one cycle.
+func NewPreemptor(t *scratch.State, cache *Cache, packer *place.Packer) *Preemptor {
+	return &Preemptor{state: t, cache: cache, packer: packer}
+}
+
+// All returns the candidates with what each costs, which are listed once a cycle.
+func (m *Preemptor) All() *Candidates {
+	if m.Candidates == nil {
+		m.Candidates = NewCandidates(m.state, m.cache)
+		m.Candidates.price(m.state)
+	}
+	return m.Candidates
+}

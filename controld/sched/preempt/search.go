@@ -1,0 +1,472 @@
+package preempt
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Bounds of one search. Within them its result is the cheapest there is.
+const (
+	maxItems  = 64   // victims on one node that are looked at, the cheapest
+	maxStates = 512  // sets on one node that are kept at a time, the cheapest
+	maxForced = 6    // victims on several nodes that are tried as given, one at a time
+	maxAcross = 2048 // victims, up to which some of them are tried as given together: each of their nodes is looked at for that
+	dear      = math.MaxInt64 / 4
+)
+
+// Set is the room for a gang and the candidates that have to leave for it.
+type Set struct {
+	Claims     []cluster.NodeRoom // by node
+	Candidates []int32            // ascending
+	Cost       int64
+	Inexact    bool // it is not proven that there is no cheaper one
+}
+
+// search looks for the cheapest set of victims that makes room for a gang.
+//
+// On each node it finds the cheapest set for each number of workers; across nodes it divides the
+// workers among them. There a victim on several nodes counts with its whole cost on each of them.
+// So the cheapest few such victims are tried as given, and as many victims together as it takes:
+// all the room that those leave counts, and their cost counts once.
+type search struct {
+	*scratch.State
+	roster *Candidates
+	gang   *fit.Gang
+	limit  int     // of reluctance
+	bound  int64   // the cost of the best set known
+	given  []int32 // victims that leave in any case
+	cut    bool    // something was left out that could have been cheaper
+}
+
+func NewSearch(t *scratch.State, r *Candidates, g *fit.Gang, limit int) *search {
+	return &search{State: t, roster: r, gang: g, limit: limit, bound: dear}
+}
+
+// Best returns the cheapest set, nil if there is none.
+func (s *search) Best() *Set {
+	set := s.find()
+	if set != nil && len(set.Candidates) > 0 {
+		set.Inexact = s.cut
+	}
+	return set
+}
+
+func (s *search) find() *Set {
+	if len(s.gang.More) > 0 {
+		s.cut = true // one part after another
+
+		return s.parts()
+	}
+	set := s.part(&s.gang.Part)
+	if s.gang.Workers == 1 {
+		return set
+	}
+	wide := s.wide()
+	for i, v := range wide {
+		if s.roster.List[v].Score >= s.bound {
+			break
+		}
+		set = s.cheaper(set, wide[i:i+1])
+	}
+	if len(wide) > 1 {
+		s.cut = true // not all sets of them are tried
+		set = s.cheaper(set, s.across(&s.gang.Part))
+	}
+	return set
+}
+
+// cheaper returns a cheaper set than the best so far in which some victims leave in any case, else
+// that one.
+func (s *search) cheaper(best *Set, given []int32) *Set {
+	if len(given) == 0 {
+		return best
+	}
+	s.given = given
+	if other := s.part(&s.gang.Part); other != nil {
+		best = other
+	}
+	s.given = nil
+	return best
+}
+
+// wide lists the cheapest victims on several nodes.
+func (s *search) wide() []int32 {
+	var list []int32
+	for i := range s.roster.List {
+		if v := &s.roster.List[i]; len(v.Rooms) > 1 && s.may(v) {
+			list = append(list, int32(i))
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
+	return list[:min(len(list), maxForced)]
+}
+
+func (s *search) may(v *Candidate) bool {
+	if v.alternative != 0 && s.roster.List[v.alternative-1].Taken {
+		return false
+	}
+	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= s.limit
+}
+
+// parts looks for room for the parts of a gang one after another, the hardest first. What one part
+// gets, the next cannot have.
+func (s *search) parts() *Set {
+	all := &Set{}
+	found := true
+	for _, i := range s.gang.Hardest() {
+		p := s.gang.At(i)
+		s.bound = dear
+		set := s.part(p)
+		if set == nil {
+			found = false
+			break
+		}
+		for _, v := range set.Candidates {
+			s.roster.take(v)
+		}
+		all.Candidates = append(all.Candidates, set.Candidates...)
+		all.Cost += set.Cost
+		for _, c := range set.Claims {
+			all.Claims = fit.AddRoom(all.Claims, c.Node, c.Room)
+			s.roster.Draining[c.Node] = fit.Minus(s.roster.Draining[c.Node], c.Room)
+		}
+	}
+	for _, v := range all.Candidates {
+		s.roster.untake(v)
+	}
+	for _, c := range all.Claims {
+		s.roster.Draining[c.Node] = fit.Plus(s.roster.Draining[c.Node], c.Room)
+	}
+	if !found {
+		return nil
+	}
+	slices.Sort(all.Candidates)
+	return all
+}
+
+// take counts what a victim holds as being freed; untake undoes it.
+func (r *Candidates) take(i int32) {
+	v := &r.List[i]
+	v.Taken = true
+	for _, s := range v.Rooms {
+		r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
+	}
+}
+
+func (r *Candidates) untake(i int32) {
+	v := &r.List[i]
+	v.Taken = false
+	for _, s := range v.Rooms {
+		r.Draining[s.Node] = fit.Minus(r.Draining[s.Node], s.Room)
+	}
+}
+
+// choice is the cheapest way to have some workers on one node.
+type choice struct {
+	cost int64
+	set  uint64 // of the items of the node
+}
+
+// onNode is what one node offers.
+type onNode struct {
+	node    int
+	items   []int32  // indices of victims
+	choices []choice // by number of workers; dear where there is no way
+}
+
+// part looks for room for one part of a gang.
+func (s *search) part(p *fit.Part) *Set {
+	base := int64(0)
+	for _, i := range s.given {
+		base += s.roster.List[i].Score
+		s.roster.take(i)
+		defer s.roster.untake(i)
+	}
+	offers := s.offers(p, base)
+	set := s.divide(p, offers)
+	if set == nil {
+		return nil
+	}
+	set.Cost += base
+	set.Candidates = append(set.Candidates, s.given...)
+	slices.Sort(set.Candidates)
+	for k := 1; k < len(set.Candidates); k++ {
+		if i := set.Candidates[k]; i == set.Candidates[k-1] {
+			set.Cost -= s.roster.List[i].Score // it counted on each of its nodes
+		}
+	}
+	set.Candidates = slices.Compact(set.Candidates)
+	if set.Cost >= s.bound {
+		return nil
+	}
+	s.bound = set.Cost
+	return set
+}
+
+// offers asks every node what some workers would cost there.
+func (s *search) offers(p *fit.Part, base int64) []onNode {
+	var list []onNode
+	whole := p.Workers == 1
+	bound := s.bound - base
+	for node := range s.View.Nodes() {
+		if !s.Room.Usable(node, p, s.gang.Exclude) || s.Room.Whole(node) && !p.Request.Exclusive {
+			continue
+		}
+		if s.shut(node, p) && s.leastOn(node, bound) == bound {
+			continue
+		}
+		o, ok := s.offer(p, node, bound)
+		if !ok {
+			continue
+		}
+		if !whole {
+			list = append(list, o)
+			continue
+		}
+		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
+		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound && s.roster.Over[node] < s.roster.Over[list[0].node] {
+			bound = c
+			list = append(list[:0], o)
+		}
+	}
+	return list
+}
+
+// shut reports whether no worker finds room on a node unless a job is asked to leave, as far as the
+// number of its GPUs tells.
+func (s *search) shut(node int, p *fit.Part) bool {
+	return !p.Request.Exclusive && s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
+}
+
+// offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
+// than the bound.
+func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
+	have := s.roster.Coming(s.State, node, p)
+	if p.Request.Exclusive {
+		return s.offerWhole(p, node, bound)
+	}
+	workers := min(p.Workers, p.PerNode)
+	o := onNode{node: node, choices: make([]choice, 1, workers+1)}
+	free, now := workersIn(p, have), workersIn(p, s.Room.AvailableTo(node, p))
+	for k := 1; k <= min(workers, free); k++ {
+		c := choice{}
+		if k > now {
+			c.cost = s.roster.Delay(s.Now, node)
+		}
+		o.choices = append(o.choices, c)
+	}
+	if free >= workers {
+		return o, true
+	}
+	if o.items = s.items(node, bound); len(o.items) == 0 {
+		return o, len(o.choices) > 1
+	}
+	for k := free + 1; k <= workers; k++ {
+		missing := fit.Minus(fit.Times(p.Request, k), have)
+		missing.Resident.Cores = 0 // a suspended worker needs no cores
+		c := s.cheapest(missing, node, o.items, bound)
+		if c.cost >= bound {
+			break
+		}
+		o.choices = append(o.choices, c)
+	}
+	return o, len(o.choices) > 1
+}
+
+// workersIn returns how many workers of a part some room holds. Where more of anything is claimed
+// than there is, it holds none, as for cluster.Fits, whether the worker needs some of it or not.
+func workersIn(p *fit.Part, have cluster.Request) int {
+	a, r := have.Active, have.Resident
+	if a.Cores < 0 || a.Memory < 0 || a.GPUs < 0 || r.Memory < 0 || r.GPUs < 0 {
+		return 0
+	}
+	return fit.Capacity(p, have)
+}
+
+// offerWhole is offer for a part whose workers need nodes for themselves: all must leave, and if
+// one of them may not be asked to there is no way.
+func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
+	o := onNode{node: node, items: s.items(node, bound)}
+	all, held := choice{}, s.roster.Draining[node]
+	for k, i := range o.items {
+		v := &s.roster.List[i]
+		all.cost += v.Score
+		all.set |= 1 << k
+		held = fit.Plus(held, v.At(node))
+	}
+	empty := fit.Plus(held, s.Room.Free(node))
+	if all.cost >= bound || s.Room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
+		return o, false
+	}
+	o.choices = make([]choice, 1, p.Workers+1)
+	for k := 1; k <= min(p.Workers, fit.Capacity(p, empty)); k++ {
+		o.choices = append(o.choices, all)
+	}
+	return o, len(o.choices) > 1
+}
+
+// items are the victims on a node that may be taken, the cheapest first; none if even that one is
+// too dear.
+func (s *search) items(node int, bound int64) []int32 {
+	if s.leastOn(node, bound) == bound {
+		return nil
+	}
+	var list []int32
+	for _, i := range s.roster.On[node] {
+		if s.may(&s.roster.List[i]) {
+			list = append(list, i)
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
+	s.cut = s.cut || len(list) > maxItems
+	return list[:min(len(list), maxItems)]
+}
+
+// leastOn returns what the cheapest victim on a node costs that may be taken, at most a bound.
+func (s *search) leastOn(node int, bound int64) int64 {
+	for _, i := range s.roster.On[node] {
+		if v := &s.roster.List[i]; v.Score < bound && s.may(v) {
+			bound = v.Score
+		}
+	}
+	return bound
+}
+
+// state is some victims of a node: what is still missing when they have left, and what they cost.
+type state struct {
+	missing cluster.Request
+	choice
+}
+
+// cheapest finds the cheapest set of items on a node that frees what is missing: of two sets that
+// are built up in the same order, the one that costs more and frees no more is dropped.
+func (s *search) cheapest(missing cluster.Request, node int, items []int32, bound int64) choice {
+	best := choice{cost: bound}
+	states := []state{{missing: positive(missing)}}
+	for k, i := range items {
+		v := &s.roster.List[i]
+		if v.Score >= best.cost {
+			break // so are all behind it
+		}
+		other := -1 // what the same job could lose instead comes with it, so that no set has both
+		if v.alternative != 0 {
+			other = slices.Index(items, v.alternative-1)
+		}
+		if other >= 0 && other < k {
+			continue
+		}
+		from := states[:len(states):len(states)]
+		states = s.with(states, from, v, k, node, &best)
+		if other >= 0 {
+			states = s.with(states, from, &s.roster.List[items[other]], other, node, &best)
+		}
+		states = prune(states, best.cost)
+		s.cut = s.cut || len(states) == maxStates
+	}
+	return best
+}
+
+// with adds to states what becomes of some of them with one item more, as far as that may be of
+// use, and what frees enough to best.
+func (s *search) with(states, from []state, v *Candidate, k, node int, best *choice) []state {
+	room := v.At(node)
+	for i := range from {
+		next := state{choice: choice{from[i].cost + v.Score, from[i].set | 1<<k}}
+		if next.cost >= best.cost {
+			continue
+		}
+		next.missing = positive(fit.Minus(from[i].missing, room))
+		switch {
+		case next.missing == cluster.Request{}:
+			*best = next.choice
+		case next.missing != from[i].missing:
+			states = append(states, next)
+		}
+	}
+	return states
+}
+
+// prune keeps the states that are not worse than another one in every respect, cheapest first.
+func prune(states []state, bound int64) []state {
+	slices.SortFunc(states, func(a, b state) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
+	kept := states[:0]
+	for i := range states {
+		if states[i].cost >= bound || len(kept) == maxStates {
+			break
+		}
+		worse := false
+		for k := range kept {
+			if fit.Covers(states[i].missing, kept[k].missing) {
+				worse = true
+				break
+			}
+		}
+		if !worse {
+			kept = append(kept, states[i])
+		}
+	}
+	return kept
+}
+
+// positive is what is missing: nothing where more than enough is there.
+func positive(r cluster.Request) cluster.Request {
+	up := func(v cluster.Vector) cluster.Vector {
+		return cluster.Vector{Cores: max(0, v.Cores), Memory: max(0, v.Memory), GPUs: max(0, v.GPUs)}
+	}
+	return cluster.Request{Active: up(r.Active), Resident: up(r.Resident)}
+}
+
+// divide divides the workers of a part among nodes at the least cost, each node beyond the first at
+// a price. At equal cost the room that is there sooner is taken, then the node that comes first.
+func (s *search) divide(p *fit.Part, offers []onNode) *Set {
+	const perNode = one * weightOfNode / 1000
+	w := p.Workers
+	cost := make([]int64, w+1)
+	for i := range cost {
+		cost[i] = dear
+	}
+	cost[0] = 0
+	from := make([]int16, len(offers)*(w+1))
+	slices.SortStableFunc(offers, func(a, b onNode) int { return cmp.Compare(s.roster.Over[a.node], s.roster.Over[b.node]) })
+	for n := range offers {
+		row := from[n*(w+1) : (n+1)*(w+1)]
+		choices := offers[n].choices
+		for have := w; have > 0; have-- {
+			for k := 1; k < len(choices) && k <= have; k++ {
+				if c := cost[have-k] + choices[k].cost + perNode; cost[have-k] < dear && choices[k].cost < dear && c < cost[have] {
+					cost[have], row[have] = c, int16(k)
+				}
+			}
+		}
+	}
+	if cost[w] >= dear {
+		return nil
+	}
+	set := &Set{Cost: cost[w] - perNode}
+	left := w
+	for n := len(offers) - 1; n >= 0; n-- {
+		k := int(from[n*(w+1)+left])
+		if k == 0 {
+			continue
+		}
+		left -= k
+		o := &offers[n]
+		room := fit.Times(p.Request, k)
+		if p.Request.Exclusive {
+			room = fit.Both(s.Room.Total(o.node))
+		}
+		set.Claims = append(set.Claims, cluster.NodeRoom{Node: o.node, Room: room})
+		for b, i := range o.items {
+			if o.choices[k].set&(1<<b) != 0 {
+				set.Candidates = append(set.Candidates, i)
+			}
+		}
+	}
+	slices.SortFunc(set.Claims, func(a, b cluster.NodeRoom) int { return cmp.Compare(a.Node, b.Node) })
+	return set
+}

@@ -1,0 +1,360 @@
+package preempt
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/place"
+)
+
+// Where GPUs are shared, the search for victims looks at each GPU by itself: only jobs that hold
+// something of it can empty it, or make enough room on it. On every node it tries the cheapest such
+// jobs of each GPU, and takes more for cores and memory until the worker fits. What remains is
+// weighed like a placement: of sets that cost about the same it takes the one after which less of
+// the GPUs is of no use.
+
+// weightOfUseless is what it costs, in thousandths of the greatest size, to make the whole of a GPU
+// useless to what is usually asked for.
+const weightOfUseless = 16000
+
+// holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
+// for that. Room that is kept for an attempt to come has none.
+type holder struct {
+	victim int32 // -1: it may not be asked
+	leaves bool  // it has been asked already
+	gpus   []int
+	each   int64 // thousandths of each of them
+}
+
+// holdersOn lists the holders of GPUs of a node. It is made when it is first needed in a cycle.
+func (m *Preemptor) holdersOn(node int) []holder {
+	if m.holders == nil {
+		m.holders = make([][]holder, len(m.state.View.Nodes()))
+	}
+	if m.holders[node] != nil {
+		return m.holders[node]
+	}
+	list := []holder{}
+	for _, d := range m.state.View.Desired(m.state.View.Nodes()[node].Name) {
+		a := d.Job.Live()
+		w := &a.Workers[d.Worker]
+		if len(w.GPUs) == 0 {
+			continue
+		}
+		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs, each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
+		for _, i := range m.Candidates.On[node] {
+			if m.Candidates.List[i].Job.ID == d.Job.ID {
+				t.victim = i
+			}
+		}
+		list = append(list, t)
+	}
+	m.holders[node] = list
+	return list
+}
+
+// sharedSet is a set of victims on one node and what there is to say for it.
+type sharedSet struct {
+	node    int
+	victims []int32
+	cost    int64 // of the victims, or of waiting where no job has to be asked
+	useless int64 // by how much more of the GPUs is of no use afterwards
+}
+
+func (e *sharedSet) better(o *sharedSet, unit int64) bool {
+	if o.node < 0 || (len(e.victims) == 0) != (len(o.victims) == 0) {
+		return o.node < 0 || len(e.victims) == 0
+	}
+	a, b := e.cost, o.cost
+	if unit > 0 {
+		a += e.useless * (one * weightOfUseless / 1000 / 1024) / unit
+		b += o.useless * (one * weightOfUseless / 1000 / 1024) / unit
+	}
+	return a < b
+}
+
+// sharedCheapest finds the cheapest victims on one node for a single worker, nil if there are none.
+func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
+	s := &sharedSearch{Preemptor: m, gang: g, limit: limit, best: sharedSet{node: -1}}
+	if len(m.state.View.Nodes()) <= place.PackNodes {
+		s.mix = m.packer.Usual()
+	}
+	if s.mix != nil {
+		for i := range s.mix.Kinds {
+			s.unit += s.mix.Kinds[i].Count * cluster.WholeGPU
+		}
+		s.unit = max(1, s.unit/1024)
+	}
+	for node := range m.state.View.Nodes() {
+		if m.state.Room.Usable(node, &g.Part, g.Exclude) && !m.state.Room.Whole(node) && s.promises(node) {
+			s.node(node)
+		}
+	}
+	if s.best.node < 0 {
+		return nil
+	}
+	slices.Sort(s.best.victims)
+	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims, Cost: s.best.cost}
+}
+
+// promises reports whether a node may be better than the best so far. It is if room is free or on
+// its way, or if it has a job that may be asked to leave and costs less; where it counts what
+// becomes useless, any job that may be asked.
+func (s *sharedSearch) promises(node int) bool {
+	if s.Candidates.Draining[node] != (cluster.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
+		return true
+	}
+	for _, i := range s.Candidates.On[node] {
+		if s.mayTake(i) && (s.mix != nil || s.best.node < 0 || s.Candidates.List[i].Score < s.best.cost) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedSearch is one search of evict.
+type sharedSearch struct {
+	*Preemptor
+	gang    *fit.Gang
+	limit   int
+	mix     *place.Mix
+	unit    int64 // of eviction.useless
+	best    sharedSet
+	left    []int64 // of each GPU of the node at hand, when all have left that are asked to
+	order   []int   // scratch
+	scratch cluster.Rest
+}
+
+// node tries one node.
+func (s *sharedSearch) node(node int) {
+	s.left = s.state.Room.LeftIn(node, s.left)
+	for i := range s.holdersOn(node) {
+		if t := &s.holders[node][i]; t.leaves || t.victim >= 0 && s.Candidates.List[t.victim].Taken {
+			s.vacate(node, t)
+		}
+	}
+	s.setAside(node)
+	have := fit.Plus(s.state.Room.Available(node), s.Candidates.Draining[node])
+	for _, gpus := range s.targets(node) {
+		if set, ok := s.clear(node, gpus, have); ok {
+			s.weighSet(node, gpus, set, have)
+		}
+	}
+}
+
+// vacate counts what a holder has as free.
+func (s *sharedSearch) vacate(node int, t *holder) {
+	for _, n := range t.gpus {
+		if s.state.View.Nodes()[node].GPUs[n].Healthy {
+			s.left[n] += t.each
+		}
+	}
+}
+
+// setAside takes from what will be free of GPUs what others have been promised: of the GPU on which
+// it leaves least, or of the freest ones.
+func (s *sharedSearch) setAside(node int) {
+	for _, claimed := range s.state.Room.FirmClaims(node, s.gang.For) {
+		for ; claimed > 0; claimed -= cluster.WholeGPU {
+			part, best := min(claimed, cluster.WholeGPU), -1
+			for n, left := range s.left {
+				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part && left > s.left[best] {
+					best = n
+				}
+			}
+			if best >= 0 {
+				s.left[best] -= part
+			}
+		}
+	}
+}
+
+// targets are the sets of GPUs on which the worker could be put: each GPU for a share, the cheapest
+// ones for whole GPUs.
+func (s *sharedSearch) targets(node int) [][]int {
+	s.order = s.order[:0]
+	for n := range s.left {
+		if s.state.View.Nodes()[node].GPUs[n].Healthy {
+			s.order = append(s.order, n)
+		}
+	}
+	order, need := s.order, s.gang.Request.Devices()
+	switch {
+	case need > len(order):
+		return nil
+	case need == 0:
+		return [][]int{nil}
+	case need > 1:
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.price(node, a), s.price(node, b)) })
+		return [][]int{order[:need]}
+	}
+	sets := make([][]int, len(order))
+	for i := range order {
+		sets[i] = order[i : i+1]
+	}
+	return sets
+}
+
+// price is what it costs to empty a GPU, for each holder by the part that it has there.
+func (s *sharedSearch) price(node, gpu int) int64 {
+	if s.left[gpu] >= cluster.WholeGPU {
+		return 0
+	}
+	sum, left := int64(0), s.left[gpu]
+	for i := range s.holders[node] {
+		if t := &s.holders[node][i]; slices.Contains(t.gpus, gpu) && !t.leaves && t.victim >= 0 && s.mayTake(t.victim) {
+			sum += s.Candidates.List[t.victim].Score / int64(len(t.gpus))
+			left += t.each
+		}
+	}
+	if left < cluster.WholeGPU {
+		return dear
+	}
+	return sum
+}
+
+func (s *sharedSearch) mayTake(i int32) bool {
+	v := &s.Candidates.List[i]
+	return !v.Taken && !v.Barred && v.Reluctance >= 0 && v.Reluctance <= s.limit
+}
+
+// clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
+// they may not be asked.
+func (s *sharedSearch) clear(node int, gpus []int, have cluster.Request) ([]int32, bool) {
+	var set []int32
+	each := min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
+	for _, gpu := range gpus {
+		left := s.left[gpu]
+		for _, i := range set {
+			left += s.holdsOf(node, i, gpu)
+		}
+		for _, i := range s.cheapestOn(node, gpu) {
+			if left >= each {
+				break
+			}
+			if !slices.Contains(set, i) {
+				set = append(set, i)
+				left += s.holdsOf(node, i, gpu)
+			}
+		}
+		if left < each {
+			return nil, false
+		}
+	}
+	return s.clearRest(node, set, have)
+}
+
+// clearRest adds victims until there are enough cores and enough memory too, the cheapest first,
+// and leaves out those that turn out not to be needed.
+func (s *sharedSearch) clearRest(node int, set []int32, have cluster.Request) ([]int32, bool) {
+	need := s.gang.Request
+	need.Active.GPUs, need.Resident.GPUs = 0, 0
+	for _, i := range set {
+		have = fit.Plus(have, s.Candidates.List[i].At(node))
+	}
+	wanted := len(set)
+	if !fit.Within(need, have) {
+		for _, i := range s.Candidates.On[node] {
+			if s.mayTake(i) && !slices.Contains(set, i) {
+				set = append(set, i)
+			}
+		}
+		slices.SortFunc(set[wanted:], func(a, b int32) int { return Compare(&s.Candidates.List[a], &s.Candidates.List[b]) })
+	}
+	taken := wanted
+	for ; taken < len(set) && !fit.Within(need, have); taken++ {
+		have = fit.Plus(have, s.Candidates.List[set[taken]].At(node))
+	}
+	if !fit.Within(need, have) {
+		return nil, false
+	}
+	kept := set[:wanted]
+	for _, i := range slices.Backward(slices.Clone(set[wanted:taken])) {
+		if without := fit.Minus(have, s.Candidates.List[i].At(node)); fit.Within(need, without) {
+			have = without
+		} else {
+			kept = append(kept, i)
+		}
+	}
+	return kept, true
+}
+
+// cheapestOn lists the candidates that may be asked to leave a GPU, the cheapest first.
+func (s *sharedSearch) cheapestOn(node, gpu int) []int32 {
+	var list []int32
+	for i := range s.holders[node] {
+		if t := &s.holders[node][i]; !t.leaves && t.victim >= 0 && s.mayTake(t.victim) && slices.Contains(t.gpus, gpu) {
+			list = append(list, t.victim)
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.Candidates.List[a], &s.Candidates.List[b]) })
+	return slices.Compact(list)
+}
+
+// holdsOf returns how much of a GPU a victim holds.
+func (s *sharedSearch) holdsOf(node int, victim int32, gpu int) int64 {
+	sum := int64(0)
+	for i := range s.holders[node] {
+		if t := &s.holders[node][i]; t.victim == victim && slices.Contains(t.gpus, gpu) {
+			sum += t.each
+		}
+	}
+	return sum
+}
+
+// weighSet compares a set with the best so far.
+func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have cluster.Request) {
+	e := sharedSet{node: node, victims: set}
+	for _, i := range set {
+		e.cost += s.Candidates.List[i].Score
+	}
+	if len(set) == 0 && !s.state.Room.Holds(node, &s.gang.Part) {
+		e.cost = s.Candidates.Delay(s.state.Now, node)
+	}
+	if s.mix != nil {
+		e.useless = s.makesUseless(node, gpus, set, have)
+	}
+	if e.better(&s.best, s.unit) {
+		s.best = e
+	}
+}
+
+// makesUseless returns by how much more of a node's GPUs is of no use when a set has left and the
+// worker is there.
+func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have cluster.Request) int64 {
+	before := s.mix.Unusable(s.rest(s.left, have))
+	after := slices.Clone(s.left)
+	for i := range s.holders[node] {
+		if t := &s.holders[node][i]; t.victim >= 0 && slices.Contains(set, t.victim) {
+			for _, n := range t.gpus {
+				if s.state.View.Nodes()[node].GPUs[n].Healthy {
+					after[n] += t.each
+				}
+			}
+		}
+	}
+	for _, i := range set {
+		have = fit.Plus(have, s.Candidates.List[i].At(node))
+	}
+	for _, n := range gpus {
+		after[n] -= min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
+	}
+	return s.mix.Unusable(s.rest(after, fit.Minus(have, s.gang.Request))) - before
+}
+
+// rest is what is free as the mixture sees it.
+func (s *sharedSearch) rest(left []int64, have cluster.Request) *cluster.Rest {
+	r := &s.scratch
+	*r = cluster.Rest{Cores: have.Active.Cores, Memory: have.Active.Memory, Shared: r.Shared[:0]}
+	for _, l := range left {
+		switch {
+		case l >= cluster.WholeGPU:
+			r.Empty++
+		case l > 0:
+			r.Shared = append(r.Shared, l)
+		}
+	}
+	return r
+}

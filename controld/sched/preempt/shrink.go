@@ -1,0 +1,189 @@
+package preempt
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// ShrinkPlan is which elastic jobs give up workers so that another job can start, and the room that
+// it will have.
+type ShrinkPlan struct {
+	claims []cluster.NodeRoom
+	Jobs   []*elastic.Job // with the workers that are to leave
+	leave  [][]int        // of each
+	over   cluster.Instant
+}
+
+// PlanShrink looks for the cheapest surplus of running jobs that lets a gang start, all of it or
+// nothing. A job that gives up workers is stopped once, however many they are, so its price is paid
+// with the first of them. What leaves already counts as free, also what jobs of running give up in
+// this cycle. Nothing is planned yet. Nil: there is no way.
+func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, price func(*elastic.Job) int64) *ShrinkPlan {
+	for _, settled := range []bool{false, true} {
+		r := surplusCandidates(t, running, list, price, settled)
+		set := NewSearch(t, r, g, 0).Best()
+		if set == nil {
+			return nil
+		}
+		p := &ShrinkPlan{claims: set.Claims, over: t.Now}
+		if p.choose(t, r, set, list) {
+			return p
+		}
+	}
+	return nil
+}
+
+// surplusCandidates are candidates for what elastic jobs have beyond their least. On each
+// node a job may give up as much as it could at all; settled says that it is decided beforehand
+// which workers those are, so that what several nodes give adds up.
+func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64, settled bool) *Candidates {
+	n := len(t.View.Nodes())
+	r := &Candidates{On: make([][]int32, n), Draining: make([]cluster.Request, n), Over: make([]cluster.Instant, n), Asked: map[cluster.JobID]cluster.Instant{}}
+	for run := range t.View.Runs() {
+		if run.Attempt.Stop != nil {
+			r.leave(run)
+		}
+	}
+	r.discount(t)
+	for _, f := range running { // of those resized in this cycle
+		for _, i := range f.Leave {
+			if slices.Contains(f.Broken, i) {
+				continue
+			}
+			r.drain(cluster.NodeRoom{Node: f.Nodes[i], Room: f.Request()}, t.Now+cluster.Instant(scratch.GraceOf(f.Job)))
+		}
+	}
+	for i, f := range list {
+		v := Candidate{Job: f.Job, Attempt: f.Attempt, run: t.View.Run(f.Job.ID), Rooms: f.SurplusOn(settled), Grace: scratch.GraceOf(f.Job), Score: price(f)}
+		for _, s := range v.Rooms {
+			r.On[s.Node] = append(r.On[s.Node], int32(i))
+		}
+		r.longest = max(r.longest, v.Grace)
+		r.List = append(r.List, v)
+	}
+	r.weight = weightOfGrace
+	return r
+}
+
+// choose names the workers that leave, no more than the claims need. It reports whether no job
+// gives up more than it may.
+func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*elastic.Job) bool {
+	left := map[int]int{}
+	for _, i := range set.Candidates {
+		list[i].Leave = nil
+		left[int(i)] = list[i].Surplus()
+	}
+	defer func() {
+		for _, i := range set.Candidates {
+			if left[int(i)] < 0 {
+				list[i].Leave = nil
+			}
+		}
+	}()
+	for _, c := range set.Claims {
+		missing := positive(fit.Minus(c.Room, fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node])))
+		missing.Resident.Cores = 0
+		for _, i := range set.Candidates {
+			for f := list[i]; missing != (cluster.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
+				missing = positive(fit.Minus(missing, f.Request()))
+			}
+		}
+		if missing != (cluster.Request{}) {
+			p.forget(set, list)
+			return false
+		}
+	}
+	for _, c := range set.Claims {
+		spareNeedless(list, set, c.Node, fit.Minus(fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node]), c.Room))
+	}
+	for _, i := range set.Candidates {
+		f := list[i]
+		if len(f.Leave) == 0 {
+			continue
+		}
+		if odd := len(f.Leave) % f.Terms.Unit; odd > 0 {
+			f.Drop(f.Terms.Unit - odd)
+		}
+		p.Jobs, p.leave = append(p.Jobs, f), append(p.leave, f.Leave)
+		p.over = max(p.over, t.Now+cluster.Instant(scratch.GraceOf(f.Job)))
+	}
+	for _, c := range set.Claims {
+		p.over = max(p.over, r.Over[c.Node])
+	}
+	return true
+}
+
+// spareNeedless lets workers on a node stay that were chosen before others which turned out to be
+// enough. have is what there is beyond the claim without any that leave, which may be negative.
+func spareNeedless(list []*elastic.Job, set *Set, node int, have cluster.Request) {
+	for _, i := range set.Candidates {
+		for _, w := range list[i].Leave {
+			if list[i].Nodes[w] == node {
+				have = fit.Plus(have, list[i].Request())
+			}
+		}
+	}
+	for _, i := range set.Candidates {
+		f := list[i]
+		f.Leave = slices.DeleteFunc(f.Leave, func(w int) bool {
+			less := fit.Minus(have, f.Request())
+			if f.Nodes[w] != node || less.Active.Cores < 0 || less.Active.Memory < 0 || less.Active.GPUs < 0 || less.Resident.Memory < 0 || less.Resident.GPUs < 0 {
+				return false
+			}
+			have = less
+			return true
+		})
+	}
+}
+
+func (p *ShrinkPlan) forget(set *Set, list []*elastic.Job) {
+	for _, i := range set.Candidates {
+		list[i].Leave = nil
+	}
+	p.Jobs = nil
+}
+
+// Undo lets the workers of a plan stay, redo lets them leave again: of several plans only one is
+// carried out.
+func (p *ShrinkPlan) Undo() {
+	if p == nil {
+		return
+	}
+	for _, f := range p.Jobs {
+		f.Leave = nil
+	}
+}
+
+func (p *ShrinkPlan) Redo() {
+	for i, f := range p.Jobs {
+		f.Leave = p.leave[i]
+	}
+}
+
+// Shrink keeps the room of a plan for a job and asks the others to give it up.
+func Shrink(t *scratch.State, j *cluster.Job, p *ShrinkPlan) {
+	v := &cluster.Reservation{Job: j.ID, At: t.Now, Firm: true, Until: p.over + cluster.Instant(t.Policy.ReserveHoldMS)}
+	for _, c := range p.claims {
+		v.Claims = append(v.Claims, cluster.Claim{Node: t.View.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
+	}
+	t.Room.Unclaim(j.ID)
+	t.Reserve(v)
+	for _, f := range p.Jobs {
+		f.Resize(t, j.ID)
+	}
+}
+
+// Unchanged leaves out of a list the jobs that a plan has resized.
+func Unchanged(list []*elastic.Job) []*elastic.Job {
+	return slices.DeleteFunc(slices.Clone(list), func(f *elastic.Job) bool { return len(f.Leave)+len(f.Join) > 0 })
+}
+
+// Standstill is what a resize costs: the grace of a job and what it loses of its work, times what
+// it holds, in ms of one GPU.
+func Standstill(t *scratch.State, f *elastic.Job) int64 {
+	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.Run(f.Job.ID))
+}

@@ -1,0 +1,172 @@
+package queue
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Contender is an entry of a queue: the first job of a group that may start, with the rest of its
+// group behind it. A job that holds a reservation is an entry of its own, because it sees more room
+// than the others of its group.
+type Contender struct {
+	order   *Order // nil: jobs are ordered by compare alone
+	Job     *cluster.Job
+	request fit.Gang       // see gang; of no job until it is needed
+	Group   *cluster.Group // nil for a job alone
+	next    int            // index in group.Jobs of the first one behind job
+	Members *cluster.Turns // the tasks of an array in the order in which they start, once one has started
+
+	head     bool          // the job does not fit, and is only to be protected
+	excess   OverQuota     // see jobOrder.excess
+	excessOf cluster.JobID // the job of which excess is known
+	level    int           // see jobOrder.level
+	levelOf  cluster.JobID // the job of which level is known
+}
+
+// NewContender returns an entry for one job.
+func NewContender(o *Order, j *cluster.Job) *Contender { return &Contender{order: o, Job: j} }
+
+// NewContenderFor returns an entry for one job of which it is known what it asks for.
+func NewContenderFor(o *Order, j *cluster.Job, g *fit.Gang) *Contender {
+	return &Contender{order: o, Job: j, request: *g}
+}
+
+// Start starts the job, or the next task of the array, at the spots that were found for it.
+func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past cluster.JobID) {
+	t.Start(c.Job, c.member(), c.Gang(t), spots, past)
+}
+
+// member returns the number of the array task that starts next, 0 for a job that is no array.
+func (c *Contender) member() int {
+	if c.Job.Family == nil {
+		return 0
+	}
+	if c.Members == nil {
+		c.Members = c.Job.Turns()
+	}
+	return c.Members.Next()
+}
+
+// NextTask reports whether more tasks of the array may start.
+func (c *Contender) NextTask() bool { return c.Members != nil && c.Members.Left() > 0 }
+
+// skipTasks lets no further task of the array start.
+func (c *Contender) skipTasks() { c.Members = nil }
+
+// Advance moves on to the group's next job that may start and reports whether there is one. An
+// array stays until all of its tasks have started that may.
+func (c *Contender) Advance(o *Order) bool {
+	if c.NextTask() {
+		return true
+	}
+	if c.Group == nil {
+		return false
+	}
+	for c.next < len(c.Group.Jobs) {
+		j := c.Group.Jobs[c.next]
+		c.next++
+		if o.Holders[j.ID] == nil && !o.alone[j.ID] && o.Startable(j) {
+			c.Job, c.Members = j, nil
+			return true
+		}
+	}
+	return false
+}
+
+// Gang returns what the job asks of a placement. All jobs of a group ask for the same, except for
+// the nodes that they avoid.
+func (c *Contender) Gang(t *scratch.State) *fit.Gang {
+	switch c.request.For {
+	case c.Job.ID:
+	case 0:
+		c.request = t.Gang(c.Job)
+	default:
+		c.request = c.request.Of(t.View, c.Job)
+	}
+	return &c.request
+}
+
+// before reports whether an entry comes before another one. Among best-effort jobs those come last
+// whose accounts are over quota. A user over quota counts only among jobs with about as much
+// service: a new job may take the room of jobs that have had much, so these must not find
+// themselves before it where room is free.
+func (c *Contender) before(o *Contender) bool {
+	if c.order == nil || c.order.Excess == nil || c.head || c.Job.Class == jobspec.TE || o.Job.Class == jobspec.TE {
+		return c.compare(o) < 0
+	}
+	mine, theirs := c.excessNow(), o.excessNow()
+	if by := cmp.Compare(mine.Accounts, theirs.Accounts); by != 0 {
+		return by < 0
+	}
+	if mine.User != theirs.User && c.order.byLevel(c.Job, o.Job) && c.levelNow() == o.levelNow() {
+		return mine.User < theirs.User
+	}
+	return c.compare(o) < 0
+}
+
+// compare is jobOrder.compare, but computes each level once.
+func (c *Contender) compare(o *Contender) int {
+	if c.order.byLevel(c.Job, o.Job) {
+		if by := cmp.Compare(c.levelNow(), o.levelNow()); by != 0 {
+			return by
+		}
+	}
+	return Compare(c.Job, o.Job)
+}
+
+func (c *Contender) levelNow() int {
+	if c.levelOf != c.Job.ID {
+		c.level, c.levelOf = c.order.Level(c.Job), c.Job.ID
+	}
+	return c.level
+}
+
+func (c *Contender) excessNow() OverQuota {
+	if c.excessOf != c.Job.ID {
+		c.excess, c.excessOf = c.order.Excess(c.Job), c.Job.ID
+	}
+	return c.excess
+}
+
+// Alike reports whether only age tells two best-effort jobs apart in the order.
+func (c *Contender) Alike(o *Contender) bool {
+	a, b := c.Job, o.Job
+	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority && c.order.Level(a) == c.order.Level(b)
+}
+
+// refreshExcess computes again how far the accounts of the job are over quota, and reports whether
+// that has changed.
+func (c *Contender) refreshExcess() bool {
+	now := c.order.Excess(c.Job)
+	changed := now != c.excessNow()
+	c.excess = now
+	return changed
+}
+
+// Contenders is a heap of entries, best first.
+type Contenders []*Contender
+
+// Len implements heap.Interface.
+func (c Contenders) Len() int { return len(c) }
+
+// Less implements heap.Interface.
+func (c Contenders) Less(i, j int) bool { return c[i].before(c[j]) }
+
+// Swap implements heap.Interface.
+func (c Contenders) Swap(i, j int) { c[i], c[j] = c[j], c[i] }
+
+// Push implements heap.Interface.
+func (c *Contenders) Push(x any) { *c = append(*c, x.(*Contender)) }
+
+// Pop implements heap.Interface.
+func (c *Contenders) Pop() any {
+	old := *c
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*c = old[:len(old)-1]
+	return last
+}

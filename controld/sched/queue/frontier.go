@@ -1,0 +1,153 @@
+package queue
+
+import (
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Frontier remembers which gangs failed, so that nothing that asks for as much or more is searched
+// for again in the same cycle. That is sound as long as a cycle only takes room and frees none: a
+// phase that frees room must start a new one. Gangs that avoid nodes, or whose own claims make
+// room, have a view of their own and are never added.
+type Frontier struct {
+	failed []fit.Gang // none asks for as much as another
+	shapes []verdict  // by number
+	fit    []fitted   // those of them that were found to fit
+}
+
+// fitted is a gang of a shape that was found to fit.
+type fitted struct {
+	shape int
+	gang  fit.Gang
+}
+
+// verdict is whether a shape has been found to fail.
+type verdict uint8
+
+const (
+	unknown verdict = iota
+	fits
+	fails
+)
+
+// Fails reports whether the first job of a group does not fit now, by what is known or by one
+// search.
+func (f *Frontier) Fails(t *scratch.State, c *Contender) bool {
+	if len(c.Job.Exclude) > 0 {
+		g := c.Gang(t)
+		return f.Covers(g) || !t.Room.Fits(g)
+	}
+	n := c.Group.Number
+	for n >= len(f.shapes) {
+		f.shapes = append(f.shapes, make([]verdict, max(64, n))...)
+	}
+	if f.shapes[n] == unknown {
+		g := c.Gang(t)
+		if f.shapes[n] = f.search(t, g); f.shapes[n] == fits {
+			f.fit = append(f.fit, fitted{n, *g})
+		}
+	}
+	return f.shapes[n] == fails
+}
+
+// Fail records that g failed, and which of the shapes that were found to fit fail because of it.
+func (f *Frontier) Fail(g *fit.Gang) {
+	f.Add(g)
+	kept := f.fit[:0]
+	for i := range f.fit {
+		if k := &f.fit[i]; atLeast(&k.gang, g) {
+			f.shapes[k.shape] = fails
+			continue
+		}
+		kept = append(kept, f.fit[i])
+	}
+	f.fit = kept
+}
+
+// FailedSince reports whether the first job of a group that was found to fit is known to fail by
+// now.
+func (f *Frontier) FailedSince(t *scratch.State, c *Contender) bool {
+	if n := c.Group.Number; len(c.Job.Exclude) == 0 && n < len(f.shapes) && f.shapes[n] != unknown {
+		return f.shapes[n] == fails
+	}
+	return f.Covers(c.Gang(t))
+}
+
+func (f *Frontier) search(t *scratch.State, g *fit.Gang) verdict {
+	if f.Covers(g) {
+		return fails
+	}
+	if !t.Room.Fits(g) {
+		f.Add(g)
+		return fails
+	}
+	return fits
+}
+
+// Covers reports whether g asks for at least as much as a gang that failed.
+func (f *Frontier) Covers(g *fit.Gang) bool {
+	for i := range f.failed {
+		if atLeast(g, &f.failed[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Add records that g failed, and forgets those that fail because of it.
+func (f *Frontier) Add(g *fit.Gang) {
+	kept := f.failed[:0]
+	for i := range f.failed {
+		if !atLeast(&f.failed[i], g) {
+			kept = append(kept, f.failed[i])
+		}
+	}
+	f.failed = append(kept, *g)
+}
+
+// atLeast reports whether a gang is as hard to place as b in every respect, so that it fails where
+// b does. Of a gang of several parts b nothing follows but for others with the same further parts;
+// a fails as a whole with any part that is as hard as b.
+func atLeast(a, b *fit.Gang) bool {
+	if len(b.More) > 0 {
+		return a.Shape.Parts == b.Shape.Parts && partAtLeast(&a.Part, &b.Part)
+	}
+	if partAtLeast(&a.Part, &b.Part) {
+		return true
+	}
+	for i := range a.More {
+		if partAtLeast(&a.More[i], &b.Part) {
+			return true
+		}
+	}
+	return false
+}
+
+func partAtLeast(a, b *fit.Part) bool {
+	x, y := &a.Request, &b.Request
+	return a.Workers >= b.Workers && a.PerNode <= b.PerNode &&
+		x.Active.GPUs >= y.Active.GPUs && x.Active.Cores >= y.Active.Cores && x.Active.Memory >= y.Active.Memory &&
+		x.Resident.GPUs >= y.Resident.GPUs && x.Resident.Cores >= y.Resident.Cores && x.Resident.Memory >= y.Resident.Memory &&
+		(x.Exclusive || !y.Exclusive) && choosier(a, b)
+}
+
+// choosier reports whether every node that a wants is one that b wants.
+func choosier(a, b *fit.Part) bool {
+	switch {
+	case b.Nodes == nil || a.Where == b.Where:
+		return true
+	case a.Nodes == nil:
+		return false
+	}
+	for i, word := range a.Nodes {
+		if word&^b.Nodes[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// knownToFail reports whether a shape, by its number, is known to fail.
+func (f *Frontier) knownToFail(shape int) bool {
+	return shape < len(f.shapes) && f.shapes[shape] == fails
+}

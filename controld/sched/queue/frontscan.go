@@ -1,0 +1,81 @@
+package queue
+
+import "github.com/rota-hpc/rota/controld/cluster"
+
+// FrontScan finds the first jobs of accounts, or of leaves of the account tree, by the fronts of
+// their groups alone. That is possible where the first job of a group may start and only its sort
+// key counts; where blocked jobs are sought, its shape must also be known not to fit. All other
+// groups have to be looked at, so that a plan does not depend on it.
+type FrontScan struct {
+	order  *Order
+	seen   *Frontier                 // nil: jobs are sought whether they fit or not
+	keyFor func(*cluster.Group) *Key // where the key of a group's first job goes; nil: a limit applies, so the group has to be looked at
+	known  []leafKey                 // the same, by the number of the leaf
+	apart  idSet                     // jobs that do not stand in line as their groups do, and some others
+}
+
+// leafKey is what a front scan knows of a leaf.
+type leafKey struct {
+	met   bool
+	first *Key
+}
+
+func NewFrontScan(o *Order, seen *Frontier, keyFor func(*cluster.Group) *Key) *FrontScan {
+	q := &FrontScan{order: o, seen: seen, keyFor: keyFor}
+	for id := range o.Holders {
+		q.apart.add(id)
+	}
+	for id := range o.Late {
+		q.apart.add(id)
+	}
+	for id := range o.Started {
+		q.apart.add(id)
+	}
+	return q
+}
+
+// Does handles a group by its front, and reports whether that was enough.
+func (q *FrontScan) Does(at int64, f *cluster.Front) bool {
+	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil && !q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
+		return false
+	}
+	if q.order.Level != nil && (f.Level != 0 || f.Gang && !f.TE || f.TE && q.order.TeLimited) {
+		return false
+	}
+	first := q.firstAt(at, f)
+	if first == nil {
+		return false
+	}
+	k := Key{class: 1, first: 1, priority: f.Priority, Job: f.Job}
+	if f.TE {
+		k.class = 0
+	}
+	first.Keep(k)
+	q.order.Fronts++
+	return true
+}
+
+// firstAt returns the key of the first job of a group's account or leaf, nil if the group has to be
+// looked at.
+func (q *FrontScan) firstAt(at int64, f *cluster.Front) *Key {
+	for int(f.Leaf) >= len(q.known) {
+		q.known = append(q.known, make([]leafKey, max(64, len(q.known)))...)
+	}
+	o := &q.known[f.Leaf]
+	if !o.met {
+		*o = leafKey{true, q.keyFor(q.order.View.GroupAt(at))}
+	}
+	return o.first
+}
+
+// standsApart reports whether a job has started, is given up, or holds a reservation.
+func (q *FrontScan) standsApart(id cluster.JobID) bool {
+	return q.order.Started[id] > 0 || q.order.Late[id] || q.order.Holders[id] != nil
+}
+
+// idSet is a set of a few ids. It may have others, but hardly any.
+type idSet [16]uint64
+
+func (s *idSet) add(id cluster.JobID) { s[uint64(id)/64%16] |= 1 << (uint64(id) % 64) }
+
+func (s *idSet) has(id cluster.JobID) bool { return s[uint64(id)/64%16]&(1<<(uint64(id)%64)) != 0 }

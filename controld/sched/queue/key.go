@@ -1,0 +1,83 @@
+package queue
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Compare orders jobs by class, priority and age. Within a class a job comes first that has left
+// its room to another which then did not use it. The order is total: the id, which grows with age,
+// decides last.
+func Compare(a, b *cluster.Job) int {
+	return cmp.Or(
+		cmp.Compare(ClassRank(a.Class), ClassRank(b.Class)),
+		FirstRank(a)-FirstRank(b),
+		cmp.Compare(b.Priority, a.Priority),
+		cmp.Compare(a.ID, b.ID))
+}
+
+// FirstRank is 0 for a job that comes first in its class, else 1.
+func FirstRank(j *cluster.Job) int {
+	if j.First {
+		return 0
+	}
+	return 1
+}
+
+// ClassRank is 0 for trial-and-error jobs, 1 for best-effort jobs.
+func ClassRank(c jobspec.Class) int {
+	if c == jobspec.TE {
+		return 0
+	}
+	return 1
+}
+
+// Key is what decides the place of a job in the order. The zero value means: no job.
+type Key struct {
+	class, first, priority, level int
+	Job                           cluster.JobID
+}
+
+func (k *Key) compare(o *Key) int {
+	switch {
+	case k.class != o.class:
+		return cmp.Compare(k.class, o.class)
+	case k.first != o.first:
+		return cmp.Compare(k.first, o.first)
+	case k.priority != o.priority:
+		return cmp.Compare(o.priority, k.priority)
+	case k.level != o.level:
+		return cmp.Compare(k.level, o.level)
+	}
+	return cmp.Compare(k.Job, o.Job)
+}
+
+// KeyOf returns the sort key of a job by the function compare.
+func KeyOf(j *cluster.Job) Key {
+	return Key{class: ClassRank(j.Class), first: FirstRank(j), priority: j.Priority, Job: j.ID}
+}
+
+// Keep replaces the key by another one that comes before it, and reports whether it did.
+func (k *Key) Keep(o Key) bool {
+	if k.Job != 0 && k.compare(&o) <= 0 {
+		return false
+	}
+	*k = o
+	return true
+}
+
+// Firsts holds the sort key of the first of some jobs of each account, or of each leaf of the
+// account tree.
+type Firsts[K comparable] map[K]*Key
+
+// Of returns the key for an account or a leaf, the zero key if there is none yet.
+func (m Firsts[K]) Of(k K) *Key {
+	r := m[k]
+	if r == nil {
+		r = &Key{}
+		m[k] = r
+	}
+	return r
+}

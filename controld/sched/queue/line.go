@@ -1,0 +1,218 @@
+// Package queue orders the jobs that wait, and finds the queue heads: blocked jobs that must not be
+// passed for ever.
+//
+// A [Line] has one entry for each group of like jobs. Every distinct request is searched for at
+// most once in a cycle: [Frontier] remembers which failed. How a policy orders jobs is an [Order],
+// a struct of hooks; without any, [Compare] decides alone.
+package queue
+
+import (
+	"container/heap"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Line is all jobs that wait, best first. The open entries fit as far as is known. The heads are
+// blocked jobs: their turn comes only to protect them from being passed for ever.
+type Line struct {
+	*Order
+	open  Contenders
+	heads Contenders
+	first Firsts[string] // the first blocked job of each account
+	seen  Frontier
+}
+
+// NewLine forms the line. Every group is looked at once. Every distinct request is searched for at
+// most once, and not at all if it asks for at least as much as one that has failed.
+func NewLine(o *Order) *Line {
+	l := emptyLine(o)
+	l.form(l.frontScan())
+	return l
+}
+
+func emptyLine(o *Order) *Line { return &Line{Order: o, first: Firsts[string]{}} }
+
+// frontScan finds the first blocked job of each account.
+func (l *Line) frontScan() *FrontScan {
+	return NewFrontScan(l.Order, &l.seen, func(g *cluster.Group) *Key {
+		if l.Bounded != nil && l.Bounded(g) {
+			return nil
+		}
+		return l.first.Of(g.Key.Account)
+	})
+}
+
+// form lines up all jobs. Without a front scan all groups are looked at: the line is the same.
+func (l *Line) form(q *FrontScan) {
+	for _, r := range l.View.Reservations() {
+		if l.Holders[r.Job] != nil {
+			l.standAlone(l.View.Job(r.Job))
+		}
+	}
+	var c Contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
+	for at, front := range l.View.Fronts() {
+		if front.Held || q.Does(at, front) {
+			continue
+		}
+		g := l.View.GroupAt(at)
+		if l.Aged != nil && g.Key.Level > 0 {
+			l.promote(g)
+		}
+		c = Contender{order: l.Order, Group: g}
+		if c.Advance(l.Order) && l.screen(&c) {
+			open := c
+			l.open = append(l.open, &open)
+		}
+	}
+	for _, first := range l.first {
+		l.heads = append(l.heads, &Contender{order: l.Order, Job: l.View.Job(first.Job), head: true})
+	}
+	heap.Init(&l.open)
+	heap.Init(&l.heads)
+}
+
+// standAlone lines up the holder of a reservation. It is never screened: its own claim makes the
+// difference.
+func (l *Line) standAlone(j *cluster.Job) {
+	if l.Startable(j) {
+		l.open = append(l.open, NewContender(l.Order, j))
+	}
+}
+
+// promote lines up apart from its group each job that has waited for so long that it counts as new.
+func (l *Line) promote(g *cluster.Group) {
+	for _, j := range g.Jobs {
+		if l.Holders[j.ID] == nil && l.Aged(j) {
+			if l.alone == nil {
+				l.alone = map[cluster.JobID]bool{}
+			}
+			l.alone[j.ID] = true
+			l.standAlone(j)
+		}
+	}
+}
+
+// screen reports whether a group's first job fits. A job that avoids nodes fails for itself alone:
+// then the next one is tried.
+func (l *Line) screen(c *Contender) bool {
+	for l.seen.Fails(l.State, c) {
+		l.note(c)
+		if len(c.Job.Exclude) == 0 || !c.Advance(l.Order) {
+			return false
+		}
+	}
+	return true
+}
+
+// note notes a job that does not fit, and reports whether it is the first of its account. A job
+// that leaves room to new jobs blocks no other one: the next job of its account is protected.
+func (l *Line) note(c *Contender) bool {
+	if l.LeavesRoom(c.Job) {
+		return false
+	}
+	return l.first.Of(c.Job.Account).Keep(l.keyOf(c.Job))
+}
+
+// Empty reports whether no open entry is left.
+func (l *Line) Empty() bool { return len(l.open) == 0 }
+
+// Top returns the best open entry, as of when it was last ordered.
+func (l *Line) Top() *Contender { return l.open[0] }
+
+// Some returns the first n open entries, the best one first and the others in no order.
+func (l *Line) Some(n int) []*Contender { return l.open[:min(n, len(l.open))] }
+
+// Lead returns the best open entry. What has started since may have put others before it.
+func (l *Line) Lead() *Contender {
+	for c := l.open[0]; len(l.open) > 1 && c.excessOf == c.Job.ID; c = l.open[0] {
+		if !c.refreshExcess() {
+			break
+		}
+		heap.Fix(&l.open, 0)
+	}
+	return l.open[0]
+}
+
+// Fail takes the best open entry, which was just found not to fit, out of the line, and with it all
+// that ask for no less. Doing this at once keeps the heap free of groups that would be tried in
+// vain one by one. A job that avoids nodes fails for itself alone, so the next one of its group
+// takes its place.
+func (l *Line) Fail() {
+	c := l.open[0]
+	if len(c.Job.Exclude) > 0 || c.Group == nil {
+		l.drop(c)
+		if c.Advance(l.Order) {
+			heap.Fix(&l.open, 0)
+			return
+		}
+		heap.Pop(&l.open)
+		return
+	}
+	l.seen.Fail(c.Gang(l.State))
+	kept := l.open[:0]
+	for _, o := range l.open {
+		if o.Group != nil && l.seen.FailedSince(l.State, o) {
+			l.drop(o)
+			continue
+		}
+		kept = append(kept, o)
+	}
+	clear(l.open[len(kept):])
+	l.open = kept
+	heap.Init(&l.open)
+}
+
+// Skip leaves out the job of the best open entry and moves on to the next one of its group.
+func (l *Line) Skip() {
+	l.open[0].skipTasks()
+	if l.open[0].Advance(l.Order) {
+		heap.Fix(&l.open, 0)
+	} else {
+		heap.Pop(&l.open)
+	}
+}
+
+// Pass moves the entry of a job that has started on to the next job of its group.
+func (l *Line) Pass(c *Contender) {
+	i := slices.Index(l.open, c)
+	if c.Advance(l.Order) {
+		heap.Fix(&l.open, i)
+	} else {
+		heap.Remove(&l.open, i)
+	}
+}
+
+// Reorder puts an open entry where it belongs if its accounts are over quota by another amount than
+// before, and reports whether that is so.
+func (l *Line) Reorder(c *Contender) bool {
+	if !c.refreshExcess() {
+		return false
+	}
+	heap.Fix(&l.open, slices.Index(l.open, c))
+	return true
+}
+
+// drop notes a job that was found not to fit after all. If it is the first of its account, it
+// becomes a head.
+func (l *Line) drop(c *Contender) {
+	if l.note(c) {
+		heap.Push(&l.heads, &Contender{order: c.order, Job: c.Job, Members: c.Members, head: true})
+	}
+}
+
+// NextHead takes out and returns the first head, if it comes before the first open entry by class,
+// priority, service and age. What accounts hold does not count here.
+func (l *Line) NextHead() *Contender {
+	for len(l.heads) > 0 {
+		h := l.heads[0]
+		if len(l.open) > 0 && l.open[0].compare(h) < 0 {
+			return nil
+		}
+		heap.Pop(&l.heads)
+		if l.first.Of(h.Job.Account).Job == h.Job.ID { // else an earlier job of its account was blocked after it
+			return h
+		}
+	}
+	return nil
+}

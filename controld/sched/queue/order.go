@@ -1,0 +1,65 @@
+package queue
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Order is how a policy orders the jobs that wait. A hook that is nil does not count: without any,
+// jobs are ordered by [compare] alone.
+type Order struct {
+	*scratch.State
+	MayStart  func(*cluster.Job) bool      // the policy allows the start
+	Level     func(*cluster.Job) int       // service level, which decides before age: lower first
+	Aged      func(*cluster.Job) bool      // the job has waited for so long that it counts as new
+	Excess    func(*cluster.Job) OverQuota // how far its accounts are over quota, which decides before anything else
+	HoldsBack func(*cluster.Job) bool      // the job leaves free room to new jobs: no room is kept for it
+	Bounded   func(*cluster.Group) bool    // a limit applies to the group's user or account
+	FullScan  bool                         // all groups are looked at, also where their fronts say enough: the order is the same
+	Fronts    int                          // groups of which the front said enough
+	TeLimited bool                         // accounts may hold only so many GPUs in trial-and-error jobs
+
+	alone map[cluster.JobID]bool // jobs that stand in line apart from their groups
+}
+
+// OverQuota says how far the accounts and the user of a job hold as much as they are entitled to,
+// or more.
+type OverQuota struct {
+	Accounts int // a bit for each level, from the top of the account tree down; -1: the job comes first
+	User     int // 1: the user does, and has no quota of its own
+}
+
+// Startable reports whether a job may start now.
+func (o *Order) Startable(j *cluster.Job) bool {
+	return o.State.Startable(j) && (o.MayStart == nil || o.MayStart(j))
+}
+
+// LeavesRoom reports whether a job leaves free room to new jobs.
+func (o *Order) LeavesRoom(j *cluster.Job) bool { return o.HoldsBack != nil && o.HoldsBack(j) }
+
+// Compare orders jobs. Among those that only age would tell apart, the lower service level comes
+// first.
+func (o *Order) Compare(a, b *cluster.Job) int {
+	if o.byLevel(a, b) {
+		if c := cmp.Compare(o.Level(a), o.Level(b)); c != 0 {
+			return c
+		}
+	}
+	return Compare(a, b)
+}
+
+// byLevel reports whether the service level decides between two jobs before age does.
+func (o *Order) byLevel(a, b *cluster.Job) bool {
+	return o != nil && o.Level != nil && a.Class == b.Class && a.First == b.First && a.Priority == b.Priority
+}
+
+// keyOf returns the sort key of a job.
+func (o *Order) keyOf(j *cluster.Job) Key {
+	k := KeyOf(j)
+	if o != nil && o.Level != nil {
+		k.level = o.Level(j)
+	}
+	return k
+}

@@ -1,0 +1,202 @@
+// Package reserve keeps room for jobs that wait: reservations for queue heads, which bound how
+// often they are passed, and checks whether the room of a reservation will come.
+//
+// [Forecast] says when room comes free if every attempt runs to its time limit. [Bypass] counts
+// starts that pass a head.
+package reserve
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// maxReservations bounds the reservations of the whole cluster. Each one keeps room idle, and
+// beyond a few heads it is guesswork which room that will be.
+const MaxReservations = 16
+
+// HeadRules are what a policy says about queue heads. A hook that is nil does not count.
+type HeadRules struct {
+	*queue.Order
+	Within       func(*cluster.Job) bool                           // the job is within its account's quota: its reservation goes before others
+	ReserveAfter func(j *cluster.Job, within bool) cluster.Instant // how long a head waits before its room is kept; nil: as the policy block says
+	Start        func(c *queue.Contender, spots []fit.Spot, past cluster.JobID)
+}
+
+// Bypass bounds how often blocked heads are passed, and makes their reservations.
+type Bypass struct {
+	*HeadRules
+	waiting  []blocked       // heads without a reservation, in order; starts are counted against the first
+	reserved map[string]bool // accounts that hold a reservation
+	forecast *Forecast
+}
+
+// blocked is a head and how many starts have gone past it, those of this cycle included.
+type blocked struct {
+	contender *queue.Contender
+	passed    int
+}
+
+// NewBypass begins with the reservations in force.
+func NewBypass(r *HeadRules) *Bypass {
+	b := &Bypass{HeadRules: r, reserved: map[string]bool{}, forecast: NewForecast(r.State)}
+	for _, r := range b.View.Reservations() {
+		if b.Holders[r.Job] != nil {
+			b.reserved[b.View.Job(r.Job).Account] = true
+		}
+	}
+	return b
+}
+
+func (b *Bypass) owes(j *cluster.Job) bool { return b.Within != nil && b.Within(j) }
+
+// Consider protects a head that comes next: with a reservation if that is due, else by counting the
+// starts that pass it.
+func (b *Bypass) Consider(h *queue.Contender) {
+	within := b.owes(h.Job)
+	own := b.Holders[h.Job.ID]
+	switch {
+	case own != nil && (own.Firm || own.Owed || !within):
+		return
+	case own == nil && b.LeavesRoom(h.Job):
+		return
+	case own == nil && b.reserved[h.Job.Account] && (!within || b.replaceable(h) == 0):
+		return
+	}
+	due := h.Job.Eligible + b.waitOf(h.Job, within)
+	passed := h.Job.Bypassed
+	if b.Started[h.Job.ID] > 0 {
+		passed = 0 // the next task of an array has not been passed yet
+	}
+	if b.Now >= due || passed >= b.Policy.MaxBypass {
+		b.reserveFor(h)
+		return
+	}
+	b.WakeAt(due)
+	b.waiting = append(b.waiting, blocked{contender: h, passed: passed})
+}
+
+// waitOf returns how long a head waits before its room is kept.
+func (b *Bypass) waitOf(j *cluster.Job, within bool) cluster.Instant {
+	if b.ReserveAfter != nil {
+		return b.ReserveAfter(j, within)
+	}
+	return cluster.Instant(b.Policy.ReserveAfterMS)
+}
+
+// replaceable returns the job whose reservation a head within quota may replace: of its own
+// account, not firm, and not within quota itself; of several the oldest job. 0 if there is none.
+func (b *Bypass) replaceable(h *queue.Contender) (oldest cluster.JobID) {
+	for id, r := range b.Holders {
+		if !r.Firm && !r.Owed && b.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
+			oldest = id
+		}
+	}
+	return oldest
+}
+
+// Past returns the head that the next start goes past, 0 if there is none.
+func (b *Bypass) Past() cluster.JobID {
+	if len(b.waiting) == 0 {
+		return 0
+	}
+	return b.waiting[0].contender.Job.ID
+}
+
+// Passed counts a start. Room is reserved for a head that has been passed often enough, before the
+// next start.
+func (b *Bypass) Passed() {
+	if len(b.waiting) == 0 {
+		return
+	}
+	b.waiting[0].passed++
+	if b.waiting[0].passed < b.Policy.MaxBypass {
+		return
+	}
+	b.reserveFor(b.waiting[0].contender)
+	b.waiting = b.waiting[1:]
+}
+
+// reserveFor keeps room for a head if there is a set of nodes that could ever hold it and the
+// cluster's limit allows it.
+func (b *Bypass) reserveFor(h *queue.Contender) {
+	within := b.owes(h.Job)
+	if kept(b.State) >= MaxReservations && !within {
+		return
+	}
+	restore := func() {}
+	if within {
+		restore = b.Room.WaiveNotOwed()
+	}
+	claims := b.forecast.Soonest(h.Gang(b.State))
+	restore()
+	if claims == nil {
+		return
+	}
+	old := b.replaceable(h)
+	if old == 0 && kept(b.State) >= MaxReservations {
+		if old = youngestKept(b.State); old == 0 {
+			return
+		}
+	}
+	if within && old != 0 {
+		b.Unreserve(b.Holders[old])
+		delete(b.Holders, old)
+		b.Freed = true
+	}
+	b.reserved[h.Job.Account] = true
+	b.Reserve(&cluster.Reservation{
+		Job: h.Job.ID, Claims: claims, At: b.Now, Until: b.Now + cluster.Instant(b.Policy.ReserveHoldMS), Owed: within,
+	})
+	if within && old != 0 && b.firstBefore(h.Job) {
+		return // the room that is free again is offered to that job first
+	}
+	// Of reservations made at one instant the older job's binds the younger one: it may just have
+	// become possible to start.
+	if spots, ok := b.Room.Place(h.Gang(b.State)); ok {
+		b.Start(h, spots, 0)
+	}
+}
+
+// firstBefore reports whether a job of the same class comes first because it left its room to
+// another that did not use it, unless h does so as well.
+func (b *Bypass) firstBefore(h *cluster.Job) bool {
+	if h.First {
+		return false
+	}
+	for g := range b.View.Groups() {
+		if g.Key.Held || g.Key.Class != h.Class {
+			continue
+		}
+		for _, j := range g.Jobs {
+			if j.First && b.Started[j.ID] == 0 && b.Startable(j) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// youngestKept returns the youngest job for which room is kept idle that is not within its
+// account's quota, 0 if there is none.
+func youngestKept(t *scratch.State) (youngest cluster.JobID) {
+	for id, r := range t.Holders {
+		if !r.Firm && !r.Owed {
+			youngest = max(youngest, id)
+		}
+	}
+	return youngest
+}
+
+// kept counts the reservations that keep room idle: all except those of room that others are
+// leaving.
+func kept(t *scratch.State) int {
+	n := 0
+	for _, r := range t.Holders {
+		if !r.Firm {
+			n++
+		}
+	}
+	return n
+}

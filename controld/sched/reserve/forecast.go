@@ -1,0 +1,235 @@
+package reserve
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Release is room that a running attempt gives back, at its time limit at the latest.
+type Release struct {
+	At   cluster.Instant
+	Node int
+	Room cluster.Request
+	Gpus []int // on which it lies
+}
+
+// slot is room for one worker of a gang on one node, and when it will be there.
+type slot struct {
+	at   cluster.Instant
+	node int
+}
+
+// booking is what the parts of one gang have been promised so far, by node.
+type booking struct {
+	room  map[int]cluster.Request
+	whole map[int]bool // nodes that one part has for itself
+}
+
+// Forecast says when room comes free, node by node, if every attempt runs to its time limit. It
+// takes in what the cycle starts meanwhile.
+type Forecast struct {
+	*scratch.State
+	releases [][]Release // by node, soonest first; nil until it is needed
+	counted  int         // actions of which releases knows
+}
+
+func NewForecast(t *scratch.State) *Forecast { return &Forecast{State: t} }
+
+// Soonest returns claims on the cheapest set of nodes for a gang: those that can hold its workers
+// first if every attempt runs to its time limit. Attempts that are being stopped count until they
+// are killed, those that have not started yet as starting now, those without a limit as running
+// longest. Nodes do not count that the gang avoids or does not want, that are not up, or whose room
+// others claim. At equal times the node that comes first by name is taken. The part that is hardest
+// to place chooses first. Nil: no set of nodes could hold the gang.
+func (f *Forecast) Soonest(g *fit.Gang) []cluster.Claim {
+	if !EverHolds(f.State, g) {
+		return nil
+	}
+	releases := f.ByNode()
+	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+	for _, i := range g.Hardest() {
+		p := g.At(i)
+		var slots []slot
+		for node := range f.View.Nodes() {
+			if f.Room.Usable(node, p, g.Exclude) {
+				slots = slotsOn(f.State, slots, node, p, &b, releases[node])
+			}
+		}
+		if len(slots) < p.Workers {
+			return nil
+		}
+		slices.SortFunc(slots, func(a, b slot) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.node, b.node))
+		})
+		b.book(slots[:p.Workers], p)
+	}
+	return b.claims(f.State)
+}
+
+// book promises slots to the workers of a part.
+func (b *booking) book(slots []slot, p *fit.Part) {
+	for _, s := range slots {
+		b.room[s.node] = fit.Plus(b.room[s.node], p.Request)
+		b.whole[s.node] = p.Request.Exclusive
+	}
+}
+
+// Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty,
+// as far as that can be seen quickly.
+func Holdable(t *scratch.State, group *cluster.Group) bool {
+	g := t.Gang(group.Jobs[0])
+	g.Exclude = nil
+	return EverHolds(t, &g)
+}
+
+// EverHolds is a quick look at whether the nodes that count could hold each part of a gang if they
+// were empty.
+func EverHolds(t *scratch.State, g *fit.Gang) bool {
+	for i := range g.Parts() {
+		p, workers := g.At(i), 0
+		for node := range t.View.Nodes() {
+			if t.Room.Usable(node, p, g.Exclude) {
+				workers += fit.Capacity(p, fit.Both(t.Room.Working(node)))
+			}
+			if workers >= p.Workers {
+				break
+			}
+		}
+		if workers < p.Workers {
+			return false
+		}
+	}
+	return true
+}
+
+// ByNode lists, for every node, what its attempts give back, soonest first.
+func (f *Forecast) ByNode() [][]Release {
+	if f.releases == nil {
+		f.releases = listReleases(f.State)
+	}
+	for ; f.counted < len(f.Actions); f.counted++ {
+		a := f.Actions[f.counted].Start
+		if a == nil {
+			continue
+		}
+		j := f.View.Job(a.Job)
+		for i, p := range a.Places {
+			_, n := f.View.Node(p.Node)
+			f.releases[n] = append(f.releases[n], Release{StartedNow(f.State, j), n, j.RequestOf(i), p.GPUs})
+			SortReleases(f.releases[n])
+		}
+	}
+	return f.releases
+}
+
+func SortReleases(r []Release) {
+	slices.SortStableFunc(r, func(a, b Release) int { return cmp.Compare(a.At, b.At) })
+}
+
+func listReleases(t *scratch.State) [][]Release {
+	all := make([][]Release, len(t.View.Nodes()))
+	for j := range t.View.Live() {
+		a := j.Live()
+		at := endBy(t, j, a)
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if w.State.Final() {
+				continue
+			}
+			over := at
+			if scratch.Stays(a, i) {
+				over = StartedNow(t, j)
+			}
+			node, n := t.View.Node(w.Node)
+			if n < 0 {
+				continue
+			}
+			room := j.RequestOf(i)
+			room.Active.GPUs -= scratch.BrokenIn(w, node, room) // they are of no use to others
+			all[n] = append(all[n], Release{over, n, room, w.GPUs})
+		}
+	}
+	for i := range all {
+		SortReleases(all[i])
+	}
+	return all
+}
+
+// endBy returns when an attempt has ended at the latest, as far as is known now.
+func endBy(t *scratch.State, j *cluster.Job, a *cluster.Attempt) cluster.Instant {
+	if a.Stop != nil {
+		return max(a.Stop.KillAt, t.Now)
+	}
+	if end, ok := scratch.LimitEnd(j, a); ok {
+		return max(end, t.Now)
+	}
+	return StartedNow(t, j)
+}
+
+// StartedNow returns when a job reaches its limit if it starts now.
+func StartedNow(t *scratch.State, j *cluster.Job) cluster.Instant {
+	if j.Limit <= 0 {
+		return scratch.Never
+	}
+	return t.Now + cluster.Instant(j.Limit)*1000
+}
+
+// slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
+// up to what may share a node, at the first instant at which it can. A worker that needs a node for
+// itself, or one that another job has for itself, waits until all have left.
+func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {
+	promised, taken := b.room[node]
+	alone := p.Request.Exclusive
+	if b.whole[node] || alone && (taken || t.Room.Claimed(node) != cluster.Vector{}) {
+		return slots
+	}
+	if parted(t, node, p, releases) {
+		return slotsOnParted(t, slots, node, p, promised, b.whole[node], releases)
+	}
+	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
+	for len(releases) > 0 && (alone || t.Room.Whole(node)) {
+		free, at = fit.Plus(free, releases[0].Room), releases[0].At
+		releases = releases[1:]
+	}
+	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
+		need := fit.Times(p.Request, workers)
+		for !fit.Within(need, free) {
+			if len(releases) == 0 {
+				return slots
+			}
+			free, at = fit.Plus(free, releases[0].Room), releases[0].At
+			releases = releases[1:]
+		}
+		slots = append(slots, slot{at: at, node: node})
+	}
+	return slots
+}
+
+// claims turns what is promised into one claim a node, by node.
+func (b *booking) claims(t *scratch.State) []cluster.Claim {
+	var claims []cluster.Claim
+	for i, n := range t.View.Nodes() {
+		room, booked := b.room[i]
+		switch {
+		case b.whole[i]:
+			claims = append(claims, cluster.Claim{Node: n.Name, Room: t.Room.Total(i)})
+		case booked:
+			claims = append(claims, cluster.Claim{Node: n.Name, Room: fit.AtLeast(room)})
+		}
+	}
+	return claims
+}
+
+// ClaimsFor turns places into one claim a node, by node.
+func ClaimsFor(t *scratch.State, g *fit.Gang, spots []fit.Spot) []cluster.Claim {
+	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+	for s, part := range g.Seated(spots) {
+		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
+		b.whole[s.Node] = part.Request.Exclusive
+	}
+	return b.claims(t)
+}

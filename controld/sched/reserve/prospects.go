@@ -1,0 +1,159 @@
+package reserve
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// prospects is what reservations can still count on, node by node.
+type prospects struct {
+	*scratch.State
+	left map[int]cluster.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
+	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, promised or not
+}
+
+func NewProspects(t *scratch.State) *prospects {
+	return &prospects{State: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
+}
+
+// InVain returns the jobs whose reservations are for room that does not come; nil if there are
+// none. They would wait until the reservation expires. A reservation for a head is in vain if a
+// node that it claims is not up any more or, since a GPU broke, could not hold as much if it were
+// empty. A firm one is so too if the jobs that were to leave have not been asked to, because the
+// plan came too late, or if others got parts of the GPUs meanwhile and none is left that would do.
+// What is free, or will be when all have left that are leaving, is kept for it.
+func InVain(t *scratch.State) map[cluster.JobID]bool {
+	all := t.View.Reservations()
+	if len(all) == 0 {
+		return nil
+	}
+	p := NewProspects(t)
+	var firm []*cluster.Reservation
+	var vain map[cluster.JobID]bool
+	give := func(r *cluster.Reservation) {
+		if vain == nil {
+			vain = map[cluster.JobID]bool{}
+		}
+		vain[r.Job] = true
+	}
+	for _, r := range all {
+		switch {
+		case r.Firm:
+			firm = append(firm, r)
+		case !p.possible(r):
+			give(r)
+		}
+	}
+	slices.SortFunc(firm, func(a, b *cluster.Reservation) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
+	for _, r := range firm {
+		if !p.Cover(r) {
+			give(r)
+		}
+	}
+	return vain
+}
+
+// possible reports whether the nodes that a reservation claims could hold as much if they were
+// empty.
+func (p *prospects) possible(r *cluster.Reservation) bool {
+	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
+		_, node := p.View.Node(c.Node)
+		return node < 0 || !p.Room.Up(node) || !fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Room))
+	}) && (!p.alone(r.Job) || p.seatsAlone(r))
+}
+
+// Cover reports whether there is, or will be, as much as a reservation claims, and takes it from
+// what is left for later ones.
+func (p *prospects) Cover(r *cluster.Reservation) bool {
+	for _, c := range r.Claims {
+		_, node := p.View.Node(c.Node)
+		if node < 0 || !p.Room.Up(node) {
+			return false
+		}
+		if claimed := p.claimed(node, r.Job, c.Room); !fit.Covers(p.at(node), claimed) || !p.apiece(node, r.Job, claimed.Active.GPUs) {
+			return false
+		}
+	}
+	if p.alone(r.Job) && !p.seatsAlone(r) {
+		return false
+	}
+	for _, c := range r.Claims {
+		_, node := p.View.Node(c.Node)
+		p.left[node] = fit.Minus(p.at(node), p.claimed(node, r.Job, c.Room))
+	}
+	return true
+}
+
+// at returns what is left of a node.
+func (p *prospects) at(node int) cluster.Request {
+	left, known := p.left[node]
+	if known {
+		return left
+	}
+	left = p.Room.Free(node)
+	for _, id := range p.View.Running(nil, node) {
+		run := p.View.Run(id)
+		if run == nil || !run.Stopping {
+			continue
+		}
+		if p.Room.Broken(node) > 0 {
+			left.Active.GPUs -= scratch.BrokenOf(run, p.View.Nodes()[node])
+		}
+		for i := range run.Frees {
+			if f := &run.Frees[i]; f.Node == node {
+				left = fit.Plus(left, f.Room)
+			}
+		}
+	}
+	p.left[node] = left
+	return left
+}
+
+// claimed is what a job's claim is for. A claim for a whole node counts the GPUs that are broken,
+// which are not waited for.
+func (p *prospects) claimed(node int, id cluster.JobID, room cluster.Vector) cluster.Request {
+	if p.alone(id) {
+		room.GPUs = min(room.GPUs, p.Room.Working(node).GPUs)
+	}
+	return cluster.Request{Active: room, Resident: cluster.Vector{Memory: room.Memory}}
+}
+
+// alone reports whether a job has nodes for itself.
+func (p *prospects) alone(id cluster.JobID) bool {
+	j := p.View.Job(id)
+	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts, func(part cluster.Part) bool { return part.Request.Exclusive }))
+}
+
+// seatsAlone reports whether the nodes that a job claims for itself hold its workers without the
+// GPUs that are broken. Of several parts it is not told which is to be where.
+func (p *prospects) seatsAlone(r *cluster.Reservation) bool {
+	g, workers := p.Gang(p.View.Job(r.Job)), 0
+	for _, c := range r.Claims {
+		_, node := p.View.Node(c.Node)
+		workers += fit.Capacity(&g.Part, fit.Both(p.Room.Working(node)))
+	}
+	return g.Parts() > 1 || workers >= g.Workers
+}
+
+// apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed,
+// once all jobs have left that are leaving.
+func (p *prospects) apiece(node int, id cluster.JobID, claimed int64) bool {
+	j := p.View.Job(id)
+	if j == nil || !p.Room.Sharing() {
+		return true
+	}
+	g := p.Gang(j)
+	if len(g.More) > 0 || g.Request.Active.GPUs == 0 {
+		return true
+	}
+	left, known := p.gpus[node]
+	if !known {
+		left = comingGPUs(p.State, node, 0)
+		p.gpus[node] = left
+	}
+	return seats(left, 0, &g.Request) >= claimed/g.Request.Active.GPUs
+}

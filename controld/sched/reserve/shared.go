@@ -1,0 +1,96 @@
+package reserve
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+)
+
+// Where GPUs are shared, amounts do not say whether a worker fits: half of one GPU and half of
+// another are no GPU. The functions of this file look at each GPU by itself.
+
+// parted reports whether a part of a gang has to be told apart, GPU by GPU, on a node.
+func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
+	return p.Request.Active.GPUs > 0 && (p.Request.Share() > 0 || t.Room.Shares(node) ||
+		slices.ContainsFunc(releases, func(r Release) bool { return r.Room.Share() > 0 }))
+}
+
+// slotsOnParted is slotsOn where GPUs are shared. What others have been promised is taken from the
+// GPUs that are free soonest.
+func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised cluster.Request, whole bool, releases []Release) []slot {
+	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
+	taken := t.Room.Claimed(node).GPUs + promised.Active.GPUs
+	left := t.Room.Left(node)
+	next := func() {
+		r := &releases[0]
+		for _, n := range r.Gpus {
+			if t.View.Nodes()[node].GPUs[n].Healthy {
+				left[n] += min(cluster.WholeGPU, r.Room.Active.GPUs)
+			}
+		}
+		free, at, releases = fit.Plus(free, r.Room), r.At, releases[1:]
+	}
+	for len(releases) > 0 && (p.Request.Exclusive || whole || t.Room.Whole(node)) {
+		next()
+	}
+	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
+		need := fit.Times(p.Request, workers)
+		for need.Active.GPUs, need.Resident.GPUs = 0, 0; !fit.Within(need, free) || seats(left, taken, &p.Request) < int64(workers); {
+			if len(releases) == 0 {
+				return slots
+			}
+			next()
+		}
+		slots = append(slots, slot{at: at, node: node})
+	}
+	return slots
+}
+
+// comingGPUs returns how many thousandths of each GPU of a node will be free when all jobs have
+// left that have been asked to, and one job more, 0 for none.
+func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
+	left, n := t.Room.Left(node), t.View.Nodes()[node]
+	for _, d := range t.View.Desired(n.Name) {
+		a := d.Job.Live()
+		_, asked := t.Stopping[d.Job.ID]
+		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves && (!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
+			continue
+		}
+		r := d.Job.RequestOf(d.Worker)
+		for _, i := range a.Workers[d.Worker].GPUs {
+			if n.GPUs[i].Healthy {
+				left[i] += min(cluster.WholeGPU, r.Active.GPUs)
+			}
+		}
+	}
+	return left
+}
+
+// SeatsOne reports whether one worker will find its GPUs on a node when all jobs have left that
+// have been asked to, and one job more.
+func SeatsOne(t *scratch.State, node int, r *cluster.Request, also cluster.JobID) bool {
+	return r.Active.GPUs == 0 || !t.Room.Sharing() || seats(comingGPUs(t, node, also), 0, r) > 0
+}
+
+// seats counts the workers that find their GPUs in what is left of each when so much is taken, from
+// empty GPUs first.
+func seats(left []int64, taken int64, r *cluster.Request) int64 {
+	empty, n, share := int64(0), int64(0), r.Share()
+	for _, l := range left {
+		switch {
+		case l >= cluster.WholeGPU:
+			empty++
+		case share > 0:
+			n += l / share
+		}
+	}
+	for ; taken > 0 && empty > 0; empty-- {
+		taken -= cluster.WholeGPU
+	}
+	if share > 0 {
+		return max(0, n+empty*(cluster.WholeGPU/share)-max(0, taken)/share)
+	}
+	return empty * cluster.WholeGPU / r.Active.GPUs
+}

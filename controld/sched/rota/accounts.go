@@ -1,0 +1,139 @@
+package rota
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+)
+
+// # Accounts under policy rota
+//
+// Accounts and users count in four ways. None holds more than its limit. Of best-effort jobs those
+// go first with which their account, and then their user, is within its entitlement; only then it
+// counts how little service a job has had. An account with less than its quota gets it back from
+// accounts over their shares: see package fairshare. And a job takes its turn from another
+// account's only if that account is fuller.
+//
+// Holdings are computed when they are first needed: a cycle that starts all that waits need not
+// know them.
+
+// accounts returns what accounts and users hold by now and what they are entitled to.
+func (t *rotaPolicy) accounts() *fairshare.Accounts {
+	if t.fair == nil {
+		t.fair = fairshare.NewAccounts(&t.order)
+		t.fair.QuotaOnly = true
+	}
+	t.fair.CatchUp()
+	return t.fair
+}
+
+// overLimit reports whether a limit of its account or user keeps a job from starting wherever it is
+// put.
+func (t *rotaPolicy) overLimit(j *cluster.Job) bool {
+	if !t.limited() {
+		return false
+	}
+	if own := t.Holders[j.ID]; own != nil && own.Firm {
+		return false // it counted when the room was promised
+	}
+	f := t.accounts()
+	return f.Limited(f.Leaf(j.Leaf()), j)
+}
+
+// overLimitAt reports whether a limit keeps a job from starting at the places that were found for
+// it, because of the GPUs there.
+func (t *rotaPolicy) overLimitAt(j *cluster.Job, spots []fit.Spot) bool {
+	if !t.limited() || len(t.accounts().Models) == 0 {
+		return false
+	}
+	at, _ := t.fair.Leaf(j.Leaf()).Limited(t.fair.At(j, spots))
+	return at != nil
+}
+
+// limits reports whether a limit applies to the user or an account of a group.
+func (t *rotaPolicy) limits(g *cluster.Group) bool {
+	return t.limited() && t.accounts().Leaf(g.Key.Leaf()).Bounded()
+}
+
+// limitOf returns the limit that keeps a job from starting, the zero reason if none does.
+func (t *rotaPolicy) limitOf(j *cluster.Job) cluster.Reason {
+	if !t.limited() {
+		return cluster.Reason{}
+	}
+	return t.accounts().LimitOf(j)
+}
+
+// limited reports whether the configuration has a limit.
+func (t *rotaPolicy) limited() bool {
+	if t.limit == nil {
+		any := anyTerms(t.View.Config(), func(c *cluster.Terms) bool { return c.Limit != nil })
+		t.limit = &any
+	}
+	return *t.limit
+}
+
+// hasQuota reports whether the configuration gives an account or a user a quota.
+func (t *rotaPolicy) hasQuota() bool {
+	if t.quota == nil {
+		any := anyTerms(t.View.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil })
+		t.quota = &any
+	}
+	return *t.quota
+}
+
+// withinQuota reports whether a job that waits is within what was configured that its account or
+// user deserves: room is kept for it before others.
+func (t *rotaPolicy) withinQuota(j *cluster.Job) bool {
+	if !t.hasQuota() {
+		return false
+	}
+	f := t.accounts()
+	return f.Entitled(f.Leaf(j.Leaf()), f.Asks(j))
+}
+
+// anyTerms reports whether something holds of the terms of any account or user.
+func anyTerms(cfg *cluster.Config, holds func(*cluster.Terms) bool) bool {
+	for _, a := range cfg.Accounts {
+		if holds(&a.Terms) {
+			return true
+		}
+		for _, u := range a.Users {
+			if holds(&u) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// excess returns what stands in the way of a job's going first.
+func (t *rotaPolicy) excess(j *cluster.Job) queue.OverQuota {
+	if j.First {
+		return queue.OverQuota{Accounts: -1}
+	}
+	const deepest = 16 // levels of accounts; there are fewer
+	var e queue.OverQuota
+	for n := t.accounts().Leaf(j.Leaf()); n.Parent() != nil; n = n.Parent() {
+		switch {
+		case !over(n):
+		case n.User && !n.Guaranteed():
+			e.User = 1
+		default:
+			e.Accounts |= 1 << (deepest - n.Depth())
+		}
+	}
+	return e
+}
+
+// over reports whether an account or a user holds its entitlement or more. Without a configured
+// quota that is an equal part, which is no promise: then it takes twice as much, or a large job
+// would always have to wait for many small ones.
+func over(n *shares.Node) bool {
+	due := n.Due()
+	if !n.Guaranteed() {
+		due = due.Plus(due)
+	}
+	return n.Holding(nil).Cmp(due) >= 0
+}

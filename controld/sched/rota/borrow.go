@@ -1,0 +1,299 @@
+package rota
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # Which account a trial-and-error job takes room from
+//
+// A trial-and-error job takes the room of best-effort jobs of its own account first, then of
+// accounts above their shares, and only then of any account. An account with a quota lends no more
+// of it than a small part, but one job in any case. What it has lent is what its jobs held that
+// wait because a trial-and-error job of another account has their room. Where no account has a
+// quota no account lends.
+
+const (
+	usualBorrow = 100 // thousandths of what an account was promised that it lends, if the policy does not say
+	maxRepairs  = 8   // victims that are left out, one after another, because their account lends no more, and then accounts
+	tiers       = 3
+)
+
+// Whose a victim is.
+const (
+	ofOwn    = iota // of the job's own account
+	ofAbove         // of an account above its share
+	ofLender        // of any other
+)
+
+// reluctanceFor returns how readily candidates may be taken for a trial-and-error job: each degree
+// of reluctance is divided by the account that they are of. What accounts hold is computed only if
+// another account has jobs that could leave.
+func (m *preemptor) reluctanceFor(j *cluster.Job) func(*preempt.Candidate) int {
+	var known []int // by the account's number in Candidates: the tier and one more
+	return func(v *preempt.Candidate) int {
+		degree := m.reluctance(v)
+		if degree < 0 {
+			return -1
+		}
+		if known == nil {
+			known = make([]int, len(m.Candidates.Accounts.List))
+		}
+		if known[v.Account] == 0 {
+			known[v.Account] = 1 + m.tier(j, v.Job)
+		}
+		return degree*tiers + known[v.Account] - 1
+	}
+}
+
+// reluctanceOf is reluctanceFor as long as only victims of the job's own account come into question
+// that may be taken at once.
+func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
+	return func(v *preempt.Candidate) int {
+		if m.reluctance(v) != 0 || m.Candidates.Accounts.List[v.Account] != account {
+			return -1
+		}
+		return ofOwn
+	}
+}
+
+// nested reports whether an account is within another.
+func nested(cfg *cluster.Config) bool {
+	for _, a := range cfg.Accounts {
+		if a.Parent != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// tier says whose the victim of another account is.
+func (m *preemptor) tier(j, victim *cluster.Job) int {
+	if victim.Account == j.Account {
+		return ofOwn
+	}
+	f := m.accounts()
+	f.Foresee()
+	mine, theirs := shares.Part(f.Leaf(j.Leaf()).Parent(), f.Account(victim.Account))
+	if mine == nil { // one account is within the other
+		return ofOwn
+	}
+	for n := f.Account(victim.Account); n != theirs.Parent(); n = n.Parent() {
+		if !n.Above() {
+			return ofLender
+		}
+	}
+	return ofAbove
+}
+
+// affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
+// none. If the cheapest of all is more than an account lends, its dearest victim of that account is
+// left out and another set looked for; that one need not be the cheapest. An account that still
+// refuses when maxRepairs were left out has so many jobs that cost little that it is left alone
+// altogether, and so are as many others. If nothing is found then, the job is told that no job can
+// be asked to leave.
+func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *preempt.Set {
+	m.lifted = m.lifts(j, cause)
+	defer m.lifted()()
+	var barred []*preempt.Candidate
+	defer func() {
+		for _, v := range barred {
+			v.Barred = false
+		}
+	}()
+	for tries := range 2*maxRepairs + 1 {
+		set := m.Cheapest(g, limit)
+		if set == nil || cause != cluster.CauseTE {
+			return set
+		}
+		v := m.refused(g, set)
+		if v == nil {
+			set.Inexact = set.Inexact || len(barred) > 0
+			return set
+		}
+		if tries < maxRepairs {
+			v.Barred = true
+			barred = append(barred, v)
+		} else {
+			barred = append(barred, m.barAll(v.Account)...)
+		}
+	}
+	return nil
+}
+
+// barAll leaves all victims of an account out, and returns those that were not yet.
+func (m *preemptor) barAll(account int32) (barred []*preempt.Candidate) {
+	for i := range m.Candidates.List {
+		if v := &m.Candidates.List[i]; v.Account == account && !v.Barred {
+			v.Barred = true
+			barred = append(barred, v)
+		}
+	}
+	return barred
+}
+
+// refused returns the dearest victim of an account that does not lend as much as a set takes from
+// it, nil if there is none.
+func (m *preemptor) refused(g *fit.Gang, set *preempt.Set) *preempt.Candidate {
+	m.Candidates.DropPartial(set)
+	m.ChooseWorkers(g, set) // to see how much elastic jobs lose
+	defer m.chooseNone(set)
+	losses := map[string][]*preempt.Candidate{}
+	for _, i := range set.Candidates {
+		if v := &m.Candidates.List[i]; v.Reluctance%tiers != ofOwn {
+			losses[v.Job.Account] = append(losses[v.Job.Account], v)
+		}
+	}
+	var worst *preempt.Candidate
+	for account, lost := range losses {
+		if m.lends(account, lost) {
+			continue
+		}
+		for _, v := range lost {
+			if worst == nil || preempt.Compare(worst, v) < 0 {
+				worst = v
+			}
+		}
+	}
+	return worst
+}
+
+// lends reports whether an account may lose some of its jobs to trial-and-error jobs of others: it
+// is above its share until the last of them leaves, it was promised nothing, or all that it has
+// lent then is within what it lends.
+func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
+	f := m.accounts()
+	n := f.Account(account)
+	if !n.Guaranteed() {
+		return true
+	}
+	sum, largest := f.Amount(0, 0, 0), f.Amount(0, 0, 0)
+	for _, v := range lost {
+		a := m.losing(v)
+		if sum = sum.Plus(a); partOf(n, a).Cmp(partOf(n, largest)) > 0 {
+			largest = a
+		}
+	}
+	before := n.Holding(largest.Plus(sum.Negative()))
+	if before.Cmp(n.Share()) > 0 && before.Cmp(n.Due()) > 0 {
+		return true
+	}
+	lent, jobs := m.lent(account)
+	part := cmp.Or(m.Policy.TEBorrowPM, usualBorrow)
+	if part < 0 {
+		return false
+	}
+	if jobs == 0 && len(lost) == 1 {
+		return true
+	}
+	return partOf(n, lent.Plus(sum)).Cmp(n.DuePart(part)) <= 0
+}
+
+// chooseNone lets the workers of a set stay that were chosen.
+func (m *preemptor) chooseNone(set *preempt.Set) {
+	for _, i := range set.Candidates {
+		if f := m.Candidates.List[i].Surplus; f != nil {
+			f.Leave = nil
+		}
+	}
+}
+
+// losing returns what an account loses with a victim whose workers have been chosen.
+func (m *preemptor) losing(v *preempt.Candidate) shares.Amount {
+	if v.Surplus == nil {
+		return m.accounts().HeldBy(v.Job, v.Attempt)
+	}
+	return m.elasticAmount(v.Job, len(v.Surplus.Leave))
+}
+
+// elasticAmount returns what so many elastic workers of a job hold.
+func (m *preemptor) elasticAmount(j *cluster.Job, workers int) shares.Amount {
+	terms, _ := j.Elastic()
+	r := fit.Times(j.RequestOf(terms.First), workers).Active
+	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
+}
+
+// partOf returns what part of the live cluster an amount is, by the resources that count for a
+// node.
+func partOf(n *shares.Node, a shares.Amount) shares.Fraction {
+	return n.Holding(a.Plus(n.Held().Negative()))
+}
+
+// lent returns what an account has lent to trial-and-error jobs of others: what those of its jobs
+// held that wait or are leaving because of them, and how many they are. Of an elastic job that goes
+// on with fewer workers it is those that have left or are to.
+func (m *preemptor) lent(account string) (shares.Amount, int) {
+	f := m.accounts()
+	sum, jobs := f.Amount(0, 0, 0), 0
+	add := func(taker cluster.JobID, lost shares.Amount) {
+		if o := m.View.Job(taker); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
+			sum, jobs = sum.Plus(lost), jobs+1
+		}
+	}
+	for g := range m.View.Groups() {
+		if g.Key.Account != account {
+			continue
+		}
+		for _, j := range g.Jobs {
+			if j.Reason.Code == cluster.ReasonPreempted {
+				add(j.Reason.For, f.Asks(j))
+			}
+		}
+	}
+	for j := range m.View.Live() {
+		if j.Account == account {
+			m.lentBy(j, add)
+		}
+	}
+	return sum, jobs
+}
+
+// lentBy yields what a job that runs has given up, or is giving up, and the job that takes it.
+func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost shares.Amount)) {
+	last := len(j.Attempts) - 1
+	for i := range last {
+		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil && len(a.Workers) > len(j.Attempts[i+1].Workers) {
+			yield(a.Stop.For, m.elasticAmount(j, len(a.Workers)-len(j.Attempts[i+1].Workers)))
+		}
+	}
+	a := &j.Attempts[last]
+	switch taker, asked := m.Stopping[j.ID]; {
+	case a.Stop != nil && a.Stop.Resize != nil:
+		yield(a.Stop.For, m.elasticAmount(j, len(a.Stop.Resize.Leave)))
+	case a.Stop != nil && a.Stop.Cause == cluster.CauseTE:
+		yield(a.Stop.For, m.accounts().HeldBy(j, a))
+	case asked:
+		yield(taker, m.asked(j))
+	}
+}
+
+// asked returns what a job holds that was asked in this cycle to give it up.
+func (m *preemptor) asked(j *cluster.Job) shares.Amount {
+	for i := range m.Actions {
+		if r := m.Actions[i].Resize; r != nil && r.Job == j.ID {
+			return m.elasticAmount(j, len(r.Leave))
+		}
+	}
+	return m.accounts().HeldBy(j, j.Live())
+}
+
+// noteInexact says in the plan that the last set of victims is not proven to be the cheapest, where
+// the log has a word for it.
+func (m *preemptor) noteInexact(set *preempt.Set) {
+	if !set.Inexact {
+		return
+	}
+	for i := len(m.Actions) - len(set.Candidates); i < len(m.Actions); i++ {
+		if a := m.Actions[i]; a.Stop != nil {
+			a.Stop.Inexact = true
+		} else if a.Resize != nil {
+			a.Resize.Inexact = true
+		}
+	}
+}

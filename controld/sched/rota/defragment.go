@@ -1,0 +1,111 @@
+package rota
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+)
+
+// # Defragmentation
+//
+// A job that needs much of a node at once can wait although enough is free in the cluster, because
+// a small job that runs for days holds a little of each node. Such jobs are asked to move if they
+// can save their state: their room goes to the job that waits, and they go on in free room
+// elsewhere. That costs them a restart and nothing else, so that it is no preemption, and does not
+// depend on service or accounts. It takes free room only, and leaves as much of it as is kept for
+// trial-and-error jobs at most.
+
+// maxMoves bounds the jobs that move for one.
+const maxMoves = 16
+
+// defragment makes room for a job by moving others into free room elsewhere, if all that is free
+// would do. It reports whether it did.
+func (m *preemptor) defragment(j *cluster.Job, g *fit.Gang) bool {
+	if g.Size() == 1 && g.Request.Active.GPUs <= cluster.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
+		return false
+	}
+	for range maxRepairs {
+		set := m.affordable(j, g, 0, cluster.CauseMigrate)
+		if set == nil || len(set.Candidates) > maxMoves {
+			return false
+		}
+		stuck, ok := m.elsewhere(j, set)
+		if ok {
+			m.carryOut(j, g, set, cluster.CauseMigrate)
+			return true
+		}
+		if stuck == nil {
+			return false
+		}
+		stuck.Reluctance = -1
+	}
+	return false
+}
+
+// enoughInPieces reports whether as much is free, wherever it is, as a job needs.
+func (m *preemptor) enoughInPieces(j *cluster.Job) bool {
+	defer m.lifts(j, cluster.CauseMigrate)()()
+	return fit.Within(cluster.Request{Active: j.Total()}, cluster.Request{Active: m.Room.AvailableUp()})
+}
+
+// anyMovable notes of every victim whether it may be asked to move for a job, and reports whether
+// any may.
+func (m *preemptor) anyMovable(j *cluster.Job) bool {
+	r, any := m.All(), false
+	for i := range r.List {
+		v := &r.List[i]
+		v.Reluctance = -1
+		if m.movable(v, j) {
+			v.Reluctance, any = 0, true
+		}
+	}
+	return any
+}
+
+// movable reports whether a running job may be asked to move for a larger one: it can save its
+// state, and has run, and the other has waited, for many times as long as moving takes it. An
+// elastic job moves when it is resized.
+func (m *preemptor) movable(v *preempt.Candidate, j *cluster.Job) bool {
+	a := v.Attempt
+	if v.Taken || v.Surplus != nil || v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || v.Job.Width() >= j.Width() {
+		return false
+	}
+	lost := cluster.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
+	cost := costsWorth * (a.Started.At - a.Assigned.At + cluster.Instant(v.Grace) + lost)
+	least := max(cost, cluster.Instant(cmp.Or(m.Policy.MinTurnMS, rotaMinTurn)), fairshare.MinRuntime(m.State))
+	if m.Now-j.Eligible < cost || m.Now-a.Started.At < least {
+		return false
+	}
+	_, elastic := v.Job.Elastic()
+	return !elastic && !preempt.Wasteful(m.State, v.Job)
+}
+
+// elsewhere reports whether all of a set would find room elsewhere with the job's room taken, and
+// enough stays free for trial-and-error jobs. Else it returns the candidate that would not, nil if
+// too little stays free.
+func (m *preemptor) elsewhere(j *cluster.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
+	r, room := m.All(), m.Room.Copy()
+	room.Claim(m.promise(j, set))
+	for _, i := range set.Candidates {
+		g := m.Gang(r.List[i].Job)
+		spots, ok := room.Place(&g)
+		if !ok {
+			return &r.List[i], false
+		}
+		room.Take(&g, spots)
+	}
+	least := max(0, cmp.Or(m.Policy.HeadroomPM, headroomPM)) * m.Room.TotalUp().GPUs
+	return nil, len(set.Candidates) == 0 || room.AvailableUp().GPUs*1000 >= least
+}
+
+// promise returns the reservation that keeps the room of a set for a job.
+func (m *preemptor) promise(j *cluster.Job, set *preempt.Set) *cluster.Reservation {
+	v := &cluster.Reservation{Job: j.ID, At: m.Now, Firm: true}
+	for _, c := range set.Claims {
+		v.Claims = append(v.Claims, cluster.Claim{Node: m.View.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
+	}
+	return v
+}

@@ -1,0 +1,491 @@
+package rota
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// How policy rota deals with what elastic jobs have beyond their least.
+const (
+	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
+	giveAfter   = 1    // for how many times its own restart cost a job keeps its size before it gives up workers
+	growsAfter  = 3    // the same before it grows, if it has been started again
+	givesBeyond = 2    // a job that gives up workers still needs so many times what the other needs
+	growPays    = 10   // a job grows only if it will save so many times what it costs to start it again
+	growsByPM   = 1100 // a job that runs gets more workers only if it will be faster by this, in thousandths
+	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
+
+	leastWake = 60_000 // ms until it is looked again whether workers pay by then
+)
+
+// elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other
+// jobs do. What they have beyond is dealt out in the order of all jobs: to those that start, out of
+// free room; to those that would start with next to nothing, out of what jobs have that come after
+// them or have much more than is fitting; and to those that run, when room has been idle for a
+// while.
+type elasticPhases struct {
+	*rotaPolicy
+	running []*elastic.Job
+	divided *elastic.Allocation          // nil until it is needed
+	rested  map[cluster.Instant][]uint64 // see restedFor
+}
+
+// newElasticPhases returns the phases, nil where there has never been an elastic job.
+func newElasticPhases(t *rotaPolicy) *elasticPhases {
+	if l := t.View.Learned(); t.Policy.Rigid || l == nil || l.Elastic == 0 && t.View.ElasticFirst() == 0 {
+		return nil
+	}
+	return &elasticPhases{rotaPolicy: t, running: elastic.Running(t.State)}
+}
+
+// allocation returns how elastic jobs should run, which is computed once a cycle.
+func (s *elasticPhases) allocation() *elastic.Allocation {
+	if s.divided == nil {
+		s.divided = elastic.NewAllocation(s.sizes, s.running, s.waitingJobs())
+	}
+	return s.divided
+}
+
+// due returns with how many workers a job should run, and how much service it still needs.
+func (s *elasticPhases) due(j *cluster.Job) (size int, left int64) { return s.allocation().Due(j) }
+
+// waitingJobs is the elastic jobs that may start, in order.
+func (s *elasticPhases) waitingJobs() []*cluster.Job {
+	if s.View.ElasticFirst() == 0 {
+		return nil
+	}
+	var list []*cluster.Job
+	for g := range s.View.Groups() {
+		if !g.Front.Elastic || g.Front.Held || g.Front.TE {
+			continue
+		}
+		for _, j := range g.Jobs[:min(len(g.Jobs), surplusJobs)] {
+			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Family == nil && s.startable(j) {
+				list = append(list, j) // beside it, jobs of as many workers for good may wait
+			}
+		}
+	}
+	slices.SortFunc(list, s.order.Compare)
+	return list[:min(len(list), surplusJobs)]
+}
+
+// shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
+// is promised to these, and they wait for it.
+func (s *elasticPhases) shrinkForWaiting() {
+	if s == nil {
+		return
+	}
+	line := s.waitingJobs()
+	if len(line) == 0 {
+		return
+	}
+	if s.allocation(); len(s.running) == 0 { // divided before any job has started
+		return
+	}
+	slices.SortStableFunc(line, func(a, b *cluster.Job) int {
+		_, first := s.due(a)
+		_, second := s.due(b)
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(first, second))
+	})
+	try := s.Room.Copy()
+	for _, j := range line {
+		terms, _ := j.Elastic()
+		want, _ := s.due(j)
+		want = max(want, terms.Min)
+		g := s.Gang(j)
+		have := takeUpTo(try, &g, terms, want)
+		if have*scantPart >= want && have > 0 {
+			continue
+		}
+		s.shrinkFor(j, terms, have, want)
+	}
+}
+
+// takeUpTo takes room for as many elastic workers of a gang as there is, up to a number, and
+// returns it: 0 if not even the least fit.
+func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
+	part := g.At(terms.Part)
+	for part.Workers = most; part.Workers >= terms.Min; part.Workers -= terms.Unit {
+		if spots, ok := r.Place(g); ok {
+			r.Take(g, spots)
+			return part.Workers
+		}
+	}
+	return 0
+}
+
+// shrinkFor lets jobs give up workers for one that could have no more than a few: for as many as
+// are fitting, or for fewer if not so many jobs have to be restarted then. Where there is no room
+// for its minimum, any job with more than its own minimum may have to give some.
+func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, want int) {
+	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
+	if s.giveAny(j, terms, sizes, 2*have, func(f *elastic.Job) bool { return s.mayGive(f, j) }) || have > 0 {
+		return
+	}
+	s.giveAny(j, terms, []int{terms.Min}, 0, s.canGive)
+}
+
+// giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and
+// carries it out. It reports whether there was one.
+func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int, may func(*elastic.Job) bool) bool {
+	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.Job) bool { return !may(f) })
+	if len(list) == 0 {
+		return false
+	}
+	var best *preempt.ShrinkPlan
+	for i, size := range sizes {
+		size = max(terms.Min, size/terms.Unit*terms.Unit)
+		if size < least || best != nil && i == len(sizes)-1 {
+			break
+		}
+		g := s.Gang(j)
+		g.At(terms.Part).Workers = size
+		p := preempt.PlanShrink(s.State, &g, s.running, list, priceOf(s.State, list))
+		if p.Undo(); p != nil && (best == nil || len(p.Jobs) < len(best.Jobs)) {
+			best = p
+		}
+	}
+	if best == nil {
+		return false
+	}
+	best.Redo()
+	preempt.Shrink(s.State, j, best)
+	return true
+}
+
+// canGive reports whether a job has more than its least, and has had it for so long that starting
+// it again costs little of that.
+func (s *elasticPhases) canGive(f *elastic.Job) bool {
+	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
+		return false
+	}
+	at := f.Attempt.Started.At + cluster.Instant(giveAfter*elastic.RestartCost(f.Job))
+	s.WakeAt(at)
+	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.Run(f.Job.ID)) <= preempt.MuchUnsaved
+}
+
+// mayGive reports whether a job may have to give up workers for another: it can, should have fewer
+// than it has, and still needs much more than the other.
+func (s *elasticPhases) mayGive(f *elastic.Job, j *cluster.Job) bool {
+	size, left := s.due(f.Job)
+	_, needs := s.due(j)
+	return s.canGive(f) && f.Size > size && left >= givesBeyond*needs
+}
+
+// priceOf returns what it costs that one of a list gives up workers, in parts of the most that any
+// would cost.
+func priceOf(t *scratch.State, list []*elastic.Job) func(*elastic.Job) int64 {
+	most := int64(1)
+	for _, f := range list {
+		most = max(most, preempt.Standstill(t, f))
+	}
+	return func(f *elastic.Job) int64 { return max(1, preempt.Ratio(preempt.Standstill(t, f), most)) }
+}
+
+// enlargeStarts gives jobs that start in this cycle more workers out of free room, in order, up to
+// what is fitting. As long as it is not known whether others will find room for their least, only
+// those get any that were promised it.
+func (s *elasticPhases) enlargeStarts() {
+	if s == nil {
+		return
+	}
+	for i := range s.Actions {
+		a := s.Actions[i].Start
+		if a == nil {
+			continue
+		}
+		j := s.View.Job(a.Job)
+		terms, elastic := j.Elastic()
+		if r := s.View.Reservation(a.Job); !elastic || s.Freed && (r == nil || !r.Firm) {
+			continue
+		}
+		s.enlarge(a, j, terms)
+	}
+}
+
+// enlarge places a start anew with as many workers as there is room for, up to what is fitting.
+func (s *elasticPhases) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Elastic) {
+	want, _ := s.due(j)
+	g := s.Gang(j)
+	g.For = 0 // its own reservation is lifted already
+	try := s.Room.Copy()
+	for i, p := range a.Places {
+		_, node := s.View.Node(p.Node)
+		try.Release(node, j.RequestOf(i), p.GPUs)
+	}
+	spots := s.compact(try, &g, j, terms, want)
+	if spots == nil {
+		return
+	}
+	s.State.Room = try
+	s.Revision++
+	a.Port = s.Room.Take(&g, spots)
+	for _, p := range a.Places {
+		_, node := s.View.Node(p.Node)
+		s.spare.took([]fit.Spot{{Node: node}})
+	}
+	s.spare.took(spots)
+	a.Places = make([]cluster.Place, 0, len(spots))
+	for _, spot := range spots {
+		a.Places = append(a.Places, cluster.Place{Node: s.View.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
+	}
+}
+
+// compact finds room for as many elastic workers as are fitting, or as there is room for, and
+// leaves their number with the gang: rather for fewer that are on no more nodes than they have to
+// be, as long as these are at least half as many. Nil: for no more than the least.
+func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms cluster.Elastic, want int) []fit.Spot {
+	part := g.At(terms.Part)
+	c := s.sizes.CurveOf(j)
+	each := c.Best(terms, want)
+	var first []fit.Spot
+	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
+		spots, ok := r.Place(g)
+		if !ok || !s.leavesHeadroom(r, spots, g) || c.Spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*elastic.WorthPM {
+			continue
+		}
+		if first == nil {
+			first = spots
+		}
+		if s.closeBy(spots, part) {
+			return spots
+		}
+	}
+	if first != nil {
+		part.Workers = len(first) - terms.Fixed
+	}
+	return first
+}
+
+// scattered reports whether spots are on several nodes.
+func scattered(spots []fit.Spot) bool {
+	return slices.ContainsFunc(spots, func(o fit.Spot) bool { return o.Node != spots[0].Node })
+}
+
+// closeBy reports whether workers are on no more nodes than they would need if the largest were
+// empty.
+func (s *elasticPhases) closeBy(spots []fit.Spot, p *fit.Part) bool {
+	nodes := map[int]bool{}
+	for _, spot := range spots {
+		nodes[spot.Node] = true
+	}
+	most := 1
+	for node := range s.View.Nodes() {
+		most = max(most, fit.Capacity(p, fit.Both(s.Room.Total(node))))
+	}
+	return len(nodes) <= (p.Workers+most-1)/most
+}
+
+// leavesHeadroom reports whether enough stays free for trial-and-error jobs to come if a gang has
+// its spots.
+func (t *rotaPolicy) leavesHeadroom(r *fit.Room, spots []fit.Spot, g *fit.Gang) bool {
+	if t.spare == nil {
+		return true
+	}
+	try := r.Copy()
+	try.Take(g, spots)
+	return t.spare.keptIn(try)
+}
+
+// grow gives jobs that run more workers out of room that has been idle, in order, where it will
+// have been worth starting them again if they run for as long as they have run.
+func (s *elasticPhases) grow() {
+	if s == nil || len(s.Started) > 0 {
+		return
+	}
+	var list []*elastic.Job
+	for _, f := range preempt.Unchanged(s.running) {
+		if _, asked := s.Stopping[f.Job.ID]; asked {
+			continue // to leave, in this cycle
+		}
+		if n := elastic.Superfluous(s.State, f); n > 0 && f.Job.Class == jobspec.BE && elastic.Settled(s.State, f) {
+			f.Drop(n)
+			f.Resize(s.State, 0)
+			continue
+		}
+		if f.Job.Class == jobspec.BE && s.couldGrow(f) && elastic.Settled(s.State, f) && s.hasRested(f) {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, func(a, b *elastic.Job) int {
+		_, first := s.due(a.Job)
+		_, second := s.due(b.Job)
+		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second), cmp.Compare(a.Job.ID, b.Job.ID))
+	})
+	for _, f := range list {
+		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
+	}
+	for _, f := range preempt.Unchanged(list) { // what is left then is of no use to the jobs that it was meant for
+		s.growInto(f, s.sizes.Fitting(f.Job, elastic.WorthPM))
+	}
+}
+
+// hasRested reports whether a job that was started again has been left alone for so long that doing
+// it once more for its own sake does not come to much of its time.
+func (s *elasticPhases) hasRested(f *elastic.Job) bool {
+	if f.Attempt.N == 1 {
+		return true
+	}
+	at := f.Attempt.Started.At + cluster.Instant(growsAfter*elastic.RestartCost(f.Job))
+	s.WakeAt(at)
+	return at <= s.Now
+}
+
+// restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on
+// none.
+func (s *elasticPhases) restedFor(wait cluster.Instant) []uint64 {
+	if only, known := s.rested[wait]; known {
+		return only
+	}
+	var only []uint64
+	for node := range s.View.Nodes() {
+		if s.Room.Available(node).Active == (cluster.Vector{}) {
+			continue
+		}
+		at := s.View.FreedAt(node) + wait
+		if s.WakeAt(at); at > s.Now {
+			continue
+		}
+		if only == nil {
+			only = make([]uint64, (len(s.View.Nodes())+63)/64)
+		}
+		only[node/64] |= 1 << (node % 64)
+	}
+	if s.rested == nil {
+		s.rested = map[cluster.Instant][]uint64{}
+	}
+	s.rested[wait] = only
+	return only
+}
+
+// couldGrow reports whether a job would be faster with more workers, or with those that it has on
+// one node.
+func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
+	if s.sizes.Fitting(f.Job, elastic.IdleWorthPM) > f.Size {
+		return true
+	}
+	c := s.sizes.CurveOf(f.Job)
+	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*growsByPM
+}
+
+// speedOf returns how fast a job that runs is, in the unit of its curve.
+func (s *elasticPhases) speedOf(f *elastic.Job, c *elastic.Curve) int64 {
+	if f.Attempt.Rate > 0 {
+		return f.Attempt.Rate
+	}
+	return c.Spread(f.Size, f.Apart())
+}
+
+// growInto gives one job as many more workers as there is room for and as are worth it, up to a
+// number of all that it has then, or gathers it on one node if that makes it faster still.
+func (s *elasticPhases) growInto(f *elastic.Job, most int) {
+	if f.Allowed = s.restedFor(elastic.GrowAfter(s.State, f)); f.Allowed == nil {
+		return
+	}
+	c := s.sizes.CurveOf(f.Job)
+	was := s.speedOf(f, &c)
+	each := c.Best(f.Terms, max(f.Size, c.Node))
+	o := s.allocation().Of[f.Job.ID]
+	cost := growPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
+	worth := func(n int, apart bool) bool {
+		is := c.Spread(n, apart)
+		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM && o.Lasts(was)-o.Lasts(is) >= cost
+	}
+	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
+	most = min(fitting, f.Size+s.roomFor(f))
+	s.wakeOnceItPays(f, o, o.Lasts(was)-o.Lasts(c.At(most)), cost)
+	node, size := s.nodeToGatherOn(f, min(fitting, c.Node))
+	if node >= 0 && !worth(size, false) {
+		node = -1
+	}
+	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
+		if elastic.Extend(s.State, f, n-f.Size, func(spots []fit.Spot, request cluster.Request) bool {
+			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)
+			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) && s.spare.allowsMore(spots, request)
+		}) {
+			f.Resize(s.State, 0)
+			return
+		}
+	}
+	if node >= 0 && s.gatherOn(f, node, size) {
+		f.Resize(s.State, 0)
+	}
+}
+
+// wakeOnceItPays asks for a cycle when more workers will save a job enough, if they save it
+// something already. As long as none like it has completed it is taken to need as much again as it
+// has had, which is more and more.
+func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
+	if saves <= 0 || saves >= cost || s.View.UsualService(f.Job) > 0 {
+		return
+	}
+	after := cluster.TimeOf(cluster.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
+	s.WakeAt(s.Now + cluster.Instant(min(max(after, leastWake), scratch.Day)))
+}
+
+// nodeToGatherOn returns the node on which a job would have most of its workers if it had all of
+// them there, and how many: rather one where it has some already. -1: no other node than its own is
+// better.
+func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int) {
+	node = -1
+	if f.Terms.Fixed > 0 {
+		return node, 0
+	}
+	g := s.Gang(f.Job)
+	part := *g.At(f.Terms.Part)
+	part.Workers = most
+	for on := range s.View.Nodes() {
+		own := f.On(on)
+		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs || s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
+			continue
+		}
+		n := own + max(0, fit.Capacity(&part, s.Room.Available(on)))
+		n = min(n, most, part.PerNode) / f.Terms.Unit * f.Terms.Unit
+		if n >= own && n >= f.Terms.Min && (n > size || n == size && own > f.On(node)) {
+			node, size = on, n
+		}
+	}
+	return node, size
+}
+
+// gatherOn moves the workers of a job to one of its nodes, where there are so many then. It reports
+// whether there is room.
+func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
+	g := s.Gang(f.Job)
+	more := fit.Gang{Part: *g.At(f.Terms.Part), Exclude: g.Exclude}
+	if more.Workers = size - f.On(node); more.Workers > 0 {
+		spots, ok := s.Room.PlaceOn(&more, node)
+		if !ok || !s.spare.allowsMore(spots, more.Request) {
+			return false
+		}
+		s.Room.Take(&more, spots)
+		for _, o := range spots {
+			f.Join = append(f.Join, cluster.Place{Node: s.View.Nodes()[o.Node].Name, GPUs: o.GPUs})
+		}
+	}
+	for i, on := range f.Nodes {
+		if on != node {
+			f.Leave = append(f.Leave, i)
+		}
+	}
+	return true
+}
+
+// roomFor bounds how many more workers of a job there could be room for.
+func (s *elasticPhases) roomFor(f *elastic.Job) int {
+	g := s.Gang(f.Job)
+	part, n := g.At(f.Terms.Part), 0
+	for node := range s.View.Nodes() {
+		if f.MayUse(node) && s.Room.Usable(node, part, g.Exclude) && !s.Room.Whole(node) {
+			n += max(0, fit.Capacity(part, s.Room.Available(node)))
+		}
+	}
+	return n
+}

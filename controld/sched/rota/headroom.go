@@ -1,0 +1,276 @@
+package rota
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Bounds of the headroom.
+const (
+	headroomPM    = 50             // thousandths of all GPUs that it is at most
+	headroomLeast = 32_000         // thousandths of a GPU: smaller clusters have none
+	forOneWorker  = 4              // one worker is waited for with one part of so many of that, of each resource, at most
+	missedPart    = 20             // one of so many workers, the most demanding ones, may find less than is wanted
+	waitForTE     = 20             // so many best-effort jobs may have to wait to spare one trial-and-error job the same
+	soonTimes     = 2              // so many times as many as come in a minute, of nodes that would take one soon
+	briefMS       = 30 * 60 * 1000 // a trial-and-error job that has run for longer is not expected to be over soon
+	patienceForTE = 6              // a job leaves all of it for so many times as long as it takes for room to be reserved for it
+)
+
+// headroom is room that best-effort jobs leave free for trial-and-error jobs to come. For each of
+// those that came last, one node should take one like it now, and several should once the
+// trial-and-error jobs that run there are over, by how many usually come in a minute. What counts
+// is what a worker needs on one node, because free GPUs that are scattered, or without memory
+// beside them, are of no use.
+//
+// Trial-and-error jobs are over in minutes, so that a node on which they run side by side will soon
+// have room for a large one again, if no best-effort job gets between. To leave as much free on
+// several nodes for those that come meanwhile costs far more, most of it for the few largest. Where
+// hardly one comes in a minute nothing is left for that alone: best-effort jobs would wait for a
+// job that mostly does not come.
+//
+// On few nodes one worker's room is a good part of the cluster, and it stays empty for long,
+// because few come. Best-effort jobs would wait there for 25 to 80 times as long, all together, as
+// trial-and-error jobs are spared, which have others leave instead.
+type headroom struct {
+	*scratch.State
+	cache *Cache
+	demand
+	now  outlook
+	soon outlook
+}
+
+// newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately,
+// nil if nothing.
+func newHeadroom(t *scratch.State, cache *Cache) *headroom {
+	l := t.View.Learned()
+	if l == nil || l.TE.Last == 0 || t.Now-l.TE.Last > scratch.Day || t.Policy.HeadroomPM < 0 {
+		return nil
+	}
+	all := t.Room.TotalUp()
+	if all.GPUs < headroomLeast {
+		return nil
+	}
+	h := &headroom{State: t, cache: cache, demand: newDemand(&l.TE)}
+	if h.usual == 0 {
+		return nil
+	}
+	bound := cmp.Or(t.Policy.HeadroomPM, headroomPM)
+	most := all.GPUs * bound / 1000 / h.usual
+	now, soon := worth(&l.Waits)
+	if most == 0 || !now || !h.within(all, forOneWorker*1000/bound) {
+		return nil
+	}
+	h.now.want = 1
+	if aMinute := l.TE.Mean / 256 / h.usual; soon && aMinute > 0 {
+		h.soon.want = int(min(soonTimes*(aMinute+1), most))
+	}
+	h.countAll()
+	return h
+}
+
+// worth reports, by how many jobs of each class have had to wait lately, whether room that is free
+// now is worth keeping, and whether that is which will be free soon: less is while fewer
+// trial-and-error jobs have waited for how many best-effort jobs have.
+func worth(w *cluster.Waits) (now, soon bool) {
+	cost := w.TE * waitForTE
+	return 2*cost >= w.BE, cost >= w.BE
+}
+
+// countAll notes which workers each node would take. Nodes with fewer empty GPUs than the most
+// modest needs, which on a full cluster are nearly all, take none now, and none soon unless
+// trial-and-error jobs run there.
+func (h *headroom) countAll() {
+	nodes := len(h.View.Nodes())
+	words := h.cache.cleared(2 * nodes)
+	h.now.begin(&h.demand, words[:nodes])
+	h.soon.begin(&h.demand, words[nodes:])
+	if h.soon.want > 0 {
+		h.soon.more = h.comingFree()
+	}
+	if h.Room.Sharing() {
+		for node := range nodes {
+			h.count(node)
+		}
+		return
+	}
+	for node := range h.Room.WithGPUs(int(h.least.Active.GPUs / 1000)) {
+		h.count(node)
+	}
+	for node, more := range h.soon.more {
+		if more != (cluster.Request{}) {
+			h.count(node)
+		}
+	}
+}
+
+// count notes anew which workers a node would take.
+func (h *headroom) count(node int) {
+	now := h.now.takes(h.Room, node, cluster.Request{}, h.all())
+	h.now.note(node, now)
+	if h.soon.want == 0 {
+		return
+	}
+	soon := now // and what more will come free can only add to that
+	if h.soon.more[node] != (cluster.Request{}) {
+		soon |= h.soon.takes(h.Room, node, cluster.Request{}, h.all()&^now)
+	}
+	h.soon.note(node, soon)
+}
+
+// brief is a trial-and-error job that runs, and what it holds.
+type brief struct {
+	since cluster.Instant
+	rooms []cluster.NodeRoom
+}
+
+// comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
+func (h *headroom) comingFree() []cluster.Request {
+	h.cache.coming = scratch.Cleared(h.cache.coming, len(h.View.Nodes()))
+	coming := h.cache.coming
+	for _, list := range h.cache.briefs.Walk(h.View, briefsOf) {
+		for _, b := range list {
+			if h.State.Now-b.since >= briefMS {
+				continue
+			}
+			for _, r := range b.rooms {
+				coming[r.Node] = fit.Plus(coming[r.Node], r.Room)
+			}
+		}
+	}
+	return coming
+}
+
+// briefsOf returns the trial-and-error jobs among some attempts.
+func briefsOf(p cluster.RunPage) (list []brief) {
+	for r := range p.Runs {
+		if !r.BestEffort {
+			list = append(list, brief{since: r.Since, rooms: r.Rooms})
+		}
+	}
+	return list
+}
+
+// took notes that a job has started on some nodes.
+func (h *headroom) took(spots []fit.Spot) {
+	if h == nil {
+		return
+	}
+	for i := range spots {
+		h.count(spots[i].Node)
+	}
+}
+
+// begun notes that a trial-and-error job is about to start: what it takes will soon be free again.
+func (h *headroom) begun(g *fit.Gang, spots []fit.Spot) {
+	if h == nil || h.soon.want == 0 {
+		return
+	}
+	for s, part := range g.Seated(spots) {
+		h.soon.more[s.Node] = fit.Plus(h.soon.more[s.Node], part.Request)
+	}
+}
+
+// loss is how many fewer nodes would take each worker, now and soon.
+type loss struct{ now, soon tally }
+
+// lose adds what is lost with some room of a node.
+func (h *headroom) lose(l *loss, node int, need cluster.Request) {
+	l.now.add(h.now.lost(h.Room, node, need))
+	l.soon.add(h.soon.lost(h.Room, node, need))
+}
+
+// spares reports whether nothing is lost that is wanted, or so little that only the most demanding
+// would miss it.
+func (h *headroom) spares(lost *loss, patient bool) bool {
+	return h.now.spares(&lost.now, patient) && h.soon.spares(&lost.soon, patient)
+}
+
+// patient reports whether a job still leaves all that is wanted: one that has waited for long
+// leaves half, rounded up.
+func (h *headroom) patient(j *cluster.Job) bool {
+	return h.State.Now-j.Eligible < patienceForTE*cluster.Instant(h.Policy.ReserveAfterMS)
+}
+
+// allows reports whether a best-effort job may have its spots. On nodes where room is reserved for
+// it, it takes what was not counted.
+func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
+	if h == nil || j.Class == jobspec.TE {
+		return true
+	}
+	var lost loss
+	var need cluster.Request // of the workers that follow each other on a node
+	at := 0
+	for s, part := range g.Seated(spots) {
+		need = fit.Plus(need, part.Request)
+		if at++; at < len(spots) && spots[at].Node == s.Node {
+			continue
+		}
+		if !h.hasClaim(j.ID, s.Node) {
+			h.lose(&lost, s.Node, need)
+		}
+		need = cluster.Request{}
+	}
+	return h.spares(&lost, h.patient(j))
+}
+
+// hasClaim reports whether room on a node is reserved for a job.
+func (h *headroom) hasClaim(id cluster.JobID, node int) bool {
+	r := h.Holders[id]
+	return r != nil && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
+}
+
+// allowsOn is allows for a single worker on a node.
+func (h *headroom) allowsOn(j *cluster.Job, g *fit.Gang, node int) bool {
+	if h == nil {
+		return true
+	}
+	var lost loss
+	h.lose(&lost, node, g.Request)
+	return h.spares(&lost, h.patient(j))
+}
+
+// allowsMore reports whether a running best-effort job may grow by so many workers that ask for the
+// same.
+func (h *headroom) allowsMore(spots []fit.Spot, request cluster.Request) bool {
+	if h == nil {
+		return true
+	}
+	need := map[int]cluster.Request{}
+	for _, s := range spots {
+		need[s.Node] = fit.Plus(need[s.Node], request)
+	}
+	var lost loss
+	for node, r := range need {
+		h.lose(&lost, node, r)
+	}
+	return h.spares(&lost, true)
+}
+
+// keptIn reports whether all that is wanted is free in a copy of the room.
+func (h *headroom) keptIn(room *fit.Room) bool { return h.now.keptIn(room) && h.soon.keptIn(room) }
+
+// cost returns how many of the last workers a node would not take any more at once with some room
+// gone.
+func (h *headroom) cost(node int, need cluster.Request) int {
+	return h.weigh(h.now.lost(h.Room, node, need))
+}
+
+// Cache keeps from cycle to cycle the memory of headroom, and which trial-and-error jobs run. The
+// zero value is ready for use.
+type Cache struct {
+	words  []uint64
+	briefs scratch.Pages[[]brief]
+	coming []cluster.Request
+}
+
+// cleared returns so many words that are 0.
+func (c *Cache) cleared(n int) []uint64 {
+	c.words = scratch.Cleared(c.words, n)
+	return c.words
+}

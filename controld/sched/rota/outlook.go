@@ -1,0 +1,207 @@
+package rota
+
+import (
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+)
+
+// demand is what the workers of the last trial-and-error jobs asked for.
+type demand struct {
+	shapes []fit.Part      // at most 64, told apart
+	weight []int           // by shape: how many of the last workers were like it
+	least  cluster.Request // of each resource what the most modest of them needs
+	usual  int64           // thousandths of a GPU, on average
+	missed int             // of them, how many may find less than is wanted
+}
+
+// newDemand returns what the last workers asked for.
+func newDemand(a *cluster.Arrivals) demand {
+	recent := a.Recent
+	if len(recent) == 0 { // learnt by an earlier version
+		w := a.Worker
+		w.Cores, w.GPUs = (w.Cores+999)/1000, (w.GPUs+999)/1000*1000
+		recent = []cluster.Vector{w}
+	}
+	d := demand{shapes: make([]fit.Part, 0, len(recent)), weight: make([]int, 0, len(recent)), missed: len(recent) / missedPart}
+	known := make(map[cluster.Vector]int, len(recent))
+	for _, v := range recent {
+		d.usual += v.GPUs
+		i, seen := known[v]
+		if !seen {
+			i = len(d.shapes)
+			known[v] = i
+			d.shapes, d.weight = append(d.shapes, single(v)), append(d.weight, 0)
+		}
+		d.weight[i]++
+	}
+	d.usual /= int64(len(recent))
+	d.least = d.shapes[0].Request
+	for i := range d.shapes {
+		q := &d.shapes[i].Request
+		d.least.Active, d.least.Resident = fewest(d.least.Active, q.Active), fewest(d.least.Resident, q.Resident)
+	}
+	return d
+}
+
+// within forgets workers that ask for more than one part of so many of anything there is, and
+// reports whether any others are left.
+func (d *demand) within(all cluster.Vector, parts int64) bool {
+	kept := 0
+	for i := range d.shapes {
+		v := d.shapes[i].Request.Active
+		if v.Cores*parts > all.Cores || int64(v.Memory)*parts > int64(all.Memory) || v.GPUs*parts > all.GPUs {
+			continue
+		}
+		d.shapes[kept], d.weight[kept] = d.shapes[i], d.weight[i]
+		kept++
+	}
+	d.shapes, d.weight = d.shapes[:kept], d.weight[:kept]
+	return kept > 0
+}
+
+func fewest(a, b cluster.Vector) cluster.Vector {
+	return cluster.Vector{Cores: min(a.Cores, b.Cores), Memory: min(a.Memory, b.Memory), GPUs: min(a.GPUs, b.GPUs)}
+}
+
+// single is a part of one worker that may be anywhere.
+func single(v cluster.Vector) (p fit.Part) {
+	resident := v
+	resident.Cores = 0 // a suspended worker needs no cores
+	p.Request = cluster.Request{Active: v, Resident: resident}
+	p.Workers, p.PerNode = 1, 1
+	return p
+}
+
+// all returns every shape.
+func (d *demand) all() uint64 { return ^uint64(0) >> (64 - len(d.shapes)) }
+
+// fitting returns which shapes, of those asked about, a node would take with some room gone.
+func (d *demand) fitting(room *fit.Room, node int, gone cluster.Request, of uint64) uint64 {
+	if of == 0 || room.Whole(node) || !room.Usable(node, &d.shapes[0], nil) {
+		return 0
+	}
+	free, shared := fit.Minus(room.Available(node), gone), room.Sharing()
+	if !enough(&d.least, &free) {
+		return 0
+	}
+	set := uint64(0)
+	for ; of != 0; of &= of - 1 {
+		i := bits.TrailingZeros64(of)
+		p := &d.shapes[i]
+		if !enough(&p.Request, &free) || shared && !fit.Within(p.Request, fit.Minus(room.AvailableTo(node, p), gone)) {
+			continue
+		}
+		set |= 1 << i
+	}
+	return set
+}
+
+// enough is fit.Within without a division: it is asked for every shape of every node.
+func enough(need, free *cluster.Request) bool {
+	a, b, r := &need.Active, &free.Active, &free.Resident
+	return a.Cores <= max(0, b.Cores) && a.Memory <= max(0, b.Memory) && a.GPUs <= max(0, b.GPUs) &&
+		need.Resident.Memory <= max(0, r.Memory) && need.Resident.GPUs <= max(0, r.GPUs)
+}
+
+// weigh returns how many of the last workers the shapes of a set were.
+func (d *demand) weigh(set uint64) (workers int) {
+	for ; set != 0; set &= set - 1 {
+		workers += d.weight[bits.TrailingZeros64(set)]
+	}
+	return workers
+}
+
+// outlook is which workers nodes would take, and how many nodes are to take each.
+type outlook struct {
+	*demand
+	want  int               // nodes for each shape; 0: it does not matter
+	more  []cluster.Request // by node: what will have come free; nil: nothing
+	on    []uint64          // by node: the shapes that would fit, as bits
+	nodes []int             // by shape: how many nodes would take it
+}
+
+// tally is how many nodes would take each shape.
+type tally struct {
+	set   uint64 // of which shapes there are any
+	nodes [64]int
+}
+
+func (c *tally) add(set uint64) {
+	c.set |= set
+	for ; set != 0; set &= set - 1 {
+		c.nodes[bits.TrailingZeros64(set)]++
+	}
+}
+
+// begin begins to count, in memory of one word for each node.
+func (o *outlook) begin(d *demand, words []uint64) {
+	o.demand, o.on, o.nodes = d, words, make([]int, len(d.shapes))
+}
+
+// note takes in which shapes a node would take.
+func (o *outlook) note(node int, set uint64) {
+	for change := set ^ o.on[node]; change != 0; change &= change - 1 {
+		i := bits.TrailingZeros64(change)
+		if set>>i&1 != 0 {
+			o.nodes[i]++
+		} else {
+			o.nodes[i]--
+		}
+	}
+	o.on[node] = set
+}
+
+// takes returns which shapes, of those asked about, a node would take with some room gone, and what
+// will have come free.
+func (o *outlook) takes(room *fit.Room, node int, gone cluster.Request, of uint64) uint64 {
+	if o.more != nil {
+		gone = fit.Minus(gone, o.more[node])
+	}
+	return o.fitting(room, node, gone, of)
+}
+
+// lost returns which shapes a node would not take any more with some room gone.
+func (o *outlook) lost(room *fit.Room, node int, need cluster.Request) uint64 {
+	if o.want == 0 || o.on[node] == 0 {
+		return 0
+	}
+	return o.on[node] &^ o.takes(room, node, need, o.on[node])
+}
+
+// keptIn reports whether all that is wanted is there in a copy of the room.
+func (o *outlook) keptIn(room *fit.Room) bool {
+	if o.want == 0 {
+		return true
+	}
+	var there tally
+	for node := range o.on {
+		there.add(o.takes(room, node, cluster.Request{}, o.all()))
+	}
+	short := 0
+	for i, weight := range o.weight {
+		short += weight * max(0, o.want-there.nodes[i])
+	}
+	return short <= o.missed
+}
+
+// spares reports whether nothing is lost that is wanted, or so little that only the most demanding
+// would miss it.
+func (o *outlook) spares(lost *tally, patient bool) bool {
+	if lost.set == 0 {
+		return true
+	}
+	want := o.want
+	if !patient {
+		want = (want + 1) / 2
+	}
+	short, more := 0, false
+	for i, n := range o.nodes {
+		if lost.nodes[i] > 0 && n-lost.nodes[i] < want {
+			n, more = n-lost.nodes[i], true
+		}
+		short += o.weight[i] * max(0, want-n)
+	}
+	return !more || short <= o.missed
+}

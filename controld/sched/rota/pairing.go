@@ -1,0 +1,126 @@
+package rota
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/place"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # Pairs of jobs and nodes
+//
+// Best-effort jobs that only age tells apart are not started strictly by age. Of all pairs of such
+// a job and a node the one comes first that leaves least of what is scarce, and each minute of
+// waiting makes up for some of that. So nodes are filled well while there is a choice, and no job
+// is passed for long.
+
+const (
+	// ageWorth is how many milliseconds of waiting make up for one unit of leftover resources: see
+	// [place.Packer.Leftover]. With less, age decides where much waits and little is free, and
+	// nodes are filled worse; with much more, jobs that fit badly wait for longest.
+	ageWorth = 16
+	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line
+	// are looked at.
+	maxPairs = 1 << 15
+)
+
+// matcher chooses the job that starts next. It remembers where each would go.
+type matcher struct {
+	best map[*queue.Contender]pairing
+	took []int32 // by node: how often something has started there
+}
+
+// pairing is where a job would go.
+type pairing struct {
+	job  *cluster.Job
+	node int   // -1: nowhere
+	took int32 // of the node, when it was chosen
+	left int64
+}
+
+// next returns the entry of a line that starts next, and where; false: the first in line does not
+// fit.
+func (m *matcher) next(t *rotaPolicy, l *queue.Line) (*queue.Contender, []fit.Spot, bool) {
+	if top := l.Top(); !t.pairs(top) {
+		spots, ok := t.place(top)
+		return top, spots, ok
+	}
+	if m.best == nil {
+		m.best, m.took = map[*queue.Contender]pairing{}, make([]int32, len(t.View.Nodes()))
+	}
+	for {
+		c := m.choose(t, l)
+		if c == nil {
+			return l.Top(), nil, false
+		}
+		if l.Reorder(c) { // by what has been started since it lined up
+			continue
+		}
+		p := m.best[c]
+		spots, ok := t.Room.PlaceOn(c.Gang(t.State), p.node)
+		if ok && t.spare.allows(c.Job, c.Gang(t.State), spots) && !t.backsOff(c.Job) {
+			m.took[p.node]++
+			return c, spots, true
+		}
+		m.best[c] = m.pair(t, c)
+	}
+}
+
+// choose returns the entry that makes the best pair with a node, of the first in line and those
+// like it; nil if none fits anywhere.
+func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
+	top := l.Lead()
+	var best *queue.Contender
+	var least int64
+	for _, c := range l.Some(max(1, maxPairs/len(m.took))) {
+		if c != top && (!t.pairs(c) || !c.Alike(top)) {
+			continue
+		}
+		p, known := m.best[c]
+		if !known || p.job != c.Job || p.node >= 0 && p.took != m.took[p.node] {
+			p = m.pair(t, c)
+			m.best[c] = p
+		}
+		if p.node < 0 {
+			continue
+		}
+		cost := p.left - int64(t.Now-c.Job.Submitted.At)/ageWorth
+		if best == nil || cost < least || cost == least && t.order.Compare(c.Job, best.Job) < 0 {
+			best, least = c, cost
+		}
+	}
+	return best
+}
+
+// pair finds the node for a job that is left with least and where it leaves what is kept free for
+// others.
+func (m *matcher) pair(t *rotaPolicy, c *queue.Contender) pairing {
+	g := c.Gang(t.State)
+	best := pairing{job: c.Job, node: -1}
+	if t.backsOff(c.Job) {
+		return best
+	}
+	for node := range m.took {
+		if !t.Room.Usable(node, &g.Part, g.Exclude) || !t.Room.Holds(node, &g.Part) {
+			continue
+		}
+		left := t.pack.Leftover(node, g.Request)
+		if best.node >= 0 && left >= best.left {
+			continue
+		}
+		if t.spare.allowsOn(c.Job, g, node) {
+			best.node, best.left, best.took = node, left, m.took[node]
+		}
+	}
+	return best
+}
+
+// pairs reports whether a job is one that is paired with nodes: a single best-effort worker that
+// likes all nodes alike and for which no room is reserved, where no limit could be in the way of
+// the second of two.
+func (t *rotaPolicy) pairs(c *queue.Contender) bool {
+	g := c.Gang(t.State)
+	return c.Job.Class == jobspec.BE && c.Group != nil && g.Size() == 1 && g.Levels == nil && t.Holders[c.Job.ID] == nil &&
+		len(t.View.Nodes()) <= place.PackNodes && !t.pack.Sharing() && !t.limited()
+}

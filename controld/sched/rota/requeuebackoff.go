@@ -1,0 +1,76 @@
+package rota
+
+import (
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// # Requeue backoff of preempted jobs
+//
+// A best-effort job that has had much service and was preempted starts again where that leaves a
+// tenth of the cluster free. Until then no job is asked to leave for it. A job that starts may not
+// be asked to leave for a turn, in which most new jobs would begin and end. If preempted jobs took
+// at once whatever comes free, ever more of the cluster would be held by jobs that cannot be moved,
+// and the next new jobs had to wait all the same.
+//
+// No job waits for more than an empty cluster would leave beside it. Nothing is left free for this
+// while no jobs are submitted, nor on few GPUs or cores, nor against an account's quota. A wide
+// gang starts wherever it finds its room, and so does a job that counts as new because it has
+// waited for long.
+
+// Bounds of the room that is left to new jobs.
+const (
+	amplePart  = 10                      // one part of so many of the cluster is left free
+	ampleLeast = 32                      // GPUs, or cores: smaller clusters leave nothing free
+	hadMuch    = 4 * preempt.ServedLeast // in the unit of [cluster.Job.Attained]
+	comingMS   = 60 * 60 * 1000          // new jobs are expected for so long after the last one
+)
+
+// freeCapacity is how much is free on all nodes together, how much of it is left to new jobs, and
+// how much there is.
+type freeCapacity struct {
+	known           bool
+	revision        int // of the room
+	free, keep, all cluster.Vector
+}
+
+// backsOff reports whether a job that waits leaves the room that is free to new jobs.
+func (t *rotaPolicy) backsOff(j *cluster.Job) bool {
+	n := len(j.Attempts)
+	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE || j.Attained() < hadMuch ||
+		j.Width() >= cluster.WideGPUs || t.Holders[j.ID] != nil || t.aged(j) || !t.jobsCome() {
+		return false
+	}
+	if !t.freeUp.known || t.freeUp.revision != t.Revision {
+		t.freeUp = t.newFreeCapacity()
+	}
+	a, need := &t.freeUp, j.Total()
+	if need.GPUs > 0 {
+		return short(a.free.GPUs, need.GPUs, a.keep.GPUs, a.all.GPUs) && !t.withinQuota(j)
+	}
+	return short(a.free.Cores, need.Cores, a.keep.Cores, a.all.Cores) && !t.withinQuota(j)
+}
+
+// short reports whether less would stay free beside a job than is to be kept, or than an empty
+// cluster would leave if that is less.
+func short(free, need, keep, all int64) bool { return keep > 0 && free-need < min(keep, all-need) }
+
+// jobsCome reports whether a job was submitted of late.
+func (t *rotaPolicy) jobsCome() bool {
+	l := t.View.Learned()
+	return l != nil && l.Came > 0 && t.Now-l.Came < comingMS
+}
+
+// newFreeCapacity adds up what is free and not reserved on nodes that are up.
+func (t *rotaPolicy) newFreeCapacity() freeCapacity {
+	all := t.Room.TotalUp()
+	a := freeCapacity{known: true, revision: t.Revision, free: t.Room.AvailableUp(), all: all}
+	if all.GPUs >= ampleLeast*cluster.WholeGPU {
+		a.keep.GPUs = all.GPUs / amplePart
+	}
+	if all.Cores >= ampleLeast {
+		a.keep.Cores = all.Cores / amplePart
+	}
+	return a
+}

@@ -1,0 +1,377 @@
+// Package rota is policy rota, the policy of new clusters.
+//
+// Trial-and-error jobs start at once, with the room of the cheapest best-effort jobs if need be.
+// Best-effort jobs are served by how little service they have had. No job has to say how long it
+// runs. See [Rules] for the phases.
+package rota
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/elastic"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/place"
+	"github.com/rota-hpc/rota/controld/sched/policy"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/queue"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// The parameters of policy rota where the policy block does not say.
+const (
+	rotaCap      = 3              // displacements of one job in a day
+	rotaMinTurn  = 20 * 60 * 1000 // ms: a job runs for so long before one that has had less takes its turn
+	rotaLongTurn = 10 * 60 * 1000 // ms: the same for a job of a kind that goes on for as long again, by the cluster's history
+	rotaCallers  = 64             // jobs of each class that room is looked for in one cycle
+	anewAfter    = 4              // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
+	anewAfterTE  = 1              // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
+)
+
+// Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
+// be, and best-effort jobs by how little service they have had, letting others pass a blocked one
+// within bounds. Some room stays free for the trial-and-error jobs that usually come.
+//
+// No user has to say how long a job runs. What a job has had decides: levels of attained service,
+// with age within each. A job that waits takes the room of one on a worse level, but only if that
+// one can save its state, has run for a while, and was not preempted too often within a day.
+func Rules(t *scratch.State, candidates *preempt.Cache, rooms *Cache) policy.Rules {
+	p := newRota(t, rooms)
+	s := newElasticPhases(p)
+	return policy.Rules{
+		Shrink: s.shrinkForWaiting, Serve: p.serve, Resize: s.enlargeStarts, Grow: s.grow,
+		Preempt: func() {
+			m := newPreemptor(p, candidates)
+			if s != nil {
+				m.Elastic = s.running
+			}
+			m.serveTE()
+			m.rotate()
+		},
+		Order: &p.order, Limit: p.limitOf, Reason: p.reasonOf, Advice: p.advise,
+	}
+}
+
+// rotaPolicy is policy rota in one cycle.
+type rotaPolicy struct {
+	*scratch.State
+	order    queue.Order
+	pack     *place.Packer
+	sizes    *elastic.Sizing
+	spare    *headroom // nil: none is kept
+	matches  matcher
+	freeUp   freeCapacity           // what is free altogether, as far as it is known
+	hopeless map[cluster.JobID]bool // trial-and-error jobs for which no job can be asked to leave
+	fair     *fairshare.Accounts    // what accounts and users hold; nil until it is needed
+	limit    *bool                  // the configuration has a limit; nil until it is needed
+	quota    *bool                  // the configuration has a quota; nil until it is needed
+	teHeld   map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
+}
+
+func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
+	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms)}
+	p.order = queue.Order{
+		State: t, MayStart: p.mayStart, Level: p.levelOf, Aged: p.aged, Excess: p.excess, HoldsBack: p.backsOff, Bounded: p.limits,
+		TeLimited: t.Policy.TEAccountGPUs > 0,
+	}
+	return p
+}
+
+// startable reports whether a job may start now.
+func (t *rotaPolicy) startable(j *cluster.Job) bool { return t.order.Startable(j) }
+
+// mayStart reports whether no limit of its account or user keeps a job from starting.
+func (t *rotaPolicy) mayStart(j *cluster.Job) bool { return !t.overTELimit(j) && !t.overLimit(j) }
+
+// serve starts what fits.
+func (t *rotaPolicy) serve() {
+	place.InOrder(&place.Rules{
+		HeadRules: reserve.HeadRules{Order: &t.order, Within: t.withinQuota, ReserveAfter: t.reserveAfter, Start: t.start},
+		Blocked:   func(j *cluster.Job) bool { return !t.mayStart(j) || t.backsOff(j) },
+		Denied:    t.overLimitAt,
+		Next:      func(l *queue.Line) (*queue.Contender, []fit.Spot, bool) { return t.matches.next(t, l) },
+	})
+}
+
+// start starts a job and keeps count of what depends on that.
+func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past cluster.JobID) {
+	t.countTE(c.Job)
+	c.Start(t.State, spots, past)
+	if c.Job.Class == jobspec.TE {
+		t.spare.begun(c.Gang(t.State), spots)
+	}
+	t.spare.took(spots)
+	t.pack.Took(spots)
+}
+
+// gangPatience is for how many times as long as others a gang waits at most before its room is
+// kept.
+const gangPatience = 12
+
+// reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers
+// comes free one after another, and what is kept of it stands idle until the last is there. Other
+// jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds.
+// That does not hold for a job within its account's quota, nor for a wide gang, which hardly ever
+// finds its room by itself.
+func (t *rotaPolicy) reserveAfter(j *cluster.Job, within bool) cluster.Instant {
+	after := cluster.Instant(t.Policy.ReserveAfterMS)
+	if !within && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
+		after *= cluster.Instant(max(1, min(j.Workers, gangPatience)))
+	}
+	return after
+}
+
+// reasonOf returns why a job waits, if that is a rule of the policy's own.
+func (t *rotaPolicy) reasonOf(j *cluster.Job) (cluster.Reason, bool) {
+	switch {
+	case t.overTELimit(j):
+		return cluster.Reason{Code: cluster.ReasonTELimit}, true
+	case t.hopeless[j.ID]:
+		return cluster.Reason{Code: cluster.ReasonNoVictim}, true
+	}
+	return cluster.Reason{}, false
+}
+
+// advise tells what a user cannot see of why a job waits.
+func (t *rotaPolicy) advise(j *cluster.Job) string {
+	if t.backsOff(j) {
+		return "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
+	}
+	return ""
+}
+
+func newPreemptor(p *rotaPolicy, candidates *preempt.Cache) *preemptor {
+	return &preemptor{rotaPolicy: p, Preemptor: preempt.NewPreemptor(p.State, candidates, p.pack)}
+}
+
+// preemptor makes room for jobs that wait by asking others to leave.
+type preemptor struct {
+	*rotaPolicy
+	*preempt.Preemptor
+	servedLong []bool                // by candidate: its turn is over
+	turnOf     []*rotationEntry      // by candidate: its place in the order; nil: it has none
+	places     map[cluster.JobID]int // places in the order of the jobs that hold a reservation
+	place      int                   // of the job at hand
+	lifted     func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
+}
+
+// serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
+func (m *preemptor) serveTE() {
+	vain, tried := map[*cluster.Group]bool{}, 0
+	for _, c := range m.waitingTE() {
+		if _, known := vain[c.group]; !known {
+			vain[c.group] = !reserve.Holdable(m.State, c.group)
+		}
+		if !vain[c.group] {
+			if tried++; tried > rotaCallers {
+				return
+			}
+			g := m.Gang(c.job)
+			if m.preemptForTE(c.job, &g) {
+				continue
+			}
+			vain[c.group] = len(c.job.Exclude) == 0
+		}
+		if m.hopeless == nil {
+			m.hopeless = map[cluster.JobID]bool{}
+		}
+		m.hopeless[c.job.ID] = true
+	}
+}
+
+// waiter is a job that waits, and its group: where there is no room for it there is none for the
+// next jobs of its group.
+type waiter struct {
+	job   *cluster.Job
+	group *cluster.Group
+}
+
+// waitingTE are the trial-and-error jobs that may start and have neither started nor been promised
+// room that others leave.
+func (m *preemptor) waitingTE() []waiter {
+	var list []waiter
+	for at, front := range m.View.Fronts() {
+		if front.Held || !front.TE {
+			continue
+		}
+		taken, group := 0, m.View.GroupAt(at)
+		for _, j := range group.Jobs {
+			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
+				list = append(list, waiter{j, group})
+				if taken++; taken == rotaCallers {
+					break
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b waiter) int { return m.order.Compare(a.job, b.job) })
+	return list
+}
+
+// reluctance says how readily a victim may be taken for a trial-and-error job: 0 at once, 1 if
+// nothing else helps, 2 only when not even that does, -1 never.
+func (m *preemptor) reluctance(v *preempt.Candidate) int {
+	switch {
+	case v.Surplus != nil && preempt.Wasteful(m.State, v.Job), v.Surplus == nil && !m.mayDisplaceVictim(v):
+		return -1
+	case m.Now-v.Since < fairshare.MinRuntime(m.State):
+		return 2
+	case v.Unsaved > preempt.MuchUnsaved, isWide(v):
+		return 1
+	}
+	return 0
+}
+
+// wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free
+// together again, for the sake of a job that mostly needs few of them.
+func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cluster.WideGPUs }
+
+// mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and
+// would not lose too much by it.
+func (m *preemptor) mayDisplace(j *cluster.Job) bool {
+	limit := cmp.Or(m.Policy.MaxPreempts, rotaCap)
+	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) && !preempt.Wasteful(m.State, j)
+}
+
+// mayDisplaceVictim is mayDisplace for a job that runs. Most run for the first time, and then their
+// runs say it all.
+func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
+	if v.Again {
+		return m.mayDisplace(v.Job)
+	}
+	if v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since, scratch.Day)) {
+		return m.mayDisplace(v.Job)
+	}
+	return true
+}
+
+// preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
+// it. If enough is free or being freed already, no job is asked. It reports whether there was a
+// way.
+func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int) bool {
+	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
+}
+
+// preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
+// those jobs of its own that can be taken at once do not do.
+func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
+	rest := ^uint64(0)
+	if !nested(m.View.Config()) {
+		if m.preemptWith(j, g, cluster.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
+			return true
+		}
+		rest &^= 1 << ofOwn
+	}
+	return m.preemptWith(j, g, cluster.CauseTE, m.reluctanceFor(j), rest)
+}
+
+// preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
+func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int, degrees uint64) bool {
+	r := m.All()
+	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
+	for i := range r.List {
+		v := &r.List[i]
+		if v.Reluctance = lawful(v); v.Reluctance >= 0 {
+			known |= 1 << v.Reluctance
+		}
+	}
+	defer m.OfferPartial(g, lawful)()
+	for i := range r.List {
+		if v := &r.List[i]; v.Surplus != nil {
+			known |= 1 << v.Reluctance
+		}
+	}
+	for known &= degrees; known != 0; known &= known - 1 {
+		set := m.affordable(j, g, bits.TrailingZeros64(known), cause)
+		if set == nil {
+			continue
+		}
+		if len(set.Candidates) == 0 && cause != cluster.CauseTE && !m.leavesHeadroom(j, g) {
+			return false
+		}
+		m.carryOut(j, g, set, cause)
+		return true
+	}
+	return false
+}
+
+// leavesHeadroom reports whether a job that starts without preemption leaves free what is kept for
+// trial-and-error jobs, as a job that is placed does.
+func (m *preemptor) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
+	defer m.lifted()()
+	spots, ok := m.Room.Place(g)
+	return !ok || m.spare.allows(j, g, spots)
+}
+
+// lifts returns what lifts the claims that are no obstacle to a job for which room is made. Of room
+// that is kept for blocked heads a trial-and-error job takes any, another only what is kept for
+// jobs that come after it.
+func (m *preemptor) lifts(j *cluster.Job, cause cluster.Cause) func() func() {
+	return func() func() {
+		return m.Room.WaiveIf(func(r *cluster.Reservation) bool { return !r.Firm && (cause == cluster.CauseTE || m.yields(r, j)) })
+	}
+}
+
+// carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
+// has to leave starts at once, if it waited only because the room was kept for a blocked head.
+func (m *preemptor) carryOut(j *cluster.Job, g *fit.Gang, set *preempt.Set, cause cluster.Cause) {
+	r := m.All()
+	r.DropPartial(set)
+	restore := m.lifted()
+	m.ChooseWorkers(g, set)
+	restore()
+	over := m.Now
+	for _, i := range set.Candidates {
+		over = max(over, m.Now+cluster.Instant(scratch.GraceOf(r.List[i].Job)))
+	}
+	v := m.promise(j, set)
+	for _, c := range set.Claims {
+		over = max(over, r.Over[c.Node])
+	}
+	v.Until = over + cluster.Instant(m.Policy.ReserveHoldMS)
+	m.Room.Unclaim(j.ID)
+	m.countTE(j)
+	m.Reserve(v)
+	for _, i := range set.Candidates {
+		if v := &r.List[i]; v.Surplus != nil {
+			m.ResizeFor(v, j.ID)
+		} else {
+			r.Stop(m.State, v, cause, j.ID)
+		}
+	}
+	m.noteInexact(set)
+	if len(set.Candidates) == 0 {
+		if spots, ok := m.Room.Place(g); ok {
+			m.start(queue.NewContenderFor(&m.order, j, g), spots, 0)
+		}
+	}
+}
+
+// levelOf returns the service level of a waiting job, unless it counts as new. A gang goes by the
+// level that decides on its turn: one of a kind that takes long would else gather room that others
+// had been asked to leave for gangs.
+func (t *rotaPolicy) levelOf(j *cluster.Job) int {
+	if j.Workers > 1 && j.Class == jobspec.BE {
+		level, _ := t.serviceLevel(j, &served{})
+		return level
+	}
+	level := j.Level()
+	if level > 0 && t.aged(j) {
+		return 0
+	}
+	return level
+}
+
+// aged reports whether a job has waited for so long that it begins anew.
+func (t *rotaPolicy) aged(j *cluster.Job) bool {
+	times := int64(anewAfter)
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == cluster.CauseTE {
+		times = anewAfterTE
+	}
+	return int64(t.Now-j.Eligible) >= times*j.RanFor(j.Attained())
+}

@@ -1,0 +1,318 @@
+package rota
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched/fairshare"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/preempt"
+	"github.com/rota-hpc/rota/controld/sched/reserve"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	shares "github.com/rota-hpc/rota/controld/sched/share"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// turnsMS is how often the service order of best-effort jobs is checked, in ms.
+const turnsMS = 60_000
+
+// costsWorth is for how many times what it costs to displace it a job runs before others take its
+// turn: the time that jobs of its queue usually take to leave, whatever it has declared itself, and
+// the time that it took to start.
+const costsWorth = 20
+
+// levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has
+// had at least four times as much. Two jobs that have had about the same would otherwise take turns
+// for ever, which helps neither.
+const levelsWorse = 3
+
+// Jobs that were displaced tiredAfter times run longer each time before it happens again, by
+// tiredFor times the usual.
+const (
+	tiredAfter = 4
+	tiredFor   = 6
+)
+
+// rotationEntry is a best-effort job that runs or waits, and its place in the order.
+type rotationEntry struct {
+	job     *cluster.Job
+	level   int
+	service int64          // in the unit of cluster.Job.Attained; 0 of a job that comes first whatever it has had
+	victim  int            // index in Candidates of one that runs, -1 of one that waits
+	in      bool           // it should run
+	group   *cluster.Group // of one that waits
+
+	leaf  *shares.Node
+	under map[*shares.Node]shares.Amount // of each node from the leaf up: what those below it ask for that come up to this job, in order
+	full  map[*shares.Node]shares.Ratio  // how full that would make the node, as far as it was asked
+}
+
+// rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
+// below what they were promised, then for those that have had little, with the room of running ones
+// that have had much more.
+func (m *preemptor) rotate() {
+	if !m.anyWaits() {
+		return
+	}
+	if l := m.View.Learned(); l != nil && m.Now-l.Turns < turnsMS && l.Turns > 0 {
+		m.WakeAt(l.Turns + turnsMS)
+		return
+	}
+	m.RotationChecked = true
+	m.WakeAt(m.Now + turnsMS)
+	m.reclaim()
+	if m.Policy.MinTurnMS < 0 || !m.anyServedEnough(m.All()) {
+		return
+	}
+	f := m.accounts()
+	f.Foresee()
+	list := m.rotationOrder(f)
+	m.admit(list)
+	m.notePlaces(list)
+	asked, shared, vain := 0, m.Room.Sharing(), map[*cluster.Group]bool{}
+	for i := range list {
+		w := &list[i]
+		if w.victim >= 0 || !w.in || asked == rotaCallers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+			continue
+		}
+		asked++
+		m.place = i
+		g := m.Gang(w.job)
+		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, cluster.CauseOrder, func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
+			vain[w.group] = len(w.job.Exclude) == 0
+		}
+		f.CatchUp()
+	}
+}
+
+// notePlaces notes the places in the order of jobs that hold a reservation.
+func (m *preemptor) notePlaces(list []rotationEntry) {
+	m.places = map[cluster.JobID]int{}
+	for i := range list {
+		if w := &list[i]; w.victim < 0 && m.Holders[w.job.ID] != nil {
+			m.places[w.job.ID] = i
+		}
+	}
+}
+
+// yields reports whether room that is kept for a blocked head is no obstacle to a job: it is kept
+// for that job, or for one that comes after it.
+func (m *preemptor) yields(r *cluster.Reservation, j *cluster.Job) bool {
+	place, known := m.places[r.Job]
+	return r.Job == j.ID || known && place > m.place
+}
+
+// reclaim gives accounts and users back their quota, if any has one.
+func (m *preemptor) reclaim() {
+	if m.hasQuota() {
+		f := m.accounts()
+		f.Candidates = m.All()
+		f.Reclaim()
+	}
+}
+
+// anyWaits reports whether best-effort jobs wait that are not held.
+func (m *preemptor) anyWaits() bool {
+	for g := range m.View.Groups() {
+		if !g.Front.Held && !g.Front.TE && (len(g.Jobs) > 1 || m.Started[g.Jobs[0].ID] == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// anyServedEnough notes of every victim whether it may be displaced for one that has had less, and
+// reports whether any may.
+func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
+	any := false
+	m.servedLong = make([]bool, len(r.List))
+	for i := range r.List {
+		v := &r.List[i]
+		m.servedLong[i] = !v.Taken && m.servedEnough(v)
+		any = any || m.servedLong[i]
+	}
+	return any
+}
+
+// servedEnough reports whether a running job has had its turn: it can save what it has done, has
+// run for long enough, and was not displaced too often. A wide gang keeps its room: it waits long
+// for a chance to get it together again.
+func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
+	a := v.Attempt
+	if v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.Job) || v.Job.Width() >= cluster.WideGPUs {
+		return false
+	}
+	tired := 1 + tiredFor*cluster.Instant(max(0, preempt.Displacements(v.Job)-tiredAfter))
+	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.Job.Queue)
+	ran := m.Now - a.Started.At
+	if ran < max(fairshare.MinRuntime(m.State), costsWorth*cost) {
+		return false
+	}
+	least := cluster.Instant(cmp.Or(m.Policy.MinTurnMS, rotaMinTurn))
+	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= rotaLongTurn*tired && m.goesOn(v)
+}
+
+// goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
+// yet that its turn need not be longer than that. Most others are about to end when it is over.
+func (m *preemptor) goesOn(v *preempt.Candidate) bool {
+	left, known := m.View.Foresee(v.Job, v.Job.RanFor(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
+	return known && left >= rotaLongTurn
+}
+
+// graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
+// nothing until enough have been.
+func (m *preemptor) graceUsual(queue string) cluster.Instant {
+	if l := m.View.Learned(); l != nil {
+		if g, known := l.Grace[queue]; known {
+			usual, _ := g.P95()
+			return cluster.Instant(usual)
+		}
+	}
+	return 0
+}
+
+// reluctanceToRotate says how readily a candidate leaves for a job, as reluctance does: if it has
+// had a good deal, and much more than that job, has no higher priority, and is of the same account
+// or of a fuller one. Where GPUs are shared, of the jobs whose turn is over one leaves that keeps
+// the rest of its GPU from being used, rather than the one that has had most.
+func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
+	own := m.turnOf[v.Index]
+	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority || own.level < w.level+levelsWorse || own.service < preempt.ServedLeast && !shared {
+		return -1
+	}
+	mine, theirs := shares.Part(w.leaf, own.leaf)
+	among := mine != nil && !mine.User
+	if own.spared(w, shared) && !(among && holdsMore(theirs, mine)) || among && !own.fuller(theirs, w, mine) {
+		return -1
+	}
+	return 0
+}
+
+// spared reports whether a job that should run itself keeps its room. A gang needs room of several
+// at once, which one of them that comes among the first by a little could keep from it for long.
+// Where GPUs are shared, it counts for more whether jobs fit beside each other.
+func (w *rotationEntry) spared(o *rotationEntry, shared bool) bool {
+	return w.in && !shared && o.job.Workers == 1
+}
+
+// holdsMore reports whether an account is fuller than another by what both hold now. If so, even
+// those of its jobs leave that should run by what each has had: those that should not are often of
+// emptier accounts, which keep their room, so that no job would leave.
+func holdsMore(account, other *shares.Node) bool {
+	return account.Saturation(nil).Compare(other.Saturation(nil)) > 0
+}
+
+// fuller reports whether the account of a job is fuller than another job's: by what both hold now,
+// or by what each would hold with its jobs up to this one. By holdings alone an account whose jobs
+// have all had much would keep its room against others that have had little.
+func (w *rotationEntry) fuller(account *shares.Node, o *rotationEntry, other *shares.Node) bool {
+	return holdsMore(account, other) || w.fullness(account).Compare(o.fullness(other)) > 0
+}
+
+// fullness returns how full an account or a user is with its jobs up to this one.
+func (w *rotationEntry) fullness(n *shares.Node) shares.Ratio {
+	r, known := w.full[n]
+	if !known {
+		r = n.Saturation(w.under[n].Plus(n.Held().Negative()))
+		if w.full == nil {
+			w.full = map[*shares.Node]shares.Ratio{}
+		}
+		w.full[n] = r
+	}
+	return r
+}
+
+// rotationOrder lists all best-effort jobs that run, or that wait and may start, in order. Of an
+// array its next task waits. A job that asks for more than the nodes that are up could hold waits
+// for other nodes, and for no turn.
+func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
+	var list []rotationEntry
+	r := m.All()
+	add := func(j *cluster.Job, level int, service int64, victim int, group *cluster.Group) {
+		if level <= 0 {
+			level, service = 0, 0
+		}
+		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group, leaf: f.Leaf(j.Leaf())})
+	}
+	for i := range r.List {
+		if v := &r.List[i]; !v.Taken {
+			service := m.serviceOf(v.Job, scratch.AttainedService(v.Job, v.Attempt, m.Now))
+			add(v.Job, v.Job.LevelAt(service), service, i, nil)
+		}
+	}
+	for g := range m.View.Groups() {
+		if g.Key.Held || g.Key.Class == jobspec.TE || !reserve.Holdable(m.State, g) {
+			continue
+		}
+		var like served
+		for _, j := range g.Jobs {
+			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
+				level, service := m.serviceLevel(j, &like)
+				add(j, level, service, -1, g)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b rotationEntry) int {
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service), cmp.Compare(a.job.ID, b.job.ID))
+	})
+	countTurns(f, list)
+	m.turnOf = make([]*rotationEntry, len(r.List))
+	for i := range list {
+		if v := list[i].victim; v >= 0 {
+			m.turnOf[v] = &list[i]
+		}
+	}
+	return list
+}
+
+// countTurns notes for each job what its account and user would hold with their jobs up to it.
+func countTurns(f *fairshare.Accounts, list []rotationEntry) {
+	sums := map[*shares.Node]shares.Amount{}
+	for i := range list {
+		w := &list[i]
+		asks := f.Asks(w.job)
+		w.under = map[*shares.Node]shares.Amount{}
+		for n := w.leaf; n.Parent() != nil; n = n.Parent() {
+			if sums[n] == nil {
+				sums[n] = f.Amount(0, 0, 0)
+			}
+			sums[n] = sums[n].Plus(asks)
+			w.under[n] = sums[n]
+		}
+	}
+}
+
+// admit marks the jobs that should run: the first that the cluster could hold beside
+// trial-and-error jobs if it were one big node.
+func (m *preemptor) admit(list []rotationEntry) {
+	left := m.roomForBE()
+	for i := range list {
+		need := cluster.Request{Active: list[i].job.Total()}
+		if fit.Within(need, left) {
+			left = fit.Minus(left, need)
+			list[i].in = true
+		}
+	}
+}
+
+// roomForBE returns the room for best-effort jobs on nodes that are up.
+func (m *preemptor) roomForBE() cluster.Request {
+	defer m.Room.WaiveSoft()()
+	r := m.All()
+	var left cluster.Request
+	for i := range m.View.Nodes() {
+		if m.Room.Up(i) {
+			left = fit.Plus(left, fit.Plus(fit.Minus(m.Room.Free(i), fit.Both(m.Room.Claimed(i))), r.Draining[i]))
+		}
+	}
+	for i := range r.List {
+		v := &r.List[i]
+		for _, s := range v.Rooms {
+			if !v.Taken && m.Room.Up(s.Node) {
+				left = fit.Plus(left, cluster.Request{Active: s.Room.Active})
+			}
+		}
+	}
+	return left
+}

@@ -1,0 +1,356 @@
+package schedtest
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/controld/sched/fit"
+	"github.com/rota-hpc/rota/controld/sched/scratch"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// States returns how many random states a test looks at: many if ROTA_TEST_LONG is set.
+func States(usual int) int {
+	if os.Getenv("ROTA_TEST_LONG") != "" {
+		return 50 * usual
+	}
+	return usual
+}
+
+// Attempt names one attempt of a job.
+type Attempt struct {
+	Job cluster.JobID
+	N   int
+}
+
+// Contest plays random histories in which jobs take room from others.
+type Contest struct {
+	*World
+	Random *rand.Rand
+	Policy string
+	jobs   int
+	Faulty bool                     // nodes and GPUs break
+	stops  map[Attempt]cluster.Stop // as first seen
+	Seen   map[string]int           // what has happened, so that the histories prove something
+}
+
+func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
+	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy, stops: map[Attempt]cluster.Stop{}, Seen: seen}
+	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy, 1+c.Random.IntN(3), 1+c.Random.IntN(10),
+		1+c.Random.IntN(20), c.Random.IntN(5), []int{0, 0, 8}[c.Random.IntN(3)], 10+c.Random.IntN(60))
+	for i := range 2 + c.Random.IntN(3) {
+		c.Must("node n%d gpus=%d cores=%d memory=%d", i, 2+c.Random.IntN(7), 8+c.Random.IntN(8), 8+c.Random.IntN(24))
+	}
+	return c
+}
+
+func (c *Contest) Must(format string, args ...any) {
+	if err := c.Run(fmt.Sprintf(format, args...)); err != nil {
+		panic(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))
+	}
+}
+
+// Step does something at random.
+func (c *Contest) Step() {
+	switch c.Random.IntN(8) {
+	case 0, 1, 2:
+		for range 1 + c.Random.IntN(3) {
+			c.jobs++
+			save := [...]string{"", " save=yes", " save=5m"}[c.Random.IntN(3)]
+			c.Must("submit j%d class=%s gang=%dx%d per-node=%d cores=%d memory=%d grace=%ds account=a%d%s", c.jobs,
+				[...]string{"te", "be", "be", "be"}[c.Random.IntN(4)], []int{1, 1, 1, 2, 3}[c.Random.IntN(5)], c.Random.IntN(4), 1+c.Random.IntN(2),
+				1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600), c.Random.IntN(2), save)
+		}
+	case 3, 4:
+		c.Must("advance %ds", 1+c.Random.IntN(3600))
+	default:
+		c.disturb()
+	}
+}
+
+// disturb does something to a random job that is not final.
+func (c *Contest) disturb() {
+	var live []*cluster.Job
+	for j := range c.State.View().Jobs() {
+		if !j.State.Final() {
+			live = append(live, j)
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	j := live[c.Random.IntN(len(live))]
+	name := c.Names[j.ID]
+	a := j.Live()
+	switch {
+	case a == nil:
+		c.Must("cancel %s", name)
+	case a.Stop != nil:
+		c.Must("exit code=%d %s", []int{0, 85, 85, 85, 1}[c.Random.IntN(5)], name)
+	case j.State == cluster.Configuring:
+		c.Must("run %s", name)
+	default:
+		c.Must("%s %s", [...]string{"exit", "exit", "exit code=1", "cancel"}[c.Random.IntN(4)], name)
+	}
+}
+
+// Settle cycles until nothing changes and checks each plan.
+func (c *Contest) Settle() error {
+	for range 20 {
+		v := c.State.View()
+		plan, wake := sched.Cycle(v, c.Now, v.Config().Policy)
+		if wake != 0 && wake <= c.Now {
+			return fmt.Errorf("the next wake-up %d is not after %d", wake, c.Now)
+		}
+		if len(plan.Actions) == 0 {
+			return c.atRest()
+		}
+		if err := c.sound(v, plan); err != nil {
+			return err
+		}
+		if err := c.Commit(plan); err != nil {
+			return err
+		}
+		c.Out.Reset()
+		if err := c.lawful(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the cycle does not come to rest")
+}
+
+// sound looks at a plan alone: it stops no job that is being stopped, none twice, no
+// trial-and-error job, and each for a job that waits.
+func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
+	stopped := map[cluster.JobID]bool{}
+	for _, a := range plan.Actions {
+		if a.Stop == nil || a.Stop.Cause == cluster.CauseTimeout {
+			continue
+		}
+		j := v.Job(a.Stop.Job)
+		switch {
+		case stopped[j.ID] || j.Live().Stop != nil:
+			return fmt.Errorf("%s is disturbed twice", c.Names[j.ID])
+		case j.Class == jobspec.TE:
+			return fmt.Errorf("%s is a trial-and-error job and has to leave", c.Names[j.ID])
+		case !v.Job(a.Stop.For).Waits():
+			return fmt.Errorf("%s leaves for %s, which does not wait", c.Names[j.ID], c.Names[a.Stop.For])
+		case c.Policy == "rota" && a.Stop.Cause != cluster.CauseMigrate && j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
+			return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
+		case a.Stop.Cause == cluster.CauseOrder && j.Spec.Checkpoint == nil:
+			return fmt.Errorf("%s loses its turn although it cannot save its state", c.Names[j.ID])
+		}
+		stopped[j.ID] = true
+		c.Seen[string(a.Stop.Cause)]++
+	}
+	return nil
+}
+
+// lawful looks at the state: clocks of stops are never started again (A1), room that is taken from
+// others for a job stays its own (A5), and displacements are counted by their cause and use up no
+// retries (A7).
+func (c *Contest) lawful() error {
+	v := c.State.View()
+	leaving := make([]cluster.Request, len(v.Nodes()))
+	for j := range v.Live() {
+		a := j.Live()
+		if a.Stop == nil {
+			continue
+		}
+		if first, known := c.stops[Attempt{j.ID, a.N}]; known && (a.Stop.At != first.At || a.Stop.KillAt > first.KillAt) {
+			return fmt.Errorf("the clock of %s was started again: %+v, before %+v", c.Names[j.ID], *a.Stop, first)
+		}
+		c.stops[Attempt{j.ID, a.N}] = *a.Stop
+		for i := range a.Workers {
+			if w := &a.Workers[i]; !w.State.Final() {
+				_, n := v.Node(w.Node)
+				leaving[n] = fit.Plus(leaving[n], j.RequestOf(i))
+			}
+		}
+	}
+	claimed := make([]cluster.Vector, len(v.Nodes()))
+	for _, r := range v.Reservations() {
+		for _, claim := range r.Claims {
+			if _, n := v.Node(claim.Node); r.Firm {
+				claimed[n] = fit.AtLeast(fit.Plus(fit.Both(claimed[n]), fit.Both(claim.Room)))
+			}
+		}
+	}
+	for n, node := range v.Nodes() {
+		have := cluster.Request{Active: v.Grid().Free(n), Resident: v.Grid().FreeResident(n)}
+		have = fit.Plus(have, leaving[n])
+		have.Resident.Cores = have.Active.Cores
+		if !fit.Covers(have, fit.Both(claimed[n])) {
+			return fmt.Errorf("on %s %+v is or will be free of %+v that was taken for somebody", node.Name, have, claimed[n])
+		}
+	}
+	for j := range v.Jobs() {
+		if err := c.counted(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of
+// it for others too. Claims do not name GPUs: where one breaks, what is left may do for each of
+// them, but not for all, and the last one waits until those before it have started.
+func besideOthers(v *cluster.View, j *cluster.Job) bool {
+	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own cluster.Claim) bool {
+		_, node := v.Node(own.Node)
+		return v.Grid().Shared(node) != 0 && slices.ContainsFunc(v.Reservations(), func(r *cluster.Reservation) bool {
+			return r.Firm && r.Job != j.ID && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == own.Node })
+		})
+	})
+}
+
+func (c *Contest) counted(j *cluster.Job) error {
+	n := map[cluster.Cause]int{}
+	for i := range j.Attempts {
+		n[j.Attempts[i].Cause]++
+	}
+	if k := j.Counters; j.Attempt <= cluster.MaxAttemptsKept &&
+		(k.TE != n[cluster.CauseTE] || k.Order != n[cluster.CauseOrder] || k.Reclaim != n[cluster.CauseReclaim] ||
+			k.UserFailures != n[cluster.CauseFailed]+n[cluster.CauseOOM]) {
+		return fmt.Errorf("%s: %+v of attempts that ended by %v", c.Names[j.ID], k, n)
+	}
+	return nil
+}
+
+// atRest looks at the state when no more is to be done: no job waits that could start (I5), a
+// trial-and-error job waits only for jobs that leave for it, or because none may be asked to (A8),
+// and a job that has left for nothing goes first (A12).
+func (c *Contest) atRest() error {
+	if err := c.lawful(); err != nil || c.Policy != "rota" {
+		return err
+	}
+	v := c.State.View()
+	reason := sched.Reasons(v, c.Now, v.Config().Policy)
+	for j := range v.Jobs() {
+		if !j.Waits() || j.Eligible > c.Now || j.Hold != cluster.NotHeld {
+			continue
+		}
+		why := reason(j.ID)
+		limited := why.Code == cluster.ReasonTELimit
+		if limited {
+			c.Seen["limit"]++
+		}
+		if (CouldStart(v, j) || HasCome(v, j) && !(c.Faulty && besideOthers(v, j))) && !limited {
+			return fmt.Errorf("%s waits although it fits, or its room has come: %+v", c.Names[j.ID], why)
+		}
+		if j.First {
+			c.Seen["first"]++
+		}
+		if j.Class != jobspec.TE {
+			continue
+		}
+		c.Seen[string(why.Code)]++
+		switch why.Code {
+		case cluster.ReasonPreempting:
+			if why.Until > c.Now+600_000 {
+				return fmt.Errorf("%s waits until %d for those who leave", c.Names[j.ID], why.Until)
+			}
+		case cluster.ReasonNoVictim, cluster.ReasonTELimit, cluster.ReasonBadConstraint:
+		case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+			if !c.Faulty {
+				return fmt.Errorf("%s waits for nodes, and all are up: %+v", c.Names[j.ID], why)
+			}
+		default:
+			return fmt.Errorf("%s is a trial-and-error job and waits for %+v", c.Names[j.ID], why)
+		}
+	}
+	return nil
+}
+
+// CouldStart counts workers node by node with the state's own Fits, and nothing else.
+func CouldStart(v *cluster.View, j *cluster.Job) bool {
+	var g cluster.Grid
+	g.CopyFrom(v.Grid())
+	v.Waive(&g, j.ID)
+	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
+		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
+		return fit.NewRoom(v).Fits(&gang)
+	}
+	workers, met := 0, j.Workers == 1
+	for i, n := range v.Nodes() {
+		if excluded(j, n.Name) || !wanted(j, n) {
+			continue
+		}
+		w := 0
+		for w < cluster.PerNode(j) && cluster.Fits(&g, i, fit.Times(j.Request, w+1), nil) == nil {
+			w++
+		}
+		if _, port := v.FreePort(n.Name); w > 0 && port {
+			met = true
+		}
+		workers += w
+	}
+	return met && workers >= j.Workers
+}
+
+// wanted asks a node for the few things that wishes says, in its own way.
+func wanted(j *cluster.Job, n *cluster.Node) bool {
+	for _, c := range j.Spec.Groups[0].Constraints {
+		switch {
+		case c.Attribute == "node.cores" && n.Cores < 8,
+			c.Attribute == "node.label.rack" && c.Operator == "=" && n.Labels["rack"] != c.Value,
+			c.Attribute == "node.label.rack" && c.Operator == "in" && n.Labels["rack"] > "b":
+			return false
+		}
+	}
+	r := &j.Spec.Groups[0].Tasks[0].Resources
+	if r.GPU != nil && r.GPU.Model != "" && r.GPUs > 0 && (len(n.GPUs) == 0 || !strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
+		return false
+	}
+	return (j.Spec.Nodes == nil || "n0" <= n.Name && n.Name <= "n2") && (j.Spec.ExcludeNodes == nil || n.Name != "n1")
+}
+
+func excluded(j *cluster.Job, node string) bool {
+	for _, name := range j.Exclude {
+		if name == node {
+			return true
+		}
+	}
+	return false
+}
+
+// HasCome reports whether all jobs have left a job's nodes that were to leave for it, while the
+// room is still kept for it.
+func HasCome(v *cluster.View, job *cluster.Job) bool {
+	r := v.Reservation(job.ID)
+	if r == nil || !r.Firm {
+		return false
+	}
+	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
+		_, node := v.Node(c.Node)
+		return WillBeFree(v, v.Live(), node).Active != v.Grid().Free(node)
+	})
+}
+
+// WillBeFree returns what of a node is free, or will be when those jobs have left it that are
+// leaving. Of one that is resized only some workers do.
+func WillBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.Request {
+	have := cluster.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
+	for job := range jobs {
+		a := job.Live()
+		if a == nil || a.Stop == nil {
+			continue
+		}
+		for i := range a.Workers {
+			w := &a.Workers[i]
+			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() && w.Node == v.Nodes()[node].Name {
+				r := job.RequestOf(i)
+				r.Active.GPUs -= scratch.BrokenIn(w, v.Nodes()[node], r)
+				have = fit.Plus(have, r)
+			}
+		}
+	}
+	have.Resident.Cores = have.Active.Cores
+	return have
+}

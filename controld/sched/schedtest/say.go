@@ -1,0 +1,157 @@
+package schedtest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// What scenarios print.
+
+func (w *World) Action(a cluster.Action) string {
+	switch {
+	case a.Start != nil:
+		s := "start " + w.Names[a.Start.Job+cluster.JobID(a.Start.Member)]
+		for _, p := range a.Start.Places {
+			s += " on " + p.Node + gpuList(p.GPUs)
+			if p.Port != 0 {
+				s += fmt.Sprintf(":%d", p.Port)
+			}
+		}
+		s += fmt.Sprintf(" port %d", a.Start.Port)
+		if a.Start.Past != 0 {
+			s += " past " + w.Names[a.Start.Past]
+		}
+		return s
+	case a.Stop != nil:
+		s := fmt.Sprintf("stop %s: %s", w.Names[a.Stop.Job], a.Stop.Cause)
+		if a.Stop.For != 0 {
+			s += " for " + w.Names[a.Stop.For]
+		}
+		return s
+	case a.Resize != nil:
+		return w.resizing(a.Resize)
+	case a.End != nil:
+		return fmt.Sprintf("end %s: %s", w.Names[a.End.Job], a.End.Cause)
+	case a.Reserve != nil:
+		s := "reserve for " + w.Names[a.Reserve.Job]
+		for _, c := range a.Reserve.Claims {
+			s += fmt.Sprintf(" on %s %s", c.Node, amount(c.Room))
+		}
+		return s + " for " + duration(int64(a.Reserve.Until-w.Now))
+	}
+	switch {
+	case a.GiveUp != nil:
+		return "give up " + w.Names[*a.GiveUp]
+	case a.Settle:
+		return "settle"
+	}
+	return "unreserve " + w.Names[*a.Unreserve]
+}
+
+// gpuList writes GPU indices as [0-3,6].
+func gpuList(gpus []int) string {
+	var parts []string
+	for i := 0; i < len(gpus); {
+		k := i
+		for k+1 < len(gpus) && gpus[k+1] == gpus[k]+1 {
+			k++
+		}
+		if k == i {
+			parts = append(parts, strconv.Itoa(gpus[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", gpus[i], gpus[k]))
+		}
+		i = k + 1
+	}
+	if parts == nil {
+		return ""
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+func amount(v cluster.Vector) string {
+	return fmt.Sprintf("(%g GPUs, %d cores, %d GiB)", float64(v.GPUs)/1000, v.Cores, v.Memory/jobspec.GiB)
+}
+
+// why prints the reason, the funnel without its unchanging steps, and the advice.
+func (w *World) why(id cluster.JobID) {
+	v := w.State.View()
+	j := v.Job(id)
+	if j != nil && !j.Waits() && j.State != cluster.Pending {
+		if j.State.Final() && j.Reason.Code != "" {
+			w.say("%s has ended as %s (%s): %s", w.Names[id], j.State, j.Reason.Code, w.named(j.Reason))
+			return
+		}
+		w.say("%s does not wait", w.Names[id])
+		return
+	}
+	e := sched.Explain(v, w.Now, v.Config().Policy, id)
+	w.say("%s waits (%s): %s", w.Names[id], e.Reason.Code, w.named(e.Reason))
+	last := -1
+	for _, step := range e.Funnel {
+		if step.Nodes != last {
+			w.say("  %d nodes %s", step.Nodes, step.What)
+		}
+		last = step.Nodes
+	}
+	w.say("  %d jobs ahead", e.Ahead)
+	if e.Advice != "" {
+		w.say("  advice: %s", e.Advice)
+	}
+}
+
+// named is the sentence of a reason with the job's name in place of its number.
+func (w *World) named(r cluster.Reason) string {
+	return w.called(r.Sentence())
+}
+
+// waiting prints a reason for every pending job, by the function that listings use.
+func (w *World) waiting() error {
+	v := w.State.View()
+	reason := sched.Reasons(v, w.Now, v.Config().Policy)
+	for j := range v.Jobs() {
+		if j.State == cluster.Pending || j.Waits() {
+			w.say("%s %s", w.Names[j.ID], reason(j.ID).Code)
+		}
+	}
+	return nil
+}
+
+// jobs prints every job's state, with its nodes while it has some.
+func (w *World) jobs() error {
+	all := slices.SortedFunc(w.State.View().Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
+	for _, j := range all {
+		s := w.Names[j.ID] + " " + string(j.State)
+		if f := j.Family; f != nil {
+			s += fmt.Sprintf(" waiting [%s] dropped [%s], %d live, %d completed, %d failed, %d cancelled",
+				f.Waiting, f.Dropped, f.Live, f.Completed, f.Failed, f.Cancelled)
+		}
+		if a := j.Live(); a != nil {
+			for _, worker := range a.Workers {
+				s += " " + worker.Node
+			}
+		}
+		w.say("%s", s)
+	}
+	return nil
+}
+
+// duration writes milliseconds without zero parts: 1h30m.
+func duration(ms int64) string {
+	s := (time.Duration(ms) * time.Millisecond).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,115 @@
+package schedtest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// setWhere is setOption for where a job may run. Conditions are ATTRIBUTE:OPERATOR:VALUE without
+// the node. before it, several with a semicolon between: constraint=cores:>=:8;label.rack:in:a,b,
+// prefer=50:label.rack:=:a, nodes, exclude-nodes, feature, model, gpu-memory (GiB), exclusive=yes,
+// and parts=ps:2x0,worker:4x2 for a gang of several groups.
+func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
+	if r.GPU == nil && (k == "model" || k == "gpu-memory") {
+		r.GPU = &jobspec.GPU{}
+	}
+	switch k {
+	case "constraint":
+		for text := range strings.SplitSeq(v, ";") {
+			group.Constraints = append(group.Constraints, condition(text))
+		}
+	case "prefer":
+		for text := range strings.SplitSeq(v, ";") {
+			weight, rest, _ := strings.Cut(text, ":")
+			n, err := strconv.Atoi(weight)
+			if err != nil {
+				return err
+			}
+			spec.Affinities = append(spec.Affinities, jobspec.Affinity{Constraint: condition(rest), Weight: n})
+		}
+	case "nodes":
+		spec.Nodes = []string{v}
+	case "exclude-nodes":
+		spec.ExcludeNodes = []string{v}
+	case "feature":
+		spec.Features = append(spec.Features, v)
+	case "model":
+		r.GPU.Model = v
+	case "gpu-memory":
+		n, err := strconv.Atoi(v)
+		r.GPU.MinMemory = jobspec.Bytes(n) * jobspec.GiB
+		return err
+	case "exclusive":
+		group.Exclusive = v == "yes"
+	case "parts":
+		spec.GangScope = "job"
+		for text := range strings.SplitSeq(v, ",") {
+			g := jobspec.Group{}
+			if _, err := fmt.Sscanf(strings.Replace(text, ":", " ", 1), "%s %dx%d", &g.Name, &g.Count, &g.MaxWorkersPerNode); err != nil {
+				return err
+			}
+			spec.Groups = append(spec.Groups, g)
+		}
+	default:
+		return fmt.Errorf("no property %q of a job", k)
+	}
+	return nil
+}
+
+func condition(text string) jobspec.Constraint {
+	part := strings.SplitN(text, ":", 3)
+	c := jobspec.Constraint{Attribute: "node." + part[0]}
+	if len(part) > 1 {
+		c.Operator = part[1]
+	}
+	switch {
+	case len(part) < 3:
+	case c.Operator == "in" || c.Operator == "not_in":
+		c.Values = strings.Split(part[2], ",")
+	default:
+		c.Value = part[2]
+	}
+	return c
+}
+
+// spread makes the groups of parts=NAME:COUNTxGPUS like the job's only group, but for how many
+// workers and GPUs each has.
+func spread(spec *jobspec.Job, like jobspec.Group) {
+	for i := range spec.Groups {
+		g := like
+		g.Name, g.Count = spec.Groups[i].Name, spec.Groups[i].Count
+		t := like.Tasks[0]
+		t.Resources.GPUs = spec.Groups[i].MaxWorkersPerNode
+		g.Tasks = []jobspec.Task{t}
+		spec.Groups[i] = g
+	}
+}
+
+// Describe gives a node a model, labels=KEY:VALUE,… and the memory of its GPUs, and reports whether
+// the property is one of these.
+func Describe(n *cluster.Node, k, v string) bool {
+	switch k {
+	case "model":
+		for i := range n.GPUs {
+			n.GPUs[i].Model = v
+		}
+	case "gpu-memory":
+		size, _ := strconv.Atoi(v)
+		for i := range n.GPUs {
+			n.GPUs[i].Memory = jobspec.Bytes(size) * jobspec.GiB
+		}
+	case "labels":
+		n.Labels = map[string]string{}
+		for pair := range strings.SplitSeq(v, ",") {
+			key, value, _ := strings.Cut(pair, ":")
+			n.Labels[key] = value
+		}
+	default:
+		return false
+	}
+	return true
+}

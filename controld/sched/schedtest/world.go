@@ -1,0 +1,505 @@
+// Package schedtest plays scenarios and random histories for tests of the scheduler: the real state
+// and the real cycle, with nodes that do what a script says.
+package schedtest
+
+import (
+	"flag"
+
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/sched"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// World is a cluster that a scenario plays on: the real state and the real cycle, with nodes that
+// do what the script says.
+type World struct {
+	State *cluster.State
+	Index uint64
+	Now   cluster.Instant
+	Ids   map[string]cluster.JobID
+	Names map[cluster.JobID]string
+	boots map[string]int
+	Out   strings.Builder
+
+	Unchecked bool // not after every command: the test does it by itself
+}
+
+func NewWorld() *World {
+	c := cluster.DefaultConfig()
+	return &World{
+		State: cluster.New(c), Now: 1000, Ids: map[string]cluster.JobID{}, Names: map[cluster.JobID]string{}, boots: map[string]int{},
+	}
+}
+
+// Apply proposes a command and checks every invariant after it.
+func (w *World) Apply(c cluster.Command) (any, error) {
+	w.Index++
+	result, err := w.State.Apply(w.Index, cluster.Entry{Stamp: cluster.Stamp{At: w.Now, Wall: cluster.UnixMS(w.Now)}, Command: c})
+	if w.Unchecked {
+		return result, err
+	}
+	if broken := w.State.Check(); broken != nil {
+		return result, fmt.Errorf("after %s: %w", c.Kind(), broken)
+	}
+	return result, err
+}
+
+// Run carries out one line of a scenario and appends what it says to out.
+func (w *World) Run(line string) error {
+	words := strings.Fields(line)
+	verb, rest := words[0], words[1:]
+	names, options := Split(rest)
+	switch verb {
+	case "policy":
+		return w.policy(options)
+	case "account":
+		return w.account(names, options)
+	case "shares":
+		return w.shares()
+	case "node":
+		return w.node(names[0], options)
+	case "down", "up", "drain":
+		return w.setNode(verb, names)
+	case "submit":
+		return w.submit(names, options)
+	case "pipeline":
+		return w.pipeline(names[0], names[1:], options)
+	case "hold", "release", "cancel", "requeue":
+		return w.control(cluster.Verb(verb), names)
+	case "run":
+		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerCreated, cluster.WorkerRunning) })
+	case "exit":
+		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerExited) })
+	case "break":
+		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerFailed) })
+	case "advance":
+		return w.advance(names[0])
+	case "cycle":
+		return w.cycle()
+	case "trim": // as if the history were stored durably
+		_, err := w.Apply(cluster.TrimHistory{UpTo: math.MaxInt64})
+		return err
+	case "update":
+		return w.update(names, options)
+	case "plan":
+		return w.plan()
+	case "rate":
+		return w.rate(names, options)
+	case "why":
+		for _, name := range names {
+			w.why(w.Ids[name])
+		}
+		return nil
+	case "waiting":
+		return w.waiting()
+	case "jobs":
+		return w.jobs()
+	}
+	return fmt.Errorf("no command %q", verb)
+}
+
+// Split tells words from key=value options.
+func Split(words []string) (names []string, options map[string]string) {
+	options = map[string]string{}
+	for _, word := range words {
+		if k, v, ok := strings.Cut(word, "="); ok {
+			options[k] = v
+		} else {
+			names = append(names, word)
+		}
+	}
+	return names, options
+}
+
+func (w *World) say(format string, args ...any) { fmt.Fprintf(&w.Out, format+"\n", args...) }
+
+// policy changes the configuration: name, reserve-after, reserve-hold, lease, margin, max-bypass,
+// min-runtime, half-life, influence.
+func (w *World) policy(options map[string]string) error {
+	c := *w.State.View().Config()
+	for k, v := range options {
+		var err error
+		switch k {
+		case "max-bypass":
+			c.Policy.MaxBypass, err = strconv.Atoi(v)
+		case "reserve-after":
+			c.Policy.ReserveAfterMS, err = milliseconds(v)
+		case "reserve-hold":
+			c.Policy.ReserveHoldMS, err = milliseconds(v)
+		case "lease":
+			c.LeaseMS, err = milliseconds(v)
+		case "margin":
+			c.MarginMS, err = milliseconds(v)
+		default:
+			err = setFair(&c.Policy, k, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := w.Apply(cluster.SetConfig{Config: c})
+	return err
+}
+
+// node registers a node: gpus, cores, memory (GiB), ports (how many), broken (which of its GPUs
+// is), reboot (any value: a new boot id).
+func (w *World) node(name string, options map[string]string) error {
+	gpus, cores, memory, ports, broken := 0, 64, 256, 100, -1
+	for k, v := range options {
+		if Describe(&cluster.Node{}, k, v) {
+			continue
+		}
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return err
+		}
+		switch k {
+		case "gpus":
+			gpus = n
+		case "cores":
+			cores = n
+		case "memory":
+			memory = n
+		case "ports":
+			ports = n
+		case "broken":
+			broken = n
+		default:
+			return fmt.Errorf("no property %q of a node", k)
+		}
+	}
+	n := MakeNode(name, gpus, cores, memory, ports)
+	for k, v := range options {
+		Describe(&n, k, v)
+	}
+	if broken >= 0 {
+		n.GPUs[broken].Healthy, n.GPUs[broken].Problem = false, "it fell off the bus"
+	}
+	_, err := w.Apply(cluster.RegisterNode{Node: n})
+	return err
+}
+
+func MakeNode(name string, gpus, cores, memoryGiB, ports int) cluster.Node {
+	n := cluster.Node{
+		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
+		Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
+	}
+	for i := range gpus {
+		n.GPUs = append(n.GPUs, cluster.GPU{
+			UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated", Memory: 80 * jobspec.GiB, Minor: -1, Healthy: true,
+		})
+	}
+	return n
+}
+
+func (w *World) setNode(verb string, names []string) error {
+	states := map[string]cluster.NodeState{"down": cluster.NodeDown, "up": cluster.NodeUp, "drain": cluster.NodeDrained}
+	for _, name := range names {
+		if _, err := w.Apply(cluster.SetNodeState{Node: name, State: states[verb]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submit adds jobs that are alike: class, priority, gang=WORKERSxGPUS, gpus=N or share=THOUSANDTHS
+// of a GPU, cores, memory (GiB), limit, account, per-node, retries, hold, user, grace.
+func (w *World) submit(names []string, options map[string]string) error {
+	owner := cmp.Or(options["user"], "ada")
+	delete(options, "user")
+	for _, name := range names {
+		spec, err := w.MakeJob(name, options)
+		if err != nil {
+			return err
+		}
+		addServer(spec, options["server"])
+		if err := w.AddAs(owner, name, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) add(name string, spec *jobspec.Job) error { return w.AddAs("ada", name, spec) }
+
+// AddAs submits one job of a user. Its tasks get the names by which users know them.
+func (w *World) AddAs(user, name string, spec *jobspec.Job) error {
+	owner := Ada
+	owner.User = user
+	c := cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
+	result, err := w.Apply(c)
+	if err != nil {
+		return err
+	}
+	id := result.([]cluster.JobID)[0]
+	w.Ids[name], w.Names[id] = id, name
+	f := w.State.View().Job(id).Family
+	for n := 1; f != nil && n <= f.Size; n++ {
+		member := w.memberName(id, n)
+		w.Ids[member], w.Names[id+cluster.JobID(n)] = id+cluster.JobID(n), member
+	}
+	return nil
+}
+
+var Ada = cluster.Identity{UID: 1000, GID: 1000, User: "ada"}
+
+func (w *World) memberName(record cluster.JobID, n int) string {
+	spec := w.State.View().Job(record).Spec
+	if spec.Array != nil {
+		return fmt.Sprintf("%s_%d", w.Names[record], spec.Array.Index(n-1))
+	}
+	return w.Names[record] + "." + spec.Groups[n-1].Name
+}
+
+// pipeline submits a job whose groups run one by one, each like a job of submit: NAME, or
+// NAME<OTHER:ok<ANOTHER:any where it depends.
+func (w *World) pipeline(name string, groups []string, options map[string]string) error {
+	spec, err := w.MakeJob(name, options)
+	if err != nil {
+		return err
+	}
+	like := spec.Groups[0]
+	spec.Groups = nil
+	for _, text := range groups {
+		parts := strings.Split(text, "<")
+		g := like
+		g.Name, g.DependsOn = parts[0], parts[1:]
+		spec.Groups = append(spec.Groups, g)
+	}
+	return w.add(name, spec)
+}
+
+func (w *World) MakeJob(name string, options map[string]string) (*jobspec.Job, error) {
+	r := jobspec.Resources{Cores: 1, Memory: jobspec.GiB}
+	spec := &jobspec.Job{Name: name, Class: jobspec.BE, Queue: "default", Account: "default", Workdir: "/home/ada"}
+	group := jobspec.Group{Name: "main", Count: 1}
+	if err := w.setWhen(spec, options); err != nil {
+		return nil, err
+	}
+	for k, v := range options {
+		if slices.Contains(whenOptions, k) {
+			continue
+		}
+		if err := setOption(spec, &group, &r, k, v); err != nil {
+			return nil, err
+		}
+	}
+	group.Tasks = []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: r}}
+	if spec.Groups != nil {
+		spread(spec, group)
+		return spec, nil
+	}
+	spec.Groups = []jobspec.Group{group}
+	return spec, nil
+}
+
+func setOption(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, v string) error {
+	n, err := strconv.Atoi(v)
+	switch k {
+	case "array", "max-parallel", "max-failures", "order":
+		setArray(spec, k, v, n)
+		err = nil
+	case "elastic", "step", "cooldown", "grow-after", "server":
+		err = setElastic(group, k, v)
+	case "class":
+		spec.Class, err = jobspec.Class(v), nil
+	case "account":
+		spec.Account, err = v, nil
+	case "hold":
+		spec.Hold, err = true, nil
+	case "priority":
+		spec.Priority = &n
+	case "gpus":
+		r.GPUs = n
+	case "share":
+		r.GPUs, r.GPU = 1, &jobspec.GPU{Share: n}
+	case "cores":
+		r.Cores = n
+	case "memory":
+		r.Memory = jobspec.Bytes(n) * jobspec.GiB
+	case "per-node":
+		group.MaxWorkersPerNode = n
+	case "retries":
+		spec.Restart = &jobspec.Restart{Attempts: n, Delay: 30, Window: 86400}
+	case "gang":
+		_, err = fmt.Sscanf(v, "%dx%d", &group.Count, &r.GPUs)
+	case "grace":
+		var ms int64
+		ms, err = milliseconds(v)
+		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(ms / 1000)}
+	case "save":
+		err = setSave(spec, v)
+	case "limit":
+		var ms int64
+		ms, err = milliseconds(v)
+		spec.TimeLimit = jobspec.Seconds(ms / 1000)
+	default:
+		err = setWhere(spec, group, r, k, v)
+	}
+	return err
+}
+
+// setArray makes a job an array of indices, of which max-parallel live at once and max-failures may
+// fail, in order=random or index.
+func setArray(spec *jobspec.Job, k, v string, n int) {
+	if spec.Array == nil {
+		spec.Array = &jobspec.Array{}
+	}
+	switch k {
+	case "array":
+		spec.Array.Indices = v
+	case "max-parallel":
+		spec.Array.MaxParallel = n
+	case "max-failures":
+		spec.Array.MaxFailures = &n
+	case "order":
+		spec.Array.Order = v
+	}
+}
+
+// control does something to jobs, to members such as sweep_3 or train.eval, or to several elements
+// as in sweep_[3-5,9].
+func (w *World) control(verb cluster.Verb, names []string) error {
+	for _, name := range names {
+		target, err := w.target(name)
+		if err != nil {
+			return err
+		}
+		result, err := w.Apply(cluster.ControlJobs{Verb: verb, Targets: []cluster.Target{target}, By: Ada.UID})
+		if err != nil {
+			return err
+		}
+		if err := result.([]cluster.ControlResult)[0].Err; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *World) target(name string) (cluster.Target, error) {
+	base, indices, several := strings.Cut(name, "_[")
+	target := cluster.Target{ID: w.Ids[base]}
+	switch {
+	case target.ID == 0:
+		return target, fmt.Errorf("no job %q", name)
+	case several:
+		spans, missing, err := w.State.View().Job(target.ID).Spec.Array.Elements().Select("[" + indices)
+		if err != nil || missing > 0 {
+			return target, fmt.Errorf("%s: %d elements missing, error %w", name, missing, err)
+		}
+		for _, s := range spans {
+			target.Members = target.Members.With(cluster.Span(s.First+1, s.Last+1))
+		}
+	}
+	return target, nil
+}
+
+func (w *World) each(names []string, do func(*cluster.Job) error) error {
+	for _, name := range names {
+		j := w.State.View().Job(w.Ids[name])
+		if j == nil {
+			return fmt.Errorf("no job %q", name)
+		}
+		if err := do(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bring reports that a job's workers have come to each state in turn: all that are not final, or
+// those on=NODE, with code=N.
+func (w *World) Bring(j *cluster.Job, options map[string]string, states ...cluster.WorkerState) error {
+	a := j.Live()
+	if a == nil {
+		return fmt.Errorf("%s has no attempt in progress", w.Names[j.ID])
+	}
+	code, _ := strconv.Atoi(options["code"])
+	for _, state := range states {
+		for i, worker := range a.Workers {
+			if worker.State.Final() || options["on"] != "" && options["on"] != worker.Node {
+				continue
+			}
+			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: state}
+			if state.Final() {
+				report.ExitCode, report.Message = code, options["message"]
+			}
+			n, _ := w.State.View().Node(worker.Node)
+			if _, err := w.Apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *World) advance(by string) error {
+	ms, err := milliseconds(by)
+	w.Now += cluster.Instant(ms)
+	return err
+}
+
+// cycle decides and commits until nothing changes, as a leader does, and says what happened and
+// when it would look again.
+func (w *World) cycle() error {
+	said := w.Out.Len()
+	var wake cluster.Instant
+	for range 10 {
+		v := w.State.View()
+		plan, next := sched.Cycle(v, w.Now, v.Config().Policy)
+		if wake = next; len(plan.Actions) == 0 {
+			break
+		}
+		if err := w.Commit(plan); err != nil {
+			return err
+		}
+	}
+	if w.Out.Len() == said {
+		w.say("nothing")
+	}
+	if wake != 0 {
+		w.say("look again in %s", duration(int64(wake-w.Now)))
+	}
+	return nil
+}
+
+// plan decides without committing.
+func (w *World) plan() error {
+	v := w.State.View()
+	plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
+	for _, a := range plan.Actions {
+		w.say("would %s", w.Action(a))
+	}
+	return nil
+}
+
+// Commit applies a plan, which the state must accept as a whole.
+func (w *World) Commit(plan cluster.CommitPlan) error {
+	result, err := w.Apply(plan)
+	if err != nil {
+		return err
+	}
+	for i, refused := range result.([]error) {
+		if refused != nil {
+			return fmt.Errorf("refused to %s: %w", w.Action(plan.Actions[i]), refused)
+		}
+		w.say("%s", w.Action(plan.Actions[i]))
+	}
+	return nil
+}
+
+func milliseconds(s string) (int64, error) {
+	d, err := time.ParseDuration(s)
+	return d.Milliseconds(), err
+}
+
+// seedFlag makes tests of random histories play one of them alone.
+var Seed = flag.Uint64("seed", 0, "play only the random history with this seed")

@@ -1,0 +1,78 @@
+package scratch
+
+import (
+	"iter"
+
+	"github.com/rota-hpc/rota/controld/cluster"
+)
+
+// Pages remembers what was found out about each page of the attempts in progress, from one walk
+// over all pages to the next. The zero value is ready for use.
+type Pages[T any] struct {
+	was, is []noted[T] // of the last walk, and of this one
+	next    int        // in was
+}
+
+type noted[T any] struct {
+	page cluster.RunPage
+	what T
+}
+
+// Begin begins a walk over all pages, in order.
+func (p *Pages[T]) Begin() {
+	p.was, p.is, p.next = p.is, p.was[:0], 0
+}
+
+// Recall returns what the last walk noted of a page; false if it noted nothing or the page has
+// changed since.
+func (p *Pages[T]) Recall(page cluster.RunPage) (what T, known bool) {
+	for p.next < len(p.was) && p.was[p.next].page.First() < page.First() {
+		p.next++
+	}
+	if p.next < len(p.was) && p.was[p.next].page == page {
+		return p.was[p.next].what, true
+	}
+	return what, false
+}
+
+// Note notes something of a page.
+func (p *Pages[T]) Note(page cluster.RunPage, what T) { p.is = append(p.is, noted[T]{page, what}) }
+
+// End ends a walk. What the walk before noted is dropped: it would keep alive what has left the
+// state.
+func (p *Pages[T]) End() { clear(p.was) }
+
+// Walk is a whole walk: it yields each page with what find returns for it, or returned in the last
+// walk if the page has not changed since.
+func (p *Pages[T]) Walk(v *cluster.View, find func(cluster.RunPage) T) iter.Seq2[cluster.RunPage, T] {
+	return func(yield func(cluster.RunPage, T) bool) {
+		p.Begin()
+		defer p.End()
+		for page := range v.RunPages {
+			what, known := p.Recall(page)
+			if !known {
+				what = find(page)
+			}
+			p.Note(page, what)
+			if !yield(page, what) {
+				return
+			}
+		}
+	}
+}
+
+// Forget makes the next walk recall nothing.
+func (p *Pages[T]) Forget() { p.is = p.is[:0] }
+
+// Size returns how many pages the last walk noted something of.
+func (p *Pages[T]) Size() int { return len(p.is) }
+
+// Cleared returns n zero values in the memory of a list that is no longer needed.
+func Cleared[T any](list []T, n int) []T {
+	if cap(list) < n {
+		return make([]T, n)
+	}
+	list = list[:n]
+	clear(list)
+	return list
+}
