@@ -109,10 +109,6 @@ func tip(j *cluster.Job, gainPM int64) int {
 	return terms.Max
 }
 
-// usualLoss is what every further worker costs all of a job whose speed is known at one size only,
-// in millionths: with a loss c, n workers are as fast as n/(1+c(n-1)) of one.
-const usualLoss = 62_500
-
 // noUse is a loss at which further workers are of no use.
 const noUse = 1_000_000
 
@@ -120,7 +116,7 @@ const noUse = 1_000_000
 func LossOf(j *cluster.Job) int64 {
 	list := pacesOf(j)
 	if len(list) < 2 {
-		return usualLoss
+		return tunables.UsualLoss
 	}
 	return lossBetween(list[len(list)-2], list[len(list)-1])
 }

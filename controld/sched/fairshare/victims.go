@@ -18,17 +18,6 @@ import (
 // placed: from the account furthest above its share first, and of its jobs the one that loses
 // least. Then jobs that turned out not to be needed are put back, the dearest first.
 
-const (
-	// usualMinRuntime is how long a job runs undisturbed if the policy does not say, in ms. Under
-	// policy rota a trial-and-error job takes the room of one that has run for less if nothing else
-	// helps.
-	usualMinRuntime = 10 * 60 * 1000
-	// maxTaken bounds the jobs that leave for one.
-	maxTaken = 64
-	// graceWeight is what a second of grace costs, in seconds of work that is lost.
-	graceWeight = 4
-)
-
 // reclaimable is a running job that could leave.
 type reclaimable struct {
 	job     *cluster.Job
@@ -70,12 +59,12 @@ func (f *Accounts) expiring(j *cluster.Job) bool {
 
 // MinRuntime is how long a job runs undisturbed.
 func MinRuntime(t *scratch.State) cluster.Instant {
-	return cluster.Instant(cmp.Or(t.Policy.MinRuntimeMS, usualMinRuntime))
+	return cluster.Instant(cmp.Or(t.Policy.MinRuntimeMS, tunables.MinRuntimeMS))
 }
 
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *Accounts) lost(j *cluster.Job) int64 {
-	return (preempt.UnsavedWork(f.State, f.View.Run(j.ID)) + j.ServiceOf(graceWeight*scratch.GraceOf(j))) / 1000
+	return (preempt.UnsavedWork(f.State, f.View.Run(j.ID)) + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
 }
 
 // reclaimSet is a set of jobs that make room for one, and where it then runs.
@@ -155,7 +144,7 @@ func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, v
 			break
 		}
 		i := f.next(leaf, asks, victims, taken)
-		if i < 0 || len(taken) == maxTaken {
+		if i < 0 || len(taken) == tunables.MaxTaken {
 			return nil
 		}
 		v := victims[i]

@@ -180,7 +180,7 @@ func (r *Candidates) begin(t *scratch.State) {
 			largest = fit.Most(largest, t.Room.Total(i))
 		}
 	}
-	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > maxNumbered {
+	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > tunables.MaxNumbered {
 		r.largest, r.Accounts, r.queues = largest, numbering{}, numbering{}
 		r.known.Forget()
 	}
@@ -263,10 +263,6 @@ type numbering struct {
 	List  []string
 	known map[string]int32
 }
-
-// maxNumbered is how many names are numbered before all are forgotten that may not be in use any
-// more.
-const maxNumbered = 1 << 14
 
 func (n *numbering) of(name string) int32 {
 	if last := len(n.List) - 1; last >= 0 && n.List[last] == name {

@@ -11,13 +11,8 @@ import (
 )
 
 // Bounds of one search. Within them its result is the cheapest there is.
-const (
-	maxItems  = 64   // victims on one node that are looked at, the cheapest
-	maxStates = 512  // sets on one node that are kept at a time, the cheapest
-	maxForced = 6    // victims on several nodes that are tried as given, one at a time
-	maxAcross = 2048 // victims, up to which some of them are tried as given together: each of their nodes is looked at for that
-	dear      = math.MaxInt64 / 4
-)
+// dear is the cost of what cannot be had.
+const dear = math.MaxInt64 / 4
 
 // Set is the room for a gang and the candidates that have to leave for it.
 type Set struct {
@@ -103,7 +98,7 @@ func (s *search) wide() []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
-	return list[:min(len(list), maxForced)]
+	return list[:min(len(list), tunables.MaxForced)]
 }
 
 func (s *search) may(v *Candidate) bool {
@@ -323,8 +318,8 @@ func (s *search) items(node int, bound int64) []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
-	s.cut = s.cut || len(list) > maxItems
-	return list[:min(len(list), maxItems)]
+	s.cut = s.cut || len(list) > tunables.MaxItems
+	return list[:min(len(list), tunables.MaxItems)]
 }
 
 // leastOn returns what the cheapest victim on a node costs that may be taken, at most a bound.
@@ -366,7 +361,7 @@ func (s *search) cheapest(missing cluster.Request, node int, items []int32, boun
 			states = s.with(states, from, &s.roster.List[items[other]], other, node, &best)
 		}
 		states = prune(states, best.cost)
-		s.cut = s.cut || len(states) == maxStates
+		s.cut = s.cut || len(states) == tunables.MaxStates
 	}
 	return best
 }
@@ -396,7 +391,7 @@ func prune(states []state, bound int64) []state {
 	slices.SortFunc(states, func(a, b state) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
 	kept := states[:0]
 	for i := range states {
-		if states[i].cost >= bound || len(kept) == maxStates {
+		if states[i].cost >= bound || len(kept) == tunables.MaxStates {
 			break
 		}
 		worse := false
@@ -424,7 +419,7 @@ func positive(r cluster.Request) cluster.Request {
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at
 // a price. At equal cost the room that is there sooner is taken, then the node that comes first.
 func (s *search) divide(p *fit.Part, offers []onNode) *Set {
-	const perNode = one * weightOfNode / 1000
+	perNode := one * tunables.NodeWeight / 1000
 	w := p.Workers
 	cost := make([]int64, w+1)
 	for i := range cost {

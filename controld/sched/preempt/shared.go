@@ -15,10 +15,6 @@ import (
 // weighed like a placement: of sets that cost about the same it takes the one after which less of
 // the GPUs is of no use.
 
-// weightOfUseless is what it costs, in thousandths of the greatest size, to make the whole of a GPU
-// useless to what is usually asked for.
-const weightOfUseless = 16000
-
 // holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
 // for that. Room that is kept for an attempt to come has none.
 type holder struct {
@@ -69,8 +65,8 @@ func (e *sharedSet) better(o *sharedSet, unit int64) bool {
 	}
 	a, b := e.cost, o.cost
 	if unit > 0 {
-		a += e.useless * (one * weightOfUseless / 1000 / 1024) / unit
-		b += o.useless * (one * weightOfUseless / 1000 / 1024) / unit
+		a += e.useless * (one * tunables.UselessWeight / 1000 / 1024) / unit
+		b += o.useless * (one * tunables.UselessWeight / 1000 / 1024) / unit
 	}
 	return a < b
 }

@@ -65,7 +65,7 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 		r.longest = max(r.longest, v.Grace)
 		r.List = append(r.List, v)
 	}
-	r.weight = weightOfGrace
+	r.weight = tunables.GraceWeight
 	return r
 }
 

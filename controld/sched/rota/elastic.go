@@ -12,19 +12,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// How policy rota deals with what elastic jobs have beyond their least.
-const (
-	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
-	giveAfter   = 1    // for how many times its own restart cost a job keeps its size before it gives up workers
-	growsAfter  = 3    // the same before it grows, if it has been started again
-	givesBeyond = 2    // a job that gives up workers still needs so many times what the other needs
-	growPays    = 10   // a job grows only if it will save so many times what it costs to start it again
-	growsByPM   = 1100 // a job that runs gets more workers only if it will be faster by this, in thousandths
-	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
-
-	leastWake = 60_000 // ms until it is looked again whether workers pay by then
-)
-
 // elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other
 // jobs do. What they have beyond is dealt out in the order of all jobs: to those that start, out of
 // free room; to those that would start with next to nothing, out of what jobs have that come after
@@ -66,14 +53,14 @@ func (s *elasticPhases) waitingJobs() []*cluster.Job {
 		if !g.Front.Elastic || g.Front.Held || g.Front.TE {
 			continue
 		}
-		for _, j := range g.Jobs[:min(len(g.Jobs), surplusJobs)] {
+		for _, j := range g.Jobs[:min(len(g.Jobs), tunables.ElasticJobs)] {
 			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Family == nil && s.startable(j) {
 				list = append(list, j) // beside it, jobs of as many workers for good may wait
 			}
 		}
 	}
 	slices.SortFunc(list, s.order.Compare)
-	return list[:min(len(list), surplusJobs)]
+	return list[:min(len(list), tunables.ElasticJobs)]
 }
 
 // shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
@@ -101,7 +88,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 		want = max(want, terms.Min)
 		g := s.Gang(j)
 		have := takeUpTo(try, &g, terms, want)
-		if have*scantPart >= want && have > 0 {
+		if have*tunables.ScantPart >= want && have > 0 {
 			continue
 		}
 		s.shrinkFor(j, terms, have, want)
@@ -166,7 +153,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
 		return false
 	}
-	at := f.Attempt.Started.At + cluster.Instant(giveAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + cluster.Instant(tunables.GiveAfter*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.Run(f.Job.ID)) <= preempt.MuchUnsaved
 }
@@ -176,7 +163,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 func (s *elasticPhases) mayGive(f *elastic.Job, j *cluster.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
-	return s.canGive(f) && f.Size > size && left >= givesBeyond*needs
+	return s.canGive(f) && f.Size > size && left >= tunables.GiveBeyond*needs
 }
 
 // priceOf returns what it costs that one of a list gives up workers, in parts of the most that any
@@ -333,7 +320,7 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
-	at := f.Attempt.Started.At + cluster.Instant(growsAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + cluster.Instant(tunables.GrowAfter*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now
 }
@@ -372,7 +359,7 @@ func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
 		return true
 	}
 	c := s.sizes.CurveOf(f.Job)
-	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*growsByPM
+	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*tunables.GrowsByPM
 }
 
 // speedOf returns how fast a job that runs is, in the unit of its curve.
@@ -393,10 +380,10 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	was := s.speedOf(f, &c)
 	each := c.Best(f.Terms, max(f.Size, c.Node))
 	o := s.allocation().Of[f.Job.ID]
-	cost := growPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
+	cost := tunables.GrowPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
-		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM && o.Lasts(was)-o.Lasts(is) >= cost
+		return is*1000 >= was*tunables.GrowsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM && o.Lasts(was)-o.Lasts(is) >= cost
 	}
 	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
 	most = min(fitting, f.Size+s.roomFor(f))
@@ -427,7 +414,7 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 		return
 	}
 	after := cluster.TimeOf(cluster.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
-	s.WakeAt(s.Now + cluster.Instant(min(max(after, leastWake), scratch.Day)))
+	s.WakeAt(s.Now + cluster.Instant(min(max(after, tunables.GrowCheckMS), scratch.Day)))
 }
 
 // nodeToGatherOn returns the node on which a job would have most of its workers if it had all of

@@ -35,7 +35,7 @@ func TestLeftOfJobsAlike(t *testing.T) {
 	left("seen", 9*hour, hour/2)
 
 	play("hold seen", "submit new elastic=1-1 gpus=1", "cycle")
-	left("new", 0, 2*elastic.UnseenService)
+	left("new", 0, 2*900_000)
 	play("run new", "advance 6h")
 	left("new", 6*hour, 6*hour)
 	play("submit new elastic=1-1 gpus=1")

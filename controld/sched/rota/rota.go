@@ -23,16 +23,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The parameters of policy rota where the policy block does not say.
-const (
-	rotaCap      = 3              // displacements of one job in a day
-	rotaMinTurn  = 20 * 60 * 1000 // ms: a job runs for so long before one that has had less takes its turn
-	rotaLongTurn = 10 * 60 * 1000 // ms: the same for a job of a kind that goes on for as long again, by the cluster's history
-	rotaCallers  = 64             // jobs of each class that room is looked for in one cycle
-	anewAfter    = 4              // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
-	anewAfterTE  = 1              // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
-)
-
 // Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
 // be, and best-effort jobs by how little service they have had, letting others pass a blocked one
 // within bounds. Some room stays free for the trial-and-error jobs that usually come.
@@ -109,10 +99,6 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past cluster.Jo
 	t.pack.Took(spots)
 }
 
-// gangPatience is for how many times as long as others a gang waits at most before its room is
-// kept.
-const gangPatience = 12
-
 // reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers
 // comes free one after another, and what is kept of it stands idle until the last is there. Other
 // jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds.
@@ -121,7 +107,7 @@ const gangPatience = 12
 func (t *rotaPolicy) reserveAfter(j *cluster.Job, within bool) cluster.Instant {
 	after := cluster.Instant(t.Policy.ReserveAfterMS)
 	if !within && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
-		after *= cluster.Instant(max(1, min(j.Workers, gangPatience)))
+		after *= cluster.Instant(max(1, min(j.Workers, tunables.GangPatience)))
 	}
 	return after
 }
@@ -168,7 +154,7 @@ func (m *preemptor) serveTE() {
 			vain[c.group] = !reserve.Holdable(m.State, c.group)
 		}
 		if !vain[c.group] {
-			if tried++; tried > rotaCallers {
+			if tried++; tried > tunables.Callers {
 				return
 			}
 			g := m.Gang(c.job)
@@ -203,7 +189,7 @@ func (m *preemptor) waitingTE() []waiter {
 		for _, j := range group.Jobs {
 			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
 				list = append(list, waiter{j, group})
-				if taken++; taken == rotaCallers {
+				if taken++; taken == tunables.Callers {
 					break
 				}
 			}
@@ -234,7 +220,7 @@ func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cl
 // mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and
 // would not lose too much by it.
 func (m *preemptor) mayDisplace(j *cluster.Job) bool {
-	limit := cmp.Or(m.Policy.MaxPreempts, rotaCap)
+	limit := cmp.Or(m.Policy.MaxPreempts, tunables.PreemptsPerDay)
 	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) && !preempt.Wasteful(m.State, j)
 }
 
@@ -369,9 +355,9 @@ func (t *rotaPolicy) levelOf(j *cluster.Job) int {
 
 // aged reports whether a job has waited for so long that it begins anew.
 func (t *rotaPolicy) aged(j *cluster.Job) bool {
-	times := int64(anewAfter)
+	times := int64(tunables.AgedAfter)
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == cluster.CauseTE {
-		times = anewAfterTE
+		times = tunables.AgedAfterTE
 	}
 	return int64(t.Now-j.Eligible) >= times*j.RanFor(j.Attained())
 }

@@ -14,26 +14,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// turnsMS is how often the service order of best-effort jobs is checked, in ms.
-const turnsMS = 60_000
-
-// costsWorth is for how many times what it costs to displace it a job runs before others take its
-// turn: the time that jobs of its queue usually take to leave, whatever it has declared itself, and
-// the time that it took to start.
-const costsWorth = 20
-
-// levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has
-// had at least four times as much. Two jobs that have had about the same would otherwise take turns
-// for ever, which helps neither.
-const levelsWorse = 3
-
-// Jobs that were displaced tiredAfter times run longer each time before it happens again, by
-// tiredFor times the usual.
-const (
-	tiredAfter = 4
-	tiredFor   = 6
-)
-
 // rotationEntry is a best-effort job that runs or waits, and its place in the order.
 type rotationEntry struct {
 	job     *cluster.Job
@@ -55,12 +35,12 @@ func (m *preemptor) rotate() {
 	if !m.anyWaits() {
 		return
 	}
-	if l := m.View.Learned(); l != nil && m.Now-l.Turns < turnsMS && l.Turns > 0 {
-		m.WakeAt(l.Turns + turnsMS)
+	if l := m.View.Learned(); l != nil && m.Now-l.Turns < tunables.RotationMS && l.Turns > 0 {
+		m.WakeAt(l.Turns + tunables.RotationMS)
 		return
 	}
 	m.RotationChecked = true
-	m.WakeAt(m.Now + turnsMS)
+	m.WakeAt(m.Now + tunables.RotationMS)
 	m.reclaim()
 	if m.Policy.MinTurnMS < 0 || !m.anyServedEnough(m.All()) {
 		return
@@ -73,7 +53,7 @@ func (m *preemptor) rotate() {
 	asked, shared, vain := 0, m.Room.Sharing(), map[*cluster.Group]bool{}
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == rotaCallers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+		if w.victim >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
 			continue
 		}
 		asked++
@@ -143,21 +123,21 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 	if v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.Job) || v.Job.Width() >= cluster.WideGPUs {
 		return false
 	}
-	tired := 1 + tiredFor*cluster.Instant(max(0, preempt.Displacements(v.Job)-tiredAfter))
+	tired := 1 + tunables.TiredFor*cluster.Instant(max(0, preempt.Displacements(v.Job)-tunables.TiredAfter))
 	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.Job.Queue)
 	ran := m.Now - a.Started.At
-	if ran < max(fairshare.MinRuntime(m.State), costsWorth*cost) {
+	if ran < max(fairshare.MinRuntime(m.State), tunables.TurnPerCost*cost) {
 		return false
 	}
-	least := cluster.Instant(cmp.Or(m.Policy.MinTurnMS, rotaMinTurn))
-	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= rotaLongTurn*tired && m.goesOn(v)
+	least := cluster.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS))
+	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= tunables.LongTurnMS*tired && m.goesOn(v)
 }
 
 // goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
 // yet that its turn need not be longer than that. Most others are about to end when it is over.
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	left, known := m.View.Foresee(v.Job, v.Job.RanFor(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
-	return known && left >= rotaLongTurn
+	return known && cluster.Instant(left) >= tunables.LongTurnMS
 }
 
 // graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
@@ -178,7 +158,7 @@ func (m *preemptor) graceUsual(queue string) cluster.Instant {
 // the rest of its GPU from being used, rather than the one that has had most.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
 	own := m.turnOf[v.Index]
-	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority || own.level < w.level+levelsWorse || own.service < preempt.ServedLeast && !shared {
+	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority || own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
 		return -1
 	}
 	mine, theirs := shares.Part(w.leaf, own.leaf)
