@@ -10,7 +10,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Bounds of one search. Within them its result is the cheapest there is.
 // dear is the cost of what cannot be had.
 const dear = math.MaxInt64 / 4
 

@@ -93,7 +93,7 @@ func (m *preemptor) tier(j, victim *cluster.Job) int {
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
 // none. If the cheapest of all is more than an account lends, its dearest victim of that account is
 // left out and another set looked for; that one need not be the cheapest. An account that still
-// refuses when tunables.MaxRepairs were left out has so many jobs that cost little that it is left alone
+// refuses when MaxRepairs were left out has so many jobs that cost little that it is left alone
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
 func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *preempt.Set {

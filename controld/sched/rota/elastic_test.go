@@ -1,7 +1,6 @@
 package rota_test
 
 import (
-	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/rota"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"testing"
