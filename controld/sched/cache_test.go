@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestCache plays random histories with one cache for each, and has every decision made on a new one
-// as well: the plans must be the same, also when the cache is used with what a state shows in
+// TestCache plays random histories with one cache for each, and has every decision made on a new
+// one as well: the plans must be the same, also when the cache is used with what a state shows in
 // passing. What of the cache's memory was of use is counted, or the test would prove nothing.
 func TestCache(t *testing.T) {
 	for _, policy := range []string{"rota", "fairshare", "fitgpp", "elastic", "standard"} {

@@ -71,10 +71,16 @@ func TestRulesThatWereBroken(t *testing.T) {
 		policy string
 		seed   uint64
 	}{
-		{"rota", 383},       // A8: the part of a GPU that was promised to another kept a trial from whole ones that were free
-		{"rota", 3129},      // A5: where GPUs are shared an elastic job that gave up workers counted as leaving whole
-		{"fairshare", 1454}, // A12: who was owed room started in what had been kept for another before who had left for nobody
-		{"fairshare", 1754}, // A5: what is kept for one in case somebody ends was lifted twice while others were looked for to leave for him
+		// A8: the part of a GPU that was promised to another kept a trial from whole ones that were
+		// free
+		{"rota", 383},
+		{"rota", 3129}, // A5: where GPUs are shared an elastic job that gave up workers counted as leaving whole
+		// A12: who was owed room started in what had been kept for another before who had left for
+		// nobody
+		{"fairshare", 1454},
+		// A5: what is kept for one in case somebody ends was lifted twice while others were looked
+		// for to leave for him
+		{"fairshare", 1754},
 	} {
 		if err := newLife(h.seed, h.policy, map[string]int{}).play(30); err != nil {
 			t.Errorf("policy %s, seed=%d: %v", h.policy, h.seed, err)

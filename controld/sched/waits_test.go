@@ -172,7 +172,9 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 					takers = "["
 				}
 				if strings.HasPrefix(at(a, i), takers) || strings.HasPrefix(at(b, i), takers) {
-					break // whom it tries first depends on what he costs, and sometimes so does whether it finds enough of them
+					// whom it tries first depends on what he costs, and sometimes so does whether
+					// it finds enough of them
+					break
 				}
 				if at(a, i) == grown || at(b, i) == grown {
 					break

@@ -162,6 +162,7 @@ type Sizing struct {
 	whole *capacities // nil until it is needed
 }
 
+// NewSizing returns what a cycle knows of sizes.
 func NewSizing(t *scratch.State) *Sizing { return &Sizing{State: t} }
 
 // capacities returns what nodes have, which is looked at once a cycle.

@@ -1,6 +1,7 @@
 package elastic
 
-// Tunables are the numbers that steer the sizes of elastic jobs. Each has a unit, a reason and its evidence.
+// Tunables are the numbers that steer the sizes of elastic jobs. Each has a unit, a reason and its
+// evidence.
 type Tunables struct {
 	// UnseenServiceMS, in ms of one GPU: a job needs so much at least, if none like it has
 	// completed. Reason: a first guess; it doubles with what a job has had. Evidence:

@@ -74,6 +74,7 @@ func (r *Reasons) Explain(id cluster.JobID) Explanation {
 	return e
 }
 
+// Reason returns why a job waits.
 func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
 	j := r.before.View.Job(id)
 	switch {

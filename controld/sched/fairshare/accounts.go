@@ -30,7 +30,9 @@ func Rules(t *scratch.State) policy.Rules {
 // Accounts is a cycle's view of accounts and users.
 type Accounts struct {
 	*queue.Order
-	QuotaOnly bool // only accounts with a quota of their own reclaim, and room kept for any blocked head comes after what they are entitled to
+	// only accounts with a quota of their own reclaim, and room kept for any blocked head comes
+	// after what they are entitled to
+	QuotaOnly bool
 	Tree      *shares.Tree
 	Models    []string // told apart, in the order of their amounts
 	pasts     []past   // by the mark of the node, less one
@@ -220,6 +222,7 @@ func (f *Accounts) Leaf(of cluster.Leaf) *shares.Node {
 	return n
 }
 
+// Account returns an account of the tree. Accounts that are not configured are at the top.
 func (f *Accounts) Account(name string) *shares.Node {
 	if n := f.Tree.Account(name); n != nil {
 		return n
@@ -240,6 +243,7 @@ func (f *Accounts) amounts(all *cluster.Amounts) shares.Amount {
 	return a
 }
 
+// InMiB returns bytes in whole MiB, the unit of memory in amounts.
 func InMiB(bytes int64) int64 { return cluster.InMiB(bytes) }
 
 // Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is
@@ -293,8 +297,8 @@ func (f *Accounts) line(q *queue.FrontScan) {
 	}
 }
 
-// frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that a
-// limit keeps from starting is not blocked.
+// frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
+// a limit keeps from starting is not blocked.
 func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
 	return queue.NewFrontScan(f.Order, seen, func(g *cluster.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Leaf())

@@ -410,7 +410,9 @@ func TestReclaimWasFair(t *testing.T) {
 		policy  string
 		seed, n uint64
 	}{
-		{"rota", 13919632308394798018, 5}, // the first of a user was over the limit of his account, but not without those who are leaving
+		// the first of a user was over the limit of his account, but not without those who are
+		// leaving
+		{"rota", 13919632308394798018, 5},
 	} {
 		newQuarrel(t, h.policy, h.seed, h.n, map[string]int{}).play()
 	}
@@ -440,13 +442,16 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 
 // unfair has a fault for each rule of reclaiming.
 var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
-	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) { // one more leaves, whose account is not above its share
+	// one more leaves, whose account is not above its share
+	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) {
 		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool { return shares.HasUsedLess(mine, theirs) && !theirs.Above() })
 	},
-	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) { // one more leaves, whose account has used less
+	// one more leaves, whose account has used less
+	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) {
 		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool { return !shares.HasUsedLess(mine, theirs) && theirs.Above() })
 	},
-	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) { // the one for whom somebody leaves has just left for him
+	// the one for whom somebody leaves has just left for him
+	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim {
 				q.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = q.Now

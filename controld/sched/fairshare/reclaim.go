@@ -169,7 +169,8 @@ func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.R
 	}
 	g := c.Gang(f.State)
 	defer f.unkept(c.Job.ID, room)()
-	defer room.WaiveNotOwed()()         // what is kept for accounts over their share is taken before any job has to leave
+	// what is kept for accounts over their share is taken before any job has to leave
+	defer room.WaiveNotOwed()()
 	if spots, ok := room.Place(g); ok { // room is on its way
 		if !f.onItsWay(c, spots) {
 			f.commit(c, room, spots, nil)

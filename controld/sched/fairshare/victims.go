@@ -25,8 +25,10 @@ type reclaimable struct {
 	leaf    *shares.Node
 	amount  shares.Amount
 	cost    int64 // seconds of GPUs lost, as [cluster.Job.ServiceOf] counts them
-	level   int   // of attained service, where that counts; 0 of all small jobs, of which the last that started leaves first
-	since   cluster.Instant
+	// of attained service, where that counts; 0 of all small jobs, of which the last that started
+	// leaves first
+	level int
+	since cluster.Instant
 }
 
 // candidates lists the jobs that could leave as far as they alone are concerned, in order of id.

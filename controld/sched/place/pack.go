@@ -64,6 +64,7 @@ type Packer struct {
 	mixRead bool
 }
 
+// NewPacker returns a packer for one cycle.
 func NewPacker(t *scratch.State) *Packer { return &Packer{State: t} }
 
 // Usual returns what jobs usually ask for, nil if nothing is known.

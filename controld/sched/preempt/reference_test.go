@@ -43,7 +43,8 @@ func TestSearchAgainstReference(t *testing.T) {
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d: %+v %+v", seed, got, want, g, r)
 		case got == nil:
 			continue
-		case got.Cost < want, got.Cost > want && seed%4 != 0: // victims on several nodes may hide the cheapest set of all
+		// victims on several nodes may hide the cheapest set of all
+		case got.Cost < want, got.Cost > want && seed%4 != 0:
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d", seed, got, want)
 		}
 		found++

@@ -37,6 +37,7 @@ type search struct {
 	cut    bool    // something was left out that could have been cheaper
 }
 
+// NewSearch returns a search for a gang among candidates up to a degree of reluctance.
 func NewSearch(t *scratch.State, r *Candidates, g *fit.Gang, limit int) *search {
 	return &search{State: t, roster: r, gang: g, limit: limit, bound: dear}
 }

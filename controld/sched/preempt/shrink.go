@@ -158,6 +158,7 @@ func (p *ShrinkPlan) Undo() {
 	}
 }
 
+// Redo lets the workers of a plan leave again that [ShrinkPlan.Undo] let stay.
 func (p *ShrinkPlan) Redo() {
 	for i, f := range p.Jobs {
 		f.Leave = p.leave[i]

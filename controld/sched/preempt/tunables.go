@@ -1,6 +1,7 @@
 package preempt
 
-// Tunables are the numbers that steer the search for victims. Each has a unit, a reason and its evidence.
+// Tunables are the numbers that steer the search for victims. Each has a unit, a reason and its
+// evidence.
 type Tunables struct {
 	// GraceWeight, in thousandths of the greatest size: the weight of the longest grace period in
 	// the cost, if the policy block does not say. Reason: room that comes late is worth less.

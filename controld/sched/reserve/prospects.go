@@ -16,6 +16,7 @@ type prospects struct {
 	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, promised or not
 }
 
+// NewProspects returns what reservations can count on, before any is covered.
 func NewProspects(t *scratch.State) *prospects {
 	return &prospects{State: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
 }

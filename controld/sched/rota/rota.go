@@ -143,7 +143,9 @@ type preemptor struct {
 	turnOf     []*rotationEntry      // by candidate: its place in the order; nil: it has none
 	places     map[cluster.JobID]int // places in the order of the jobs that hold a reservation
 	place      int                   // of the job at hand
-	lifted     func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
+	// lifts the claims that are no obstacle to the job for which room is made, until what it
+	// returns is called
+	lifted func() func()
 }
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
@@ -213,8 +215,8 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	return 0
 }
 
-// wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free
-// together again, for the sake of a job that mostly needs few of them.
+// isWide reports whether a victim is a wide gang. It would wait for long until so many GPUs come
+// free together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cluster.WideGPUs }
 
 // mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and

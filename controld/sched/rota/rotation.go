@@ -23,9 +23,10 @@ type rotationEntry struct {
 	in      bool           // it should run
 	group   *cluster.Group // of one that waits
 
-	leaf  *shares.Node
-	under map[*shares.Node]shares.Amount // of each node from the leaf up: what those below it ask for that come up to this job, in order
-	full  map[*shares.Node]shares.Ratio  // how full that would make the node, as far as it was asked
+	leaf *shares.Node
+	// of each node from the leaf up: what those below it ask for that come up to this job, in order
+	under map[*shares.Node]shares.Amount
+	full  map[*shares.Node]shares.Ratio // how full that would make the node, as far as it was asked
 }
 
 // rotate makes room for best-effort jobs, once a minute: first for those of accounts and users

@@ -40,6 +40,7 @@ type Contest struct {
 	Seen   map[string]int           // what has happened, so that the histories prove something
 }
 
+// NewContest returns a random history under a policy. What happens is counted in seen.
 func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy, stops: map[Attempt]cluster.Stop{}, Seen: seen}
 	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy, 1+c.Random.IntN(3), 1+c.Random.IntN(10),
@@ -50,6 +51,7 @@ func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	return c
 }
 
+// Must carries out one line of a scenario; an error panics.
 func (c *Contest) Must(format string, args ...any) {
 	if err := c.Run(fmt.Sprintf(format, args...)); err != nil {
 		panic(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))

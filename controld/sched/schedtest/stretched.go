@@ -13,6 +13,7 @@ import (
 // stretched plays random histories of elastic and other jobs.
 type stretched struct{ *Contest }
 
+// NewStretched returns a random history of elastic jobs under a policy.
 func NewStretched(seed uint64, policy string, seen map[string]int) *stretched {
 	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 11)), Policy: policy, stops: map[Attempt]cluster.Stop{}, Seen: seen}
 	c.Must("policy name=%s reserve-after=%dm", policy, 1+c.Random.IntN(20))

@@ -32,6 +32,7 @@ type World struct {
 	Unchecked bool // not after every command: the test does it by itself
 }
 
+// NewWorld returns a world without nodes.
 func NewWorld() *World {
 	c := cluster.DefaultConfig()
 	return &World{
@@ -188,6 +189,7 @@ func (w *World) node(name string, options map[string]string) error {
 	return err
 }
 
+// MakeNode returns a node with so many GPUs, cores, GiB of memory and ports.
 func MakeNode(name string, gpus, cores, memoryGiB, ports int) cluster.Node {
 	n := cluster.Node{
 		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
@@ -254,6 +256,7 @@ func (w *World) AddAs(user, name string, spec *jobspec.Job) error {
 	return nil
 }
 
+// Ada is the user that submits if a scenario names none.
 var Ada = cluster.Identity{UID: 1000, GID: 1000, User: "ada"}
 
 func (w *World) memberName(record cluster.JobID, n int) string {
@@ -282,6 +285,7 @@ func (w *World) pipeline(name string, groups []string, options map[string]string
 	return w.add(name, spec)
 }
 
+// MakeJob returns a job as the options of a scenario's submit say.
 func (w *World) MakeJob(name string, options map[string]string) (*jobspec.Job, error) {
 	r := jobspec.Resources{Cores: 1, Memory: jobspec.GiB}
 	spec := &jobspec.Job{Name: name, Class: jobspec.BE, Queue: "default", Account: "default", Workdir: "/home/ada"}
