@@ -53,7 +53,8 @@ func BenchmarkSharedArrival(b *testing.B) {
 				b.StopTimer()
 				c.now += 100
 				spec, _ := schedtest.NewWorld().MakeJob("quick", kind)
-				c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}}}.Command())
+				c.apply(b, cluster.SubmitJobs2{SubmitJobs: cluster.SubmitJobs{Owner: schedtest.Ada,
+					Jobs: []*jobspec.Job{spec}}}.Command())
 				v := c.state.View()
 				b.StartTimer()
 				start := time.Now()

@@ -28,7 +28,8 @@ func TestCache(t *testing.T) {
 					due += (*sched.CacheDue(cache)).Size()
 					want, wakeWant := sched.Cycle(v, now, p)
 					if !reflect.DeepEqual(plan, want) || wake != wakeWant {
-						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan), wake, l.told(want), wakeWant)
+						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan),
+							wake, l.told(want), wakeWant)
 					}
 					return plan, wake
 				}

@@ -87,7 +87,8 @@ type offer struct {
 
 // add takes a job in.
 func (p *Allocation) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
-	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth), asks: j.RequestOf(terms.First)}
+	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth),
+		asks: j.RequestOf(terms.First)}
 	p.list = append(p.list, o)
 	p.Of[j.ID] = o
 }
@@ -115,7 +116,8 @@ func (p *Allocation) offer(o *Prospect) {
 		if then*1000 < now*tunables.FasterPM {
 			continue
 		}
-		if worth := power(min((then-now)*million/one/int64(n-o.Size), 2*million)) * million / max(1, o.Left/1000); worth > best.worth {
+		if worth := power(min((then-now)*million/one/int64(n-o.Size), 2*million)) * million / max(1,
+			o.Left/1000); worth > best.worth {
 			best.size, best.worth = n, worth
 		}
 	}
@@ -141,7 +143,8 @@ func (p *Allocation) Len() int { return len(p.offers) }
 // Less implements heap.Interface.
 func (p *Allocation) Less(i, k int) bool {
 	a, b := &p.offers[i], &p.offers[k]
-	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth), cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
+	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth),
+		cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
 }
 
 // Swap implements heap.Interface.

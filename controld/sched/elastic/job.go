@@ -40,7 +40,8 @@ func Running(t *scratch.State) []*Job {
 		for i := range f.Size {
 			_, node := t.View.Node(a.Workers[terms.First+i].Node)
 			f.Nodes = append(f.Nodes, node)
-			if t.Room.Broken(node) > 0 && scratch.BrokenIn(&a.Workers[terms.First+i], t.View.Nodes()[node], j.RequestOf(terms.First)) > 0 {
+			if t.Room.Broken(node) > 0 && scratch.BrokenIn(&a.Workers[terms.First+i], t.View.Nodes()[node],
+				j.RequestOf(terms.First)) > 0 {
 				f.Broken = append(f.Broken, i)
 			}
 		}

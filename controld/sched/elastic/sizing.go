@@ -92,7 +92,8 @@ func between(a, b cluster.Pace, n int) int64 {
 	if shared == 0 {
 		return a.Rate
 	}
-	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1, a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
+	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1,
+		a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
 }
 
 // Fitting returns with how many workers a job is worth its room: the most of which each does nearly

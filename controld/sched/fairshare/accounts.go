@@ -52,7 +52,8 @@ type Accounts struct {
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{Order: o, leaves: map[cluster.Leaf]*shares.Node{}, first: queue.Firsts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
+	f := &Accounts{Order: o, leaves: map[cluster.Leaf]*shares.Node{}, first: queue.Firsts[*shares.Node]{},
+		promised: map[cluster.JobID]bool{}}
 	f.Models = f.View.Models()
 	f.Tree = shares.New(f.capacities())
 	f.open, f.heads = newLeafQueue(f), newLeafQueue(f)
@@ -259,7 +260,8 @@ func (f *Accounts) Asks(j *cluster.Job) shares.Amount {
 
 // before reports whether the turn of one job comes before that of another.
 func (f *Accounts) before(a *queue.Contender, x *shares.Node, b *queue.Contender, y *shares.Node) bool {
-	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)), queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
+	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
+		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
 	}
 	m, n := shares.Part(x, y)
@@ -320,8 +322,9 @@ func (f *Accounts) LimitOf(j *cluster.Job) cluster.Reason {
 	if at.User {
 		of = "user " + at.Name + " in account " + at.Parent().Name
 	}
-	return cluster.Reason{Code: cluster.ReasonLimit, Want: j.Workers, Need: j.Request.Active, Text: fmt.Sprintf("%s may hold %s at once and holds %s",
-		of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
+	return cluster.Reason{Code: cluster.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
+		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
+			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
 }
 
 // told writes an amount of one resource.

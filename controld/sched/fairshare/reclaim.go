@@ -273,5 +273,6 @@ func (f *Accounts) displace(d *reclaimable, taker cluster.JobID) {
 			return
 		}
 	}
-	f.Act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim, For: taker}})
+	f.Act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim,
+		For: taker}})
 }

@@ -38,11 +38,13 @@ func (f *Accounts) candidates() []reclaimable {
 	for j := range f.View.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) || preempt.Wasteful(f.State, j):
+		case a.Stop != nil || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) ||
+			preempt.Wasteful(f.State, j):
 		case f.Now-a.Started.At < least:
 			f.WakeAt(a.Started.At + least)
 		default:
-			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Leaf()), amount: f.HeldBy(j, a), cost: f.lost(j), since: a.Started.At}
+			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Leaf()), amount: f.HeldBy(j, a), cost: f.lost(j),
+				since: a.Started.At}
 			if had := scratch.AttainedService(j, a, f.Now); f.QuotaOnly && had >= preempt.ServedLeast {
 				d.level = j.LevelAt(had)
 			}
@@ -55,7 +57,8 @@ func (f *Accounts) candidates() []reclaimable {
 // expiring reports whether this cycle stops, ends or resizes a job.
 func (f *Accounts) expiring(j *cluster.Job) bool {
 	return slices.ContainsFunc(f.Actions, func(a cluster.Action) bool {
-		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil && a.Resize.Job == j.ID
+		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil &&
+			a.Resize.Job == j.ID
 	})
 }
 
@@ -79,7 +82,8 @@ type reclaimSet struct {
 // cheapestRested is cheapest, but if only configured quota counts it takes jobs that were preempted
 // as often as a job may be only if there is no other way: an account is entitled to its quota all
 // the same.
-func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable) *reclaimSet {
+func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room,
+	victims []reclaimable) *reclaimSet {
 	if f.QuotaOnly {
 		rested := slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return preempt.WornOut(v.job) })
 		if best := f.cheapest(g, leaf, asks, room, rested); best != nil || len(rested) == len(victims) {
@@ -90,7 +94,8 @@ func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Am
 }
 
 // cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
-func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable) *reclaimSet {
+func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room,
+	victims []reclaimable) *reclaimSet {
 	victims = slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return !f.mayTake(leaf, asks, v.leaf) })
 	if len(victims) == 0 {
 		return nil
@@ -99,11 +104,13 @@ func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, 
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
 		there := byNode(victims)
 		for node, n := range f.View.Nodes() {
-			if there[n.Name] == nil || !room.Usable(node, &g.Part, g.Exclude) || fit.Capacity(&g.Part, fit.Both(room.Total(node))) < g.Workers {
+			if there[n.Name] == nil || !room.Usable(node, &g.Part, g.Exclude) ||
+				fit.Capacity(&g.Part, fit.Both(room.Total(node))) < g.Workers {
 				continue
 			}
 			try := f.take(leaf, asks, room, there[n.Name], func(r *fit.Room) ([]fit.Spot, bool) { return r.PlaceOn(g, node) })
-			if try != nil && (best == nil || cmp.Or(cmp.Compare(try.cost, best.cost), cmp.Compare(len(try.taken), len(best.taken))) < 0) {
+			if try != nil && (best == nil || cmp.Or(cmp.Compare(try.cost, best.cost),
+				cmp.Compare(len(try.taken), len(best.taken))) < 0) {
 				best = try
 			}
 		}
@@ -131,7 +138,8 @@ func byNode(victims []reclaimable) map[string][]reclaimable {
 
 // take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
 // it was. Nil: it does not succeed.
-func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable, place func(*fit.Room) ([]fit.Spot, bool)) *reclaimSet {
+func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable,
+	place func(*fit.Room) ([]fit.Spot, bool)) *reclaimSet {
 	var taken, needed []reclaimable
 	defer func() {
 		for _, v := range taken {
@@ -186,7 +194,8 @@ func (v *reclaimable) after(o *reclaimable) bool {
 			return by < 0
 		}
 	}
-	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
+	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since),
+		cmp.Compare(o.job.ID, v.job.ID)) > 0
 }
 
 // mayTake reports whether a job of a leaf may be taken now for one of another that asks for so

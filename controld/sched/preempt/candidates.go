@@ -303,7 +303,8 @@ func (r *Candidates) add(run *cluster.Run) {
 		held = fit.Plus(held, run.Rooms[i].Room)
 	}
 	v := Candidate{
-		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Rooms, Grace: run.Grace, size: fit.Length(held.Active, r.largest), facts: factsOf(run),
+		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Rooms, Grace: run.Grace,
+		size: fit.Length(held.Active, r.largest), facts: factsOf(run),
 	}
 	v.Account, v.queue = r.Accounts.of(run.Job.Account), r.queues.of(run.Queue)
 	r.List = append(r.List, v)

@@ -21,7 +21,8 @@ import (
 func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
 	r := m.All()
 	before := len(r.List)
-	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More, func(p fit.Part) bool { return p.Request.Exclusive }) {
+	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More,
+		func(p fit.Part) bool { return p.Request.Exclusive }) {
 		return func() {}
 	}
 	settled := g.Size() > 1

@@ -224,7 +224,8 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 			continue
 		}
 		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
-		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound && s.roster.Over[node] < s.roster.Over[list[0].node] {
+		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound &&
+			s.roster.Over[node] < s.roster.Over[list[0].node] {
 			bound = c
 			list = append(list[:0], o)
 		}
@@ -235,7 +236,8 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 // shut reports whether no worker finds room on a node unless a job is asked to leave, as far as the
 // number of its GPUs tells.
 func (s *search) shut(node int, p *fit.Part) bool {
-	return !p.Request.Exclusive && s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
+	return !p.Request.Exclusive &&
+		s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
@@ -295,7 +297,8 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 		held = fit.Plus(held, v.At(node))
 	}
 	empty := fit.Plus(held, s.Room.Free(node))
-	if all.cost >= bound || s.Room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
+	if all.cost >= bound || s.Room.Claimed(node) != (cluster.Vector{}) ||
+		!fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
 	}
 	o.choices = make([]choice, 1, p.Workers+1)
@@ -427,7 +430,10 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	}
 	cost[0] = 0
 	from := make([]int16, len(offers)*(w+1))
-	slices.SortStableFunc(offers, func(a, b onNode) int { return cmp.Compare(s.roster.Over[a.node], s.roster.Over[b.node]) })
+	slices.SortStableFunc(offers, func(a, b onNode) int {
+		return cmp.Compare(s.roster.Over[a.node],
+			s.roster.Over[b.node])
+	})
 	for n := range offers {
 		row := from[n*(w+1) : (n+1)*(w+1)]
 		choices := offers[n].choices

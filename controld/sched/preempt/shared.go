@@ -39,7 +39,8 @@ func (m *Preemptor) holdersOn(node int) []holder {
 		if len(w.GPUs) == 0 {
 			continue
 		}
-		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs, each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
+		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs,
+			each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
 		for _, i := range m.Candidates.On[node] {
 			if m.Candidates.List[i].Job.ID == d.Job.ID {
 				t.victim = i
@@ -92,7 +93,8 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		return nil
 	}
 	slices.Sort(s.best.victims)
-	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims, Cost: s.best.cost}
+	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims,
+		Cost: s.best.cost}
 }
 
 // promises reports whether a node may be better than the best so far. It is if room is free or on
@@ -156,7 +158,8 @@ func (s *sharedSearch) setAside(node int) {
 		for ; claimed > 0; claimed -= cluster.WholeGPU {
 			part, best := min(claimed, cluster.WholeGPU), -1
 			for n, left := range s.left {
-				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part && left > s.left[best] {
+				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part &&
+					left > s.left[best] {
 					best = n
 				}
 			}

@@ -40,7 +40,8 @@ func NewFrontScan(o *Order, seen *Frontier, keyFor func(*cluster.Group) *Key) *F
 
 // Does handles a group by its front, and reports whether that was enough.
 func (q *FrontScan) Does(at int64, f *cluster.Front) bool {
-	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil && !q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
+	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
+		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
 		return false
 	}
 	if q.order.Level != nil && (f.Level != 0 || f.Gang && !f.TE || f.TE && q.order.TeLimited) {

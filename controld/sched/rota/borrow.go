@@ -256,7 +256,8 @@ func (m *preemptor) lent(account string) (shares.Amount, int) {
 func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost shares.Amount)) {
 	last := len(j.Attempts) - 1
 	for i := range last {
-		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil && len(a.Workers) > len(j.Attempts[i+1].Workers) {
+		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil &&
+			len(a.Workers) > len(j.Attempts[i+1].Workers) {
 			yield(a.Stop.For, m.elasticAmount(j, len(a.Workers)-len(j.Attempts[i+1].Workers)))
 		}
 	}

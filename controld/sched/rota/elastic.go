@@ -121,7 +121,8 @@ func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, w
 
 // giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and
 // carries it out. It reports whether there was one.
-func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int, may func(*elastic.Job) bool) bool {
+func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int,
+	may func(*elastic.Job) bool) bool {
 	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.Job) bool { return !may(f) })
 	if len(list) == 0 {
 		return false
@@ -235,7 +236,8 @@ func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms 
 	var first []fit.Spot
 	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
 		spots, ok := r.Place(g)
-		if !ok || !s.leavesHeadroom(r, spots, g) || c.Spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*elastic.WorthPM {
+		if !ok || !s.leavesHeadroom(r, spots, g) ||
+			c.Spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*elastic.WorthPM {
 			continue
 		}
 		if first == nil {
@@ -304,7 +306,8 @@ func (s *elasticPhases) grow() {
 	slices.SortFunc(list, func(a, b *elastic.Job) int {
 		_, first := s.due(a.Job)
 		_, second := s.due(b.Job)
-		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second), cmp.Compare(a.Job.ID, b.Job.ID))
+		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second),
+			cmp.Compare(a.Job.ID, b.Job.ID))
 	})
 	for _, f := range list {
 		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
@@ -383,7 +386,8 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	cost := tunables.GrowPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
-		return is*1000 >= was*tunables.GrowsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM && o.Lasts(was)-o.Lasts(is) >= cost
+		return is*1000 >= was*tunables.GrowsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
+			o.Lasts(was)-o.Lasts(is) >= cost
 	}
 	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
 	most = min(fitting, f.Size+s.roomFor(f))
@@ -395,7 +399,8 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
 		if elastic.Extend(s.State, f, n-f.Size, func(spots []fit.Spot, request cluster.Request) bool {
 			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)
-			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) && s.spare.allowsMore(spots, request)
+			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) &&
+				s.spare.allowsMore(spots, request)
 		}) {
 			f.Resize(s.State, 0)
 			return
@@ -430,7 +435,8 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 	part.Workers = most
 	for on := range s.View.Nodes() {
 		own := f.On(on)
-		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs || s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
+		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
+			s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
 			continue
 		}
 		n := own + max(0, fit.Capacity(&part, s.Room.Available(on)))

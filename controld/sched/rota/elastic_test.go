@@ -27,7 +27,8 @@ func TestLeftOfJobsAlike(t *testing.T) {
 		}
 	}
 	const hour = 3_600_000 // of one GPU
-	play("policy name=rota", "node n1 gpus=4", "node n2 gpus=4", "submit seen elastic=2-2 gpus=1", "cycle", "run seen", "advance 2h", "exit seen")
+	play("policy name=rota", "node n1 gpus=4", "node n2 gpus=4", "submit seen elastic=2-2 gpus=1", "cycle", "run seen",
+		"advance 2h", "exit seen")
 	play("submit seen elastic=1-4 gpus=1")
 	left("seen", 0, 4*hour)
 	left("seen", 3*hour, hour)
@@ -47,7 +48,8 @@ func TestDealing(t *testing.T) {
 	w := schedtest.NewWorld()
 	for _, line := range []string{
 		"policy name=rota", "node n1 gpus=4", "node n2 gpus=4",
-		"submit short elastic=1-1 gpus=1", "submit long elastic=1-1 gpus=1", "cycle", "run short long", "advance 30m", "exit short", "advance 30h", "exit long",
+		"submit short elastic=1-1 gpus=1", "submit long elastic=1-1 gpus=1", "cycle", "run short long", "advance 30m",
+		"exit short", "advance 30h", "exit long",
 		"submit short elastic=1-4 gpus=1", "submit long elastic=1-4 gpus=1", "submit other elastic=2-4/2 gpus=2",
 	} {
 		if err := w.Run(line); err != nil {

@@ -210,7 +210,8 @@ func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
 // hasClaim reports whether room on a node is reserved for a job.
 func (h *headroom) hasClaim(id cluster.JobID, node int) bool {
 	r := h.Holders[id]
-	return r != nil && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
+	return r != nil && slices.ContainsFunc(r.Claims,
+		func(c cluster.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
 }
 
 // allowsOn is allows for a single worker on a node.

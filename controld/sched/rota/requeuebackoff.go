@@ -30,7 +30,8 @@ type freeCapacity struct {
 // backsOff reports whether a job that waits leaves the room that is free to new jobs.
 func (t *rotaPolicy) backsOff(j *cluster.Job) bool {
 	n := len(j.Attempts)
-	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE || j.Attained() < tunables.HadMuch ||
+	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE ||
+		j.Attained() < tunables.HadMuch ||
 		j.Width() >= cluster.WideGPUs || t.Holders[j.ID] != nil || t.aged(j) || !t.jobsCome() {
 		return false
 	}

@@ -66,7 +66,8 @@ type rotaPolicy struct {
 func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
 	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms)}
 	p.order = queue.Order{
-		State: t, MayStart: p.mayStart, Level: p.levelOf, Aged: p.aged, Excess: p.excess, HoldsBack: p.backsOff, Bounded: p.limits,
+		State: t, MayStart: p.mayStart, Level: p.levelOf, Aged: p.aged, Excess: p.excess, HoldsBack: p.backsOff,
+		Bounded:   p.limits,
 		TeLimited: t.Policy.TEAccountGPUs > 0,
 	}
 	return p
@@ -223,7 +224,8 @@ func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cl
 // would not lose too much by it.
 func (m *preemptor) mayDisplace(j *cluster.Job) bool {
 	limit := cmp.Or(m.Policy.MaxPreempts, tunables.PreemptsPerDay)
-	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) && !preempt.Wasteful(m.State, j)
+	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) &&
+		!preempt.Wasteful(m.State, j)
 }
 
 // mayDisplaceVictim is mayDisplace for a job that runs. Most run for the first time, and then their
@@ -232,7 +234,8 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 	if v.Again {
 		return m.mayDisplace(v.Job)
 	}
-	if v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since, scratch.Day)) {
+	if v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since,
+		scratch.Day)) {
 		return m.mayDisplace(v.Job)
 	}
 	return true
@@ -241,7 +244,8 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 // preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
 // it. If enough is free or being freed already, no job is asked. It reports whether there was a
 // way.
-func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int) bool {
+func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause,
+	lawful func(*preempt.Candidate) int) bool {
 	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
 }
 
@@ -259,7 +263,8 @@ func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
 }
 
 // preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
-func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int, degrees uint64) bool {
+func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int,
+	degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
 	for i := range r.List {
@@ -301,7 +306,10 @@ func (m *preemptor) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
 // jobs that come after it.
 func (m *preemptor) lifts(j *cluster.Job, cause cluster.Cause) func() func() {
 	return func() func() {
-		return m.Room.WaiveIf(func(r *cluster.Reservation) bool { return !r.Firm && (cause == cluster.CauseTE || m.yields(r, j)) })
+		return m.Room.WaiveIf(func(r *cluster.Reservation) bool {
+			return !r.Firm &&
+				(cause == cluster.CauseTE || m.yields(r, j))
+		})
 	}
 }
 

@@ -60,7 +60,8 @@ func (m *preemptor) rotate() {
 		asked++
 		m.place = i
 		g := m.Gang(w.job)
-		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, cluster.CauseOrder, func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
+		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, cluster.CauseOrder,
+			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.CatchUp()
@@ -159,7 +160,8 @@ func (m *preemptor) graceUsual(queue string) cluster.Instant {
 // the rest of its GPU from being used, rather than the one that has had most.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
 	own := m.turnOf[v.Index]
-	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority || own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
+	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority ||
+		own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
 		return -1
 	}
 	mine, theirs := shares.Part(w.leaf, own.leaf)
@@ -214,7 +216,8 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		if level <= 0 {
 			level, service = 0, 0
 		}
-		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group, leaf: f.Leaf(j.Leaf())})
+		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group,
+			leaf: f.Leaf(j.Leaf())})
 	}
 	for i := range r.List {
 		if v := &r.List[i]; !v.Taken {
@@ -235,7 +238,8 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		}
 	}
 	slices.SortFunc(list, func(a, b rotationEntry) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service), cmp.Compare(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service),
+			cmp.Compare(a.job.ID, b.job.ID))
 	})
 	countTurns(f, list)
 	m.turnOf = make([]*rotationEntry, len(r.List))

@@ -36,14 +36,16 @@ type World struct {
 func NewWorld() *World {
 	c := cluster.DefaultConfig()
 	return &World{
-		State: cluster.New(c), Now: 1000, Ids: map[string]cluster.JobID{}, Names: map[cluster.JobID]string{}, boots: map[string]int{},
+		State: cluster.New(c), Now: 1000, Ids: map[string]cluster.JobID{}, Names: map[cluster.JobID]string{},
+		boots: map[string]int{},
 	}
 }
 
 // Apply proposes a command and checks every invariant after it.
 func (w *World) Apply(c cluster.Command) (any, error) {
 	w.Index++
-	result, err := w.State.Apply(w.Index, cluster.Entry{Stamp: cluster.Stamp{At: w.Now, Wall: cluster.UnixMS(w.Now)}, Command: c})
+	result, err := w.State.Apply(w.Index, cluster.Entry{Stamp: cluster.Stamp{At: w.Now, Wall: cluster.UnixMS(w.Now)},
+		Command: c})
 	if w.Unchecked {
 		return result, err
 	}
@@ -76,7 +78,10 @@ func (w *World) Run(line string) error {
 	case "hold", "release", "cancel", "requeue":
 		return w.control(cluster.Verb(verb), names)
 	case "run":
-		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerCreated, cluster.WorkerRunning) })
+		return w.each(names, func(j *cluster.Job) error {
+			return w.Bring(j, options, cluster.WorkerCreated,
+				cluster.WorkerRunning)
+		})
 	case "exit":
 		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerExited) })
 	case "break":
@@ -442,7 +447,8 @@ func (w *World) Bring(j *cluster.Job, options map[string]string, states ...clust
 				report.ExitCode, report.Message = code, options["message"]
 			}
 			n, _ := w.State.View().Node(worker.Node)
-			if _, err := w.Apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+			if _, err := w.Apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID,
+				Workers: []cluster.WorkerReport{report}}); err != nil {
 				return err
 			}
 		}
