@@ -34,7 +34,8 @@ func BenchmarkRotaArrival(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
 		c.now += 100
-		spec, _ := schedtest.NewWorld().MakeJob("quick", map[string]string{"class": "te", "gpus": "4", "cores": "2", "memory": "4"})
+		spec, _ := schedtest.NewWorld().MakeJob("quick", map[string]string{"class": "te", "gpus": "4", "cores": "2",
+			"memory": "4"})
 		b.StartTimer()
 		start := time.Now()
 		c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})

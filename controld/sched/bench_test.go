@@ -29,7 +29,8 @@ func newCrowd(b *testing.B, nodes int) *crowd {
 
 func (c *crowd) apply(b *testing.B, command cluster.Command) {
 	c.index++
-	if _, err := c.state.Apply(c.index, cluster.Entry{Stamp: cluster.Stamp{At: c.now, Wall: 1}, Command: command}); err != nil {
+	if _, err := c.state.Apply(c.index, cluster.Entry{Stamp: cluster.Stamp{At: c.now, Wall: 1},
+		Command: command}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -174,7 +175,8 @@ func BenchmarkArray(b *testing.B) {
 					b.StopTimer()
 					c := newCrowd(b, 1000)
 					b.StartTimer()
-					spec, _ := schedtest.NewWorld().MakeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1), "order": order, "gpus": "1"})
+					spec, _ := schedtest.NewWorld().MakeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1),
+						"order": order, "gpus": "1"})
 					begin := time.Now()
 					c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 					submit += time.Since(begin)
@@ -194,7 +196,8 @@ func BenchmarkArray(b *testing.B) {
 					c.apply(b, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
 					cancel += time.Since(begin)
 				}
-				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next, "cancel": cancel} {
+				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next,
+					"cancel": cancel} {
 					b.ReportMetric(float64(d.Microseconds())/float64(b.N), name+"-us")
 				}
 			})

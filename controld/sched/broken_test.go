@@ -64,10 +64,12 @@ var faults = []struct {
 			return true
 		})
 	}},
-	{name: "who leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
+	{name: "who leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *cluster.View,
+		actions *[]cluster.Action) bool {
 		for job := range v.Live() {
 			if a := job.Live(); a.Stop != nil && job.Class != jobspec.TE {
-				*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N, Cause: cluster.CauseTE}})
+				*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N,
+					Cause: cluster.CauseTE}})
 				return true
 			}
 		}
@@ -149,12 +151,13 @@ var faults = []struct {
 		}
 		return true
 	}},
-	{name: "who loses too much is displaced again", rule: "A6", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
-		return displaceOne(v, actions, someWaiting(v), func(job *cluster.Job) bool {
-			lost, held := wasteBy(job, j.Now)
-			return job.Spec.Checkpoint != nil && lost*5 > held
-		})
-	}},
+	{name: "who loses too much is displaced again", rule: "A6", policy: "rota",
+		spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
+			return displaceOne(v, actions, someWaiting(v), func(job *cluster.Job) bool {
+				lost, held := wasteBy(job, j.Now)
+				return job.Spec.Checkpoint != nil && lost*5 > held
+			})
+		}},
 	{name: "a displacement is not counted", rule: "A7", policy: "rota", falsify: func(_ *judge, o *observed) bool {
 		return swapJob(o, func(job *cluster.Job) bool {
 			had := job.Counters.TE > 0
@@ -193,50 +196,54 @@ var faults = []struct {
 		}
 		return false
 	}},
-	{name: "nobody leaves for a trial that is told so", rule: "A8", policy: "rota", falsify: func(j *judge, o *observed) bool {
-		if !o.atRest || !slices.ContainsFunc(o.jobs, func(job *cluster.Job) bool {
-			return job.Class == jobspec.TE && job.Waits() && o.reason(job.ID).Code == cluster.ReasonPreempting
-		}) {
-			return false
-		}
-		for i, job := range o.jobs {
-			if a := job.Live(); a != nil && a.Stop != nil {
-				next := *job
-				next.Attempts = slices.Clone(job.Attempts)
-				next.Attempts[len(next.Attempts)-1].Stop = nil
-				o.jobs[i] = &next
+	{name: "nobody leaves for a trial that is told so", rule: "A8", policy: "rota",
+		falsify: func(j *judge, o *observed) bool {
+			if !o.atRest || !slices.ContainsFunc(o.jobs, func(job *cluster.Job) bool {
+				return job.Class == jobspec.TE && job.Waits() && o.reason(job.ID).Code == cluster.ReasonPreempting
+			}) {
+				return false
 			}
-		}
-		clear(j.promised)
-		o.reservations = nil
-		return true
-	}},
+			for i, job := range o.jobs {
+				if a := job.Live(); a != nil && a.Stop != nil {
+					next := *job
+					next.Attempts = slices.Clone(job.Attempts)
+					next.Attempts[len(next.Attempts)-1].Stop = nil
+					o.jobs[i] = &next
+				}
+			}
+			clear(j.promised)
+			o.reservations = nil
+			return true
+		}},
 	{name: "a charge is missing", rule: "A10", policy: "standard", falsify: func(_ *judge, o *observed) bool {
 		return swapJob(o, func(job *cluster.Job) bool {
 			job.Ledger.GPUMS--
 			return job.Ledger.GPUMS > 0
 		})
 	}},
-	{name: "somebody leaves for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
+	{name: "somebody leaves for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *cluster.View,
+		actions *[]cluster.Action) bool {
 		return displaceOne(v, actions, 0, func(*cluster.Job) bool { return true })
 	}},
-	{name: "another gets the room of who left for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
-		first := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Start != nil && v.Job(a.Start.Job).First })
-		if first < 0 {
-			return false
-		}
-		other := slices.IndexFunc(*actions, func(a cluster.Action) bool {
-			return a.Start != nil && !v.Job(a.Start.Job).First && v.Job(a.Start.Job).Class == jobspec.BE
-		})
-		if other < first {
-			return false
-		}
-		list := slices.Clone(*actions)
-		list[first], list[other] = list[other], list[first]
-		*actions = list
-		return true
-	}},
-	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
+	{name: "another gets the room of who left for nobody", rule: "A12", policy: "rota",
+		spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
+			first := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Start != nil && v.Job(a.Start.Job).First })
+			if first < 0 {
+				return false
+			}
+			other := slices.IndexFunc(*actions, func(a cluster.Action) bool {
+				return a.Start != nil && !v.Job(a.Start.Job).First && v.Job(a.Start.Job).Class == jobspec.BE
+			})
+			if other < first {
+				return false
+			}
+			list := slices.Clone(*actions)
+			list[first], list[other] = list[other], list[first]
+			*actions = list
+			return true
+		}},
+	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *cluster.View,
+		actions *[]cluster.Action) bool {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == cluster.CauseOrder {
 				j.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.Now
@@ -260,7 +267,8 @@ func idles(j *judge, o *observed) bool {
 	for _, job := range o.jobs {
 		if job.Live() != nil && job.Workers == 1 && len(job.Exclude) == 0 {
 			waiting := *job
-			waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil, cluster.Request{}
+			waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil,
+				cluster.Request{}
 			waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = cluster.Ledger{}, cluster.Counters{}, nil, 0
 			if schedtest.CouldStart(o.view, &waiting) && (j.policy != "fitgpp" || firstInOrder(o, &waiting)) {
 				o.jobs = append(o.jobs, &waiting)
@@ -315,7 +323,8 @@ func displaceOne(v *cluster.View, actions *[]cluster.Action, taker cluster.JobID
 		if slices.ContainsFunc(*actions, func(o cluster.Action) bool { return o.Stop != nil && o.Stop.Job == job.ID }) {
 			continue
 		}
-		*actions = append(slices.Clone(*actions), cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N, Cause: cluster.CauseTE, For: taker}})
+		*actions = append(slices.Clone(*actions), cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N,
+			Cause: cluster.CauseTE, For: taker}})
 		return true
 	}
 	return false

@@ -9,8 +9,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-// TestCache plays random histories with one cache for each, and has every decision made on a new one
-// as well: the plans must be the same, also when the cache is used with what a state shows in
+// TestCache plays random histories with one cache for each, and has every decision made on a new
+// one as well: the plans must be the same, also when the cache is used with what a state shows in
 // passing. What of the cache's memory was of use is counted, or the test would prove nothing.
 func TestCache(t *testing.T) {
 	for _, policy := range []string{"rota", "fairshare", "fitgpp", "elastic", "standard"} {
@@ -28,7 +28,8 @@ func TestCache(t *testing.T) {
 					due += (*sched.CacheDue(cache)).Size()
 					want, wakeWant := sched.Cycle(v, now, p)
 					if !reflect.DeepEqual(plan, want) || wake != wakeWant {
-						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan), wake, l.told(want), wakeWant)
+						t.Fatalf("policy %s seed %d: %s, wake at %d, and on a new cache %s, wake at %d", policy, 1+seed, l.told(plan),
+							wake, l.told(want), wakeWant)
 					}
 					return plan, wake
 				}

@@ -13,14 +13,16 @@ import (
 // newPieces makes a cluster with a little room on each node, in which a job of several workers or
 // GPUs waits.
 func newPieces(seed uint64) *schedtest.Contest {
-	c := &schedtest.Contest{World: schedtest.NewWorld(), Random: rand.New(rand.NewPCG(seed, 29)), Policy: "rota", Seen: map[string]int{}}
+	c := &schedtest.Contest{World: schedtest.NewWorld(), Random: rand.New(rand.NewPCG(seed, 29)), Policy: "rota",
+		Seen: map[string]int{}}
 	c.Unchecked = true
 	c.Must("policy name=rota p=1 min-runtime=1s min-turn=20m reserve-after=%dm max-bypass=1000", 10+c.Random.IntN(1000))
 	for i := range 2 + c.Random.IntN(4) {
 		c.Must("node n%d gpus=%d cores=64 memory=256", i, 4+c.Random.IntN(5))
 	}
 	for i := range 6 + c.Random.IntN(12) {
-		c.Must("submit v%d account=a%d gpus=%d grace=%ds %s", i, c.Random.IntN(3), 1+c.Random.IntN(3), 1+c.Random.IntN(60), []string{"save=yes", "save=yes", "save=20m", ""}[c.Random.IntN(4)])
+		c.Must("submit v%d account=a%d gpus=%d grace=%ds %s", i, c.Random.IntN(3), 1+c.Random.IntN(3), 1+c.Random.IntN(60),
+			[]string{"save=yes", "save=yes", "save=20m", ""}[c.Random.IntN(4)])
 	}
 	c.Must("cycle")
 	for j := range c.State.View().Live() {
@@ -32,7 +34,8 @@ func newPieces(seed uint64) *schedtest.Contest {
 		}
 	}
 	c.Must("advance %dm", 1+c.Random.IntN(120))
-	c.Must("submit x account=a%d gang=%dx%d per-node=%d", c.Random.IntN(3), 1+c.Random.IntN(2), 2+c.Random.IntN(5), 1+c.Random.IntN(2))
+	c.Must("submit x account=a%d gang=%dx%d per-node=%d", c.Random.IntN(3), 1+c.Random.IntN(2), 2+c.Random.IntN(5),
+		1+c.Random.IntN(2))
 	c.Must("cycle")
 	return c
 }
@@ -56,7 +59,8 @@ func TestWhoMovesGoesOn(t *testing.T) {
 			if a.Stop == nil || a.Stop.Cause != cluster.CauseMigrate {
 				continue
 			}
-			if j := v.Job(a.Stop.Job); j.Spec.Checkpoint == nil || j.Width() >= x.Width() || a.Stop.For != x.ID || c.Now-j.Live().Started.At < 20*60_000 {
+			if j := v.Job(a.Stop.Job); j.Spec.Checkpoint == nil || j.Width() >= x.Width() || a.Stop.For != x.ID ||
+				c.Now-j.Live().Started.At < 20*60_000 {
 				t.Fatalf("seed=%d: %s moves for %d", seed, c.Names[j.ID], a.Stop.For)
 			}
 			movers = append(movers, a.Stop.Job)
@@ -77,7 +81,8 @@ func TestWhoMovesGoesOn(t *testing.T) {
 		}
 		for _, id := range append(movers, x.ID) {
 			if j := c.State.View().Job(id); j.Live() == nil {
-				t.Fatalf("seed=%d: %s waits after %d have moved for %s: %+v", seed, c.Names[id], len(movers), c.Names[x.ID], j.Reason)
+				t.Fatalf("seed=%d: %s waits after %d have moved for %s: %+v", seed, c.Names[id], len(movers), c.Names[x.ID],
+					j.Reason)
 			} else if preempt.Displacements(j) > 0 {
 				t.Fatalf("seed=%d: %s has moved, and that counts as a displacement", seed, c.Names[id])
 			}

@@ -71,10 +71,16 @@ func TestRulesThatWereBroken(t *testing.T) {
 		policy string
 		seed   uint64
 	}{
-		{"rota", 383},       // A8: the part of a GPU that was promised to another kept a trial from whole ones that were free
-		{"rota", 3129},      // A5: where GPUs are shared an elastic job that gave up workers counted as leaving whole
-		{"fairshare", 1454}, // A12: who was owed room started in what had been kept for another before who had left for nobody
-		{"fairshare", 1754}, // A5: what is kept for one in case somebody ends was lifted twice while others were looked for to leave for him
+		// A8: the part of a GPU that was promised to another kept a trial from whole ones that were
+		// free
+		{"rota", 383},
+		{"rota", 3129}, // A5: where GPUs are shared an elastic job that gave up workers counted as leaving whole
+		// A12: who was owed room started in what had been kept for another before who had left for
+		// nobody
+		{"fairshare", 1454},
+		// A5: what is kept for one in case somebody ends was lifted twice while others were looked
+		// for to leave for him
+		{"fairshare", 1754},
 	} {
 		if err := newLife(h.seed, h.policy, map[string]int{}).play(30); err != nil {
 			t.Errorf("policy %s, seed=%d: %v", h.policy, h.seed, err)
@@ -91,7 +97,8 @@ func expected(policy string) []string {
 	case "fitgpp":
 		return append(always, "te", "beneficiary gone", "killed")
 	case "rota":
-		return append(always, "te", "order", "beneficiary gone", "killed", "Preempting", "NoVictim", "TELimit", "offered first")
+		return append(always, "te", "order", "beneficiary gone", "killed", "Preempting", "NoVictim", "TELimit",
+			"offered first")
 	}
 	if policy == "elastic" {
 		always = append(always, "resize")
@@ -148,7 +155,8 @@ func newLife(seed uint64, policy string, seen map[string]int) *life {
 	l.judge = newJudge(l)
 	l.faulty = l.random.IntN(4) == 0
 	l.must("policy name=%s p=%d min-runtime=%ds reserve-after=%dm reserve-hold=%dm max-bypass=%d te-gpus=%d min-turn=%dm lease=2m margin=10s", policy,
-		1+l.random.IntN(3), 30+l.random.IntN(600), 1+l.random.IntN(20), 5+l.random.IntN(60), l.random.IntN(5), []int{0, 0, 6}[l.random.IntN(3)], 5+l.random.IntN(60))
+		1+l.random.IntN(3), 30+l.random.IntN(600), 1+l.random.IntN(20), 5+l.random.IntN(60), l.random.IntN(5),
+		[]int{0, 0, 6}[l.random.IntN(3)], 5+l.random.IntN(60))
 	for i := range 1 + l.random.IntN(3) {
 		l.must("node n%d gpus=%d cores=%d memory=%d", i, 1+l.random.IntN(6), 4+l.random.IntN(8), 8+l.random.IntN(16))
 	}
@@ -227,7 +235,8 @@ func (l *life) submitOne() {
 	}
 	l.submitAs(elastic, "j%d class=%s %s per-node=%d cores=%d memory=%d grace=%ds account=a%d user=u%d priority=%d retries=1%s%s", l.jobs,
 		class, size, 1+l.random.IntN(2),
-		1+l.random.IntN(3), 1+l.random.IntN(5), max(1, l.graceTimes)*(1+l.random.IntN(300)), l.random.IntN(2), l.random.IntN(2), 50+l.random.IntN(2),
+		1+l.random.IntN(3), 1+l.random.IntN(5), max(1, l.graceTimes)*(1+l.random.IntN(300)), l.random.IntN(2),
+		l.random.IntN(2), 50+l.random.IntN(2),
 		[...]string{"", " save=yes", " save=5m", " save=30m"}[l.random.IntN(4)], limit)
 }
 
@@ -356,7 +365,8 @@ func (l *life) kill() {
 			w := &a.Workers[i]
 			n, _ := l.State.View().Node(w.Node)
 			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: cluster.WorkerExited, Signal: 9}
-			if _, err := l.Apply(cluster.NodeReport{Node: w.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+			if _, err := l.Apply(cluster.NodeReport{Node: w.Node, BootID: n.BootID,
+				Workers: []cluster.WorkerReport{report}}); err != nil {
 				panic(err)
 			}
 		}
@@ -414,7 +424,8 @@ func (l *life) told(plan cluster.CommitPlan) string {
 	var parts []string
 	for _, a := range plan.Actions {
 		if r := a.Resize; r != nil {
-			parts = append(parts, fmt.Sprintf("resize %s without %v with %v for %s", l.Names[r.Job], r.Leave, r.Join, l.Names[r.For]))
+			parts = append(parts, fmt.Sprintf("resize %s without %v with %v for %s", l.Names[r.Job], r.Leave, r.Join,
+				l.Names[r.For]))
 			continue
 		}
 		parts = append(parts, l.Action(a))

@@ -32,7 +32,8 @@ type judge struct {
 
 func newJudge(l *life) *judge {
 	return &judge{
-		life: l, stops: map[schedtest.Attempt]cluster.Stop{}, promised: map[cluster.JobID]cluster.Reservation{}, held: map[cluster.JobID]int64{},
+		life: l, stops: map[schedtest.Attempt]cluster.Stop{}, promised: map[cluster.JobID]cluster.Reservation{},
+		held:  map[cluster.JobID]int64{},
 		could: map[cluster.JobID]cluster.Instant{}, swaps: map[[2]cluster.JobID]cluster.Instant{},
 	}
 }
@@ -107,7 +108,8 @@ func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.Names[o.ID])
 	case taker == nil || !taker.Waits() || taker.Hold != cluster.NotHeld:
 		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.Names[o.ID], s.For)
-	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && s.Cause != cluster.CauseMigrate && o.DisplacedSince(j.Now-scratch.Day) >= p.MaxPreempts:
+	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && s.Cause != cluster.CauseMigrate &&
+		o.DisplacedSince(j.Now-scratch.Day) >= p.MaxPreempts:
 		return fmt.Errorf("P: %s is displaced too often", j.Names[o.ID])
 	case (s.Cause == cluster.CauseOrder || s.Cause == cluster.CauseMigrate) && o.Spec.Checkpoint == nil:
 		return fmt.Errorf("%s loses its turn or moves although it cannot save its state", j.Names[o.ID])
@@ -126,7 +128,8 @@ func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
 	from, again := now-scratch.Day, false
 	for i := range o.Attempts {
 		a := &o.Attempts[i]
-		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder, cluster.CauseReclaim, cluster.CauseMigrate}, a.Cause)
+		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder,
+			cluster.CauseReclaim, cluster.CauseMigrate}, a.Cause)
 		if end == 0 {
 			end, displaced = now, true
 		}
@@ -185,12 +188,14 @@ func (j *judge) offered(v *cluster.View, actions []cluster.Action) error {
 				j.seen["offered first"]++
 			}
 			for _, f := range first {
-				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.First && now.Waits() && schedtest.CouldStart(copied.View(), now) {
+				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.First && now.Waits() &&
+					schedtest.CouldStart(copied.View(), now) {
 					return fmt.Errorf("A12: %s starts before %s, which left for nobody and fits", j.Names[y.ID], j.Names[f.ID])
 				}
 			}
 		}
-		entry := cluster.Entry{Stamp: cluster.Stamp{At: j.Now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		entry := cluster.Entry{Stamp: cluster.Stamp{At: j.Now, Wall: 1},
+			Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
 		if _, err := copied.Apply(j.Index+uint64(i)+1, entry); err != nil {
 			return err
 		}
@@ -284,7 +289,8 @@ func counted(_ *observed, job *cluster.Job) error {
 	k, failed := job.Counters, n[cluster.CauseFailed]+n[cluster.CauseOOM]
 	if job.Attempt <= cluster.MaxAttemptsKept && (k.TE != n[cluster.CauseTE] || k.Order != n[cluster.CauseOrder] ||
 		k.Reclaim != n[cluster.CauseReclaim] || k.UserFailures != failed || len(job.Failures) > failed) {
-		return fmt.Errorf("A7: job %d: %+v and %d retries used, of attempts that ended by %v", job.ID, k, len(job.Failures), n)
+		return fmt.Errorf("A7: job %d: %+v and %d retries used, of attempts that ended by %v", job.ID, k, len(job.Failures),
+			n)
 	}
 	return nil
 }
@@ -349,7 +355,8 @@ func once(o *observed) error {
 	}
 	for _, n := range o.nodes {
 		if v := used[n.Name]; v.Cores > n.Cores || v.Memory > n.Memory || v.GPUs > int64(len(n.GPUs))*1000 {
-			return fmt.Errorf("A2: %+v is held on %s, which has %d cores, %d bytes, %d GPUs", v, n.Name, n.Cores, n.Memory, len(n.GPUs))
+			return fmt.Errorf("A2: %+v is held on %s, which has %d cores, %d bytes, %d GPUs", v, n.Name, n.Cores, n.Memory,
+				len(n.GPUs))
 		}
 	}
 	return nil
@@ -367,14 +374,16 @@ func (j *judge) kept(o *observed) error {
 		now[r.Job] = *r
 		for _, c := range r.Claims {
 			v := claimed[c.Node]
-			claimed[c.Node] = cluster.Vector{Cores: v.Cores + c.Room.Cores, Memory: v.Memory + c.Room.Memory, GPUs: v.GPUs + c.Room.GPUs}
+			claimed[c.Node] = cluster.Vector{Cores: v.Cores + c.Room.Cores, Memory: v.Memory + c.Room.Memory,
+				GPUs: v.GPUs + c.Room.GPUs}
 		}
 	}
 	before := j.promised
 	j.promised = now
 	for _, job := range o.jobs {
 		r, was := before[job.ID]
-		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == cluster.NotHeld && !j.expired[job.ID] && r.Until > o.now {
+		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == cluster.NotHeld && !j.expired[job.ID] &&
+			r.Until > o.now {
 			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.Names[job.ID])
 		}
 	}
@@ -382,7 +391,8 @@ func (j *judge) kept(o *observed) error {
 		have := schedtest.WillBeFree(o.view, slices.Values(o.jobs), i)
 		switch {
 		case n.State == cluster.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])):
-			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have, claimed[n.Name])
+			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have,
+				claimed[n.Name])
 		case o.atRest && n.State != cluster.NodeUp && claimed[n.Name] != cluster.Vector{}:
 			return fmt.Errorf("A5: on %s, which is %s, somebody waits in vain for %+v", n.Name, n.State, claimed[n.Name])
 		}
@@ -429,7 +439,8 @@ func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) 
 		a := job.Live()
 		for i := range a.Workers {
 			w := &a.Workers[i]
-			if resized := a.Stop != nil && a.Stop.Resize != nil; w.Node != c.Node || a.Stop != nil && (!resized || slices.Contains(a.Stop.Resize.Leave, i)) || !resized && w.State.Final() {
+			if resized := a.Stop != nil && a.Stop.Resize != nil; w.Node != c.Node || a.Stop != nil &&
+				(!resized || slices.Contains(a.Stop.Resize.Leave, i)) || !resized && w.State.Final() {
 				continue
 			}
 			for _, gpu := range w.GPUs {
@@ -471,7 +482,8 @@ func (j *judge) rest(o *observed) error {
 // order, so there only whoever is first is asked. Nor are elastic jobs to which more room is
 // promised than they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
-	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) && !schedtest.HasCome(o.view, job) {
+	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) &&
+		!schedtest.HasCome(o.view, job) {
 		return nil
 	}
 	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
@@ -490,7 +502,8 @@ func firstInOrder(o *observed, job *cluster.Job) bool {
 		return true
 	}
 	return !slices.ContainsFunc(o.jobs, func(other *cluster.Job) bool {
-		return other.Waits() && other.Hold == cluster.NotHeld && other.Eligible <= o.now && (other.Class == jobspec.TE || other.ID < job.ID)
+		return other.Waits() && other.Hold == cluster.NotHeld && other.Eligible <= o.now &&
+			(other.Class == jobspec.TE || other.ID < job.ID)
 	})
 }
 

@@ -35,7 +35,8 @@ func TestMishaps(t *testing.T) {
 	}
 	for kind, policies := range map[string][]string{
 		"life": {"standard", "fairshare", "fitgpp", "rota", "elastic"}, "contest": {"rota", "fitgpp", "rand"},
-		"sharing": {"standard", "rota", "fairshare", "backfill", "easy"}, "stretched": {"elastic", "dragon", "static", "rota"},
+		"sharing": {"standard", "rota", "fairshare", "backfill", "easy"}, "stretched": {"elastic", "dragon", "static",
+			"rota"},
 	} {
 		for _, policy := range policies {
 			t.Run(kind+" "+policy, func(t *testing.T) {

@@ -19,7 +19,10 @@ type namedPolicy struct {
 
 // plain makes a policy of a function that has one phase and needs no memory of earlier cycles.
 func plain(name string, serve func(*scratch.State)) namedPolicy {
-	return namedPolicy{name, func(t *scratch.State, _ *Cache) policy.Rules { return policy.Rules{Serve: func() { serve(t) }} }}
+	return namedPolicy{name, func(t *scratch.State,
+		_ *Cache) policy.Rules {
+		return policy.Rules{Serve: func() { serve(t) }}
+	}}
 }
 
 // policies are all policies. The first is used for a name that is not here, so that a cluster never

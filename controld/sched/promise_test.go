@@ -36,7 +36,8 @@ func TestPromiseInVain(t *testing.T) {
 				}
 			}
 		}
-		run("policy name=rota", "node n1 gpus=4", "submit old gpus=4 save=yes", "cycle", "node n2 gpus=1", "submit other gpus=1", "cycle", "run old other", "advance 1h",
+		run("policy name=rota", "node n1 gpus=4", "submit old gpus=4 save=yes", "cycle", "node n2 gpus=1",
+			"submit other gpus=1", "cycle", "run old other", "advance 1h",
 			"submit quick class=te gpus=4")
 		plan := cluster.CommitPlan{BasedOn: w.Index, Actions: []cluster.Action{
 			{Reserve: &cluster.Reservation{

@@ -27,7 +27,8 @@ func TestElasticHistories(t *testing.T) {
 				}
 			}
 			t.Logf("%v", seen)
-			want := map[string][]string{"elastic": {"shrink", "grow", "needed"}, "dragon": {"grow", "back"}, "rota": {"grow", "shrink"}}
+			want := map[string][]string{"elastic": {"shrink", "grow", "needed"}, "dragon": {"grow", "back"},
+				"rota": {"grow", "shrink"}}
 			for _, what := range want[policy] {
 				if *schedtest.Seed == 0 && seen[what] == 0 {
 					t.Errorf("the histories had no %q: %v", what, seen)

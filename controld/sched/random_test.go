@@ -66,7 +66,8 @@ func TestObstacle(t *testing.T) {
 		t.Errorf("only %d obstacles removed: the histories prove too little", removed)
 	}
 	for _, code := range []cluster.ReasonCode{
-		cluster.ReasonResources, cluster.ReasonGang, cluster.ReasonHeldUser, cluster.ReasonBackoff, cluster.ReasonNodeDown, cluster.ReasonReservation,
+		cluster.ReasonResources, cluster.ReasonGang, cluster.ReasonHeldUser, cluster.ReasonBackoff, cluster.ReasonNodeDown,
+		cluster.ReasonReservation,
 		cluster.ReasonDependency, cluster.ReasonNeverMet, cluster.ReasonBegin, cluster.ReasonArrayLimit,
 	} {
 		if *schedtest.Seed == 0 && codes[code] == 0 {
@@ -99,10 +100,13 @@ type history struct {
 }
 
 func newHistory(seed uint64) *history {
-	h := &history{kinds: map[string]int{}, removed: map[cluster.ReasonCode]int{}, World: schedtest.NewWorld(), random: rand.New(rand.NewPCG(seed, 2))}
-	h.must("policy max-bypass=%d reserve-after=%dm reserve-hold=%dm lease=2m margin=10s", h.random.IntN(4), 1+h.random.IntN(10), 1+h.random.IntN(30))
+	h := &history{kinds: map[string]int{}, removed: map[cluster.ReasonCode]int{}, World: schedtest.NewWorld(),
+		random: rand.New(rand.NewPCG(seed, 2))}
+	h.must("policy max-bypass=%d reserve-after=%dm reserve-hold=%dm lease=2m margin=10s", h.random.IntN(4),
+		1+h.random.IntN(10), 1+h.random.IntN(30))
 	for i := range 1 + h.random.IntN(5) {
-		h.must("node n%d gpus=%d cores=%d memory=%d ports=%d model=%s labels=rack:%c", i, h.random.IntN(9), 2+h.random.IntN(16), 4+h.random.IntN(32),
+		h.must("node n%d gpus=%d cores=%d memory=%d ports=%d model=%s labels=rack:%c", i, h.random.IntN(9),
+			2+h.random.IntN(16), 4+h.random.IntN(32),
 			1+h.random.IntN(5), [...]string{"A100", "H100"}[h.random.IntN(2)], 'a'+rune(h.random.IntN(3)))
 	}
 	return h
@@ -140,13 +144,15 @@ func (h *history) submitSome() {
 		verb, more := fmt.Sprintf("submit j%d", h.jobs), h.wishes(true)
 		switch h.random.IntN(8) {
 		case 0, 1:
-			more += fmt.Sprintf(" array=%s max-parallel=%d", [...]string{"0-4", "1-9:2", "3,5"}[h.random.IntN(3)], h.random.IntN(4))
+			more += fmt.Sprintf(" array=%s max-parallel=%d", [...]string{"0-4", "1-9:2", "3,5"}[h.random.IntN(3)],
+				h.random.IntN(4))
 			more += [...]string{"", " order=random", " max-failures=0"}[h.random.IntN(3)]
 		case 2:
 			verb, more = fmt.Sprintf("pipeline j%d a b<a c<a:any d<b:failed<c:started", h.jobs), h.wishes(false)
 		}
 		h.must(verb+" class=%s priority=%d account=a%d gang=%dx%d per-node=%d cores=%d memory=%d limit=%dm retries=1"+more+h.conditions(),
-			[...]string{"te", "be", "be"}[h.random.IntN(3)], 50+h.random.IntN(2), h.random.IntN(3), 1+h.random.IntN(3), h.random.IntN(4),
+			[...]string{"te", "be", "be"}[h.random.IntN(3)], 50+h.random.IntN(2), h.random.IntN(3), 1+h.random.IntN(3),
+			h.random.IntN(4),
 			1+h.random.IntN(2), 1+h.random.IntN(4), 1+h.random.IntN(4), 1+h.random.IntN(30))
 	}
 }
@@ -155,7 +161,8 @@ func (h *history) submitSome() {
 func (h *history) wishes(parts bool) string {
 	all := ""
 	for _, wish := range []string{
-		" model=h100", " model=a100", " constraint=label.rack:=:a", " constraint=cores:>=:8;label.rack:in:a,b", " nodes=n[0-2]", " exclude-nodes=n1",
+		" model=h100", " model=a100", " constraint=label.rack:=:a", " constraint=cores:>=:8;label.rack:in:a,b",
+		" nodes=n[0-2]", " exclude-nodes=n1",
 		" prefer=10:label.rack:=:b;-5:cores:>:9", " exclusive=yes", " parts=ps:1x0,worker:2x1", " parts=a:1x2,b:2x2,c:1x0",
 	} {
 		if h.random.IntN(10) == 0 && !(strings.HasPrefix(wish, " parts") && (!parts || strings.Contains(all, "parts"))) {
@@ -168,7 +175,8 @@ func (h *history) wishes(parts bool) string {
 // note counts the start of a job by what it says of nodes.
 func (h *history) note(j *cluster.Job) {
 	s := cluster.ShapeOf(j)
-	for kind, is := range map[string]bool{"where": s.Where != "", "prefer": s.Prefer != "", "exclusive": s.Request.Exclusive, "parts": s.Parts != ""} {
+	for kind, is := range map[string]bool{"where": s.Where != "", "prefer": s.Prefer != "",
+		"exclusive": s.Request.Exclusive, "parts": s.Parts != ""} {
 		if is {
 			h.kinds[kind]++
 		}
@@ -189,7 +197,8 @@ func (h *history) disturb() error {
 	j := live[h.random.IntN(len(live))]
 	name := h.Names[j.ID]
 	if j.Live() != nil {
-		return h.Run([...]string{"run ", "run ", "exit ", "exit ", "exit code=1 ", "break ", "cancel "}[h.random.IntN(7)] + name)
+		return h.Run([...]string{"run ", "run ", "exit ", "exit ", "exit code=1 ", "break ", "cancel "}[h.random.IntN(7)] +
+			name)
 	}
 	verb := [...]string{"hold ", "cancel "}[h.random.IntN(2)]
 	if j.Hold != cluster.NotHeld || j.Family != nil && h.random.IntN(3) == 0 {
@@ -258,7 +267,8 @@ func (h *history) inOrder(plan cluster.CommitPlan) error {
 				}
 			}
 		}
-		entry := cluster.Entry{Stamp: cluster.Stamp{At: h.Now, Wall: 1}, Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		entry := cluster.Entry{Stamp: cluster.Stamp{At: h.Now, Wall: 1},
+			Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
 		if _, err := copied.Apply(h.Index+uint64(i)+1, entry); err != nil {
 			return err
 		}
@@ -285,7 +295,8 @@ func (h *history) nothingIdle() error {
 		}
 		if h.mayStart(j) && schedtest.CouldStart(v, j) {
 			e := sched.Explain(v, h.Now, v.Config().Policy, j.ID)
-			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.Names[j.ID], cluster.ShapeOf(j), v.Reservation(j.ID), e.Reason, e.Funnel)
+			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.Names[j.ID], cluster.ShapeOf(j),
+				v.Reservation(j.ID), e.Reason, e.Funnel)
 		}
 	}
 	return nil
@@ -329,7 +340,8 @@ func (h *history) removeObstacle() (int, error) {
 		}
 		after := sched.Explain(h.State.View(), h.Now, h.State.View().Config().Policy, id).Reason
 		if shortage(before.Code) && (j.Family == nil || shortage(after.Code)) {
-			return removed, fmt.Errorf("%s does not start with all the room there can be; before, it waited for %+v", name, before)
+			return removed, fmt.Errorf("%s does not start with all the room there can be; before, it waited for %+v", name,
+				before)
 		}
 		if after.Code == before.Code && after.Node == before.Node && after.Fit == before.Fit && after.For == before.For {
 			return removed, fmt.Errorf("%s still waits for %+v, although that was removed", name, before)

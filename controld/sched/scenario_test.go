@@ -11,7 +11,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
-var update = flag.Bool("update", false, "write what the scenarios say now into testdata; read the difference before committing it")
+var update = flag.Bool("update", false,
+	"write what the scenarios say now into testdata; read the difference before committing it")
 
 // TestScenarios plays every script in testdata. A script is blocks of commands, each followed by
 // ---- and what the commands said; an empty line ends a block and # begins a comment. The commands

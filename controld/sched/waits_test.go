@@ -78,14 +78,16 @@ func newPatience(seed uint64, policy string) *patience {
 	l.World, l.faulty, l.prompt = schedtest.NewWorld(), false, true
 	l.Unchecked = true
 	after := 1 + l.random.IntN(20)
-	l.must("policy name=%s p=3 min-runtime=%ds reserve-after=%dm reserve-hold=10h max-bypass=1000", policy, 30+l.random.IntN(600), after)
+	l.must("policy name=%s p=3 min-runtime=%ds reserve-after=%dm reserve-hold=10h max-bypass=1000", policy,
+		30+l.random.IntN(600), after)
 	for i := range 2 {
 		l.must("node n%d gpus=4 cores=32 memory=64", i)
 	}
 	for i, d := range []int{2, 4, 2} {
 		l.must("account a%d deserved=%d", i, d)
 	}
-	return &patience{life: l, since: map[cluster.JobID]cluster.Instant{}, bound: cluster.Instant(after*60+patientLimit*60+patientGrace) * 1000}
+	return &patience{life: l, since: map[cluster.JobID]cluster.Instant{},
+		bound: cluster.Instant(after*60+patientLimit*60+patientGrace) * 1000}
 }
 
 // play lets one account after another submit for a while.
@@ -101,7 +103,8 @@ func (p *patience) play() error {
 			if p.random.IntN(6) == 0 && p.policy != "rota" {
 				class = "te"
 			}
-			p.must("submit j%d class=%s gang=%dx%d per-node=2 grace=%ds limit=%dm account=a%d", p.jobs, class, 1+p.random.IntN(2), 1+p.random.IntN(2),
+			p.must("submit j%d class=%s gang=%dx%d per-node=2 grace=%ds limit=%dm account=a%d", p.jobs, class,
+				1+p.random.IntN(2), 1+p.random.IntN(2),
 				1+p.random.IntN(patientGrace), 1+p.random.IntN(patientLimit), busy)
 		}
 		if err := p.settle(); err != nil {
@@ -147,7 +150,8 @@ func (p *patience) waits(deserved map[string]int64) error {
 			p.seen["waits"]++
 		}
 		if waited := p.Now - p.since[j.ID]; waited > p.bound {
-			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d", p.Names[j.ID], account,
+			return fmt.Errorf("A9: %s of %s, which deserves %d and holds %d, has waited for %d ms, more than %d",
+				p.Names[j.ID], account,
 				deserved[account], held[account], waited, p.bound)
 		}
 	}
@@ -162,7 +166,8 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		rigid  bool // no job is elastic
-	}{{"standard", true}, {"fairshare", true}, {"fitgpp", true}, {"rota", true}, {"standard", false}, {"fairshare", false}, {"rota", false}, {"elastic", false}} {
+	}{{"standard", true}, {"fairshare", true}, {"fitgpp", true}, {"rota", true}, {"standard", false},
+		{"fairshare", false}, {"rota", false}, {"elastic", false}} {
 		same, shrunk := 0, 0
 		for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/150; seed++ {
 			a, b := plansOf(seed, c.policy, c.rigid, 1), plansOf(seed, c.policy, c.rigid, 7)
@@ -172,7 +177,9 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 					takers = "["
 				}
 				if strings.HasPrefix(at(a, i), takers) || strings.HasPrefix(at(b, i), takers) {
-					break // whom it tries first depends on what he costs, and sometimes so does whether it finds enough of them
+					// whom it tries first depends on what he costs, and sometimes so does whether
+					// it finds enough of them
+					break
 				}
 				if at(a, i) == grown || at(b, i) == grown {
 					break
@@ -261,7 +268,8 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 		}
 		run("policy name=rota p=100 min-runtime=1s", "node n1 gpus=1", "node n2 gpus=1")
 		for i := range known { // each takes a second to leave
-			run(fmt.Sprintf("submit v%d gpus=1 save=yes grace=10m account=x", i), fmt.Sprintf("submit w%d gpus=1 save=yes grace=10m account=y", i), "cycle",
+			run(fmt.Sprintf("submit v%d gpus=1 save=yes grace=10m account=x", i),
+				fmt.Sprintf("submit w%d gpus=1 save=yes grace=10m account=y", i), "cycle",
 				fmt.Sprintf("run v%d w%d", i, i), "advance 1h", fmt.Sprintf("submit t%d gpus=1 class=te", i), "cycle", "advance 1s")
 			for j := range w.State.View().Live() {
 				if j.Live().Stop != nil {
@@ -274,7 +282,8 @@ func TestNobodyIsSparedByWhatHeDeclares(t *testing.T) {
 			}
 		}
 		w.Out.Reset()
-		run("submit a gpus=1 save=yes account=x grace="+declared, "submit b gpus=1 save=yes account=y grace=10m", "cycle", "run a b", "advance 1h", "submit x gpus=1 class=te")
+		run("submit a gpus=1 save=yes account=x grace="+declared, "submit b gpus=1 save=yes account=y grace=10m", "cycle",
+			"run a b", "advance 1h", "submit x gpus=1 class=te")
 		v := w.State.View()
 		plan, _ := sched.Cycle(v, w.Now, v.Config().Policy)
 		for _, a := range plan.Actions {

@@ -79,7 +79,8 @@ func (h *history) satisfy(j *cluster.Job) bool {
 		for _, id := range n.Jobs {
 			h.finish(id, n.Type == "afterok")
 			target := h.State.View().Job(id)
-			ended = ended && (target == nil || target.State.Final()) // one whose worker had failed before is tried again
+			// one whose worker had failed before is tried again
+			ended = ended && (target == nil || target.State.Final())
 		}
 	}
 	return ended

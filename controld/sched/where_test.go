@@ -24,7 +24,8 @@ func BenchmarkFillConstrained(b *testing.B) {
 	var batch []*jobspec.Job
 	for i := range 10_000 {
 		s := i % 200
-		options := map[string]string{"gpus": fmt.Sprint(1 + s%8), "cores": fmt.Sprint(1 + s/8%5), "memory": fmt.Sprint(1 + s/40), "account": fmt.Sprint("a", i/200%8)}
+		options := map[string]string{"gpus": fmt.Sprint(1 + s%8), "cores": fmt.Sprint(1 + s/8%5),
+			"memory": fmt.Sprint(1 + s/40), "account": fmt.Sprint("a", i/200%8)}
 		switch s % 8 {
 		case 1, 3:
 			options["model"] = "h100"

@@ -34,7 +34,8 @@ func TestNobodyIsDisplacedAnEleventhTime(t *testing.T) {
 	if said := play("submit last class=te gpus=4\ncycle"); strings.Contains(said, "stop old") {
 		t.Errorf("displaced once more: %s", said)
 	}
-	if said := play("cancel last\nadvance 1m\nsubmit mine gpus=4 account=owed\ncycle"); !strings.Contains(said, "stop old: reclaim for mine") {
+	if said := play("cancel last\nadvance 1m\nsubmit mine gpus=4 account=owed\ncycle"); !strings.Contains(said,
+		"stop old: reclaim for mine") {
 		t.Errorf("what is owed is not given back: %s", said)
 	}
 }

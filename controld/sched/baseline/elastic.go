@@ -79,7 +79,8 @@ func (s *elasticPolicy) serve() {
 
 // sameRank reports whether a job has no lower rank than another, age disregarded.
 func sameRank(o, j *cluster.Job) bool {
-	return cmp.Or(cmp.Compare(queue.ClassRank(o.Class), queue.ClassRank(j.Class)), cmp.Compare(j.Priority, o.Priority)) <= 0
+	return cmp.Or(cmp.Compare(queue.ClassRank(o.Class), queue.ClassRank(j.Class)),
+		cmp.Compare(j.Priority, o.Priority)) <= 0
 }
 
 // promised reports whether room is being freed for a job.
@@ -129,7 +130,10 @@ func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, boo
 // placeTogether places a gang on one node if it can, the one that is left with least, and else on
 // few.
 func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
-	return t.Room.PlaceTogether(g, func(node int, free cluster.Request) float64 { return fit.Length(free.Active, t.Room.Total(node)) })
+	return t.Room.PlaceTogether(g, func(node int, free cluster.Request) float64 {
+		return fit.Length(free.Active,
+			t.Room.Total(node))
+	})
 }
 
 // giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be
@@ -213,7 +217,8 @@ func (s *elasticPolicy) grow() {
 	for len(list) > 0 {
 		best := 0
 		for i := range list {
-			if c := cmp.Compare(s.worth(list[i]), s.worth(list[best])); c > 0 || c == 0 && queue.Compare(list[i].Job, list[best].Job) < 0 {
+			if c := cmp.Compare(s.worth(list[i]), s.worth(list[best])); c > 0 || c == 0 &&
+				queue.Compare(list[i].Job, list[best].Job) < 0 {
 				best = i
 			}
 		}
@@ -229,5 +234,6 @@ func (s *elasticPolicy) grow() {
 func (s *elasticPolicy) worth(f *elastic.Job) int64 {
 	loss := elastic.LossOf(f.Job)
 	width := f.Job.WorthOf(f.Request().Active) * int64(f.Terms.Step)
-	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size, loss)) * 1_000_000 / width * int64(1+f.Job.Priority)
+	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size,
+		loss)) * 1_000_000 / width * int64(1+f.Job.Priority)
 }

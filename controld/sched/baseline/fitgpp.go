@@ -35,7 +35,8 @@ func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Rules {
 	return newFitGpp(t, cache, (*fitgppPolicy).cheapest)
 }
 
-func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *cluster.Job, *fit.Gang) bool) policy.Rules {
+func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *cluster.Job,
+	*fit.Gang) bool) policy.Rules {
 	p := &fitgppPolicy{starter: newStarter(t), cache: cache, choose: choose}
 	return policy.Rules{Serve: p.serve}
 }

@@ -34,7 +34,8 @@ func put(t *place.Packer, g *fit.Gang) ([]fit.Spot, bool) {
 	switch t.Policy.Placement {
 	case "worst":
 		for _, n := range nodes {
-			if fit.Length(t.Room.Available(n).Active, t.Room.Total(n)) > fit.Length(t.Room.Available(node).Active, t.Room.Total(node)) {
+			if fit.Length(t.Room.Available(n).Active, t.Room.Total(n)) > fit.Length(t.Room.Available(node).Active,
+				t.Room.Total(node)) {
 				node = n
 			}
 		}

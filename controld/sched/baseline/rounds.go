@@ -58,7 +58,10 @@ func rankAll(t *scratch.State, key func(*cluster.Job) int64) []ranked {
 	for j := range waiting(t) {
 		list = append(list, ranked{job: j, level: key(j)})
 	}
-	slices.SortFunc(list, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.job.ID, b.job.ID)) })
+	slices.SortFunc(list, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.level, b.level),
+			cmp.Compare(a.job.ID, b.job.ID))
+	})
 	return list
 }
 

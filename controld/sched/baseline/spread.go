@@ -75,7 +75,8 @@ func emptiest(r *fit.Room, t *scratch.State, p *fit.Part, exclude []int, on map[
 			continue
 		}
 		all := r.Total(i)
-		score := free.Active.Cores*1_000_000/max(1, all.Cores) + int64(free.Active.Memory/1024)*1_000_000/max(1, int64(all.Memory/1024))
+		score := free.Active.Cores*1_000_000/max(1, all.Cores) + int64(free.Active.Memory/1024)*1_000_000/max(1,
+			int64(all.Memory/1024))
 		if score > most {
 			best, most = i, score
 		}

@@ -9,13 +9,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// What is taken of how much elastic jobs still need.
-const (
-	UnseenService = 900_000 // ms of one GPU that a job needs at least, for all that is known, if none like it has completed
-	worthPower    = 5       // what further workers do counts by this power of it when they are dealt out, how much the job needs by the first
-	leftPart      = 8       // a job that has had what others like it had in all needs one part of so many of that
-)
-
 const million = 1_000_000
 
 // Prospect is how much an elastic job still needs, as far as that can be told, and with how many
@@ -94,7 +87,8 @@ type offer struct {
 
 // add takes a job in.
 func (p *Allocation) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
-	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth), asks: j.RequestOf(terms.First)}
+	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth),
+		asks: j.RequestOf(terms.First)}
 	p.list = append(p.list, o)
 	p.Of[j.ID] = o
 }
@@ -119,10 +113,11 @@ func (p *Allocation) offer(o *Prospect) {
 		if !fit.Within(fit.Times(o.asks, n-o.Size), p.pool) {
 			break
 		}
-		if then*1000 < now*fasterPM {
+		if then*1000 < now*tunables.FasterPM {
 			continue
 		}
-		if worth := power(min((then-now)*million/one/int64(n-o.Size), 2*million)) * million / max(1, o.Left/1000); worth > best.worth {
+		if worth := power(min((then-now)*million/one/int64(n-o.Size), 2*million)) * million / max(1,
+			o.Left/1000); worth > best.worth {
 			best.size, best.worth = n, worth
 		}
 	}
@@ -136,7 +131,7 @@ func (p *Allocation) offer(o *Prospect) {
 // other jobs.
 func power(part int64) int64 {
 	all := int64(million)
-	for range worthPower {
+	for range tunables.WorthPower {
 		all = all * part / million
 	}
 	return all
@@ -148,7 +143,8 @@ func (p *Allocation) Len() int { return len(p.offers) }
 // Less implements heap.Interface.
 func (p *Allocation) Less(i, k int) bool {
 	a, b := &p.offers[i], &p.offers[k]
-	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth), cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
+	return cmp.Or(cmp.Compare(b.to.job.Priority, a.to.job.Priority), cmp.Compare(b.worth, a.worth),
+		cmp.Compare(a.to.job.ID, b.to.job.ID)) < 0
 }
 
 // Swap implements heap.Interface.
@@ -168,9 +164,9 @@ func (p *Allocation) Pop() any {
 func (p *Allocation) Left(j *cluster.Job, had int64) int64 {
 	all := p.View.UsualService(j)
 	if all == 0 {
-		all = 2 * max(UnseenService, had, p.mostHad()[kindOf(j)])
+		all = 2 * max(tunables.UnseenServiceMS, had, p.mostHad()[kindOf(j)])
 	}
-	return max(all-had, all/leftPart)
+	return max(all-had, all/tunables.LeftPart)
 }
 
 // kind is the user and the name that jobs have in common which are taken to be alike.

@@ -7,10 +7,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// usualRestart is how long a job is taken to stand still when it is started again, as long as that
-// was never measured, in ms.
-const usualRestart = 30_000
-
 // RestartCost returns for how long a job stands still when it is started again, as it was measured
 // the last time, in ms.
 func RestartCost(j *cluster.Job) int64 {
@@ -21,11 +17,11 @@ func RestartCost(j *cluster.Job) int64 {
 			return max(0, int64(a.Rated-a.Assigned.At-terms.RateAfter()))
 		}
 	}
-	return usualRestart
+	return tunables.RestartMS
 }
 
 // gainPM is by how many thousandths a job must get faster with more workers to keep them.
-func gainPM(t *scratch.State) int64 { return cmp.Or(t.Policy.GrowGainPM, usualGainPM) }
+func gainPM(t *scratch.State) int64 { return cmp.Or(t.Policy.GrowGainPM, tunables.GainPM) }
 
 // GrowAfter is how long room has to be idle before a job grows into it.
 func GrowAfter(t *scratch.State, f *Job) cluster.Instant {

@@ -40,7 +40,8 @@ func Running(t *scratch.State) []*Job {
 		for i := range f.Size {
 			_, node := t.View.Node(a.Workers[terms.First+i].Node)
 			f.Nodes = append(f.Nodes, node)
-			if t.Room.Broken(node) > 0 && scratch.BrokenIn(&a.Workers[terms.First+i], t.View.Nodes()[node], j.RequestOf(terms.First)) > 0 {
+			if t.Room.Broken(node) > 0 && scratch.BrokenIn(&a.Workers[terms.First+i], t.View.Nodes()[node],
+				j.RequestOf(terms.First)) > 0 {
 				f.Broken = append(f.Broken, i)
 			}
 		}
@@ -109,10 +110,6 @@ func tip(j *cluster.Job, gainPM int64) int {
 	return terms.Max
 }
 
-// usualLoss is what every further worker costs all of a job whose speed is known at one size only,
-// in millionths: with a loss c, n workers are as fast as n/(1+c(n-1)) of one.
-const usualLoss = 62_500
-
 // noUse is a loss at which further workers are of no use.
 const noUse = 1_000_000
 
@@ -120,7 +117,7 @@ const noUse = 1_000_000
 func LossOf(j *cluster.Job) int64 {
 	list := pacesOf(j)
 	if len(list) < 2 {
-		return usualLoss
+		return tunables.UsualLoss
 	}
 	return lossBetween(list[len(list)-2], list[len(list)-1])
 }

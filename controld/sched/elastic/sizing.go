@@ -8,13 +8,11 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// How many workers policy rota thinks fit for an elastic job.
+// How much each worker must do for a size to be worth its room. Evidence: docs/papers.md, "Elastic
+// jobs with measured speeds".
 const (
-	WorthPM     = 800    // thousandths of the work that each worker does at best which each must do
-	IdleWorthPM = 650    // the same for workers that take room which is idle
-	unseenLoss  = 31_250 // what each further worker costs all, in millionths, as long as nothing else has been seen
-	fasterPM    = 1020   // a size is worth more than a smaller one only if the job is faster by this, in thousandths
-	clusterPart = 4      // one job grows to a quarter of the GPUs, or of the cores, at most, but to what one node holds in any case
+	WorthPM     = 800 // thousandths of the work that each worker does at best which each must do
+	IdleWorthPM = 650 // the same for workers that take room which is idle
 )
 
 // Curve is how fast jobs like one are, by the number of workers, on one node or on several, as far
@@ -31,7 +29,7 @@ type pacing struct {
 }
 
 func newPacing(known []cluster.Pace) pacing {
-	p := pacing{known: known, loss: unseenLoss}
+	p := pacing{known: known, loss: tunables.UnseenLoss}
 	if n := len(known); n > 1 {
 		p.loss = lossBetween(known[n-2], known[n-1])
 	}
@@ -73,12 +71,12 @@ func (c *Curve) Spread(n int, apart bool) int64 {
 
 func (c *pacing) at(n int) int64 {
 	if len(c.known) == 0 {
-		return Speedup(n, unseenLoss)
+		return Speedup(n, tunables.UnseenLoss)
 	}
 	first, last := c.known[0], c.known[len(c.known)-1]
 	switch {
 	case n <= first.Size:
-		return first.Rate * Speedup(n, unseenLoss) / max(1, Speedup(first.Size, unseenLoss))
+		return first.Rate * Speedup(n, tunables.UnseenLoss) / max(1, Speedup(first.Size, tunables.UnseenLoss))
 	case n >= last.Size:
 		return last.Rate * Speedup(n, c.loss) / max(1, Speedup(last.Size, c.loss))
 	}
@@ -94,7 +92,8 @@ func between(a, b cluster.Pace, n int) int64 {
 	if shared == 0 {
 		return a.Rate
 	}
-	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1, a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
+	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1,
+		a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
 }
 
 // Fitting returns with how many workers a job is worth its room: the most of which each does nearly
@@ -109,7 +108,7 @@ func (z *Sizing) Fitting(j *cluster.Job, worthPM int64) int {
 	each := c.Best(terms, most)
 	best, speed := terms.Min, c.At(terms.Min)
 	for n := terms.Min + terms.Unit; n <= most; n += terms.Unit {
-		if v := c.At(n); v*1_000_000/int64(n) >= each*worthPM && v*1000 > speed*fasterPM {
+		if v := c.At(n); v*1_000_000/int64(n) >= each*worthPM && v*1000 > speed*tunables.FasterPM {
 			best, speed = n, v
 		}
 	}
@@ -164,6 +163,7 @@ type Sizing struct {
 	whole *capacities // nil until it is needed
 }
 
+// NewSizing returns what a cycle knows of sizes.
 func NewSizing(t *scratch.State) *Sizing { return &Sizing{State: t} }
 
 // capacities returns what nodes have, which is looked at once a cycle.
@@ -183,12 +183,8 @@ func (z *Sizing) capacities() *capacities {
 			c.largest = fit.Most(c.largest, all)
 		}
 	}
-	c.part.Cores /= clusterPart
-	c.part.GPUs /= clusterPart
+	c.part.Cores /= tunables.ClusterPart
+	c.part.GPUs /= tunables.ClusterPart
 	z.whole = c
 	return c
 }
-
-// usualGainPM is by how many thousandths a job must get faster with more workers to keep them, if
-// the policy block does not say.
-const usualGainPM = 50

@@ -74,6 +74,7 @@ func (r *Reasons) Explain(id cluster.JobID) Explanation {
 	return e
 }
 
+// Reason returns why a job waits.
 func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
 	j := r.before.View.Job(id)
 	switch {
@@ -182,7 +183,8 @@ func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
 	if slices.ContainsFunc(t.View.Nodes(), func(n *cluster.Node) bool {
 		return slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return !g.Healthy })
 	}) {
-		sieves = append(sieves, sieve{"enough GPUs that work", func(n int) bool { return room.Working(n).GPUs >= need.Active.GPUs }})
+		sieves = append(sieves, sieve{"enough GPUs that work",
+			func(n int) bool { return room.Working(n).GPUs >= need.Active.GPUs }})
 	}
 	if need.Exclusive {
 		sieves = append(sieves, sieve{"empty, as it wants whole nodes", func(n int) bool { return room.Empty(n) }})

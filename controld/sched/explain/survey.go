@@ -38,7 +38,8 @@ func (r *Reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 	case len(g.More) > 0:
 		return together(t, g)
 	default:
-		why.Code, why.Fit, why.Text = cluster.ReasonResources, s.unclaimed, "every port at which its workers could meet is in use"
+		why.Code, why.Fit, why.Text = cluster.ReasonResources, s.unclaimed,
+			"every port at which its workers could meet is in use"
 	}
 	if len(g.More) > 0 && why.Text == "" {
 		why.Text = fmt.Sprintf("group %q", j.Spec.Groups[j.Parts[s.part].Group].Name)

@@ -30,7 +30,9 @@ func Rules(t *scratch.State) policy.Rules {
 // Accounts is a cycle's view of accounts and users.
 type Accounts struct {
 	*queue.Order
-	QuotaOnly bool // only accounts with a quota of their own reclaim, and room kept for any blocked head comes after what they are entitled to
+	// only accounts with a quota of their own reclaim, and room kept for any blocked head comes
+	// after what they are entitled to
+	QuotaOnly bool
 	Tree      *shares.Tree
 	Models    []string // told apart, in the order of their amounts
 	pasts     []past   // by the mark of the node, less one
@@ -50,7 +52,8 @@ type Accounts struct {
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{Order: o, leaves: map[cluster.Leaf]*shares.Node{}, first: queue.Firsts[*shares.Node]{}, promised: map[cluster.JobID]bool{}}
+	f := &Accounts{Order: o, leaves: map[cluster.Leaf]*shares.Node{}, first: queue.Firsts[*shares.Node]{},
+		promised: map[cluster.JobID]bool{}}
 	f.Models = f.View.Models()
 	f.Tree = shares.New(f.capacities())
 	f.open, f.heads = newLeafQueue(f), newLeafQueue(f)
@@ -217,6 +220,7 @@ func (f *Accounts) Leaf(of cluster.Leaf) *shares.Node {
 	return n
 }
 
+// Account returns an account of the tree. Accounts that are not configured are at the top.
 func (f *Accounts) Account(name string) *shares.Node {
 	if n := f.Tree.Account(name); n != nil {
 		return n
@@ -237,6 +241,7 @@ func (f *Accounts) amounts(all *cluster.Amounts) shares.Amount {
 	return a
 }
 
+// InMiB returns bytes in whole MiB, the unit of memory in amounts.
 func InMiB(bytes int64) int64 { return cluster.InMiB(bytes) }
 
 // Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is
@@ -252,7 +257,8 @@ func (f *Accounts) Asks(j *cluster.Job) shares.Amount {
 
 // before reports whether the turn of one job comes before that of another.
 func (f *Accounts) before(a *queue.Contender, x *shares.Node, b *queue.Contender, y *shares.Node) bool {
-	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)), queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
+	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
+		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
 	}
 	m, n := shares.Part(x, y)
@@ -290,8 +296,8 @@ func (f *Accounts) line(q *queue.FrontScan) {
 	}
 }
 
-// frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that a
-// limit keeps from starting is not blocked.
+// frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
+// a limit keeps from starting is not blocked.
 func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
 	return queue.NewFrontScan(f.Order, seen, func(g *cluster.Group) *queue.Key {
 		leaf := f.Leaf(g.Key.Leaf())
@@ -313,8 +319,9 @@ func (f *Accounts) LimitOf(j *cluster.Job) cluster.Reason {
 	if at.User {
 		of = "user " + at.Name + " in account " + at.Parent().Name
 	}
-	return cluster.Reason{Code: cluster.ReasonLimit, Want: j.Workers, Need: j.Request.Active, Text: fmt.Sprintf("%s may hold %s at once and holds %s",
-		of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
+	return cluster.Reason{Code: cluster.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
+		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
+			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
 }
 
 // told writes an amount of one resource.

@@ -121,7 +121,8 @@ func linesOf(v *cluster.View, now cluster.Instant, quick bool) (text string, pas
 	f.FullScan = !quick
 	if t.Policy.Name == "fairshare" {
 		fairshare.AccountsLine(f, fairshare.AccountsGlance(f, &(*fairshare.AccountsSeen(f)), (*fairshare.AccountsFirst(f))))
-		text = orderOf((*fairshare.AccountsOpen(f))) + orderOf((*fairshare.AccountsHeads(f))) + firstsOf((*fairshare.AccountsFirst(f)), nameOf)
+		text = orderOf((*fairshare.AccountsOpen(f))) + orderOf((*fairshare.AccountsHeads(f))) +
+			firstsOf((*fairshare.AccountsFirst(f)), nameOf)
 	} else {
 		o := f.Order
 		if t.Policy.Name != "rota" {

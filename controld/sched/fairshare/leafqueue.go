@@ -53,7 +53,8 @@ func (s turns) Len() int { return len(s) }
 
 func (s turns) Less(i, j int) bool {
 	a, b := s[i].job, s[j].job
-	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Class), queue.ClassRank(b.Class)), queue.FirstRank(a)-queue.FirstRank(b)); by != 0 {
+	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Class), queue.ClassRank(b.Class)),
+		queue.FirstRank(a)-queue.FirstRank(b)); by != 0 {
 		return by < 0
 	}
 	if a.First {

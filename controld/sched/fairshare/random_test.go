@@ -37,9 +37,11 @@ type quarrel struct {
 }
 
 func newQuarrel(t *testing.T, policy string, seed, n uint64, seen map[string]int) *quarrel {
-	q := &quarrel{Rand: rand.New(rand.NewPCG(seed, n)), World: schedtest.NewWorld(), t: t, policy: policy, seed: seed, n: n, swaps: map[[2]cluster.JobID]cluster.Instant{}, seen: seen}
+	q := &quarrel{Rand: rand.New(rand.NewPCG(seed, n)), World: schedtest.NewWorld(), t: t, policy: policy, seed: seed,
+		n: n, swaps: map[[2]cluster.JobID]cluster.Instant{}, seen: seen}
 	q.minimum = cluster.Instant(60_000 * (1 + q.Int64N(10)))
-	q.must("policy", fmt.Sprintf("name=%s min-runtime=%dms half-life=%dh influence=%d reserve-after=%dm", policy, q.minimum, q.IntN(48), 500*q.IntN(3), 1+q.IntN(60)))
+	q.must("policy", fmt.Sprintf("name=%s min-runtime=%dms half-life=%dh influence=%d reserve-after=%dm", policy,
+		q.minimum, q.IntN(48), 500*q.IntN(3), 1+q.IntN(60)))
 	for i := range 1 + q.IntN(3) {
 		q.must("node", fmt.Sprintf("n%d gpus=%d cores=%d memory=%d", i, 2*q.IntN(5), 4+q.IntN(30), 8+q.IntN(60)))
 	}
@@ -209,7 +211,10 @@ func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 			}
 		case a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim:
 			q.seen["reclaimed"]++
-			if !slices.ContainsFunc(actions, func(r cluster.Action) bool { return r.Reserve != nil && r.Reserve.Job == a.Stop.For && r.Reserve.Firm }) {
+			if !slices.ContainsFunc(actions, func(r cluster.Action) bool {
+				return r.Reserve != nil &&
+					r.Reserve.Job == a.Stop.For && r.Reserve.Firm
+			}) {
 				q.wrong("A5: job %d leaves and its room is kept for nobody", a.Stop.Job)
 			}
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
@@ -410,7 +415,9 @@ func TestReclaimWasFair(t *testing.T) {
 		policy  string
 		seed, n uint64
 	}{
-		{"rota", 13919632308394798018, 5}, // the first of a user was over the limit of his account, but not without those who are leaving
+		// the first of a user was over the limit of his account, but not without those who are
+		// leaving
+		{"rota", 13919632308394798018, 5},
 	} {
 		newQuarrel(t, h.policy, h.seed, h.n, map[string]int{}).play()
 	}
@@ -440,13 +447,22 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 
 // unfair has a fault for each rule of reclaiming.
 var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
-	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) { // one more leaves, whose account is not above its share
-		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool { return shares.HasUsedLess(mine, theirs) && !theirs.Above() })
+	// one more leaves, whose account is not above its share
+	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) {
+		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
+			return shares.HasUsedLess(mine, theirs) &&
+				!theirs.Above()
+		})
 	},
-	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) { // one more leaves, whose account has used less
-		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool { return !shares.HasUsedLess(mine, theirs) && theirs.Above() })
+	// one more leaves, whose account has used less
+	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) {
+		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
+			return !shares.HasUsedLess(mine, theirs) &&
+				theirs.Above()
+		})
 	},
-	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) { // the one for whom somebody leaves has just left for him
+	// the one for whom somebody leaves has just left for him
+	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim {
 				q.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = q.Now
@@ -460,8 +476,12 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
 
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
 // those whose account is neither the taker's nor one of which somebody leaves anyway.
-func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action, will func(mine, theirs *shares.Node) bool) {
-	i := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim })
+func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action,
+	will func(mine, theirs *shares.Node) bool) {
+	i := slices.IndexFunc(*actions, func(a cluster.Action) bool {
+		return a.Stop != nil &&
+			a.Stop.Cause == cluster.CauseReclaim
+	})
 	if i < 0 {
 		return
 	}
@@ -470,10 +490,12 @@ func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action, 
 	for v := range f.View.Live() {
 		a := v.Live()
 		mine, theirs := shares.Part(f.Leaf(taker.Leaf()), f.Leaf(v.Leaf()))
-		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.Now-a.Started.At < q.minimum || mine == nil || v.Account == leaves.Account || !will(mine, theirs) {
+		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.Now-a.Started.At < q.minimum || mine == nil ||
+			v.Account == leaves.Account || !will(mine, theirs) {
 			continue
 		}
-		*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: v.ID, Attempt: a.N, Cause: cluster.CauseReclaim, For: taker.ID}})
+		*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: v.ID, Attempt: a.N,
+			Cause: cluster.CauseReclaim, For: taker.ID}})
 		return
 	}
 }

@@ -27,15 +27,6 @@ import (
 // one. Jobs that have run for less than MinRuntimeMS are left alone, and so are trial-and-error
 // jobs.
 
-const (
-	// maxReclaims bounds the jobs of one cycle for which room is searched. Those that find none
-	// wait for the next.
-	maxReclaims = 32
-	// reconsider is when a search that found nothing is made again although nothing has happened:
-	// usage and running times have grown.
-	reconsider = 60_000
-)
-
 // Reclaim finds room for jobs of accounts below their entitlement. It looks at what will be held
 // when the jobs have left that are leaving and those have started that hold a reservation.
 func (f *Accounts) Reclaim() {
@@ -48,7 +39,7 @@ func (f *Accounts) Reclaim() {
 		return
 	}
 	room, victims := f.emptied(), f.candidates()
-	for range maxReclaims {
+	for range tunables.MaxReclaims {
 		c, leaf := starved.best()
 		if c == nil {
 			return
@@ -178,7 +169,8 @@ func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.R
 	}
 	g := c.Gang(f.State)
 	defer f.unkept(c.Job.ID, room)()
-	defer room.WaiveNotOwed()()         // what is kept for accounts over their share is taken before any job has to leave
+	// what is kept for accounts over their share is taken before any job has to leave
+	defer room.WaiveNotOwed()()
 	if spots, ok := room.Place(g); ok { // room is on its way
 		if !f.onItsWay(c, spots) {
 			f.commit(c, room, spots, nil)
@@ -187,7 +179,7 @@ func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.R
 	}
 	best := f.cheapestRested(g, leaf, asks, room, *victims)
 	if best == nil {
-		f.WakeAt(f.Now + reconsider)
+		f.WakeAt(f.Now + tunables.ReconsiderMS)
 		return
 	}
 	for _, v := range best.taken {
@@ -281,5 +273,6 @@ func (f *Accounts) displace(d *reclaimable, taker cluster.JobID) {
 			return
 		}
 	}
-	f.Act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim, For: taker}})
+	f.Act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim,
+		For: taker}})
 }

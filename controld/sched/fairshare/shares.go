@@ -22,7 +22,9 @@ type Share struct {
 	Borrowed        int64 // what it holds beyond what it is entitled to
 	GPUs            int64 // held, in thousandths of a GPU
 	Usage           int64 // seconds for which it has held the whole cluster, those long ago counted less
-	Ratio           int64 // usage in thousandths of what it would be had it held what it is entitled to while it was active; -1: of nothing
+	// usage in thousandths of what it would be had it held what it is entitled to while it was
+	// active; -1: of nothing
+	Ratio int64
 }
 
 // Shares lists accounts, parents first, each followed by its users. It is the same whatever the

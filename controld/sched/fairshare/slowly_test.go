@@ -25,7 +25,8 @@ func slowly(q *fairshare.LeafQueue, n *shares.Node) (best *queue.Contender, leaf
 // sooner reports whether the turn of one of two siblings comes first, each with the job whose turn
 // it is below it.
 func sooner(f *fairshare.Accounts, a *queue.Contender, x *shares.Node, b *queue.Contender, y *shares.Node) bool {
-	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)), queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
+	if by := cmp.Or(cmp.Compare(queue.ClassRank(a.Job.Class), queue.ClassRank(b.Job.Class)),
+		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
 	}
 	if a.Job.First {

@@ -18,17 +18,6 @@ import (
 // placed: from the account furthest above its share first, and of its jobs the one that loses
 // least. Then jobs that turned out not to be needed are put back, the dearest first.
 
-const (
-	// usualMinRuntime is how long a job runs undisturbed if the policy does not say, in ms. Under
-	// policy rota a trial-and-error job takes the room of one that has run for less if nothing else
-	// helps.
-	usualMinRuntime = 10 * 60 * 1000
-	// maxTaken bounds the jobs that leave for one.
-	maxTaken = 64
-	// graceWeight is what a second of grace costs, in seconds of work that is lost.
-	graceWeight = 4
-)
-
 // reclaimable is a running job that could leave.
 type reclaimable struct {
 	job     *cluster.Job
@@ -36,8 +25,10 @@ type reclaimable struct {
 	leaf    *shares.Node
 	amount  shares.Amount
 	cost    int64 // seconds of GPUs lost, as [cluster.Job.ServiceOf] counts them
-	level   int   // of attained service, where that counts; 0 of all small jobs, of which the last that started leaves first
-	since   cluster.Instant
+	// of attained service, where that counts; 0 of all small jobs, of which the last that started
+	// leaves first
+	level int
+	since cluster.Instant
 }
 
 // candidates lists the jobs that could leave as far as they alone are concerned, in order of id.
@@ -47,11 +38,13 @@ func (f *Accounts) candidates() []reclaimable {
 	for j := range f.View.Live() {
 		a := j.Live()
 		switch {
-		case a.Stop != nil || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) || preempt.Wasteful(f.State, j):
+		case a.Stop != nil || queue.ClassRank(j.Class) == 0 || a.Started.At == 0 || f.expiring(j) ||
+			preempt.Wasteful(f.State, j):
 		case f.Now-a.Started.At < least:
 			f.WakeAt(a.Started.At + least)
 		default:
-			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Leaf()), amount: f.HeldBy(j, a), cost: f.lost(j), since: a.Started.At}
+			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Leaf()), amount: f.HeldBy(j, a), cost: f.lost(j),
+				since: a.Started.At}
 			if had := scratch.AttainedService(j, a, f.Now); f.QuotaOnly && had >= preempt.ServedLeast {
 				d.level = j.LevelAt(had)
 			}
@@ -64,18 +57,19 @@ func (f *Accounts) candidates() []reclaimable {
 // expiring reports whether this cycle stops, ends or resizes a job.
 func (f *Accounts) expiring(j *cluster.Job) bool {
 	return slices.ContainsFunc(f.Actions, func(a cluster.Action) bool {
-		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil && a.Resize.Job == j.ID
+		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil &&
+			a.Resize.Job == j.ID
 	})
 }
 
 // MinRuntime is how long a job runs undisturbed.
 func MinRuntime(t *scratch.State) cluster.Instant {
-	return cluster.Instant(cmp.Or(t.Policy.MinRuntimeMS, usualMinRuntime))
+	return cluster.Instant(cmp.Or(t.Policy.MinRuntimeMS, tunables.MinRuntimeMS))
 }
 
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
 func (f *Accounts) lost(j *cluster.Job) int64 {
-	return (preempt.UnsavedWork(f.State, f.View.Run(j.ID)) + j.ServiceOf(graceWeight*scratch.GraceOf(j))) / 1000
+	return (preempt.UnsavedWork(f.State, f.View.Run(j.ID)) + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
 }
 
 // reclaimSet is a set of jobs that make room for one, and where it then runs.
@@ -88,7 +82,8 @@ type reclaimSet struct {
 // cheapestRested is cheapest, but if only configured quota counts it takes jobs that were preempted
 // as often as a job may be only if there is no other way: an account is entitled to its quota all
 // the same.
-func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable) *reclaimSet {
+func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room,
+	victims []reclaimable) *reclaimSet {
 	if f.QuotaOnly {
 		rested := slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return preempt.WornOut(v.job) })
 		if best := f.cheapest(g, leaf, asks, room, rested); best != nil || len(rested) == len(victims) {
@@ -99,7 +94,8 @@ func (f *Accounts) cheapestRested(g *fit.Gang, leaf *shares.Node, asks shares.Am
 }
 
 // cheapest finds the jobs to take: on each node that could hold all of the gang, else anywhere.
-func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable) *reclaimSet {
+func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, room *fit.Room,
+	victims []reclaimable) *reclaimSet {
 	victims = slices.DeleteFunc(slices.Clone(victims), func(v reclaimable) bool { return !f.mayTake(leaf, asks, v.leaf) })
 	if len(victims) == 0 {
 		return nil
@@ -108,11 +104,13 @@ func (f *Accounts) cheapest(g *fit.Gang, leaf *shares.Node, asks shares.Amount, 
 	if len(g.More) == 0 && g.Workers <= g.PerNode {
 		there := byNode(victims)
 		for node, n := range f.View.Nodes() {
-			if there[n.Name] == nil || !room.Usable(node, &g.Part, g.Exclude) || fit.Capacity(&g.Part, fit.Both(room.Total(node))) < g.Workers {
+			if there[n.Name] == nil || !room.Usable(node, &g.Part, g.Exclude) ||
+				fit.Capacity(&g.Part, fit.Both(room.Total(node))) < g.Workers {
 				continue
 			}
 			try := f.take(leaf, asks, room, there[n.Name], func(r *fit.Room) ([]fit.Spot, bool) { return r.PlaceOn(g, node) })
-			if try != nil && (best == nil || cmp.Or(cmp.Compare(try.cost, best.cost), cmp.Compare(len(try.taken), len(best.taken))) < 0) {
+			if try != nil && (best == nil || cmp.Or(cmp.Compare(try.cost, best.cost),
+				cmp.Compare(len(try.taken), len(best.taken))) < 0) {
 				best = try
 			}
 		}
@@ -140,7 +138,8 @@ func byNode(victims []reclaimable) map[string][]reclaimable {
 
 // take takes jobs away until place succeeds, puts back what is not needed, and leaves everything as
 // it was. Nil: it does not succeed.
-func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable, place func(*fit.Room) ([]fit.Spot, bool)) *reclaimSet {
+func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, victims []reclaimable,
+	place func(*fit.Room) ([]fit.Spot, bool)) *reclaimSet {
 	var taken, needed []reclaimable
 	defer func() {
 		for _, v := range taken {
@@ -155,7 +154,7 @@ func (f *Accounts) take(leaf *shares.Node, asks shares.Amount, room *fit.Room, v
 			break
 		}
 		i := f.next(leaf, asks, victims, taken)
-		if i < 0 || len(taken) == maxTaken {
+		if i < 0 || len(taken) == tunables.MaxTaken {
 			return nil
 		}
 		v := victims[i]
@@ -195,7 +194,8 @@ func (v *reclaimable) after(o *reclaimable) bool {
 			return by < 0
 		}
 	}
-	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since), cmp.Compare(o.job.ID, v.job.ID)) > 0
+	return cmp.Or(cmp.Compare(v.cost, o.cost), cmp.Compare(o.level, v.level), cmp.Compare(o.since, v.since),
+		cmp.Compare(o.job.ID, v.job.ID)) > 0
 }
 
 // mayTake reports whether a job of a leaf may be taken now for one of another that asks for so

@@ -41,12 +41,15 @@ func newSmall(seed uint64, ports int) *small {
 	s := &small{random: rand.New(rand.NewPCG(seed, 1)), state: cluster.New(cluster.DefaultConfig())}
 	for n := range 1 + s.random.IntN(4) {
 		node := cluster.Node{
-			Name: fmt.Sprintf("n%d", n), Addr: "127.0.0.1:1", BootID: "boot", Version: "test", Cores: int64(1 + s.random.IntN(8)),
+			Name: fmt.Sprintf("n%d", n), Addr: "127.0.0.1:1", BootID: "boot", Version: "test",
+			Cores:  int64(1 + s.random.IntN(8)),
 			Labels: map[string]string{"rack": fmt.Sprint(s.random.IntN(2))},
-			Memory: jobspec.Bytes(1+s.random.IntN(8)) * jobspec.GiB, PortMin: 29000, PortMax: 28999 + max(1, s.random.IntN(ports+1)),
+			Memory: jobspec.Bytes(1+s.random.IntN(8)) * jobspec.GiB, PortMin: 29000,
+			PortMax: 28999 + max(1, s.random.IntN(ports+1)),
 		}
 		for i := range s.random.IntN(6) {
-			node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-%d-%d", n, i), Model: models[s.random.IntN(2)], Minor: -1, Healthy: s.random.IntN(8) > 0})
+			node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-%d-%d", n, i), Model: models[s.random.IntN(2)],
+				Minor: -1, Healthy: s.random.IntN(8) > 0})
 		}
 		s.apply(cluster.RegisterNode{Node: node})
 	}
@@ -70,7 +73,8 @@ func (s *small) submit(workers, perNode int, r jobspec.Resources) *cluster.Job {
 }
 
 func group(workers, perNode int, r jobspec.Resources) jobspec.Group {
-	return jobspec.Group{Count: workers, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Name: "main", Command: []string{"true"}, Resources: r}}}
+	return jobspec.Group{Count: workers, MaxWorkersPerNode: perNode, Tasks: []jobspec.Task{{Name: "main",
+		Command: []string{"true"}, Resources: r}}}
 }
 
 func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *cluster.Job {
@@ -91,13 +95,15 @@ func (s *small) occupy() {
 	j := s.submit(1, 1, jobspec.Resources{Cores: 1 + s.random.IntN(3), Memory: jobspec.GiB, GPUs: s.random.IntN(3)})
 	if s.random.IntN(4) == 0 {
 		claim := cluster.Claim{Node: n.Name, Room: j.Request.Active}
-		s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Reserve: &cluster.Reservation{Job: j.ID, Claims: []cluster.Claim{claim}, Until: 1000}}}})
+		s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Reserve: &cluster.Reservation{Job: j.ID,
+			Claims: []cluster.Claim{claim}, Until: 1000}}}})
 		return
 	}
 	gpus := s.random.Perm(max(1, len(n.GPUs)))[:min(int(j.Request.Active.GPUs/1000), len(n.GPUs))]
 	port, _ := s.state.View().FreePort(n.Name)
 	place := cluster.Place{Node: n.Name, GPUs: gpus}
-	s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Start: &cluster.StartJob{Job: j.ID, Places: []cluster.Place{place}, Port: port}}}})
+	s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Start: &cluster.StartJob{Job: j.ID,
+		Places: []cluster.Place{place}, Port: port}}}})
 }
 
 func (s *small) gang() Gang {
@@ -111,7 +117,8 @@ func (s *small) gang() Gang {
 		spec.Constraints = []jobspec.Constraint{{Attribute: "node.label.rack", Value: "1"}}
 	}
 	if s.random.IntN(4) == 0 {
-		spec.Affinities = []jobspec.Affinity{{Constraint: jobspec.Constraint{Attribute: "node.cores", Operator: ">", Value: "4"}, Weight: s.random.IntN(21) - 10}}
+		spec.Affinities = []jobspec.Affinity{{Constraint: jobspec.Constraint{Attribute: "node.cores", Operator: ">",
+			Value: "4"}, Weight: s.random.IntN(21) - 10}}
 	}
 	g := NewGang(s.state.View(), s.submitGroups(spec, one))
 	if s.random.IntN(3) == 0 {
@@ -199,7 +206,8 @@ func TestPlaceAgainstReference(t *testing.T) {
 func (s *small) commit(room *Room, g Gang, spots []Spot) error {
 	start := &cluster.StartJob{Job: g.For, Port: room.Take(&g, spots)}
 	for _, spot := range spots {
-		start.Places = append(start.Places, cluster.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
+		start.Places = append(start.Places, cluster.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs,
+			Port: spot.Port})
 	}
 	errs := s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Start: start}}}).([]error)
 	if errs[0] != nil {

@@ -12,7 +12,8 @@ import (
 func (s *small) parts() (Gang, *cluster.Job) {
 	var groups []jobspec.Group
 	for range 2 + s.random.IntN(2) {
-		g := group(1+s.random.IntN(2), 1+s.random.IntN(2), jobspec.Resources{Cores: 1, Memory: jobspec.GiB, GPUs: s.random.IntN(3)})
+		g := group(1+s.random.IntN(2), 1+s.random.IntN(2), jobspec.Resources{Cores: 1, Memory: jobspec.GiB,
+			GPUs: s.random.IntN(3)})
 		g.Exclusive = s.random.IntN(8) == 0
 		if s.random.IntN(6) == 0 {
 			g.Constraints = []jobspec.Constraint{{Attribute: "node.label.rack", Value: "1"}}

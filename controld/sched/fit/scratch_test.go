@@ -20,7 +20,8 @@ func TestScratch(t *testing.T) {
 	}
 	room := NewRoom(s.View())
 	v := cluster.Vector{Cores: 4, Memory: jobspec.GiB, GPUs: 5000}
-	g := Gang{Part: Part{Shape: cluster.Shape{Request: cluster.Request{Active: v, Resident: cluster.Vector{Memory: v.Memory, GPUs: v.GPUs}}, Workers: 1, PerNode: 1}}}
+	g := Gang{Part: Part{Shape: cluster.Shape{Request: cluster.Request{Active: v,
+		Resident: cluster.Vector{Memory: v.Memory, GPUs: v.GPUs}}, Workers: 1, PerNode: 1}}}
 	try := room.Copy()
 	spots, ok := try.Place(&g)
 	if !ok {
@@ -59,8 +60,9 @@ func TestPutBack(t *testing.T) {
 		gpus    []int
 	}
 	for name, list := range map[string][]held{
-		"whole":     {{worker(2000, false), []int{0, 1}}, {worker(1000, false), []int{2}}},
-		"shared":    {{worker(400, false), []int{2}}, {worker(600, false), []int{2}}, {worker(300, false), []int{0}}, {worker(500, false), []int{1}}},
+		"whole": {{worker(2000, false), []int{0, 1}}, {worker(1000, false), []int{2}}},
+		"shared": {{worker(400, false), []int{2}}, {worker(600, false), []int{2}}, {worker(300, false), []int{0}},
+			{worker(500, false), []int{1}}},
 		"exclusive": {{worker(1000, true), []int{3}}, {worker(2000, true), []int{0, 2}}},
 		"none":      {{worker(0, false), nil}},
 	} {
@@ -69,7 +71,8 @@ func TestPutBack(t *testing.T) {
 			room.PutBack(0, h.request, h.gpus)
 		}
 		look := func() string {
-			return fmt.Sprint(room.Free(0), room.grid.FreeGPUs(0), room.Whole(0), room.Empty(0), room.Left(0), room.grid.Bucket(0), room.grid.Bucket(1), room.grid.Bucket(2))
+			return fmt.Sprint(room.Free(0), room.grid.FreeGPUs(0), room.Whole(0), room.Empty(0), room.Left(0),
+				room.grid.Bucket(0), room.grid.Bucket(1), room.grid.Bucket(2))
 		}
 		before := look()
 		for first := range list {

@@ -47,7 +47,10 @@ func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among []uint64,
 			}
 		}
 	}
-	slices.SortStableFunc(r.options, func(a, b option) int { return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.node, b.node)) })
+	slices.SortStableFunc(r.options, func(a, b option) int {
+		return cmp.Or(cmp.Compare(a.left, b.left),
+			cmp.Compare(a.node, b.node))
+	})
 	found := min(n, len(r.options))
 	for _, o := range r.options[:found] {
 		r.used = append(r.used, stretch{o.node, w})

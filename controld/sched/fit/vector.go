@@ -82,7 +82,8 @@ func AtLeast(r cluster.Request) cluster.Vector {
 }
 
 func within(need, free cluster.Vector) bool {
-	return ratio(need.Cores, free.Cores) > 0 && ratio(int64(need.Memory), int64(free.Memory)) > 0 && ratio(need.GPUs, free.GPUs) > 0
+	return ratio(need.Cores, free.Cores) > 0 && ratio(int64(need.Memory), int64(free.Memory)) > 0 &&
+		ratio(need.GPUs, free.GPUs) > 0
 }
 
 // Most returns of each resource the greater amount.

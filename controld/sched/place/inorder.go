@@ -13,9 +13,11 @@ import (
 // Rules are what a policy says about starts. A hook that is nil does not count.
 type Rules struct {
 	reserve.HeadRules
-	Blocked func(*cluster.Job) bool                                           // what has started since the line was formed keeps the job from starting
-	Denied  func(*cluster.Job, []fit.Spot) bool                               // the job may not start at these spots
-	Next    func(*queue.Line) (c *queue.Contender, spots []fit.Spot, ok bool) // the entry that starts next, and where; nil: the best one, anywhere
+	// what has started since the line was formed keeps the job from starting
+	Blocked func(*cluster.Job) bool
+	Denied  func(*cluster.Job, []fit.Spot) bool // the job may not start at these spots
+	// the entry that starts next, and where; nil: the best one, anywhere
+	Next func(*queue.Line) (c *queue.Contender, spots []fit.Spot, ok bool)
 }
 
 // InOrder starts what fits, in order, and protects blocked heads from being passed without bound.

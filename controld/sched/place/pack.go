@@ -28,7 +28,8 @@ func newScarcity(t *scratch.State) *scarcity {
 		free = cluster.Vector{Cores: free.Cores + f.Cores, Memory: free.Memory + f.Memory, GPUs: free.GPUs + f.GPUs}
 		all = cluster.Vector{Cores: all.Cores + a.Cores, Memory: all.Memory + a.Memory, GPUs: all.GPUs + a.GPUs}
 	}
-	return &scarcity{dearness(free.Cores, all.Cores), dearness(int64(free.Memory), int64(all.Memory)), dearness(free.GPUs, all.GPUs)}
+	return &scarcity{dearness(free.Cores, all.Cores), dearness(int64(free.Memory), int64(all.Memory)),
+		dearness(free.GPUs, all.GPUs)}
 }
 
 // dearness is how dear a resource is of which so much is free, 0 if there is none at all.
@@ -53,7 +54,8 @@ func (s *scarcity) left(v, of cluster.Vector) int64 {
 		}
 		return weight * cluster.MulDiv(max(0, left), 10_000, all)
 	}
-	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) + rate(s.gpus, v.GPUs, of.GPUs)
+	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) +
+		rate(s.gpus, v.GPUs, of.GPUs)
 }
 
 // Packer finds nodes for single workers so that what is left over stays useful to others.
@@ -64,6 +66,7 @@ type Packer struct {
 	mixRead bool
 }
 
+// NewPacker returns a packer for one cycle.
 func NewPacker(t *scratch.State) *Packer { return &Packer{State: t} }
 
 // Usual returns what jobs usually ask for, nil if nothing is known.

@@ -76,7 +76,8 @@ func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
 	rest.Cores -= p.Request.Active.Cores
 	rest.Memory -= p.Request.Active.Memory
 	try := func(gpu int) {
-		if c.gpu, c.grows, c.left = gpu, m.Unusable(&rest)-before, rest.GPUs(); c.better(best) && (gpu < 0 || t.Room.HoldsOn(c.node, p, []int{gpu})) {
+		if c.gpu, c.grows, c.left = gpu, m.Unusable(&rest)-before, rest.GPUs(); c.better(best) &&
+			(gpu < 0 || t.Room.HoldsOn(c.node, p, []int{gpu})) {
 			*best = c
 		}
 	}

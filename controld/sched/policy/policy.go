@@ -19,8 +19,9 @@ type Rules struct {
 	Grow    func() // gives running jobs the room that is left
 
 	// Answers to users.
-	Order  *queue.Order                              // how jobs are ordered; nil: by class, priority and age
-	Limit  func(*cluster.Job) cluster.Reason         // the limit that keeps a job from starting, the zero reason if none does
+	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
+	// the limit that keeps a job from starting, the zero reason if none does
+	Limit  func(*cluster.Job) cluster.Reason
 	Reason func(*cluster.Job) (cluster.Reason, bool) // a reason of the policy's own; false if it has none
 	Advice func(*cluster.Job) string                 // what else a user should know, "" if nothing
 }

@@ -21,7 +21,7 @@ type cover struct {
 // not needed in the end. It need not be the cheapest set. Nil: there is none, or too many would
 // have to be looked at.
 func (s *search) across(p *fit.Part) []int32 {
-	if p.Request.Exclusive || len(s.roster.List) > maxAcross {
+	if p.Request.Exclusive || len(s.roster.List) > tunables.MaxAcross {
 		return nil
 	}
 	c := &cover{search: s, part: p, holds: make([]int, len(s.View.Nodes()))}

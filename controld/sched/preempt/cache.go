@@ -8,10 +8,6 @@ type Cache struct {
 	unused int         // cycles in a row that have made none
 }
 
-// maxUnused is for how many cycles candidates are kept that none of them needs: jobs among them may
-// have left the state.
-const maxUnused = 256
-
 // take returns the memory of the last candidates, which this cycle may overwrite.
 func (c *Cache) take() *Candidates {
 	r := c.last
@@ -27,7 +23,7 @@ func (c *Cache) EndCycle() {
 	switch {
 	case c.made != nil:
 		c.last, c.made, c.unused = c.made, nil, 0
-	case c.unused == maxUnused:
+	case c.unused == tunables.KeepCycles:
 		c.last = nil
 	default:
 		c.unused++

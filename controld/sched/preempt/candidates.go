@@ -180,7 +180,7 @@ func (r *Candidates) begin(t *scratch.State) {
 			largest = fit.Most(largest, t.Room.Total(i))
 		}
 	}
-	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > maxNumbered {
+	if largest != r.largest || len(r.Accounts.List)+len(r.queues.List) > tunables.MaxNumbered {
 		r.largest, r.Accounts, r.queues = largest, numbering{}, numbering{}
 		r.known.Forget()
 	}
@@ -264,10 +264,6 @@ type numbering struct {
 	known map[string]int32
 }
 
-// maxNumbered is how many names are numbered before all are forgotten that may not be in use any
-// more.
-const maxNumbered = 1 << 14
-
 func (n *numbering) of(name string) int32 {
 	if last := len(n.List) - 1; last >= 0 && n.List[last] == name {
 		return int32(last)
@@ -307,7 +303,8 @@ func (r *Candidates) add(run *cluster.Run) {
 		held = fit.Plus(held, run.Rooms[i].Room)
 	}
 	v := Candidate{
-		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Rooms, Grace: run.Grace, size: fit.Length(held.Active, r.largest), facts: factsOf(run),
+		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Rooms, Grace: run.Grace,
+		size: fit.Length(held.Active, r.largest), facts: factsOf(run),
 	}
 	v.Account, v.queue = r.Accounts.of(run.Job.Account), r.queues.of(run.Queue)
 	r.List = append(r.List, v)

@@ -10,14 +10,6 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// What a victim costs, as FitGpp's score and beyond: thousandths of the greatest size.
-const (
-	weightOfGrace = 4000
-	weightOfLoss  = 1000 // of each doubling of the work that is lost, in GPU hours
-	weightOfTimes = 1000 // of each time that it was displaced within a day
-	weightOfNode  = 500  // of each node beyond the first that a gang is put on
-)
-
 // tooMuchUnsaved is how much work is lost only if nothing else helps, in ms of one GPU: a day.
 const MuchUnsaved = 24 * 3600 * 1000
 
@@ -25,7 +17,7 @@ const MuchUnsaved = 24 * 3600 * 1000
 // the greatest, the work that would be lost, and how often it was displaced of late.
 func (r *Candidates) price(t *scratch.State) {
 	usual := gracesOf(t, r.queues.List)
-	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, weightOfGrace)), 0, 0
+	r.weight, r.longest, r.greatest = max(0, cmp.Or(t.Policy.GraceWeight, tunables.GraceWeight)), 0, 0
 	for i := range r.List {
 		v := &r.List[i]
 		v.Grace = min(v.declared, usual[v.queue])
@@ -36,12 +28,14 @@ func (r *Candidates) price(t *scratch.State) {
 		v.Unsaved = v.unsavedAt(t.Now)
 		v.Score = r.scoreOf(v) + lossPrice(v.Unsaved)
 		if v.displaced {
-			v.Score += one * weightOfTimes / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
+			v.Score += one * tunables.TimesWeight / 1000 * int64(v.Job.DisplacedSince(t.Now-scratch.Day))
 		}
 	}
 }
 
-func lossPrice(unsaved int64) int64 { return one * weightOfLoss / 1000 * log2Hours(unsaved) / 1024 }
+func lossPrice(unsaved int64) int64 {
+	return one * tunables.LossWeight / 1000 * log2Hours(unsaved) / 1024
+}
 
 // priceOf is what a victim costs that gives up some of its room and is started again: its size is
 // that of what it gives up, its grace and its loss are whole.

@@ -35,7 +35,8 @@ func equation4(t *scratch.State, g *fit.Gang, s int64) (best int, cost int64) {
 	for k, j := range jobs {
 		_, node := v.Node(j.Live().Workers[0].Node)
 		free, total := v.Grid().Free(node), j.Total()
-		if n := g.Request.Active; n.GPUs > free.GPUs+total.GPUs || n.Cores > free.Cores+total.Cores || n.Memory > free.Memory+total.Memory {
+		if n := g.Request.Active; n.GPUs > free.GPUs+total.GPUs || n.Cores > free.Cores+total.Cores ||
+			n.Memory > free.Memory+total.Memory {
 			continue
 		}
 		c := preempt.Part(fit.Length(total, largest), size) + preempt.Ratio(int64(j.Spec.Preemption.GracePeriod), grace)*s
@@ -59,7 +60,8 @@ func TestOneVictimIsThatOfEquation4(t *testing.T) {
 		c := schedtest.NewContest(seed, "rota", map[string]int{})
 		c.Random = rand.New(rand.NewPCG(seed, 4))
 		for k := range 4 + c.Random.IntN(12) {
-			c.Must("submit v%d gpus=%d cores=%d memory=%d grace=%ds save=yes", k, c.Random.IntN(4), 1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600))
+			c.Must("submit v%d gpus=%d cores=%d memory=%d grace=%ds save=yes", k, c.Random.IntN(4), 1+c.Random.IntN(4),
+				1+c.Random.IntN(6), 1+c.Random.IntN(600))
 		}
 		c.Must("cycle")
 		c.Must("submit x class=te gpus=%d cores=%d memory=%d", 1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(8))

@@ -27,7 +27,8 @@ func TestEvictionHolds(t *testing.T) {
 	for seed := first; seed <= last; seed++ {
 		c := schedtest.NewContest(seed, "rota", map[string]int{})
 		for k := range 4 + c.Random.IntN(8) {
-			c.MustShare(fmt.Sprintf("v%d", k), 100+c.Random.IntN(899), fmt.Sprintf("cores=%d memory=%d grace=%ds", 1+c.Random.IntN(3), 1+c.Random.IntN(4), 1+c.Random.IntN(600)))
+			c.MustShare(fmt.Sprintf("v%d", k), 100+c.Random.IntN(899), fmt.Sprintf("cores=%d memory=%d grace=%ds",
+				1+c.Random.IntN(3), 1+c.Random.IntN(4), 1+c.Random.IntN(600)))
 		}
 		c.Must("submit w gpus=%d cores=1 memory=1", 1+c.Random.IntN(2))
 		c.Must("cycle")
@@ -35,7 +36,8 @@ func TestEvictionHolds(t *testing.T) {
 		if seed%2 == 0 {
 			c.Must("submit x class=te gpus=%d cores=%d memory=%d", 1+c.Random.IntN(3), 1+c.Random.IntN(6), 1+c.Random.IntN(8))
 		} else {
-			c.MustShare("x", 100+c.Random.IntN(899), fmt.Sprintf("class=te cores=%d memory=%d", 1+c.Random.IntN(6), 1+c.Random.IntN(8)))
+			c.MustShare("x", 100+c.Random.IntN(899), fmt.Sprintf("class=te cores=%d memory=%d", 1+c.Random.IntN(6),
+				1+c.Random.IntN(8)))
 		}
 		v := c.State.View()
 		m := preemptorOn(schedtest.TrialOf(v, c.Now))
@@ -45,7 +47,8 @@ func TestEvictionHolds(t *testing.T) {
 		set := preempt.PreemptorSharedCheapest(m, &g, 0)
 		if set != nil {
 			if found++; !frees(m, set, &g) {
-				t.Fatalf("seed=%d: %v leave node %d for %+v, which does not fit there then", seed, set.Candidates, set.Claims[0].Node, g.Request)
+				t.Fatalf("seed=%d: %v leave node %d for %+v, which does not fit there then", seed, set.Candidates,
+					set.Claims[0].Node, g.Request)
 			}
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 // What tests of this package look at beside its exported names.
 const Dear = dear
 const One = one
-const WeightOfNode = weightOfNode
 
 func CandidateAlternative(x *Candidate) *int32    { return &x.alternative }
 func PreemptorState(x *Preemptor) **scratch.State { return &x.state }
@@ -19,3 +18,5 @@ var SearchLeastOn = (*search).leastOn
 var SearchOffer = (*search).offer
 var SearchShut = (*search).shut
 var WorkersIn = workersIn
+
+var WeightOfNode = tunables.NodeWeight

@@ -10,18 +10,19 @@ import (
 
 // # What an elastic job may lose
 //
-// Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or all of
-// it. A job that gives up workers is stopped and started again once, however many they are: so the
-// first costs its whole grace and what it has not saved, and the others nothing more. Both dishes
-// are candidates, each of which excludes the other, while the search lasts.
+// Of an elastic job the search for victims has three choices: nothing, workers beyond its least, or
+// all of it. A job that gives up workers is stopped and started again once, however many they are:
+// so the first costs its whole grace and what it has not saved, and the others nothing more. Both
+// dishes are candidates, each of which excludes the other, while the search lasts.
 
-// OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of room
-// for a gang. To be called with every victim's reluctance known; the result takes it away again.
-// Where all of a node is asked for, or GPUs are shared, jobs leave whole.
+// OfferPartial adds to the candidates what elastic jobs have beyond their least, for a search of
+// room for a gang. To be called with every victim's reluctance known; the result takes it away
+// again. Where all of a node is asked for, or GPUs are shared, jobs leave whole.
 func (m *Preemptor) OfferPartial(g *fit.Gang, lawful func(*Candidate) int) (withdraw func()) {
 	r := m.All()
 	before := len(r.List)
-	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More, func(p fit.Part) bool { return p.Request.Exclusive }) {
+	if m.state.Room.Sharing() || g.Request.Exclusive || slices.ContainsFunc(g.More,
+		func(p fit.Part) bool { return p.Request.Exclusive }) {
 		return func() {}
 	}
 	settled := g.Size() > 1

@@ -19,11 +19,13 @@ func TestMenusAgainstReference(t *testing.T) {
 		c := schedtest.NewContest(seed, "rota", map[string]int{})
 		names := ""
 		for k := range 2 + c.Random.IntN(3) {
-			c.Must("submit e%d elastic=%d-%d gpus=%d cores=%d memory=%d grace=%ds save=yes", k, 1+c.Random.IntN(2), 3+c.Random.IntN(4), c.Random.IntN(2),
+			c.Must("submit e%d elastic=%d-%d gpus=%d cores=%d memory=%d grace=%ds save=yes", k, 1+c.Random.IntN(2),
+				3+c.Random.IntN(4), c.Random.IntN(2),
 				1+c.Random.IntN(2), 1+c.Random.IntN(2), 1+c.Random.IntN(600))
 		}
 		for k := range 1 + c.Random.IntN(4) {
-			c.Must("submit v%d gpus=%d cores=%d memory=%d grace=%ds", k, c.Random.IntN(3), 1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600))
+			c.Must("submit v%d gpus=%d cores=%d memory=%d grace=%ds", k, c.Random.IntN(3), 1+c.Random.IntN(4),
+				1+c.Random.IntN(6), 1+c.Random.IntN(600))
 		}
 		c.Must("cycle")
 		for j := range c.State.View().Live() {

@@ -26,11 +26,13 @@ func TestSearchAgainstReference(t *testing.T) {
 			if seed%4 == 0 && c.Random.IntN(3) == 0 {
 				workers = 2
 			}
-			c.Must("submit v%d gang=%dx%d per-node=1 cores=%d memory=%d grace=%ds", k, workers, c.Random.IntN(4), 1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600))
+			c.Must("submit v%d gang=%dx%d per-node=1 cores=%d memory=%d grace=%ds", k, workers, c.Random.IntN(4),
+				1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600))
 		}
 		c.Must("cycle")
 		c.Must("advance 1h")
-		c.Must("submit x class=te gang=%dx%d per-node=%d cores=%d memory=%d", 1+c.Random.IntN(3), 1+c.Random.IntN(4), 1+c.Random.IntN(2), 1+c.Random.IntN(6), 1+c.Random.IntN(8))
+		c.Must("submit x class=te gang=%dx%d per-node=%d cores=%d memory=%d", 1+c.Random.IntN(3), 1+c.Random.IntN(4),
+			1+c.Random.IntN(2), 1+c.Random.IntN(6), 1+c.Random.IntN(8))
 		v := c.State.View()
 		tr := schedtest.TrialOf(v, c.Now)
 		m := preemptorOn(tr)
@@ -43,7 +45,8 @@ func TestSearchAgainstReference(t *testing.T) {
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d: %+v %+v", seed, got, want, g, r)
 		case got == nil:
 			continue
-		case got.Cost < want, got.Cost > want && seed%4 != 0: // victims on several nodes may hide the cheapest set of all
+		// victims on several nodes may hide the cheapest set of all
+		case got.Cost < want, got.Cost > want && seed%4 != 0:
 			t.Fatalf("seed=%d: found %+v, the cheapest costs %d", seed, got, want)
 		}
 		found++

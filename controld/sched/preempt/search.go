@@ -10,14 +10,8 @@ import (
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
-// Bounds of one search. Within them its result is the cheapest there is.
-const (
-	maxItems  = 64   // victims on one node that are looked at, the cheapest
-	maxStates = 512  // sets on one node that are kept at a time, the cheapest
-	maxForced = 6    // victims on several nodes that are tried as given, one at a time
-	maxAcross = 2048 // victims, up to which some of them are tried as given together: each of their nodes is looked at for that
-	dear      = math.MaxInt64 / 4
-)
+// dear is the cost of what cannot be had.
+const dear = math.MaxInt64 / 4
 
 // Set is the room for a gang and the candidates that have to leave for it.
 type Set struct {
@@ -43,6 +37,7 @@ type search struct {
 	cut    bool    // something was left out that could have been cheaper
 }
 
+// NewSearch returns a search for a gang among candidates up to a degree of reluctance.
 func NewSearch(t *scratch.State, r *Candidates, g *fit.Gang, limit int) *search {
 	return &search{State: t, roster: r, gang: g, limit: limit, bound: dear}
 }
@@ -103,7 +98,7 @@ func (s *search) wide() []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
-	return list[:min(len(list), maxForced)]
+	return list[:min(len(list), tunables.MaxForced)]
 }
 
 func (s *search) may(v *Candidate) bool {
@@ -229,7 +224,8 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 			continue
 		}
 		// Only what is cheaper, or as cheap and there sooner, is of interest from here on.
-		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound && s.roster.Over[node] < s.roster.Over[list[0].node] {
+		if c := o.choices[1].cost; c < bound || len(list) > 0 && c == bound &&
+			s.roster.Over[node] < s.roster.Over[list[0].node] {
 			bound = c
 			list = append(list[:0], o)
 		}
@@ -240,7 +236,8 @@ func (s *search) offers(p *fit.Part, base int64) []onNode {
 // shut reports whether no worker finds room on a node unless a job is asked to leave, as far as the
 // number of its GPUs tells.
 func (s *search) shut(node int, p *fit.Part) bool {
-	return !p.Request.Exclusive && s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
+	return !p.Request.Exclusive &&
+		s.Room.Free(node).Active.GPUs+s.roster.Draining[node].Active.GPUs < p.Request.Active.GPUs
 }
 
 // offer finds the cheapest sets on a node, for one worker and more. False: there are none cheaper
@@ -300,7 +297,8 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 		held = fit.Plus(held, v.At(node))
 	}
 	empty := fit.Plus(held, s.Room.Free(node))
-	if all.cost >= bound || s.Room.Claimed(node) != (cluster.Vector{}) || !fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
+	if all.cost >= bound || s.Room.Claimed(node) != (cluster.Vector{}) ||
+		!fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
 	}
 	o.choices = make([]choice, 1, p.Workers+1)
@@ -323,8 +321,8 @@ func (s *search) items(node int, bound int64) []int32 {
 		}
 	}
 	slices.SortFunc(list, func(a, b int32) int { return Compare(&s.roster.List[a], &s.roster.List[b]) })
-	s.cut = s.cut || len(list) > maxItems
-	return list[:min(len(list), maxItems)]
+	s.cut = s.cut || len(list) > tunables.MaxItems
+	return list[:min(len(list), tunables.MaxItems)]
 }
 
 // leastOn returns what the cheapest victim on a node costs that may be taken, at most a bound.
@@ -366,7 +364,7 @@ func (s *search) cheapest(missing cluster.Request, node int, items []int32, boun
 			states = s.with(states, from, &s.roster.List[items[other]], other, node, &best)
 		}
 		states = prune(states, best.cost)
-		s.cut = s.cut || len(states) == maxStates
+		s.cut = s.cut || len(states) == tunables.MaxStates
 	}
 	return best
 }
@@ -396,7 +394,7 @@ func prune(states []state, bound int64) []state {
 	slices.SortFunc(states, func(a, b state) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.set, b.set)) })
 	kept := states[:0]
 	for i := range states {
-		if states[i].cost >= bound || len(kept) == maxStates {
+		if states[i].cost >= bound || len(kept) == tunables.MaxStates {
 			break
 		}
 		worse := false
@@ -424,7 +422,7 @@ func positive(r cluster.Request) cluster.Request {
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at
 // a price. At equal cost the room that is there sooner is taken, then the node that comes first.
 func (s *search) divide(p *fit.Part, offers []onNode) *Set {
-	const perNode = one * weightOfNode / 1000
+	perNode := one * tunables.NodeWeight / 1000
 	w := p.Workers
 	cost := make([]int64, w+1)
 	for i := range cost {
@@ -432,7 +430,10 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 	}
 	cost[0] = 0
 	from := make([]int16, len(offers)*(w+1))
-	slices.SortStableFunc(offers, func(a, b onNode) int { return cmp.Compare(s.roster.Over[a.node], s.roster.Over[b.node]) })
+	slices.SortStableFunc(offers, func(a, b onNode) int {
+		return cmp.Compare(s.roster.Over[a.node],
+			s.roster.Over[b.node])
+	})
 	for n := range offers {
 		row := from[n*(w+1) : (n+1)*(w+1)]
 		choices := offers[n].choices

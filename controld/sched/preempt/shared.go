@@ -15,10 +15,6 @@ import (
 // weighed like a placement: of sets that cost about the same it takes the one after which less of
 // the GPUs is of no use.
 
-// weightOfUseless is what it costs, in thousandths of the greatest size, to make the whole of a GPU
-// useless to what is usually asked for.
-const weightOfUseless = 16000
-
 // holder is one worker that holds GPUs of a node, and the candidate that could be asked to leave
 // for that. Room that is kept for an attempt to come has none.
 type holder struct {
@@ -43,7 +39,8 @@ func (m *Preemptor) holdersOn(node int) []holder {
 		if len(w.GPUs) == 0 {
 			continue
 		}
-		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs, each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
+		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs,
+			each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
 		for _, i := range m.Candidates.On[node] {
 			if m.Candidates.List[i].Job.ID == d.Job.ID {
 				t.victim = i
@@ -69,8 +66,8 @@ func (e *sharedSet) better(o *sharedSet, unit int64) bool {
 	}
 	a, b := e.cost, o.cost
 	if unit > 0 {
-		a += e.useless * (one * weightOfUseless / 1000 / 1024) / unit
-		b += o.useless * (one * weightOfUseless / 1000 / 1024) / unit
+		a += e.useless * (one * tunables.UselessWeight / 1000 / 1024) / unit
+		b += o.useless * (one * tunables.UselessWeight / 1000 / 1024) / unit
 	}
 	return a < b
 }
@@ -96,7 +93,8 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		return nil
 	}
 	slices.Sort(s.best.victims)
-	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims, Cost: s.best.cost}
+	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims,
+		Cost: s.best.cost}
 }
 
 // promises reports whether a node may be better than the best so far. It is if room is free or on
@@ -160,7 +158,8 @@ func (s *sharedSearch) setAside(node int) {
 		for ; claimed > 0; claimed -= cluster.WholeGPU {
 			part, best := min(claimed, cluster.WholeGPU), -1
 			for n, left := range s.left {
-				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part && left > s.left[best] {
+				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part &&
+					left > s.left[best] {
 					best = n
 				}
 			}

@@ -22,7 +22,8 @@ type ShrinkPlan struct {
 // nothing. A job that gives up workers is stopped once, however many they are, so its price is paid
 // with the first of them. What leaves already counts as free, also what jobs of running give up in
 // this cycle. Nothing is planned yet. Nil: there is no way.
-func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, price func(*elastic.Job) int64) *ShrinkPlan {
+func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
+	price func(*elastic.Job) int64) *ShrinkPlan {
 	for _, settled := range []bool{false, true} {
 		r := surplusCandidates(t, running, list, price, settled)
 		set := NewSearch(t, r, g, 0).Best()
@@ -40,9 +41,11 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job, pri
 // surplusCandidates are candidates for what elastic jobs have beyond their least. On each
 // node a job may give up as much as it could at all; settled says that it is decided beforehand
 // which workers those are, so that what several nodes give adds up.
-func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64, settled bool) *Candidates {
+func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64,
+	settled bool) *Candidates {
 	n := len(t.View.Nodes())
-	r := &Candidates{On: make([][]int32, n), Draining: make([]cluster.Request, n), Over: make([]cluster.Instant, n), Asked: map[cluster.JobID]cluster.Instant{}}
+	r := &Candidates{On: make([][]int32, n), Draining: make([]cluster.Request, n), Over: make([]cluster.Instant, n),
+		Asked: map[cluster.JobID]cluster.Instant{}}
 	for run := range t.View.Runs() {
 		if run.Attempt.Stop != nil {
 			r.leave(run)
@@ -58,14 +61,15 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 		}
 	}
 	for i, f := range list {
-		v := Candidate{Job: f.Job, Attempt: f.Attempt, run: t.View.Run(f.Job.ID), Rooms: f.SurplusOn(settled), Grace: scratch.GraceOf(f.Job), Score: price(f)}
+		v := Candidate{Job: f.Job, Attempt: f.Attempt, run: t.View.Run(f.Job.ID), Rooms: f.SurplusOn(settled),
+			Grace: scratch.GraceOf(f.Job), Score: price(f)}
 		for _, s := range v.Rooms {
 			r.On[s.Node] = append(r.On[s.Node], int32(i))
 		}
 		r.longest = max(r.longest, v.Grace)
 		r.List = append(r.List, v)
 	}
-	r.weight = weightOfGrace
+	r.weight = tunables.GraceWeight
 	return r
 }
 
@@ -131,7 +135,8 @@ func spareNeedless(list []*elastic.Job, set *Set, node int, have cluster.Request
 		f := list[i]
 		f.Leave = slices.DeleteFunc(f.Leave, func(w int) bool {
 			less := fit.Minus(have, f.Request())
-			if f.Nodes[w] != node || less.Active.Cores < 0 || less.Active.Memory < 0 || less.Active.GPUs < 0 || less.Resident.Memory < 0 || less.Resident.GPUs < 0 {
+			if f.Nodes[w] != node || less.Active.Cores < 0 || less.Active.Memory < 0 || less.Active.GPUs < 0 ||
+				less.Resident.Memory < 0 || less.Resident.GPUs < 0 {
 				return false
 			}
 			have = less
@@ -158,6 +163,7 @@ func (p *ShrinkPlan) Undo() {
 	}
 }
 
+// Redo lets the workers of a plan leave again that [ShrinkPlan.Undo] let stay.
 func (p *ShrinkPlan) Redo() {
 	for i, f := range p.Jobs {
 		f.Leave = p.leave[i]

@@ -135,7 +135,8 @@ func (c *Contender) excessNow() OverQuota {
 // Alike reports whether only age tells two best-effort jobs apart in the order.
 func (c *Contender) Alike(o *Contender) bool {
 	a, b := c.Job, o.Job
-	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority && c.order.Level(a) == c.order.Level(b)
+	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority &&
+		c.order.Level(a) == c.order.Level(b)
 }
 
 // refreshExcess computes again how far the accounts of the job are over quota, and reports whether

@@ -127,7 +127,8 @@ func partAtLeast(a, b *fit.Part) bool {
 	x, y := &a.Request, &b.Request
 	return a.Workers >= b.Workers && a.PerNode <= b.PerNode &&
 		x.Active.GPUs >= y.Active.GPUs && x.Active.Cores >= y.Active.Cores && x.Active.Memory >= y.Active.Memory &&
-		x.Resident.GPUs >= y.Resident.GPUs && x.Resident.Cores >= y.Resident.Cores && x.Resident.Memory >= y.Resident.Memory &&
+		x.Resident.GPUs >= y.Resident.GPUs && x.Resident.Cores >= y.Resident.Cores &&
+		x.Resident.Memory >= y.Resident.Memory &&
 		(x.Exclusive || !y.Exclusive) && choosier(a, b)
 }
 

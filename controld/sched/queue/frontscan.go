@@ -7,11 +7,13 @@ import "github.com/rota-hpc/rota/controld/cluster"
 // key counts; where blocked jobs are sought, its shape must also be known not to fit. All other
 // groups have to be looked at, so that a plan does not depend on it.
 type FrontScan struct {
-	order  *Order
-	seen   *Frontier                 // nil: jobs are sought whether they fit or not
-	keyFor func(*cluster.Group) *Key // where the key of a group's first job goes; nil: a limit applies, so the group has to be looked at
-	known  []leafKey                 // the same, by the number of the leaf
-	apart  idSet                     // jobs that do not stand in line as their groups do, and some others
+	order *Order
+	seen  *Frontier // nil: jobs are sought whether they fit or not
+	// where the key of a group's first job goes; nil: a limit applies, so the group has to be
+	// looked at
+	keyFor func(*cluster.Group) *Key
+	known  []leafKey // the same, by the number of the leaf
+	apart  idSet     // jobs that do not stand in line as their groups do, and some others
 }
 
 // leafKey is what a front scan knows of a leaf.
@@ -20,6 +22,8 @@ type leafKey struct {
 	first *Key
 }
 
+// NewFrontScan returns a front scan. keyFor says where the key of a group's first job goes, nil if
+// the group has to be looked at; with seen, only blocked jobs are sought.
 func NewFrontScan(o *Order, seen *Frontier, keyFor func(*cluster.Group) *Key) *FrontScan {
 	q := &FrontScan{order: o, seen: seen, keyFor: keyFor}
 	for id := range o.Holders {
@@ -36,7 +40,8 @@ func NewFrontScan(o *Order, seen *Frontier, keyFor func(*cluster.Group) *Key) *F
 
 // Does handles a group by its front, and reports whether that was enough.
 func (q *FrontScan) Does(at int64, f *cluster.Front) bool {
-	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil && !q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
+	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
+		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
 		return false
 	}
 	if q.order.Level != nil && (f.Level != 0 || f.Gang && !f.TE || f.TE && q.order.TeLimited) {

@@ -50,7 +50,9 @@ func (l *Line) form(q *FrontScan) {
 			l.standAlone(l.View.Job(r.Job))
 		}
 	}
-	var c Contender // one for all groups: most are blocked, and thousands of short-lived ones would keep the collector busy
+	// one for all groups: most are blocked, and thousands of short-lived ones would keep the
+	// collector busy
+	var c Contender
 	for at, front := range l.View.Fronts() {
 		if front.Held || q.Does(at, front) {
 			continue

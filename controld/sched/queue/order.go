@@ -17,9 +17,10 @@ type Order struct {
 	Excess    func(*cluster.Job) OverQuota // how far its accounts are over quota, which decides before anything else
 	HoldsBack func(*cluster.Job) bool      // the job leaves free room to new jobs: no room is kept for it
 	Bounded   func(*cluster.Group) bool    // a limit applies to the group's user or account
-	FullScan  bool                         // all groups are looked at, also where their fronts say enough: the order is the same
-	Fronts    int                          // groups of which the front said enough
-	TeLimited bool                         // accounts may hold only so many GPUs in trial-and-error jobs
+	// all groups are looked at, also where their fronts say enough: the order is the same
+	FullScan  bool
+	Fronts    int  // groups of which the front said enough
+	TeLimited bool // accounts may hold only so many GPUs in trial-and-error jobs
 
 	alone map[cluster.JobID]bool // jobs that stand in line apart from their groups
 }

@@ -19,8 +19,10 @@ const MaxReservations = 16
 // HeadRules are what a policy says about queue heads. A hook that is nil does not count.
 type HeadRules struct {
 	*queue.Order
-	Within       func(*cluster.Job) bool                           // the job is within its account's quota: its reservation goes before others
-	ReserveAfter func(j *cluster.Job, within bool) cluster.Instant // how long a head waits before its room is kept; nil: as the policy block says
+	// the job is within its account's quota: its reservation goes before others
+	Within func(*cluster.Job) bool
+	// how long a head waits before its room is kept; nil: as the policy block says
+	ReserveAfter func(j *cluster.Job, within bool) cluster.Instant
 	Start        func(c *queue.Contender, spots []fit.Spot, past cluster.JobID)
 }
 

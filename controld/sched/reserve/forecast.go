@@ -37,6 +37,7 @@ type Forecast struct {
 	counted  int         // actions of which releases knows
 }
 
+// NewForecast returns a forecast for one cycle, which is computed when it is first needed.
 func NewForecast(t *scratch.State) *Forecast { return &Forecast{State: t} }
 
 // Soonest returns claims on the cheapest set of nodes for a gang: those that can hold its workers
@@ -126,6 +127,7 @@ func (f *Forecast) ByNode() [][]Release {
 	return f.releases
 }
 
+// SortReleases sorts releases by time, in place.
 func SortReleases(r []Release) {
 	slices.SortStableFunc(r, func(a, b Release) int { return cmp.Compare(a.At, b.At) })
 }

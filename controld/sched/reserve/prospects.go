@@ -16,6 +16,7 @@ type prospects struct {
 	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, promised or not
 }
 
+// NewProspects returns what reservations can count on, before any is covered.
 func NewProspects(t *scratch.State) *prospects {
 	return &prospects{State: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
 }
@@ -48,7 +49,10 @@ func InVain(t *scratch.State) map[cluster.JobID]bool {
 			give(r)
 		}
 	}
-	slices.SortFunc(firm, func(a, b *cluster.Reservation) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job)) })
+	slices.SortFunc(firm, func(a, b *cluster.Reservation) int {
+		return cmp.Or(cmp.Compare(a.At, b.At),
+			cmp.Compare(a.Job, b.Job))
+	})
 	for _, r := range firm {
 		if !p.Cover(r) {
 			give(r)
@@ -74,7 +78,8 @@ func (p *prospects) Cover(r *cluster.Reservation) bool {
 		if node < 0 || !p.Room.Up(node) {
 			return false
 		}
-		if claimed := p.claimed(node, r.Job, c.Room); !fit.Covers(p.at(node), claimed) || !p.apiece(node, r.Job, claimed.Active.GPUs) {
+		if claimed := p.claimed(node, r.Job, c.Room); !fit.Covers(p.at(node), claimed) ||
+			!p.apiece(node, r.Job, claimed.Active.GPUs) {
 			return false
 		}
 	}
@@ -125,7 +130,8 @@ func (p *prospects) claimed(node int, id cluster.JobID, room cluster.Vector) clu
 // alone reports whether a job has nodes for itself.
 func (p *prospects) alone(id cluster.JobID) bool {
 	j := p.View.Job(id)
-	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts, func(part cluster.Part) bool { return part.Request.Exclusive }))
+	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts,
+		func(part cluster.Part) bool { return part.Request.Exclusive }))
 }
 
 // seatsAlone reports whether the nodes that a job claims for itself hold its workers without the

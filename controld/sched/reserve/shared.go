@@ -19,7 +19,8 @@ func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
 
 // slotsOnParted is slotsOn where GPUs are shared. What others have been promised is taken from the
 // GPUs that are free soonest.
-func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised cluster.Request, whole bool, releases []Release) []slot {
+func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised cluster.Request, whole bool,
+	releases []Release) []slot {
 	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
 	taken := t.Room.Claimed(node).GPUs + promised.Active.GPUs
 	left := t.Room.Left(node)
@@ -37,7 +38,8 @@ func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promis
 	}
 	for workers := 1; workers <= min(p.PerNode, p.Workers); workers++ {
 		need := fit.Times(p.Request, workers)
-		for need.Active.GPUs, need.Resident.GPUs = 0, 0; !fit.Within(need, free) || seats(left, taken, &p.Request) < int64(workers); {
+		for need.Active.GPUs, need.Resident.GPUs = 0, 0; !fit.Within(need, free) ||
+			seats(left, taken, &p.Request) < int64(workers); {
 			if len(releases) == 0 {
 				return slots
 			}
@@ -55,7 +57,8 @@ func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
 	for _, d := range t.View.Desired(n.Name) {
 		a := d.Job.Live()
 		_, asked := t.Stopping[d.Job.ID]
-		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves && (!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
+		if leaves := a.Stop != nil && (a.Stop.Resize == nil || slices.Contains(a.Stop.Resize.Leave, d.Worker)); !leaves &&
+			(!asked || t.KeepsWorker(d.Job.ID, d.Worker)) && d.Job.ID != also {
 			continue
 		}
 		r := d.Job.RequestOf(d.Worker)

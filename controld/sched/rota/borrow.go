@@ -20,9 +20,7 @@ import (
 // quota no account lends.
 
 const (
-	usualBorrow = 100 // thousandths of what an account was promised that it lends, if the policy does not say
-	maxRepairs  = 8   // victims that are left out, one after another, because their account lends no more, and then accounts
-	tiers       = 3
+	tiers = 3
 )
 
 // Whose a victim is.
@@ -95,7 +93,7 @@ func (m *preemptor) tier(j, victim *cluster.Job) int {
 // affordable finds the cheapest set of victims that no account may refuse to lose, nil if there is
 // none. If the cheapest of all is more than an account lends, its dearest victim of that account is
 // left out and another set looked for; that one need not be the cheapest. An account that still
-// refuses when maxRepairs were left out has so many jobs that cost little that it is left alone
+// refuses when MaxRepairs were left out has so many jobs that cost little that it is left alone
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
 func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *preempt.Set {
@@ -107,7 +105,7 @@ func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause clu
 			v.Barred = false
 		}
 	}()
-	for tries := range 2*maxRepairs + 1 {
+	for tries := range 2*tunables.MaxRepairs + 1 {
 		set := m.Cheapest(g, limit)
 		if set == nil || cause != cluster.CauseTE {
 			return set
@@ -117,7 +115,7 @@ func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause clu
 			set.Inexact = set.Inexact || len(barred) > 0
 			return set
 		}
-		if tries < maxRepairs {
+		if tries < tunables.MaxRepairs {
 			v.Barred = true
 			barred = append(barred, v)
 		} else {
@@ -185,7 +183,7 @@ func (m *preemptor) lends(account string, lost []*preempt.Candidate) bool {
 		return true
 	}
 	lent, jobs := m.lent(account)
-	part := cmp.Or(m.Policy.TEBorrowPM, usualBorrow)
+	part := cmp.Or(m.Policy.TEBorrowPM, tunables.BorrowPM)
 	if part < 0 {
 		return false
 	}
@@ -258,7 +256,8 @@ func (m *preemptor) lent(account string) (shares.Amount, int) {
 func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost shares.Amount)) {
 	last := len(j.Attempts) - 1
 	for i := range last {
-		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil && len(a.Workers) > len(j.Attempts[i+1].Workers) {
+		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil &&
+			len(a.Workers) > len(j.Attempts[i+1].Workers) {
 			yield(a.Stop.For, m.elasticAmount(j, len(a.Workers)-len(j.Attempts[i+1].Workers)))
 		}
 	}

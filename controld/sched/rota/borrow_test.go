@@ -26,7 +26,8 @@ type market struct {
 }
 
 func newMarket(seed uint64) *market {
-	c := &schedtest.Contest{World: schedtest.NewWorld(), Random: rand.New(rand.NewPCG(seed, 23)), Policy: "rota", Seen: map[string]int{}}
+	c := &schedtest.Contest{World: schedtest.NewWorld(), Random: rand.New(rand.NewPCG(seed, 23)), Policy: "rota",
+		Seen: map[string]int{}}
 	k := &market{Contest: c, deserved: map[string]int{}}
 	k.Unchecked = true
 	k.borrow = []int{100, 200, 400, -1}[c.Random.IntN(4)]
@@ -44,7 +45,8 @@ func newMarket(seed uint64) *market {
 		}
 	}
 	for i := range 4 + c.Random.IntN(8) {
-		c.Must("submit v%d account=a%d gpus=%d grace=%ds save=yes", i, c.Random.IntN(4), 1+c.Random.IntN(3), 1+c.Random.IntN(600))
+		c.Must("submit v%d account=a%d gpus=%d grace=%ds save=yes", i, c.Random.IntN(4), 1+c.Random.IntN(3),
+			1+c.Random.IntN(600))
 	}
 	c.Must("cycle")
 	k.each(func(j *cluster.Job) { c.Must("run %s", c.Names[j.ID]) })
@@ -229,7 +231,8 @@ func TestBudgetsAgainstReference(t *testing.T) {
 		for _, o := range v.Reservations() {
 			(*rota.PreemptorPlaces(m))[o.Job] = 1
 		}
-		if other := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, cluster.CauseOrder); other == nil || other.Cost != least || other.Inexact {
+		if other := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, cluster.CauseOrder); other == nil ||
+			other.Cost != least || other.Inexact {
 			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, least)
 		}
 	}
@@ -250,7 +253,8 @@ func TestSearchIsRepaired(t *testing.T) {
 		accounts, jobs int // that lend nothing, and of each
 		found          bool
 	}{
-		{1, 0, true}, {1, 1, true}, {1, 8, true}, {1, 9, true}, {1, 40, true}, {2, 20, true}, {8, 3, true}, {9, 3, true}, {12, 3, false}, {16, 1, true}, {17, 1, false},
+		{1, 0, true}, {1, 1, true}, {1, 8, true}, {1, 9, true}, {1, 40, true}, {2, 20, true}, {8, 3, true}, {9, 3, true},
+		{12, 3, false}, {16, 1, true}, {17, 1, false},
 	} {
 		k := &market{Contest: &schedtest.Contest{World: schedtest.NewWorld()}}
 		k.Must("policy name=rota p=100 min-runtime=1s te-borrow=-1")
@@ -279,7 +283,8 @@ func TestSearchIsRepaired(t *testing.T) {
 		if found := got != nil; found != c.found {
 			t.Errorf("%+v: found %+v", c, got)
 		}
-		if got != nil && (got.Inexact != (c.jobs > 0) || len(got.Candidates) != 1 || r.List[got.Candidates[0]].Job.ID != k.Ids["own"]) {
+		if got != nil && (got.Inexact != (c.jobs > 0) || len(got.Candidates) != 1 ||
+			r.List[got.Candidates[0]].Job.ID != k.Ids["own"]) {
 			t.Errorf("%+v: found %+v", c, got)
 		}
 		if slices.ContainsFunc(r.List, func(v preempt.Candidate) bool { return v.Barred }) {
@@ -294,8 +299,10 @@ func TestPlansSayWhatIsInexact(t *testing.T) {
 	for lends, inexact := range map[int]bool{-1: true, 1000: false} {
 		w := schedtest.NewWorld()
 		for _, line := range []string{
-			fmt.Sprintf("policy name=rota p=100 min-runtime=1s te-borrow=%d", lends), "node n1 gpus=4", "account speech deserved=2", "submit own account=vision gpus=1 grace=10m save=yes",
-			"submit s1 s2 account=speech gpus=1 grace=1s save=yes", "submit r1 account=robots gpus=1 grace=10m save=yes", "cycle", "run own s1 s2 r1", "advance 1h",
+			fmt.Sprintf("policy name=rota p=100 min-runtime=1s te-borrow=%d", lends), "node n1 gpus=4",
+			"account speech deserved=2", "submit own account=vision gpus=1 grace=10m save=yes",
+			"submit s1 s2 account=speech gpus=1 grace=1s save=yes", "submit r1 account=robots gpus=1 grace=10m save=yes",
+			"cycle", "run own s1 s2 r1", "advance 1h",
 			"submit x class=te account=vision gpus=2",
 		} {
 			if err := w.Run(line); err != nil {
@@ -322,7 +329,8 @@ func TestPlansSayWhatIsInexact(t *testing.T) {
 // roomFor returns how many workers of a part some room holds, none where more is claimed than there
 // is.
 func roomFor(p *fit.Part, have cluster.Request) int {
-	if have.Active.Cores < 0 || have.Active.Memory < 0 || have.Active.GPUs < 0 || have.Resident.Memory < 0 || have.Resident.GPUs < 0 {
+	if have.Active.Cores < 0 || have.Active.Memory < 0 || have.Active.GPUs < 0 || have.Resident.Memory < 0 ||
+		have.Resident.GPUs < 0 {
 		return 0
 	}
 	return fit.Capacity(p, have)

@@ -18,18 +18,15 @@ import (
 // depend on service or accounts. It takes free room only, and leaves as much of it as is kept for
 // trial-and-error jobs at most.
 
-// maxMoves bounds the jobs that move for one.
-const maxMoves = 16
-
 // defragment makes room for a job by moving others into free room elsewhere, if all that is free
 // would do. It reports whether it did.
 func (m *preemptor) defragment(j *cluster.Job, g *fit.Gang) bool {
 	if g.Size() == 1 && g.Request.Active.GPUs <= cluster.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
 		return false
 	}
-	for range maxRepairs {
+	for range tunables.MaxRepairs {
 		set := m.affordable(j, g, 0, cluster.CauseMigrate)
-		if set == nil || len(set.Candidates) > maxMoves {
+		if set == nil || len(set.Candidates) > tunables.MaxMoves {
 			return false
 		}
 		stuck, ok := m.elsewhere(j, set)
@@ -74,8 +71,8 @@ func (m *preemptor) movable(v *preempt.Candidate, j *cluster.Job) bool {
 		return false
 	}
 	lost := cluster.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
-	cost := costsWorth * (a.Started.At - a.Assigned.At + cluster.Instant(v.Grace) + lost)
-	least := max(cost, cluster.Instant(cmp.Or(m.Policy.MinTurnMS, rotaMinTurn)), fairshare.MinRuntime(m.State))
+	cost := tunables.TurnPerCost * (a.Started.At - a.Assigned.At + cluster.Instant(v.Grace) + lost)
+	least := max(cost, cluster.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS)), fairshare.MinRuntime(m.State))
 	if m.Now-j.Eligible < cost || m.Now-a.Started.At < least {
 		return false
 	}
@@ -97,7 +94,7 @@ func (m *preemptor) elsewhere(j *cluster.Job, set *preempt.Set) (stuck *preempt.
 		}
 		room.Take(&g, spots)
 	}
-	least := max(0, cmp.Or(m.Policy.HeadroomPM, headroomPM)) * m.Room.TotalUp().GPUs
+	least := max(0, cmp.Or(m.Policy.HeadroomPM, tunables.HeadroomPM)) * m.Room.TotalUp().GPUs
 	return nil, len(set.Candidates) == 0 || room.AvailableUp().GPUs*1000 >= least
 }
 

@@ -12,19 +12,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// How policy rota deals with what elastic jobs have beyond their least.
-const (
-	scantPart   = 4    // a job that would start with less than one in so many of its fitting workers gets room from others
-	giveAfter   = 1    // for how many times its own restart cost a job keeps its size before it gives up workers
-	growsAfter  = 3    // the same before it grows, if it has been started again
-	givesBeyond = 2    // a job that gives up workers still needs so many times what the other needs
-	growPays    = 10   // a job grows only if it will save so many times what it costs to start it again
-	growsByPM   = 1100 // a job that runs gets more workers only if it will be faster by this, in thousandths
-	surplusJobs = 64   // waiting elastic jobs that are looked at in one cycle
-
-	leastWake = 60_000 // ms until it is looked again whether workers pay by then
-)
-
 // elasticPhases is the phases of policy rota for elastic jobs. Their least workers count as other
 // jobs do. What they have beyond is dealt out in the order of all jobs: to those that start, out of
 // free room; to those that would start with next to nothing, out of what jobs have that come after
@@ -66,14 +53,14 @@ func (s *elasticPhases) waitingJobs() []*cluster.Job {
 		if !g.Front.Elastic || g.Front.Held || g.Front.TE {
 			continue
 		}
-		for _, j := range g.Jobs[:min(len(g.Jobs), surplusJobs)] {
+		for _, j := range g.Jobs[:min(len(g.Jobs), tunables.ElasticJobs)] {
 			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Family == nil && s.startable(j) {
 				list = append(list, j) // beside it, jobs of as many workers for good may wait
 			}
 		}
 	}
 	slices.SortFunc(list, s.order.Compare)
-	return list[:min(len(list), surplusJobs)]
+	return list[:min(len(list), tunables.ElasticJobs)]
 }
 
 // shrinkForWaiting lets jobs give up workers for those that would start with next to nothing. Room
@@ -101,7 +88,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 		want = max(want, terms.Min)
 		g := s.Gang(j)
 		have := takeUpTo(try, &g, terms, want)
-		if have*scantPart >= want && have > 0 {
+		if have*tunables.ScantPart >= want && have > 0 {
 			continue
 		}
 		s.shrinkFor(j, terms, have, want)
@@ -134,7 +121,8 @@ func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, w
 
 // giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and
 // carries it out. It reports whether there was one.
-func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int, may func(*elastic.Job) bool) bool {
+func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int,
+	may func(*elastic.Job) bool) bool {
 	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.Job) bool { return !may(f) })
 	if len(list) == 0 {
 		return false
@@ -166,7 +154,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
 		return false
 	}
-	at := f.Attempt.Started.At + cluster.Instant(giveAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + cluster.Instant(tunables.GiveAfter*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.Run(f.Job.ID)) <= preempt.MuchUnsaved
 }
@@ -176,7 +164,7 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 func (s *elasticPhases) mayGive(f *elastic.Job, j *cluster.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
-	return s.canGive(f) && f.Size > size && left >= givesBeyond*needs
+	return s.canGive(f) && f.Size > size && left >= tunables.GiveBeyond*needs
 }
 
 // priceOf returns what it costs that one of a list gives up workers, in parts of the most that any
@@ -248,7 +236,8 @@ func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms 
 	var first []fit.Spot
 	for part.Workers = want; part.Workers > terms.Min && part.Workers*2 >= len(first); part.Workers -= terms.Unit {
 		spots, ok := r.Place(g)
-		if !ok || !s.leavesHeadroom(r, spots, g) || c.Spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*elastic.WorthPM {
+		if !ok || !s.leavesHeadroom(r, spots, g) ||
+			c.Spread(part.Workers, scattered(spots))*1_000_000/int64(part.Workers) < each*elastic.WorthPM {
 			continue
 		}
 		if first == nil {
@@ -317,7 +306,8 @@ func (s *elasticPhases) grow() {
 	slices.SortFunc(list, func(a, b *elastic.Job) int {
 		_, first := s.due(a.Job)
 		_, second := s.due(b.Job)
-		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second), cmp.Compare(a.Job.ID, b.Job.ID))
+		return cmp.Or(cmp.Compare(b.Job.Priority, a.Job.Priority), cmp.Compare(first, second),
+			cmp.Compare(a.Job.ID, b.Job.ID))
 	})
 	for _, f := range list {
 		s.growInto(f, s.allocation().Of[f.Job.ID].Size)
@@ -333,7 +323,7 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
-	at := f.Attempt.Started.At + cluster.Instant(growsAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + cluster.Instant(tunables.GrowAfter*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now
 }
@@ -372,7 +362,7 @@ func (s *elasticPhases) couldGrow(f *elastic.Job) bool {
 		return true
 	}
 	c := s.sizes.CurveOf(f.Job)
-	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*growsByPM
+	return f.Apart() && f.Size <= c.Node && c.Spread(f.Size, false)*1000 >= s.speedOf(f, &c)*tunables.GrowsByPM
 }
 
 // speedOf returns how fast a job that runs is, in the unit of its curve.
@@ -393,10 +383,11 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	was := s.speedOf(f, &c)
 	each := c.Best(f.Terms, max(f.Size, c.Node))
 	o := s.allocation().Of[f.Job.ID]
-	cost := growPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
+	cost := tunables.GrowPays * (scratch.GraceOf(f.Job) + elastic.RestartCost(f.Job))
 	worth := func(n int, apart bool) bool {
 		is := c.Spread(n, apart)
-		return is*1000 >= was*growsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM && o.Lasts(was)-o.Lasts(is) >= cost
+		return is*1000 >= was*tunables.GrowsByPM && is*1_000_000/int64(n) >= each*elastic.IdleWorthPM &&
+			o.Lasts(was)-o.Lasts(is) >= cost
 	}
 	fitting := min(most, s.sizes.Fitting(f.Job, elastic.IdleWorthPM))
 	most = min(fitting, f.Size+s.roomFor(f))
@@ -408,7 +399,8 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
 		if elastic.Extend(s.State, f, n-f.Size, func(spots []fit.Spot, request cluster.Request) bool {
 			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)
-			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) && s.spare.allowsMore(spots, request)
+			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) &&
+				s.spare.allowsMore(spots, request)
 		}) {
 			f.Resize(s.State, 0)
 			return
@@ -427,7 +419,7 @@ func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, save
 		return
 	}
 	after := cluster.TimeOf(cluster.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
-	s.WakeAt(s.Now + cluster.Instant(min(max(after, leastWake), scratch.Day)))
+	s.WakeAt(s.Now + cluster.Instant(min(max(after, tunables.GrowCheckMS), scratch.Day)))
 }
 
 // nodeToGatherOn returns the node on which a job would have most of its workers if it had all of
@@ -443,7 +435,8 @@ func (s *elasticPhases) nodeToGatherOn(f *elastic.Job, most int) (node, size int
 	part.Workers = most
 	for on := range s.View.Nodes() {
 		own := f.On(on)
-		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs || s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
+		if own == f.Size || !f.MayUse(on) || own == 0 && s.Room.Available(on).Active.GPUs < part.Request.Active.GPUs ||
+			s.Room.Whole(on) || !s.Room.Usable(on, &part, g.Exclude) {
 			continue
 		}
 		n := own + max(0, fit.Capacity(&part, s.Room.Available(on)))

@@ -1,7 +1,6 @@
 package rota_test
 
 import (
-	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/rota"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"testing"
@@ -28,14 +27,15 @@ func TestLeftOfJobsAlike(t *testing.T) {
 		}
 	}
 	const hour = 3_600_000 // of one GPU
-	play("policy name=rota", "node n1 gpus=4", "node n2 gpus=4", "submit seen elastic=2-2 gpus=1", "cycle", "run seen", "advance 2h", "exit seen")
+	play("policy name=rota", "node n1 gpus=4", "node n2 gpus=4", "submit seen elastic=2-2 gpus=1", "cycle", "run seen",
+		"advance 2h", "exit seen")
 	play("submit seen elastic=1-4 gpus=1")
 	left("seen", 0, 4*hour)
 	left("seen", 3*hour, hour)
 	left("seen", 9*hour, hour/2)
 
 	play("hold seen", "submit new elastic=1-1 gpus=1", "cycle")
-	left("new", 0, 2*elastic.UnseenService)
+	left("new", 0, 2*900_000)
 	play("run new", "advance 6h")
 	left("new", 6*hour, 6*hour)
 	play("submit new elastic=1-1 gpus=1")
@@ -48,7 +48,8 @@ func TestDealing(t *testing.T) {
 	w := schedtest.NewWorld()
 	for _, line := range []string{
 		"policy name=rota", "node n1 gpus=4", "node n2 gpus=4",
-		"submit short elastic=1-1 gpus=1", "submit long elastic=1-1 gpus=1", "cycle", "run short long", "advance 30m", "exit short", "advance 30h", "exit long",
+		"submit short elastic=1-1 gpus=1", "submit long elastic=1-1 gpus=1", "cycle", "run short long", "advance 30m",
+		"exit short", "advance 30h", "exit long",
 		"submit short elastic=1-4 gpus=1", "submit long elastic=1-4 gpus=1", "submit other elastic=2-4/2 gpus=2",
 	} {
 		if err := w.Run(line); err != nil {

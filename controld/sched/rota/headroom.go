@@ -10,18 +10,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// Bounds of the headroom.
-const (
-	headroomPM    = 50             // thousandths of all GPUs that it is at most
-	headroomLeast = 32_000         // thousandths of a GPU: smaller clusters have none
-	forOneWorker  = 4              // one worker is waited for with one part of so many of that, of each resource, at most
-	missedPart    = 20             // one of so many workers, the most demanding ones, may find less than is wanted
-	waitForTE     = 20             // so many best-effort jobs may have to wait to spare one trial-and-error job the same
-	soonTimes     = 2              // so many times as many as come in a minute, of nodes that would take one soon
-	briefMS       = 30 * 60 * 1000 // a trial-and-error job that has run for longer is not expected to be over soon
-	patienceForTE = 6              // a job leaves all of it for so many times as long as it takes for room to be reserved for it
-)
-
 // headroom is room that best-effort jobs leave free for trial-and-error jobs to come. For each of
 // those that came last, one node should take one like it now, and several should once the
 // trial-and-error jobs that run there are over, by how many usually come in a minute. What counts
@@ -53,22 +41,22 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 		return nil
 	}
 	all := t.Room.TotalUp()
-	if all.GPUs < headroomLeast {
+	if all.GPUs < tunables.HeadroomCluster {
 		return nil
 	}
 	h := &headroom{State: t, cache: cache, demand: newDemand(&l.TE)}
 	if h.usual == 0 {
 		return nil
 	}
-	bound := cmp.Or(t.Policy.HeadroomPM, headroomPM)
+	bound := cmp.Or(t.Policy.HeadroomPM, tunables.HeadroomPM)
 	most := all.GPUs * bound / 1000 / h.usual
 	now, soon := worth(&l.Waits)
-	if most == 0 || !now || !h.within(all, forOneWorker*1000/bound) {
+	if most == 0 || !now || !h.within(all, tunables.OneWorkerPart*1000/bound) {
 		return nil
 	}
 	h.now.want = 1
 	if aMinute := l.TE.Mean / 256 / h.usual; soon && aMinute > 0 {
-		h.soon.want = int(min(soonTimes*(aMinute+1), most))
+		h.soon.want = int(min(tunables.SoonTimes*(aMinute+1), most))
 	}
 	h.countAll()
 	return h
@@ -78,7 +66,7 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 // now is worth keeping, and whether that is which will be free soon: less is while fewer
 // trial-and-error jobs have waited for how many best-effort jobs have.
 func worth(w *cluster.Waits) (now, soon bool) {
-	cost := w.TE * waitForTE
+	cost := w.TE * tunables.WaitForTE
 	return 2*cost >= w.BE, cost >= w.BE
 }
 
@@ -135,7 +123,7 @@ func (h *headroom) comingFree() []cluster.Request {
 	coming := h.cache.coming
 	for _, list := range h.cache.briefs.Walk(h.View, briefsOf) {
 		for _, b := range list {
-			if h.State.Now-b.since >= briefMS {
+			if h.State.Now-b.since >= tunables.BriefMS {
 				continue
 			}
 			for _, r := range b.rooms {
@@ -194,7 +182,7 @@ func (h *headroom) spares(lost *loss, patient bool) bool {
 // patient reports whether a job still leaves all that is wanted: one that has waited for long
 // leaves half, rounded up.
 func (h *headroom) patient(j *cluster.Job) bool {
-	return h.State.Now-j.Eligible < patienceForTE*cluster.Instant(h.Policy.ReserveAfterMS)
+	return h.State.Now-j.Eligible < tunables.HeadroomPatience*cluster.Instant(h.Policy.ReserveAfterMS)
 }
 
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for
@@ -222,7 +210,8 @@ func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
 // hasClaim reports whether room on a node is reserved for a job.
 func (h *headroom) hasClaim(id cluster.JobID, node int) bool {
 	r := h.Holders[id]
-	return r != nil && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
+	return r != nil && slices.ContainsFunc(r.Claims,
+		func(c cluster.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
 }
 
 // allowsOn is allows for a single worker on a node.

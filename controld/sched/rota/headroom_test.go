@@ -15,10 +15,10 @@ func TestHeadroomWorth(t *testing.T) {
 	}{
 		{cluster.Waits{}, true, true},
 		{cluster.Waits{TE: 100}, true, true},
-		{cluster.Waits{TE: 100, BE: 100 * waitForTE}, true, true},
-		{cluster.Waits{TE: 100, BE: 100*waitForTE + 1}, true, false},
-		{cluster.Waits{TE: 100, BE: 200 * waitForTE}, true, false},
-		{cluster.Waits{TE: 100, BE: 200*waitForTE + 1}, false, false},
+		{cluster.Waits{TE: 100, BE: 100 * tunables.WaitForTE}, true, true},
+		{cluster.Waits{TE: 100, BE: 100*tunables.WaitForTE + 1}, true, false},
+		{cluster.Waits{TE: 100, BE: 200 * tunables.WaitForTE}, true, false},
+		{cluster.Waits{TE: 100, BE: 200*tunables.WaitForTE + 1}, false, false},
 		{cluster.Waits{BE: 1}, false, false},
 	} {
 		if now, soon := worth(&c.waits); now != c.now || soon != c.soon {

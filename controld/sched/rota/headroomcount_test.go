@@ -15,7 +15,8 @@ func TestHeadroomCount(t *testing.T) {
 	for seed := range uint64(schedtest.States(3_000) / 25) {
 		c := schedtest.NewContest(1+seed, "rota", map[string]int{})
 		for range 12 {
-			c.Must("node m%02d gpus=%d cores=%d memory=%d", c.Random.IntN(40), 2+c.Random.IntN(7), 8+c.Random.IntN(8), 8+c.Random.IntN(24))
+			c.Must("node m%02d gpus=%d cores=%d memory=%d", c.Random.IntN(40), 2+c.Random.IntN(7), 8+c.Random.IntN(8),
+				8+c.Random.IntN(24))
 		}
 		for step := range 25 {
 			for range 4 {
@@ -31,8 +32,10 @@ func TestHeadroomCount(t *testing.T) {
 			rota.HeadroomCountAll(h)
 			for node := range v.Nodes() {
 				for _, o := range []*rota.Outlook{&(*rota.HeadroomNow(h)), &(*rota.HeadroomSoon(h))} {
-					if want := rota.OutlookTakes(o, tr.Room, node, cluster.Request{}, rota.OutlookAll(o)); (*rota.OutlookOn(o))[node] != want {
-						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want, (*rota.OutlookOn(o))[node])
+					if want := rota.OutlookTakes(o, tr.Room, node, cluster.Request{},
+						rota.OutlookAll(o)); (*rota.OutlookOn(o))[node] != want {
+						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want,
+							(*rota.OutlookOn(o))[node])
 					}
 				}
 			}

@@ -24,7 +24,8 @@ func newDemand(a *cluster.Arrivals) demand {
 		w.Cores, w.GPUs = (w.Cores+999)/1000, (w.GPUs+999)/1000*1000
 		recent = []cluster.Vector{w}
 	}
-	d := demand{shapes: make([]fit.Part, 0, len(recent)), weight: make([]int, 0, len(recent)), missed: len(recent) / missedPart}
+	d := demand{shapes: make([]fit.Part, 0, len(recent)), weight: make([]int, 0, len(recent)),
+		missed: len(recent) / tunables.MissedPart}
 	known := make(map[cluster.Vector]int, len(recent))
 	for _, v := range recent {
 		d.usual += v.GPUs

@@ -15,16 +15,6 @@ import (
 // waiting makes up for some of that. So nodes are filled well while there is a choice, and no job
 // is passed for long.
 
-const (
-	// ageWorth is how many milliseconds of waiting make up for one unit of leftover resources: see
-	// [place.Packer.Leftover]. With less, age decides where much waits and little is free, and
-	// nodes are filled worse; with much more, jobs that fit badly wait for longest.
-	ageWorth = 16
-	// maxPairs bounds the pairs of one choice: the more nodes, the fewer of the first jobs in line
-	// are looked at.
-	maxPairs = 1 << 15
-)
-
 // matcher chooses the job that starts next. It remembers where each would go.
 type matcher struct {
 	best map[*queue.Contender]pairing
@@ -73,7 +63,7 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 	top := l.Lead()
 	var best *queue.Contender
 	var least int64
-	for _, c := range l.Some(max(1, maxPairs/len(m.took))) {
+	for _, c := range l.Some(max(1, tunables.MaxPairs/len(m.took))) {
 		if c != top && (!t.pairs(c) || !c.Alike(top)) {
 			continue
 		}
@@ -85,7 +75,7 @@ func (m *matcher) choose(t *rotaPolicy, l *queue.Line) *queue.Contender {
 		if p.node < 0 {
 			continue
 		}
-		cost := p.left - int64(t.Now-c.Job.Submitted.At)/ageWorth
+		cost := p.left - int64(t.Now-c.Job.Submitted.At)/tunables.AgeWorthMS
 		if best == nil || cost < least || cost == least && t.order.Compare(c.Job, best.Job) < 0 {
 			best, least = c, cost
 		}

@@ -19,14 +19,6 @@ import (
 // gang starts wherever it finds its room, and so does a job that counts as new because it has
 // waited for long.
 
-// Bounds of the room that is left to new jobs.
-const (
-	amplePart  = 10                      // one part of so many of the cluster is left free
-	ampleLeast = 32                      // GPUs, or cores: smaller clusters leave nothing free
-	hadMuch    = 4 * preempt.ServedLeast // in the unit of [cluster.Job.Attained]
-	comingMS   = 60 * 60 * 1000          // new jobs are expected for so long after the last one
-)
-
 // freeCapacity is how much is free on all nodes together, how much of it is left to new jobs, and
 // how much there is.
 type freeCapacity struct {
@@ -38,7 +30,8 @@ type freeCapacity struct {
 // backsOff reports whether a job that waits leaves the room that is free to new jobs.
 func (t *rotaPolicy) backsOff(j *cluster.Job) bool {
 	n := len(j.Attempts)
-	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE || j.Attained() < hadMuch ||
+	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE ||
+		j.Attained() < tunables.HadMuch ||
 		j.Width() >= cluster.WideGPUs || t.Holders[j.ID] != nil || t.aged(j) || !t.jobsCome() {
 		return false
 	}
@@ -59,18 +52,18 @@ func short(free, need, keep, all int64) bool { return keep > 0 && free-need < mi
 // jobsCome reports whether a job was submitted of late.
 func (t *rotaPolicy) jobsCome() bool {
 	l := t.View.Learned()
-	return l != nil && l.Came > 0 && t.Now-l.Came < comingMS
+	return l != nil && l.Came > 0 && t.Now-l.Came < tunables.ArrivalMS
 }
 
 // newFreeCapacity adds up what is free and not reserved on nodes that are up.
 func (t *rotaPolicy) newFreeCapacity() freeCapacity {
 	all := t.Room.TotalUp()
 	a := freeCapacity{known: true, revision: t.Revision, free: t.Room.AvailableUp(), all: all}
-	if all.GPUs >= ampleLeast*cluster.WholeGPU {
-		a.keep.GPUs = all.GPUs / amplePart
+	if all.GPUs >= tunables.FreeCluster*cluster.WholeGPU {
+		a.keep.GPUs = all.GPUs / tunables.FreePart
 	}
-	if all.Cores >= ampleLeast {
-		a.keep.Cores = all.Cores / amplePart
+	if all.Cores >= tunables.FreeCluster {
+		a.keep.Cores = all.Cores / tunables.FreePart
 	}
 	return a
 }

@@ -23,16 +23,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// The parameters of policy rota where the policy block does not say.
-const (
-	rotaCap      = 3              // displacements of one job in a day
-	rotaMinTurn  = 20 * 60 * 1000 // ms: a job runs for so long before one that has had less takes its turn
-	rotaLongTurn = 10 * 60 * 1000 // ms: the same for a job of a kind that goes on for as long again, by the cluster's history
-	rotaCallers  = 64             // jobs of each class that room is looked for in one cycle
-	anewAfter    = 4              // times as long as it has run: a job that has waited for so long begins anew, as if it had had nothing
-	anewAfterTE  = 1              // the same of one that left for a trial-and-error job: it was just the cheapest, whatever it had had
-)
-
 // Rules serves trial-and-error jobs at once, with the room of the cheapest best-effort jobs if need
 // be, and best-effort jobs by how little service they have had, letting others pass a blocked one
 // within bounds. Some room stays free for the trial-and-error jobs that usually come.
@@ -76,7 +66,8 @@ type rotaPolicy struct {
 func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
 	p := &rotaPolicy{State: t, pack: place.NewPacker(t), sizes: elastic.NewSizing(t), spare: newHeadroom(t, rooms)}
 	p.order = queue.Order{
-		State: t, MayStart: p.mayStart, Level: p.levelOf, Aged: p.aged, Excess: p.excess, HoldsBack: p.backsOff, Bounded: p.limits,
+		State: t, MayStart: p.mayStart, Level: p.levelOf, Aged: p.aged, Excess: p.excess, HoldsBack: p.backsOff,
+		Bounded:   p.limits,
 		TeLimited: t.Policy.TEAccountGPUs > 0,
 	}
 	return p
@@ -109,10 +100,6 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past cluster.Jo
 	t.pack.Took(spots)
 }
 
-// gangPatience is for how many times as long as others a gang waits at most before its room is
-// kept.
-const gangPatience = 12
-
 // reserveAfter returns how long a head waits before its room is kept. The room of a gang's workers
 // comes free one after another, and what is kept of it stands idle until the last is there. Other
 // jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds.
@@ -121,7 +108,7 @@ const gangPatience = 12
 func (t *rotaPolicy) reserveAfter(j *cluster.Job, within bool) cluster.Instant {
 	after := cluster.Instant(t.Policy.ReserveAfterMS)
 	if !within && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
-		after *= cluster.Instant(max(1, min(j.Workers, gangPatience)))
+		after *= cluster.Instant(max(1, min(j.Workers, tunables.GangPatience)))
 	}
 	return after
 }
@@ -157,7 +144,9 @@ type preemptor struct {
 	turnOf     []*rotationEntry      // by candidate: its place in the order; nil: it has none
 	places     map[cluster.JobID]int // places in the order of the jobs that hold a reservation
 	place      int                   // of the job at hand
-	lifted     func() func()         // lifts the claims that are no obstacle to the job for which room is made, until what it returns is called
+	// lifts the claims that are no obstacle to the job for which room is made, until what it
+	// returns is called
+	lifted func() func()
 }
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
@@ -168,7 +157,7 @@ func (m *preemptor) serveTE() {
 			vain[c.group] = !reserve.Holdable(m.State, c.group)
 		}
 		if !vain[c.group] {
-			if tried++; tried > rotaCallers {
+			if tried++; tried > tunables.Callers {
 				return
 			}
 			g := m.Gang(c.job)
@@ -203,7 +192,7 @@ func (m *preemptor) waitingTE() []waiter {
 		for _, j := range group.Jobs {
 			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
 				list = append(list, waiter{j, group})
-				if taken++; taken == rotaCallers {
+				if taken++; taken == tunables.Callers {
 					break
 				}
 			}
@@ -227,15 +216,16 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 	return 0
 }
 
-// wide reports whether a victim is a wide gang. It would wait for long until so many GPUs come free
-// together again, for the sake of a job that mostly needs few of them.
+// isWide reports whether a victim is a wide gang. It would wait for long until so many GPUs come
+// free together again, for the sake of a job that mostly needs few of them.
 func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cluster.WideGPUs }
 
 // mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and
 // would not lose too much by it.
 func (m *preemptor) mayDisplace(j *cluster.Job) bool {
-	limit := cmp.Or(m.Policy.MaxPreempts, rotaCap)
-	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) && !preempt.Wasteful(m.State, j)
+	limit := cmp.Or(m.Policy.MaxPreempts, tunables.PreemptsPerDay)
+	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) &&
+		!preempt.Wasteful(m.State, j)
 }
 
 // mayDisplaceVictim is mayDisplace for a job that runs. Most run for the first time, and then their
@@ -244,7 +234,8 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 	if v.Again {
 		return m.mayDisplace(v.Job)
 	}
-	if v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since, scratch.Day)) {
+	if v.Saves > 0 && v.Started > 0 && int64(m.Now-v.Started)%v.Saves*preempt.WastePart > int64(min(m.Now-v.Since,
+		scratch.Day)) {
 		return m.mayDisplace(v.Job)
 	}
 	return true
@@ -253,7 +244,8 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 // preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
 // it. If enough is free or being freed already, no job is asked. It reports whether there was a
 // way.
-func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int) bool {
+func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause,
+	lawful func(*preempt.Candidate) int) bool {
 	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
 }
 
@@ -271,7 +263,8 @@ func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
 }
 
 // preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
-func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int, degrees uint64) bool {
+func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int,
+	degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
 	for i := range r.List {
@@ -313,7 +306,10 @@ func (m *preemptor) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
 // jobs that come after it.
 func (m *preemptor) lifts(j *cluster.Job, cause cluster.Cause) func() func() {
 	return func() func() {
-		return m.Room.WaiveIf(func(r *cluster.Reservation) bool { return !r.Firm && (cause == cluster.CauseTE || m.yields(r, j)) })
+		return m.Room.WaiveIf(func(r *cluster.Reservation) bool {
+			return !r.Firm &&
+				(cause == cluster.CauseTE || m.yields(r, j))
+		})
 	}
 }
 
@@ -369,9 +365,9 @@ func (t *rotaPolicy) levelOf(j *cluster.Job) int {
 
 // aged reports whether a job has waited for so long that it begins anew.
 func (t *rotaPolicy) aged(j *cluster.Job) bool {
-	times := int64(anewAfter)
+	times := int64(tunables.AgedAfter)
 	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == cluster.CauseTE {
-		times = anewAfterTE
+		times = tunables.AgedAfterTE
 	}
 	return int64(t.Now-j.Eligible) >= times*j.RanFor(j.Attained())
 }

@@ -14,26 +14,6 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-// turnsMS is how often the service order of best-effort jobs is checked, in ms.
-const turnsMS = 60_000
-
-// costsWorth is for how many times what it costs to displace it a job runs before others take its
-// turn: the time that jobs of its queue usually take to leave, whatever it has declared itself, and
-// the time that it took to start.
-const costsWorth = 20
-
-// levelsWorse is by how many levels a job must be worse than one that is to take its turn: it has
-// had at least four times as much. Two jobs that have had about the same would otherwise take turns
-// for ever, which helps neither.
-const levelsWorse = 3
-
-// Jobs that were displaced tiredAfter times run longer each time before it happens again, by
-// tiredFor times the usual.
-const (
-	tiredAfter = 4
-	tiredFor   = 6
-)
-
 // rotationEntry is a best-effort job that runs or waits, and its place in the order.
 type rotationEntry struct {
 	job     *cluster.Job
@@ -43,9 +23,10 @@ type rotationEntry struct {
 	in      bool           // it should run
 	group   *cluster.Group // of one that waits
 
-	leaf  *shares.Node
-	under map[*shares.Node]shares.Amount // of each node from the leaf up: what those below it ask for that come up to this job, in order
-	full  map[*shares.Node]shares.Ratio  // how full that would make the node, as far as it was asked
+	leaf *shares.Node
+	// of each node from the leaf up: what those below it ask for that come up to this job, in order
+	under map[*shares.Node]shares.Amount
+	full  map[*shares.Node]shares.Ratio // how full that would make the node, as far as it was asked
 }
 
 // rotate makes room for best-effort jobs, once a minute: first for those of accounts and users
@@ -55,12 +36,12 @@ func (m *preemptor) rotate() {
 	if !m.anyWaits() {
 		return
 	}
-	if l := m.View.Learned(); l != nil && m.Now-l.Turns < turnsMS && l.Turns > 0 {
-		m.WakeAt(l.Turns + turnsMS)
+	if l := m.View.Learned(); l != nil && m.Now-l.Turns < tunables.RotationMS && l.Turns > 0 {
+		m.WakeAt(l.Turns + tunables.RotationMS)
 		return
 	}
 	m.RotationChecked = true
-	m.WakeAt(m.Now + turnsMS)
+	m.WakeAt(m.Now + tunables.RotationMS)
 	m.reclaim()
 	if m.Policy.MinTurnMS < 0 || !m.anyServedEnough(m.All()) {
 		return
@@ -73,13 +54,14 @@ func (m *preemptor) rotate() {
 	asked, shared, vain := 0, m.Room.Sharing(), map[*cluster.Group]bool{}
 	for i := range list {
 		w := &list[i]
-		if w.victim >= 0 || !w.in || asked == rotaCallers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
+		if w.victim >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
 			continue
 		}
 		asked++
 		m.place = i
 		g := m.Gang(w.job)
-		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, cluster.CauseOrder, func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
+		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, cluster.CauseOrder,
+			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
 		f.CatchUp()
@@ -143,21 +125,21 @@ func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 	if v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.Job) || v.Job.Width() >= cluster.WideGPUs {
 		return false
 	}
-	tired := 1 + tiredFor*cluster.Instant(max(0, preempt.Displacements(v.Job)-tiredAfter))
+	tired := 1 + tunables.TiredFor*cluster.Instant(max(0, preempt.Displacements(v.Job)-tunables.TiredAfter))
 	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.Job.Queue)
 	ran := m.Now - a.Started.At
-	if ran < max(fairshare.MinRuntime(m.State), costsWorth*cost) {
+	if ran < max(fairshare.MinRuntime(m.State), tunables.TurnPerCost*cost) {
 		return false
 	}
-	least := cluster.Instant(cmp.Or(m.Policy.MinTurnMS, rotaMinTurn))
-	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= rotaLongTurn*tired && m.goesOn(v)
+	least := cluster.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS))
+	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= tunables.LongTurnMS*tired && m.goesOn(v)
 }
 
 // goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
 // yet that its turn need not be longer than that. Most others are about to end when it is over.
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
 	left, known := m.View.Foresee(v.Job, v.Job.RanFor(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
-	return known && left >= rotaLongTurn
+	return known && cluster.Instant(left) >= tunables.LongTurnMS
 }
 
 // graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
@@ -178,7 +160,8 @@ func (m *preemptor) graceUsual(queue string) cluster.Instant {
 // the rest of its GPU from being used, rather than the one that has had most.
 func (m *preemptor) reluctanceToRotate(v *preempt.Candidate, w *rotationEntry, shared bool) int {
 	own := m.turnOf[v.Index]
-	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority || own.level < w.level+levelsWorse || own.service < preempt.ServedLeast && !shared {
+	if !m.servedLong[v.Index] || own == nil || v.Job.Priority > w.job.Priority ||
+		own.level < w.level+tunables.LevelsWorse || own.service < preempt.ServedLeast && !shared {
 		return -1
 	}
 	mine, theirs := shares.Part(w.leaf, own.leaf)
@@ -233,7 +216,8 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		if level <= 0 {
 			level, service = 0, 0
 		}
-		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group, leaf: f.Leaf(j.Leaf())})
+		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group,
+			leaf: f.Leaf(j.Leaf())})
 	}
 	for i := range r.List {
 		if v := &r.List[i]; !v.Taken {
@@ -254,7 +238,8 @@ func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 		}
 	}
 	slices.SortFunc(list, func(a, b rotationEntry) int {
-		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service), cmp.Compare(a.job.ID, b.job.ID))
+		return cmp.Or(cmp.Compare(b.job.Priority, a.job.Priority), cmp.Compare(a.service, b.service),
+			cmp.Compare(a.job.ID, b.job.ID))
 	})
 	countTurns(f, list)
 	m.turnOf = make([]*rotationEntry, len(r.List))

@@ -33,8 +33,8 @@ type served struct {
 	service int64
 }
 
-// serviceOf is rotaPolicy.serviceOf for jobs of one group, which differ by what they have had and by
-// name.
+// serviceOf is rotaPolicy.serviceOf for jobs of one group, which differ by what they have had and
+// by name.
 func (s *served) serviceOf(t *rotaPolicy, j *cluster.Job) int64 {
 	if j.Attained() > 0 {
 		return t.serviceOf(j, j.Attained())

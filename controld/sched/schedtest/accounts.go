@@ -82,7 +82,8 @@ func (w *World) shares() error {
 	walk = func(n *shares.Node, indent string) {
 		share, _ := n.Share().Float64()
 		due, _ := n.Due().Float64()
-		w.say("%s%s holds %d of %.4g GPUs, deserves %.4g", indent, n.Name, n.Held()[shares.GPUs]/1000, share*float64(live), due*float64(live))
+		w.say("%s%s holds %d of %.4g GPUs, deserves %.4g", indent, n.Name, n.Held()[shares.GPUs]/1000, share*float64(live),
+			due*float64(live))
 		for _, c := range n.Children() {
 			walk(c, indent+"  ")
 		}

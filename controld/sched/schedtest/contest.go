@@ -40,9 +40,12 @@ type Contest struct {
 	Seen   map[string]int           // what has happened, so that the histories prove something
 }
 
+// NewContest returns a random history under a policy. What happens is counted in seen.
 func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
-	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy, stops: map[Attempt]cluster.Stop{}, Seen: seen}
-	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy, 1+c.Random.IntN(3), 1+c.Random.IntN(10),
+	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy,
+		stops: map[Attempt]cluster.Stop{}, Seen: seen}
+	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy,
+		1+c.Random.IntN(3), 1+c.Random.IntN(10),
 		1+c.Random.IntN(20), c.Random.IntN(5), []int{0, 0, 8}[c.Random.IntN(3)], 10+c.Random.IntN(60))
 	for i := range 2 + c.Random.IntN(3) {
 		c.Must("node n%d gpus=%d cores=%d memory=%d", i, 2+c.Random.IntN(7), 8+c.Random.IntN(8), 8+c.Random.IntN(24))
@@ -50,6 +53,7 @@ func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	return c
 }
 
+// Must carries out one line of a scenario; an error panics.
 func (c *Contest) Must(format string, args ...any) {
 	if err := c.Run(fmt.Sprintf(format, args...)); err != nil {
 		panic(fmt.Sprintf("%s: %v", fmt.Sprintf(format, args...), err))
@@ -64,7 +68,8 @@ func (c *Contest) Step() {
 			c.jobs++
 			save := [...]string{"", " save=yes", " save=5m"}[c.Random.IntN(3)]
 			c.Must("submit j%d class=%s gang=%dx%d per-node=%d cores=%d memory=%d grace=%ds account=a%d%s", c.jobs,
-				[...]string{"te", "be", "be", "be"}[c.Random.IntN(4)], []int{1, 1, 1, 2, 3}[c.Random.IntN(5)], c.Random.IntN(4), 1+c.Random.IntN(2),
+				[...]string{"te", "be", "be", "be"}[c.Random.IntN(4)], []int{1, 1, 1, 2, 3}[c.Random.IntN(5)], c.Random.IntN(4),
+				1+c.Random.IntN(2),
 				1+c.Random.IntN(4), 1+c.Random.IntN(6), 1+c.Random.IntN(600), c.Random.IntN(2), save)
 		}
 	case 3, 4:
@@ -141,7 +146,8 @@ func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
 			return fmt.Errorf("%s is a trial-and-error job and has to leave", c.Names[j.ID])
 		case !v.Job(a.Stop.For).Waits():
 			return fmt.Errorf("%s leaves for %s, which does not wait", c.Names[j.ID], c.Names[a.Stop.For])
-		case c.Policy == "rota" && a.Stop.Cause != cluster.CauseMigrate && j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
+		case c.Policy == "rota" && a.Stop.Cause != cluster.CauseMigrate &&
+			j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
 			return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
 		case a.Stop.Cause == cluster.CauseOrder && j.Spec.Checkpoint == nil:
 			return fmt.Errorf("%s loses its turn although it cannot save its state", c.Names[j.ID])
@@ -205,7 +211,8 @@ func besideOthers(v *cluster.View, j *cluster.Job) bool {
 	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own cluster.Claim) bool {
 		_, node := v.Node(own.Node)
 		return v.Grid().Shared(node) != 0 && slices.ContainsFunc(v.Reservations(), func(r *cluster.Reservation) bool {
-			return r.Firm && r.Job != j.ID && slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == own.Node })
+			return r.Firm && r.Job != j.ID &&
+				slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == own.Node })
 		})
 	})
 }
@@ -305,7 +312,8 @@ func wanted(j *cluster.Job, n *cluster.Node) bool {
 		}
 	}
 	r := &j.Spec.Groups[0].Tasks[0].Resources
-	if r.GPU != nil && r.GPU.Model != "" && r.GPUs > 0 && (len(n.GPUs) == 0 || !strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
+	if r.GPU != nil && r.GPU.Model != "" && r.GPUs > 0 && (len(n.GPUs) == 0 ||
+		!strings.EqualFold(n.GPUs[0].Model, r.GPU.Model)) {
 		return false
 	}
 	return (j.Spec.Nodes == nil || "n0" <= n.Name && n.Name <= "n2") && (j.Spec.ExcludeNodes == nil || n.Name != "n1")
@@ -344,7 +352,8 @@ func WillBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.
 		}
 		for i := range a.Workers {
 			w := &a.Workers[i]
-			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() && w.Node == v.Nodes()[node].Name {
+			if stays := a.Stop.Resize != nil && !slices.Contains(a.Stop.Resize.Leave, i); !stays && !w.State.Final() &&
+				w.Node == v.Nodes()[node].Name {
 				r := job.RequestOf(i)
 				r.Active.GPUs -= scratch.BrokenIn(w, v.Nodes()[node], r)
 				have = fit.Plus(have, r)

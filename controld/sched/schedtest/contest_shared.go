@@ -19,7 +19,8 @@ func (c *Contest) StepShared() {
 		if c.Random.IntN(6) == 0 {
 			gang = fmt.Sprintf(" gang=%dx1 per-node=%d", 2+c.Random.IntN(2), 1+c.Random.IntN(3))
 		}
-		options := fmt.Sprintf("class=%s cores=1 memory=1 grace=%ds account=a%d%s%s", [...]string{"te", "be", "be", "be"}[c.Random.IntN(4)],
+		options := fmt.Sprintf("class=%s cores=1 memory=1 grace=%ds account=a%d%s%s",
+			[...]string{"te", "be", "be", "be"}[c.Random.IntN(4)],
 			1+c.Random.IntN(600), c.Random.IntN(2), [...]string{"", " save=yes"}[c.Random.IntN(2)], gang)
 		c.MustShare(fmt.Sprintf("j%d", c.jobs), 1+c.Random.IntN(999), options)
 	}

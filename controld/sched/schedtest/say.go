@@ -15,6 +15,7 @@ import (
 
 // What scenarios print.
 
+// Action writes an action of a plan in words.
 func (w *World) Action(a cluster.Action) string {
 	switch {
 	case a.Start != nil:

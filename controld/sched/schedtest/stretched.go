@@ -13,8 +13,10 @@ import (
 // stretched plays random histories of elastic and other jobs.
 type stretched struct{ *Contest }
 
+// NewStretched returns a random history of elastic jobs under a policy.
 func NewStretched(seed uint64, policy string, seen map[string]int) *stretched {
-	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 11)), Policy: policy, stops: map[Attempt]cluster.Stop{}, Seen: seen}
+	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 11)), Policy: policy,
+		stops: map[Attempt]cluster.Stop{}, Seen: seen}
 	c.Must("policy name=%s reserve-after=%dm", policy, 1+c.Random.IntN(20))
 	for i := range 2 + c.Random.IntN(3) {
 		c.Must("node n%d gpus=%d cores=%d memory=%d", i, 2+c.Random.IntN(7), 8+c.Random.IntN(8), 16+c.Random.IntN(24))
@@ -39,7 +41,8 @@ func (s *stretched) Step() {
 // submit adds a job, mostly an elastic one.
 func (s *stretched) submit() {
 	s.jobs++
-	common := fmt.Sprintf("j%d priority=%d cores=%d memory=%d grace=%ds account=a%d%s", s.jobs, 40+10*s.Random.IntN(3), 1+s.Random.IntN(3),
+	common := fmt.Sprintf("j%d priority=%d cores=%d memory=%d grace=%ds account=a%d%s", s.jobs, 40+10*s.Random.IntN(3),
+		1+s.Random.IntN(3),
 		1+s.Random.IntN(4), 1+s.Random.IntN(120), s.Random.IntN(2), [...]string{"", " save=yes"}[s.Random.IntN(2)])
 	if s.Random.IntN(4) == 0 {
 		s.Must("submit %s gang=%dx%d", common, 1+s.Random.IntN(2), s.Random.IntN(3))
@@ -49,7 +52,8 @@ func (s *stretched) submit() {
 	least := unit * (1 + s.Random.IntN(2))
 	most := least + unit*s.Random.IntN(4)
 	server := [...]string{"", "", " server=1"}[s.Random.IntN(3)]
-	s.Must("submit %s gpus=%d elastic=%d-%d/%d step=%d%s", common, s.Random.IntN(3), least, most, unit, unit*(1+s.Random.IntN(2)), server)
+	s.Must("submit %s gpus=%d elastic=%d-%d/%d step=%d%s", common, s.Random.IntN(3), least, most, unit,
+		unit*(1+s.Random.IntN(2)), server)
 }
 
 // tell says how fast jobs are that run: every second one gets hardly faster with more workers.
@@ -130,7 +134,8 @@ func (s *stretched) gives(v *cluster.View, r *cluster.ResizeJob, kept *cluster.R
 }
 
 // needless looks for workers that leave although the promised room would be enough without them.
-func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan, claims map[cluster.JobID]*cluster.Reservation) error {
+func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan,
+	claims map[cluster.JobID]*cluster.Reservation) error {
 	waiting := 0
 	for j := range v.Jobs() {
 		if j.Waits() {
@@ -177,7 +182,8 @@ func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan, claims ma
 			s.Seen["needed"]++
 			have := fit.Plus(t.Room.Available(n), fit.Minus(leaving[n], j.RequestOf(w)))
 			for _, c := range claims[a.Resize.For].Claims {
-				if _, at := v.Node(c.Node); at == n && c.Room.Cores <= have.Active.Cores && c.Room.Memory <= have.Active.Memory && c.Room.GPUs <= have.Active.GPUs {
+				if _, at := v.Node(c.Node); at == n && c.Room.Cores <= have.Active.Cores && c.Room.Memory <= have.Active.Memory &&
+					c.Room.GPUs <= have.Active.GPUs {
 					return fmt.Errorf("worker %d of %s leaves needlessly", w, s.Names[j.ID])
 				}
 			}

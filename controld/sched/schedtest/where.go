@@ -49,7 +49,8 @@ func setWhere(spec *jobspec.Job, group *jobspec.Group, r *jobspec.Resources, k, 
 		spec.GangScope = "job"
 		for text := range strings.SplitSeq(v, ",") {
 			g := jobspec.Group{}
-			if _, err := fmt.Sscanf(strings.Replace(text, ":", " ", 1), "%s %dx%d", &g.Name, &g.Count, &g.MaxWorkersPerNode); err != nil {
+			if _, err := fmt.Sscanf(strings.Replace(text, ":", " ", 1), "%s %dx%d", &g.Name, &g.Count,
+				&g.MaxWorkersPerNode); err != nil {
 				return err
 			}
 			spec.Groups = append(spec.Groups, g)

@@ -32,17 +32,20 @@ type World struct {
 	Unchecked bool // not after every command: the test does it by itself
 }
 
+// NewWorld returns a world without nodes.
 func NewWorld() *World {
 	c := cluster.DefaultConfig()
 	return &World{
-		State: cluster.New(c), Now: 1000, Ids: map[string]cluster.JobID{}, Names: map[cluster.JobID]string{}, boots: map[string]int{},
+		State: cluster.New(c), Now: 1000, Ids: map[string]cluster.JobID{}, Names: map[cluster.JobID]string{},
+		boots: map[string]int{},
 	}
 }
 
 // Apply proposes a command and checks every invariant after it.
 func (w *World) Apply(c cluster.Command) (any, error) {
 	w.Index++
-	result, err := w.State.Apply(w.Index, cluster.Entry{Stamp: cluster.Stamp{At: w.Now, Wall: cluster.UnixMS(w.Now)}, Command: c})
+	result, err := w.State.Apply(w.Index, cluster.Entry{Stamp: cluster.Stamp{At: w.Now, Wall: cluster.UnixMS(w.Now)},
+		Command: c})
 	if w.Unchecked {
 		return result, err
 	}
@@ -75,7 +78,10 @@ func (w *World) Run(line string) error {
 	case "hold", "release", "cancel", "requeue":
 		return w.control(cluster.Verb(verb), names)
 	case "run":
-		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerCreated, cluster.WorkerRunning) })
+		return w.each(names, func(j *cluster.Job) error {
+			return w.Bring(j, options, cluster.WorkerCreated,
+				cluster.WorkerRunning)
+		})
 	case "exit":
 		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerExited) })
 	case "break":
@@ -187,6 +193,7 @@ func (w *World) node(name string, options map[string]string) error {
 	return err
 }
 
+// MakeNode returns a node with so many GPUs, cores, GiB of memory and ports.
 func MakeNode(name string, gpus, cores, memoryGiB, ports int) cluster.Node {
 	n := cluster.Node{
 		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
@@ -249,6 +256,7 @@ func (w *World) AddAs(user, name string, spec *jobspec.Job) error {
 	return nil
 }
 
+// Ada is the user that submits if a scenario names none.
 var Ada = cluster.Identity{UID: 1000, GID: 1000, User: "ada"}
 
 func (w *World) memberName(record cluster.JobID, n int) string {
@@ -277,6 +285,7 @@ func (w *World) pipeline(name string, groups []string, options map[string]string
 	return w.add(name, spec)
 }
 
+// MakeJob returns a job as the options of a scenario's submit say.
 func (w *World) MakeJob(name string, options map[string]string) (*jobspec.Job, error) {
 	r := jobspec.Resources{Cores: 1, Memory: jobspec.GiB}
 	spec := &jobspec.Job{Name: name, Class: jobspec.BE, Queue: "default", Account: "default", Workdir: "/home/ada"}
@@ -433,7 +442,8 @@ func (w *World) Bring(j *cluster.Job, options map[string]string, states ...clust
 				report.ExitCode, report.Message = code, options["message"]
 			}
 			n, _ := w.State.View().Node(worker.Node)
-			if _, err := w.Apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID, Workers: []cluster.WorkerReport{report}}); err != nil {
+			if _, err := w.Apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID,
+				Workers: []cluster.WorkerReport{report}}); err != nil {
 				return err
 			}
 		}

@@ -15,18 +15,19 @@ import (
 
 // State is the scratch state of one cycle.
 type State struct {
-	View            *cluster.View // what the cycle decides about; it does not change
-	Now             cluster.Instant
-	Policy          cluster.Policy // its parameters
-	Room            *fit.Room      // free capacity, less what the plan takes so far
-	Actions         []cluster.Action
-	Holders         map[cluster.JobID]*cluster.Reservation // reservations in force, those of this cycle included
-	Started         map[cluster.JobID]int                  // attempts started in this cycle; of an array more than one
-	Late            map[cluster.JobID]bool                 // jobs given up in this cycle
-	Freed           bool                                   // reserved capacity is free again: jobs that failed may fit
-	Stopping        map[cluster.JobID]cluster.JobID        // jobs asked in this cycle to give up room, and the jobs that get it
-	Revision        int                                    // counts the changes of room
-	RotationChecked bool                                   // the plan notes that the service order was checked
+	View    *cluster.View // what the cycle decides about; it does not change
+	Now     cluster.Instant
+	Policy  cluster.Policy // its parameters
+	Room    *fit.Room      // free capacity, less what the plan takes so far
+	Actions []cluster.Action
+	Holders map[cluster.JobID]*cluster.Reservation // reservations in force, those of this cycle included
+	Started map[cluster.JobID]int                  // attempts started in this cycle; of an array more than one
+	Late    map[cluster.JobID]bool                 // jobs given up in this cycle
+	Freed   bool                                   // reserved capacity is free again: jobs that failed may fit
+	// jobs asked in this cycle to give up room, and the jobs that get it
+	Stopping        map[cluster.JobID]cluster.JobID
+	Revision        int  // counts the changes of room
+	RotationChecked bool // the plan notes that the service order was checked
 
 	wake    cluster.Instant
 	awaited map[cluster.JobID]bool // jobs for which others leave; nil until it is needed

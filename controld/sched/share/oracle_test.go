@@ -395,7 +395,8 @@ func TestLevelWithoutAGuess(t *testing.T) {
 		var line []filling
 		total := zero
 		for range 1 + r.IntN(12) {
-			f := filling{node: &Node{demand: fraction(r.Int64N(50), 1+r.Int64N(1<<r.IntN(40))), share: zero}, rate: fraction(1+r.Int64N(4), 7)}
+			f := filling{node: &Node{demand: fraction(r.Int64N(50), 1+r.Int64N(1<<r.IntN(40))), share: zero},
+				rate: fraction(1+r.Int64N(4), 7)}
 			f.full = f.node.demand.Over(f.rate)
 			f.near = f.full.near()
 			total = total.Plus(f.rate)
@@ -406,7 +407,8 @@ func TestLevelWithoutAGuess(t *testing.T) {
 		top, rest := level(line, left, total)
 		wantTop, wantRest := levelByOrder(slices.Clone(line), left, total)
 		if top.Cmp(wantTop) != 0 || rest.Cmp(wantRest) != 0 {
-			t.Fatalf("seed %d, line %d: level %v with %v left, step by step %v with %v left", base, i, top, rest, wantTop, wantRest)
+			t.Fatalf("seed %d, line %d: level %v with %v left, step by step %v with %v left", base, i, top, rest, wantTop,
+				wantRest)
 		}
 	}
 }

@@ -158,7 +158,8 @@ func sum(nodes []*Node, of func(*Node) Fraction) Fraction {
 
 // properties hold for every node of a settled tree. What they return says what is wrong.
 var properties = map[string]func(p *plant, n *Node) error{
-	"between due and demand": between, "entitlement conserved": entitlementConserved, "share conserved": shareConserved, "level": isLevel,
+	"between due and demand": between, "entitlement conserved": entitlementConserved, "share conserved": shareConserved,
+	"level": isLevel,
 }
 
 // TestProperties tries all of them on random trees.

@@ -102,7 +102,8 @@ func New(configured, live Amount) *Tree {
 
 func (t *Tree) node(name string, user bool, parent *Node, terms Terms) *Node {
 	terms.Weight = max(1, terms.Weight)
-	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, title: t.nothing, demand: zero, due: zero, share: zero, line: zero}
+	n := &Node{Name: name, User: user, tree: t, parent: parent, terms: terms, title: t.nothing, demand: zero, due: zero,
+		share: zero, line: zero}
 	k := len(t.live)
 	all := make(Amount, 4*k)
 	n.held, n.wanted, n.used, n.could = all[:k:k], all[k:2*k:2*k], all[2*k:3*k:3*k], all[3*k:]

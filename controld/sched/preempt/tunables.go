@@ -1,0 +1,58 @@
+package preempt
+
+// Tunables are the numbers that steer the search for victims. Each has a unit, a reason and its
+// evidence.
+type Tunables struct {
+	// GraceWeight, in thousandths of the greatest size: the weight of the longest grace period in
+	// the cost, if the policy block does not say. Reason: room that comes late is worth less.
+	// Evidence: docs/papers.md, "The weight s of grace".
+	GraceWeight int64
+	// LossWeight, in thousandths of the greatest size: the weight of each doubling of the lost
+	// work, in GPU hours. Reason: lost work is done again. Evidence: docs/papers.md, "Wrong labels
+	// and lost work".
+	LossWeight int64
+	// TimesWeight, in thousandths of the greatest size: the weight of each preemption of the job
+	// within a day. Reason: spreads preemptions over jobs. Evidence: docs/papers.md, "Displaced how
+	// often".
+	TimesWeight int64
+	// NodeWeight, in thousandths of the greatest size: the weight of each node beyond the first
+	// that a gang is put on. Reason: gangs run faster close together. Evidence: none recorded.
+	NodeWeight int64
+	// UselessWeight, in thousandths of the greatest size: what it costs to make the whole of a GPU
+	// useless to what is usually asked for. Reason: fragments of GPUs stay idle. Evidence:
+	// docs/papers.md, "Shared GPUs".
+	UselessWeight int64
+	// MaxItems, in victims on one node: so many are looked at, the cheapest; at most 64, they are
+	// bits. Reason: bounds the time of a search. Evidence: none recorded.
+	MaxItems int
+	// MaxStates, in sets on one node: so many are kept at a time, the cheapest. Reason: as above.
+	// Evidence: none recorded.
+	MaxStates int
+	// MaxForced, in victims on several nodes: so many are tried as given, one at a time. Reason: as
+	// above. Evidence: none recorded.
+	MaxForced int
+	// MaxAcross, in victims: with more, no sets of victims on several nodes are tried: each of
+	// their nodes is looked at for that. Reason: as above. Evidence: none recorded.
+	MaxAcross int
+	// KeepCycles, in cycles: candidates are remembered for so many cycles that need none. Reason:
+	// jobs among them may have left the state. Evidence: none recorded.
+	KeepCycles int
+	// MaxNumbered, in names: so many are numbered before all are forgotten. Reason: they may not be
+	// in use any more. Evidence: none recorded.
+	MaxNumbered int
+}
+
+// tunables are the values in use. They never change.
+var tunables = Tunables{
+	GraceWeight:   4000,
+	LossWeight:    1000,
+	TimesWeight:   1000,
+	NodeWeight:    500,
+	UselessWeight: 16000,
+	MaxItems:      64,
+	MaxStates:     512,
+	MaxForced:     6,
+	MaxAcross:     2048,
+	KeepCycles:    256,
+	MaxNumbered:   1 << 14,
+}
