@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -82,8 +81,10 @@ func (w *world) restored() {
 	if err := back.Check(); err != nil {
 		w.t.Fatal(err)
 	}
-	if !slices.Equal(rooms(back.v.grid), rooms(w.s.v.grid)) {
-		w.t.Fatalf("room %+v, restored %+v", rooms(w.s.v.grid), rooms(back.v.grid))
+	for i, n := range back.v.nodes {
+		if err := back.v.grid.compareNode(i, n, w.s.v.grid, i); err != nil {
+			w.t.Fatalf("restored: %v", err)
+		}
 	}
 }
 
@@ -257,13 +258,14 @@ func TestGridOfParts(t *testing.T) {
 				shared++
 			}
 			checkModel(t, seed, g, devices)
-			checkBuckets(t, seed, g)
 		}
 		for _, h := range all {
 			g.Give(h.node, h.r, h.gpus)
 		}
-		if !slices.Equal(rooms(g), rooms(newGrid(nodes))) {
-			t.Fatalf("seed %d: something is left behind", seed)
+		for i, fresh := 0, newGrid(nodes); i < len(nodes); i++ {
+			if err := g.compareNode(i, nodes[i], fresh, i); err != nil {
+				t.Fatalf("seed %d: something is left behind: %v", seed, err)
+			}
 		}
 	}
 	if shared < 1000 {
