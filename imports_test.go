@@ -70,71 +70,78 @@ var rules = map[string]rule{
 	},
 	"jobspec/script/slurm": {ours: []string{"jobspec"}, pure: true, why: "it reads values and knows no flag"},
 	"jobspec/script/shell": {third: []string{"mvdan.cc/sh/v3"}, why: "it finds the commands of a script and knows no job"},
-	"controld/cluster":     {ours: []string{"jobspec", "jobspec/hostlist"}, pure: true, why: "replicas must compute the same state from the same log"},
+	"controld/model":       {ours: []string{"jobspec"}, pure: true, why: "all daemons and the command share these types, and none needs the state machine"},
+	"controld/fsm": {
+		ours: []string{"jobspec", "controld/model", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate"}, pure: true,
+		why: "replicas must compute the same state from the same log",
+	},
+	"controld/fsm/grid":     {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is free on nodes is arithmetic"},
+	"controld/fsm/topology": {ours: []string{"jobspec", "jobspec/hostlist", "controld/model", "controld/fsm/grid"}, pure: true, why: "which nodes meet a condition follows from what they are"},
+	"controld/fsm/estimate": {ours: []string{"jobspec", "controld/model"}, pure: true, why: "what is learned of jobs that have ended is bounded arithmetic"},
 	"controld/sched": {
 		ours: []string{
-			"controld/cluster", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
+			"controld/model", "controld/fsm", "controld/sched/baseline", "controld/sched/explain", "controld/sched/fairshare",
 			"controld/sched/fit", "controld/sched/place", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/rota", "controld/sched/scratch",
 		}, pure: true,
 		why: "a cycle is a function from a view to a plan, the same live and simulated",
 	},
 	"controld/sched/share": {pure: true, why: "shares are arithmetic over a tree of accounts"},
-	"controld/sched/fit":   {ours: []string{"controld/cluster", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
+	"controld/sched/fit":   {ours: []string{"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/topology", "controld/fsm/estimate", "jobspec"}, pure: true, why: "a placement is a function of the grid"},
 	"controld/sched/scratch": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/fit",
 		}, pure: true,
 		why: "what a cycle works on, without a field for one policy",
 	},
 	"controld/sched/queue": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit", "controld/sched/scratch", "jobspec",
+			"controld/model", "controld/fsm", "controld/sched/fit", "controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "the order of jobs needs no placement rule",
 	},
 	"controld/sched/reserve": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit", "controld/sched/queue", "controld/sched/scratch",
+			"controld/model", "controld/fsm", "controld/sched/fit", "controld/sched/queue", "controld/sched/scratch",
 		}, pure: true,
 		why: "reservations protect queue heads and know no policy",
 	},
 	"controld/sched/place": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit", "controld/sched/queue", "controld/sched/reserve",
+			"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "it starts what fits, in the order that it is given",
 	},
 	"controld/sched/elastic": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit", "controld/sched/scratch",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/scratch",
 		}, pure: true,
 		why: "sizes of elastic jobs are computed without a search for room",
 	},
 	"controld/sched/preempt": {
 		ours: []string{
-			"controld/cluster", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
 		why: "what policies that preempt share: candidates, cost, search",
 	},
 	"controld/sched/policy": {
 		ours: []string{
-			"controld/cluster", "controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch",
 		}, pure: true,
 		why: "what every policy is: hooks of the phases of a cycle",
 	},
 	"controld/sched/fairshare": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/fit", "controld/sched/policy", "controld/sched/preempt",
 			"controld/sched/queue", "controld/sched/reserve", "controld/sched/scratch", "controld/sched/share",
 		}, pure: true,
 		why: "entitlement by the account tree, and reclaim",
 	},
 	"controld/sched/rota": {
 		ours: []string{
-			"controld/cluster", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/estimate", "controld/sched/elastic", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/place", "controld/sched/policy", "controld/sched/preempt", "controld/sched/queue",
 			"controld/sched/reserve", "controld/sched/scratch", "controld/sched/share", "jobspec",
 		}, pure: true,
@@ -142,7 +149,7 @@ var rules = map[string]rule{
 	},
 	"controld/sched/baseline": {
 		ours: []string{
-			"controld/cluster", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
+			"controld/model", "controld/fsm", "controld/sched/elastic", "controld/sched/fit", "controld/sched/place",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/reserve",
 			"controld/sched/scratch", "jobspec",
 		}, pure: true,
@@ -150,14 +157,14 @@ var rules = map[string]rule{
 	},
 	"controld/sched/explain": {
 		ours: []string{
-			"controld/cluster", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
+			"controld/model", "controld/sched/fit", "controld/sched/policy", "controld/sched/queue",
 			"controld/sched/scratch",
 		}, pure: true,
 		why: "it compares a cycle before and after, and decides nothing",
 	},
 	"controld/sched/schedtest": {
 		ours: []string{
-			"controld/cluster", "controld/sched", "controld/sched/fairshare", "controld/sched/fit",
+			"controld/model", "controld/fsm", "controld/fsm/grid", "controld/sched", "controld/sched/fairshare", "controld/sched/fit",
 			"controld/sched/policy", "controld/sched/preempt", "controld/sched/queue", "controld/sched/rota",
 			"controld/sched/scratch", "controld/sched/share", "jobspec",
 		},
@@ -165,14 +172,14 @@ var rules = map[string]rule{
 	},
 	"controld/sim/trace/field": {pure: true, why: "numbers and times in a file are text"},
 	"controld/sim/trace": {
-		ours: []string{"jobspec", "controld/cluster", "controld/sim/trace/field"}, pure: true, why: "a trace is data",
+		ours: []string{"jobspec", "controld/model", "controld/sim/trace/field"}, pure: true, why: "a trace is data",
 	},
 	"controld/sim/trace/synth": {
-		ours: []string{"jobspec", "controld/cluster", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
+		ours: []string{"jobspec", "controld/model", "controld/sim/trace", "controld/sim/trace/field"}, pure: true,
 		why: "a workload is a function of its seed",
 	},
 	"controld/sim": {
-		ours: []string{"jobspec", "controld/cluster", "controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
+		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/fsm/grid", "controld/fsm/estimate", "controld/sched", "controld/sim/trace", "controld/sim/trace/synth"}, pure: true,
 		why: "a simulation is repeatable from its seed",
 	},
 	"consensus": {
@@ -183,61 +190,61 @@ var rules = map[string]rule{
 		ours: []string{"consensus"}, why: "it runs members of consensus for tests",
 	},
 	"controld/config": {
-		ours: []string{"jobspec", "controld/cluster", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
+		ours: []string{"jobspec", "controld/model", "jobspec/hclfile", "jobspec/hclfile/diagnostic"},
 		why:  "it turns a file into the replicated configuration and back",
 	},
 	"controld/member": {
 		third: []string{"github.com/hashicorp/memberlist"}, why: "discovery carries identity only, no jobs",
 	},
-	"controld/api/identity": {ours: []string{"controld/cluster"}, why: "both daemons identify their callers in the same way"},
+	"controld/api/identity": {ours: []string{"controld/model"}, why: "both daemons identify their callers in the same way"},
 	"controld/api/serve":    {ours: []string{"controld/api/identity"}, why: "both daemons listen and serve HTTP in the same way"},
-	"controld/api":          {ours: []string{"jobspec", "controld/cluster"}, why: "the command imports it and must start in milliseconds"},
-	"controld/history":      {ours: []string{"controld/cluster"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
-	"controld/telemetry":    {ours: []string{"controld/cluster"}, why: "what nodes report in memory decides nothing by itself"},
+	"controld/api":          {ours: []string{"jobspec", "controld/model"}, why: "the command imports it and must start in milliseconds"},
+	"controld/history":      {ours: []string{"controld/model"}, third: []string{"modernc.org/sqlite"}, why: "it stores finished jobs and decides nothing"},
+	"controld/telemetry":    {ours: []string{"controld/model"}, why: "what nodes report in memory decides nothing by itself"},
 	"controld/earlystop": {
-		ours: []string{"jobspec", "controld/cluster", "controld/api"}, why: "which tasks have lost follows from what they reported",
+		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/api"}, why: "which tasks have lost follows from what they reported",
 	},
 	"controld/replica": {
-		ours: []string{"consensus", "controld/cluster"}, third: []string{"github.com/prometheus"},
+		ours: []string{"consensus", "controld/model", "controld/fsm"}, third: []string{"github.com/prometheus"},
 		why: "the state behind the log, for the server and the leader alike",
 	},
 	"controld/peers": {
-		ours: []string{"consensus", "controld/cluster", "controld/api/identity", "controld/member"},
+		ours: []string{"consensus", "controld/model", "controld/api/identity", "controld/member"},
 		why:  "the other controllers are found and asked in one place",
 	},
 	"controld/leader": {
 		ours: []string{
-			"consensus", "controld/cluster", "controld/sched", "controld/member", "controld/history", "controld/replica",
+			"consensus", "controld/model", "controld/fsm", "controld/sched", "controld/member", "controld/history", "controld/replica",
 			"controld/peers", "controld/telemetry", "controld/earlystop",
 		},
 		third: []string{"github.com/prometheus", "golang.org/x/sync"},
 		why:   "only the leader proposes by itself; it serves no request",
 	},
 	"controld/server/problem": {
-		ours: []string{"consensus", "controld/cluster", "controld/api", "controld/api/identity", "controld/history"},
+		ours: []string{"consensus", "controld/model", "controld/fsm", "controld/api", "controld/api/identity", "controld/history"},
 		why:  "each error has one status and one code",
 	},
 	"controld/server/openapi": {
 		ours: []string{"controld/api"}, third: []string{"github.com/danielgtaylor/huma/v2"}, why: "it describes the API and serves nothing",
 	},
 	"controld/server/present": {
-		ours: []string{"jobspec", "controld/cluster", "controld/api", "controld/telemetry"},
+		ours: []string{"jobspec", "controld/model", "controld/fsm", "controld/api", "controld/telemetry"},
 		why:  "what users see is a function of the state",
 	},
 	"controld/server/submission": {
-		ours: []string{"jobspec", "jobspec/rules", "controld/cluster", "controld/api", "controld/server/problem"},
+		ours: []string{"jobspec", "jobspec/rules", "controld/model", "controld/fsm", "controld/api", "controld/server/problem"},
 		why:  "whether a job is accepted is a function of the state",
 	},
 	"controld/server/jobref": {
 		ours: []string{
-			"jobspec", "controld/cluster", "controld/api", "controld/history", "controld/replica", "controld/server/problem",
+			"jobspec", "controld/model", "controld/fsm", "controld/api", "controld/history", "controld/replica", "controld/server/problem",
 			"controld/server/submission",
 		},
 		why: "names of jobs are resolved in one place",
 	},
 	"controld/server": {
 		ours: []string{
-			"jobspec", "consensus", "controld/cluster", "controld/sched", "controld/sched/explain", "controld/member", "controld/api", "controld/api/identity",
+			"jobspec", "consensus", "controld/model", "controld/fsm", "controld/sched", "controld/sched/explain", "controld/member", "controld/api", "controld/api/identity",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop",
 			"controld/server/problem", "controld/server/openapi", "controld/server/present", "controld/server/submission",
 			"controld/server/jobref",
@@ -247,7 +254,7 @@ var rules = map[string]rule{
 	},
 	"controld": {
 		ours: []string{
-			"consensus", "controld/cluster", "controld/member", "controld/api", "controld/api/identity", "controld/api/serve",
+			"consensus", "controld/model", "controld/fsm", "controld/member", "controld/api", "controld/api/identity", "controld/api/serve",
 			"controld/history", "controld/replica", "controld/peers", "controld/telemetry", "controld/earlystop", "controld/leader",
 			"controld/server",
 		},
@@ -256,7 +263,7 @@ var rules = map[string]rule{
 	},
 	"noded/oci/launch": {pure: true, why: "rota-init imports it and must stay small, so it holds only types"},
 	"noded/oci": {
-		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "controld/cluster", "noded/oci/launch"}, pure: true,
+		ours: []string{"jobspec", "jobspec/hostlist", "jobspec/template", "controld/model", "noded/oci/launch"}, pure: true,
 		third: []string{"github.com/opencontainers/runtime-spec"},
 		why:   "a container's spec is a function of its allocation",
 	},
@@ -267,10 +274,10 @@ var rules = map[string]rule{
 	"noded/container/containertest": {
 		ours: []string{"noded/container"}, third: []string{"golang.org/x/sys"}, why: "it stands in for containers in tests",
 	},
-	"noded/gpu":         {ours: []string{"controld/cluster"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
+	"noded/gpu":         {ours: []string{"controld/model"}, third: []string{"github.com/NVIDIA/go-nvml"}, why: "it knows devices, not jobs"},
 	"noded/gpu/gputest": {why: "it stands in for devices in tests"},
 	"noded/machine": {
-		ours: []string{"jobspec", "controld/cluster", "controld/api"}, third: []string{"golang.org/x/sys"},
+		ours: []string{"jobspec", "controld/model", "controld/api"}, third: []string{"golang.org/x/sys"},
 		why: "it describes the machine and knows no jobs",
 	},
 	"noded/progress": {
@@ -283,12 +290,12 @@ var rules = map[string]rule{
 	},
 	"noded/bundle": {
 		ours: []string{
-			"jobspec", "controld/cluster", "controld/api", "noded/container", "noded/logs", "noded/oci", "noded/progress",
+			"jobspec", "controld/model", "controld/api", "noded/container", "noded/logs", "noded/oci", "noded/progress",
 		},
 		third: []string{"golang.org/x/sys", "github.com/opencontainers/runtime-spec"},
 		why:   "it writes what a container is made from and does not run it",
 	},
-	"noded/journal": {ours: []string{"controld/cluster"}, why: "it stores records and does not interpret them"},
+	"noded/journal": {ours: []string{"controld/model"}, why: "it stores records and does not interpret them"},
 	"noded/shim": {
 		ours: []string{"jobspec", "noded/container"},
 		third: []string{
@@ -298,7 +305,7 @@ var rules = map[string]rule{
 	},
 	"noded": {
 		ours: []string{
-			"jobspec", "controld/cluster", "controld/api", "controld/api/identity", "controld/member", "noded/bundle", "noded/container",
+			"jobspec", "controld/model", "controld/api", "controld/api/identity", "controld/member", "noded/bundle", "noded/container",
 			"noded/gpu", "noded/journal", "noded/logs", "noded/machine", "noded/progress",
 		},
 		third: []string{"golang.org/x/sync", "golang.org/x/sys"},
@@ -387,8 +394,8 @@ func TestViolations(t *testing.T) {
 		deps                string
 		want                string // a part of the only problem, "" for none
 	}{
-		{"allowed", "controld/cluster", module + "jobspec", "", ""},
-		{"upwards", "controld/cluster", module + "controld/sched", "", "may not import controld/sched"},
+		{"allowed", "controld/fsm", module + "jobspec", "", ""},
+		{"upwards", "controld/fsm", module + "controld/sched", "", "may not import controld/sched"},
 		{"third party", "jobspec", "github.com/zclconf/go-cty/cty", "", "may not import github.com/zclconf/go-cty/cty"},
 		{"clock in a pure package", "controld/sched/fit", "time", "", "the clock"},
 		{"clock elsewhere", "consensus", "time", "", ""},

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // journal keeps what a daemon logs.
@@ -98,7 +98,7 @@ func TestADeadControllerIsReplaced(t *testing.T) {
 	servers := startThree(t, nil)
 	_, followers := leaderOf(t, servers)
 	dead, left := followers[0], followers[1]
-	root := left.client(cluster.Identity{UID: 0, User: "root"})
+	root := left.client(model.Identity{UID: 0, User: "root"})
 	wantProblem(t, left.client(user(1000)).RemoveController(t.Context(), dead.cfg.Name), api.CodeDenied)
 	wantProblem(t, root.RemoveController(t.Context(), dead.cfg.Name), api.CodeWrongState)
 	wantProblem(t, root.RemoveController(t.Context(), "c9"), api.CodeNotFound)

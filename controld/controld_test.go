@@ -17,7 +17,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -62,12 +62,12 @@ func TestSubmitListAndGet(t *testing.T) {
 		t.Fatalf("page 2 is %+v, %v", list, err)
 	}
 	for _, f := range []api.JobFilter{{User: "nobody"}, {States: []string{"R"}}, {Name: "x"}, {Class: "te"},
-		{IDs: []cluster.JobID{9}}} {
+		{IDs: []model.JobID{9}}} {
 		if list, _, err := c.Jobs(t.Context(), f, api.Read{}); err != nil || len(list.Items) != 0 {
 			t.Errorf("filter %+v selects %d jobs, %v", f, len(list.Items), err)
 		}
 	}
-	if list, _, err := c.Jobs(t.Context(), api.JobFilter{States: []string{"pending"}, IDs: []cluster.JobID{2, 3}},
+	if list, _, err := c.Jobs(t.Context(), api.JobFilter{States: []string{"pending"}, IDs: []model.JobID{2, 3}},
 		api.Read{}); err != nil || len(list.Items) != 2 {
 		t.Errorf("ids and state select %d jobs, %v", len(list.Items), err)
 	}
@@ -179,14 +179,14 @@ func TestBadRequestsSayWhatIsWrong(t *testing.T) {
 
 func TestTooMuchIsRefused(t *testing.T) {
 	s := startOne(t)
-	many := make([]*jobspec.Job, cluster.MaxJobsPerCall+1)
+	many := make([]*jobspec.Job, model.MaxJobsPerCall+1)
 	for i := range many {
 		many[i] = job("j" + strconv.Itoa(i))
 	}
 	_, err := s.client(user(1000)).SubmitAll(t.Context(), "k", many)
 	wantProblem(t, err, api.CodeTooLarge)
 	ids, err := s.client(user(1000)).SubmitAll(t.Context(), "k", many[1:])
-	if err != nil || len(ids) != cluster.MaxJobsPerCall {
+	if err != nil || len(ids) != model.MaxJobsPerCall {
 		t.Fatalf("%d jobs in one request: %d ids, %v", len(many)-1, len(ids), err)
 	}
 }
@@ -271,7 +271,7 @@ func TestOnlyTheOwnerCancels(t *testing.T) {
 	if err != nil || len(resp.Items) != 0 {
 		t.Errorf("another user cancelled %+v, %v", resp, err)
 	}
-	resp, err = other.CancelMany(t.Context(), api.CancelRequest{IDs: []cluster.JobID{3, 99}})
+	resp, err = other.CancelMany(t.Context(), api.CancelRequest{IDs: []model.JobID{3, 99}})
 	if err != nil || len(resp.Items) != 2 || resp.Items[0].Error.Code != api.CodeDenied ||
 		resp.Items[1].Error.Code != api.CodeNotFound {
 		t.Errorf("named ids: %+v, %v", resp, err)
@@ -347,10 +347,10 @@ func TestCancelByStateMeansElements(t *testing.T) {
 	family(api.ArrayPlace{Live: 2, Indices: "2-5%2"})
 	list, _, err := c.Jobs(t.Context(), api.JobFilter{User: "u1000", States: []string{"PD"}}, api.Read{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].ID != 1 ||
-		list.Items[0].Reason.Code != string(cluster.ReasonArrayLimit) {
+		list.Items[0].Reason.Code != string(model.ReasonArrayLimit) {
 		t.Errorf("what waits: %+v, %v", list, err)
 	}
-	if why, _, err := c.Why(t.Context(), 7); err != nil || why.Reason.Code != string(cluster.ReasonArrayLimit) { // 1_5
+	if why, _, err := c.Why(t.Context(), 7); err != nil || why.Reason.Code != string(model.ReasonArrayLimit) { // 1_5
 		t.Errorf("an element waits because of %+v, %v", why, err)
 	}
 	_, err = c.Logs(t.Context(), 1, api.LogOptions{Follow: true})
@@ -381,16 +381,16 @@ func TestHoldAndRelease(t *testing.T) {
 	}
 	newNode(t, s.addrs.HTTP, "n1", 0).run(t.Context())
 	why, _, err := c.Why(t.Context(), 1)
-	if err != nil || why.Reason.Code != string(cluster.ReasonHeldUser) {
+	if err != nil || why.Reason.Code != string(model.ReasonHeldUser) {
 		t.Fatalf("why: %+v, %v", why, err)
 	}
 	if err := c.Release(t.Context(), 1, ""); err != nil {
 		t.Fatal(err)
 	}
-	waitState(t, c, 1, cluster.Completed)
+	waitState(t, c, 1, model.Completed)
 }
 
-func waitState(t *testing.T, c *api.Client, id cluster.JobID, want cluster.JobState) *api.Job {
+func waitState(t *testing.T, c *api.Client, id model.JobID, want model.JobState) *api.Job {
 	t.Helper()
 	var last *api.Job
 	eventually(t, fmt.Sprintf("job %d in state %s", id, want), func() error {
@@ -425,14 +425,14 @@ func TestAGangRunsToCompletionAndIntoTheHistory(t *testing.T) {
 	if _, err := c.Submit(t.Context(), "", gang); err != nil {
 		t.Fatal(err)
 	}
-	waitState(t, c, 1, cluster.Completed)
+	waitState(t, c, 1, model.Completed)
 	eventually(t, "the job in the history only", func() error {
 		if list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{}); err != nil || len(list.Items) != 0 {
 			return fmt.Errorf("the state has %d jobs, %w", len(list.Items), err)
 		}
 		return nil
 	})
-	j := waitState(t, c, 1, cluster.Completed)
+	j := waitState(t, c, 1, model.Completed)
 	if len(j.Attempts) != 1 || len(j.Nodes) != 2 || j.GPUs != 16 || j.Spec == nil {
 		t.Errorf("from the history: %+v", j)
 	}
@@ -622,7 +622,7 @@ func TestSettingsTellEveryProblem(t *testing.T) {
 
 func TestASilentNodeGoesDownAndComesBack(t *testing.T) {
 	cfg := controller(t, "c1")
-	policy := cluster.DefaultConfig()
+	policy := model.DefaultConfig()
 	policy.NodeDownMS = 300
 	cfg.Cluster = &policy
 	s := start(t, cfg)
@@ -668,7 +668,7 @@ func TestOperatorsDrainNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j, _, err := somebody.Job(t.Context(), id, api.Read{}); err != nil || j.Code != cluster.Pending ||
+	if j, _, err := somebody.Job(t.Context(), id, api.Read{}); err != nil || j.Code != model.Pending ||
 		j.Reason.Code != "ReqNodeNotAvail" {
 		t.Errorf("%+v, %v", j, err)
 	}
@@ -677,7 +677,7 @@ func TestOperatorsDrainNodes(t *testing.T) {
 	}
 	eventually(t, "the job's end", func() error {
 		j, _, err := somebody.Job(t.Context(), id, api.Read{})
-		if err == nil && j.Code != cluster.Completed {
+		if err == nil && j.Code != model.Completed {
 			err = errors.New(string(j.Code))
 		}
 		return err
@@ -724,7 +724,7 @@ func TestUsersOfANodeDoNotSpeakForMachines(t *testing.T) {
 	c := s.client(someone)
 	_, err := c.Report(t.Context(), "n1", api.ReportRequest{BootID: "boot-n1"})
 	wantProblem(t, err, api.CodeDenied)
-	node := cluster.Node{Name: "n2", BootID: "b", Cores: 1, Memory: 1 << 30}
+	node := model.Node{Name: "n2", BootID: "b", Cores: 1, Memory: 1 << 30}
 	_, err = c.Register(t.Context(), "n2", api.RegisterRequest{Node: node})
 	wantProblem(t, err, api.CodeDenied)
 	_, err = c.Allocs(t.Context(), "n1", "boot-n1", 0, 0)
@@ -756,7 +756,7 @@ func TestEnvironmentsAreForTheOwner(t *testing.T) {
 // A lease counts for the next leader only from when the log had the node up.
 func TestANodeThatWasDownIsUpBeforeItsLeasesAreRenewed(t *testing.T) {
 	cfg := controller(t, "c1")
-	policy := cluster.DefaultConfig()
+	policy := model.DefaultConfig()
 	policy.NodeDownMS = 200
 	cfg.Cluster = &policy
 	s := start(t, cfg)

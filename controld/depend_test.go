@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -67,7 +67,7 @@ func TestDependenciesOnThePast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _, err := c.Job(t.Context(), never, api.Read{}); err != nil || got.Code != cluster.Cancelled {
+	if got, _, err := c.Job(t.Context(), never, api.Read{}); err != nil || got.Code != model.Cancelled {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	_, err = c.Submit(t.Context(), "", after("afterok", "9999"))
@@ -77,7 +77,7 @@ func TestDependenciesOnThePast(t *testing.T) {
 	_, err = s.client(user(1001)).Submit(t.Context(), "", after("afterok", plain))
 	wantProblem(t, err, api.CodeDenied)
 	for _, ref := range []string{array, groups} {
-		if _, err := c.Control(t.Context(), ref, cluster.VerbRelease, ""); err != nil {
+		if _, err := c.Control(t.Context(), ref, model.VerbRelease, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestNamesThatLookLikeNumbers(t *testing.T) {
 }
 
 // trimmed returns nil once a job has ended and left the state.
-func trimmed(t *testing.T, c *api.Client, id cluster.JobID) error {
+func trimmed(t *testing.T, c *api.Client, id model.JobID) error {
 	list, _, err := c.Jobs(t.Context(), api.JobFilter{All: true}, api.Read{})
 	if err != nil {
 		return err

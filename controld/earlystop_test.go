@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -45,7 +45,7 @@ func TestAnArrayIsPruned(t *testing.T) {
 		t.Helper()
 		req := api.ReportRequest{BootID: n.node.BootID}
 		for m, loss := range losses {
-			req.Samples = append(req.Samples, api.Sample{Job: id + cluster.JobID(m), Attempt: 1, Step: 7,
+			req.Samples = append(req.Samples, api.Sample{Job: id + model.JobID(m), Attempt: 1, Step: 7,
 				Metrics: map[string]float64{"loss": loss}})
 		}
 		if _, err := n.c.Report(t.Context(), "n1", req); err != nil {
@@ -111,7 +111,7 @@ func TestTheRuleOfAnArrayCancelsTheRest(t *testing.T) {
 	}
 	until("R R R R")
 	for i, accuracy := range []float64{0.3, 0.8, 0.5} {
-		sample := api.Sample{Job: cluster.JobID(2 + i), Attempt: 1, Step: 100,
+		sample := api.Sample{Job: model.JobID(2 + i), Attempt: 1, Step: 100,
 			Metrics: map[string]float64{"accuracy": accuracy}}
 		if _, err := n.c.Report(t.Context(), "n1",
 			api.ReportRequest{BootID: n.node.BootID, Samples: []api.Sample{sample}}); err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -167,14 +167,14 @@ func (s *running) ready() {
 }
 
 // user is an account with this uid, as a trusted machine vouches for it.
-func user(uid uint32) cluster.Identity {
-	return cluster.Identity{UID: uid, GID: uid, User: fmt.Sprintf("u%d", uid), Home: "/home/x", GIDs: []uint32{7}}
+func user(uid uint32) model.Identity {
+	return model.Identity{UID: uid, GID: uid, User: fmt.Sprintf("u%d", uid), Home: "/home/x", GIDs: []uint32{7}}
 }
 
 // client talks to this controller for a user. Every answer is held against the OpenAPI document.
-func (s *running) client(id cluster.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id, nil) }
+func (s *running) client(id model.Identity) *api.Client { return dial(s.t, s.addrs.HTTP, id, nil) }
 
-func dial(t testing.TB, addr string, id cluster.Identity, key identity.Key) *api.Client {
+func dial(t testing.TB, addr string, id model.Identity, key identity.Key) *api.Client {
 	t.Helper()
 	h := http.Header{}
 	if id.User != "" {
@@ -325,19 +325,19 @@ func wantProblem(t testing.TB, err error, code string) *api.Problem {
 type fakeNode struct {
 	t      testing.TB
 	c      *api.Client
-	node   cluster.Node
+	node   model.Node
 	hold   chan struct{} // commands end when it is closed; nil: at once
 	mu     sync.Mutex
 	starts map[string]int // by job.attempt.worker
 }
 
 func newNode(t testing.TB, addr, name string, gpus int) *fakeNode {
-	n := &fakeNode{t: t, c: dial(t, addr, cluster.Identity{}, nil), starts: map[string]int{}}
-	n.node = cluster.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64,
+	n := &fakeNode{t: t, c: dial(t, addr, model.Identity{}, nil), starts: map[string]int{}}
+	n.node = model.Node{Name: name, Addr: "127.0.0.1:1", BootID: "boot-" + name, Version: "test", Cores: 64,
 		Memory:     256 * jobspec.GiB,
 		SharedPath: []string{"/tmp"}, PortMin: 20000, PortMax: 20999}
 	for i := range gpus {
-		n.node.GPUs = append(n.node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated",
+		n.node.GPUs = append(n.node.GPUs, model.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated",
 			Memory: 80 * jobspec.GiB,
 			Minor:  -1, Healthy: true})
 	}
@@ -366,7 +366,7 @@ func (n *fakeNode) step(ctx context.Context, after uint64) uint64 {
 	if err != nil || got.LeaseMS <= 0 {
 		return after // between two leaders
 	}
-	var reports []cluster.WorkerReport
+	var reports []model.WorkerReport
 	for _, a := range got.Allocs {
 		if r, ok := n.react(a); ok {
 			reports = append(reports, r)
@@ -388,22 +388,22 @@ func (n *fakeNode) step(ctx context.Context, after uint64) uint64 {
 }
 
 // react says what became of one worker.
-func (n *fakeNode) react(a api.Alloc) (cluster.WorkerReport, bool) {
-	r := cluster.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: cluster.WorkerCreated}
+func (n *fakeNode) react(a api.Alloc) (model.WorkerReport, bool) {
+	r := model.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, State: model.WorkerCreated}
 	n.mu.Lock()
 	n.starts[fmt.Sprintf("%d.%d.%d", a.Job, a.Attempt, a.Worker)]++
 	n.mu.Unlock()
 	switch {
 	case a.Stop != nil:
-		r.State, r.Signal = cluster.WorkerExited, 15
+		r.State, r.Signal = model.WorkerExited, 15
 	case !a.Released:
 	case n.hold == nil:
-		r.State = cluster.WorkerExited
+		r.State = model.WorkerExited
 	default:
-		r.State = cluster.WorkerRunning
+		r.State = model.WorkerRunning
 		select {
 		case <-n.hold:
-			r.State = cluster.WorkerExited
+			r.State = model.WorkerExited
 		default:
 		}
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
-func idsOf(jobs []api.Job) []cluster.JobID {
-	ids := []cluster.JobID{}
+func idsOf(jobs []api.Job) []model.JobID {
+	ids := []model.JobID{}
 	for i := range jobs {
 		ids = append(ids, jobs[i].ID)
 	}
@@ -33,7 +33,7 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := idsOf(list.Items); !slices.Equal(got, []cluster.JobID{1, 2, 3}) || list.Next != "3" {
+	if got := idsOf(list.Items); !slices.Equal(got, []model.JobID{1, 2, 3}) || list.Next != "3" {
 		t.Errorf("page of %v, next %q", got, list.Next)
 	}
 	if j := list.Items[1]; j.Name != "j1" || j.Reason.Code == "" || j.User != "" || j.Workdir != "" {
@@ -41,11 +41,11 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 	}
 	f.Page = list.Next
 	if list, _, err = c.Jobs(t.Context(), f, api.Read{}); err != nil ||
-		!slices.Equal(idsOf(list.Items), []cluster.JobID{4, 5}) || list.Next != "" {
+		!slices.Equal(idsOf(list.Items), []model.JobID{4, 5}) || list.Next != "" {
 		t.Errorf("second page: %+v, %v", list, err)
 	}
 	for _, fields := range [][]string{nil, {"id", "name"}} {
-		var got []cluster.JobID
+		var got []model.JobID
 		_, err := c.EachJob(t.Context(), api.JobFilter{Fields: fields}, api.Read{}, func(j *api.Job) error {
 			if (j.User == "") != (fields != nil) {
 				t.Errorf("fields %v: streamed %+v", fields, j)
@@ -53,7 +53,7 @@ func TestAListHasOnlyTheFieldsAskedFor(t *testing.T) {
 			got = append(got, j.ID)
 			return nil
 		})
-		if err != nil || !slices.Equal(got, []cluster.JobID{1, 2, 3, 4, 5}) {
+		if err != nil || !slices.Equal(got, []model.JobID{1, 2, 3, 4, 5}) {
 			t.Errorf("streamed %v, %v", got, err)
 		}
 	}
@@ -100,11 +100,11 @@ func TestAUserWatchesChanges(t *testing.T) {
 	}
 	again, _, err = mine.Jobs(ctx, f, api.Read{After: again.Index, Wait: time.Minute})
 	if err != nil || !again.Delta || len(again.Items) != 1 || again.Items[0].ID != 2 ||
-		again.Items[0].Code != cluster.Cancelled {
+		again.Items[0].Code != model.Cancelled {
 		t.Errorf("one job has ended: %+v, %v", again, err)
 	}
 	whole, _, err := mine.Jobs(ctx, api.JobFilter{User: "u1000"}, api.Read{})
-	if err != nil || !slices.Equal(idsOf(whole.Items), []cluster.JobID{1, 3}) {
+	if err != nil || !slices.Equal(idsOf(whole.Items), []model.JobID{1, 3}) {
 		t.Errorf("the whole list: %+v, %v", whole, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // logNode is a node whose log listener says which log was asked for, and holds a followed one open
@@ -42,7 +42,7 @@ func logNode(t *testing.T, s *running, name string) (*fakeNode, chan struct{}) {
 	return n, release
 }
 
-func readLog(t *testing.T, c *api.Client, id cluster.JobID, o api.LogOptions) (string, error) {
+func readLog(t *testing.T, c *api.Client, id model.JobID, o api.LogOptions) (string, error) {
 	t.Helper()
 	body, err := c.Logs(t.Context(), id, o)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestLogsComeFromTheNode(t *testing.T) {
 		followed <- fmt.Sprint(text, err)
 	}()
 	n, release := logNode(t, s, "n1")
-	waitState(t, c, 2, cluster.Running)
+	waitState(t, c, 2, model.Running)
 	if text, err := readLog(t, c, 2, api.LogOptions{Tail: 5, Stream: "stderr"}); err != nil ||
 		text != "/v1/logs/2.1.0 tail=5 stderr of u1000\n" {
 		t.Errorf("got %q, %v", text, err)
@@ -87,7 +87,7 @@ func TestLogsComeFromTheNode(t *testing.T) {
 	wantProblem(t, err, api.CodeDenied)
 	close(n.hold)
 	close(release)
-	waitState(t, c, 2, cluster.Completed)
+	waitState(t, c, 2, model.Completed)
 	if text, err := readLog(t, c, 2, api.LogOptions{Follow: true}); err != nil || !strings.HasSuffix(text, "end\n") {
 		t.Errorf("after the end: %q, %v", text, err)
 	}
@@ -109,7 +109,7 @@ func TestAFollowedLogGoesOnWithTheNextAttempt(t *testing.T) {
 	if _, err := c.Submit(t.Context(), "", job("again")); err != nil {
 		t.Fatal(err)
 	}
-	waitState(t, c, 1, cluster.Running)
+	waitState(t, c, 1, model.Running)
 	followed := make(chan string, 1)
 	go func() {
 		text, err := readLog(t, c, 1, api.LogOptions{Follow: true})
@@ -120,7 +120,7 @@ func TestAFollowedLogGoesOnWithTheNextAttempt(t *testing.T) {
 	}
 	eventually(t, "the second attempt", func() error {
 		j, _, err := c.Job(t.Context(), 1, api.Read{})
-		if err == nil && (j.Attempt != 2 || j.Code != cluster.Running) {
+		if err == nil && (j.Attempt != 2 || j.Code != model.Running) {
 			err = fmt.Errorf("attempt %d is %s", j.Attempt, j.Code)
 		}
 		return err

@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // schedulesBy waits until a controller says that its cluster is of the latest version and schedules
@@ -15,7 +16,7 @@ func (s *running) schedulesBy(policy string) {
 	c := s.client(user(1000))
 	eventually(s.t, "policy "+policy, func() error {
 		cl, _, err := c.Cluster(s.t.Context())
-		if err == nil && (cl.Version != cluster.LatestVersion || cl.Policy != policy) {
+		if err == nil && (cl.Version != fsm.LatestVersion || cl.Policy != policy) {
 			return fmt.Errorf("version %d, policy %s", cl.Version, cl.Policy)
 		}
 		return err
@@ -26,15 +27,15 @@ func (s *running) schedulesBy(policy string) {
 // of other things.
 func TestANewClusterHasThePolicyOfNewOnes(t *testing.T) {
 	s := start(t, controller(t, "c1"))
-	s.schedulesBy(cluster.NewPolicy)
+	s.schedulesBy(model.NewPolicy)
 	s.stop()
-	s.cfg.Cluster = said(func(c *cluster.Config) { c.LeaseMS = 77_000 })
+	s.cfg.Cluster = said(func(c *model.Config) { c.LeaseMS = 77_000 })
 	again := start(t, s.cfg)
-	again.schedulesBy(cluster.NewPolicy)
+	again.schedulesBy(model.NewPolicy)
 	c := again.client(user(1000))
 	eventually(t, "the lease of the file", func() error {
 		cfg, _, err := c.Config(t.Context(), api.Read{})
-		if err == nil && (cfg.LeaseMS != 77_000 || cfg.Policy.Name != cluster.NewPolicy) {
+		if err == nil && (cfg.LeaseMS != 77_000 || cfg.Policy.Name != model.NewPolicy) {
 			return fmt.Errorf("lease %d, policy %q", cfg.LeaseMS, cfg.Policy.Name)
 		}
 		return err
@@ -42,8 +43,8 @@ func TestANewClusterHasThePolicyOfNewOnes(t *testing.T) {
 }
 
 // said is a configuration that a file describes. It names no policy unless change does.
-func said(change func(*cluster.Config)) *cluster.Config {
-	cfg := cluster.DefaultConfig()
+func said(change func(*model.Config)) *model.Config {
+	cfg := model.DefaultConfig()
 	change(&cfg)
 	return &cfg
 }

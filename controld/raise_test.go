@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 )
 
 // TestTheClusterVersionIsRaised shows how a second version comes into use: controllers are replaced
 // one by one, and the cluster has the version once the last of them knows it, also after all were
 // started again.
 func TestTheClusterVersionIsRaised(t *testing.T) {
-	const second = cluster.LatestVersion + 1
+	const second = fsm.LatestVersion + 1
 	servers := startThree(t, func(c *Config) {
 		if c.Name != "c3" {
 			c.knows = second
@@ -36,7 +36,7 @@ func TestTheClusterVersionIsRaised(t *testing.T) {
 		}
 	}
 	time.Sleep(3 * time.Second)
-	if err := version(cluster.LatestVersion)(); err != nil {
+	if err := version(fsm.LatestVersion)(); err != nil {
 		t.Fatalf("c3 does not know another version: %v", err)
 	}
 	servers[2].stop()
@@ -56,7 +56,7 @@ func TestADataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
 	s.ready()
 	s.stop()
 	file := filepath.Join(s.cfg.DataDir, "format")
-	if text, err := os.ReadFile(file); err != nil || string(text) != cluster.DataFormat+"\n" {
+	if text, err := os.ReadFile(file); err != nil || string(text) != fsm.DataFormat+"\n" {
 		t.Fatalf("the directory is marked %q, %v", text, err)
 	}
 	start(t, s.cfg).stop()
@@ -68,7 +68,7 @@ func TestADataDirectoryOfAnotherFormatIsRefused(t *testing.T) {
 		if err == nil {
 			t.Fatalf("format %q is accepted", other)
 		}
-		for _, want := range []string{s.cfg.DataDir, cluster.DataFormat, "move the directory away",
+		for _, want := range []string{s.cfg.DataDir, fsm.DataFormat, "move the directory away",
 			strings.TrimSpace(other)} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("format %q: %v; want %q in it", other, err, want)

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Pace of the history. Jobs that end together are stored together.
@@ -43,7 +44,7 @@ func (d *daemon) storeRecords(ctx context.Context) error {
 	}
 }
 
-func (d *daemon) recordNew(ctx context.Context, v *cluster.View) error {
+func (d *daemon) recordNew(ctx context.Context, v *fsm.View) error {
 	last := d.records.Last()
 	if v.Trimmed() > last {
 		if err := d.fillFromPeers(ctx, v.Trimmed()); err != nil {
@@ -64,7 +65,7 @@ func (d *daemon) fillFromPeers(ctx context.Context, upTo int64) error {
 	err := fmt.Errorf("records up to %d left the state before they were stored here, and no other controller is "+
 		"known", upTo)
 	for _, p := range d.peers.All() {
-		fetch := func(ctx context.Context, from, to int64) ([]*cluster.Job, error) {
+		fetch := func(ctx context.Context, from, to int64) ([]*model.Job, error) {
 			return d.peers.Records(ctx, p, from, to)
 		}
 		if err = history.Fill(ctx, d.records, fetch, upTo); err == nil {

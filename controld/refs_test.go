@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -33,7 +33,7 @@ func TestAWordMayNameManyJobs(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	list, _, err := c.Jobs(t.Context(), api.JobFilter{Refs: refs}, api.Read{})
-	if err != nil || !slices.Equal(idsOf(list.Items), []cluster.JobID{record, other}) {
+	if err != nil || !slices.Equal(idsOf(list.Items), []model.JobID{record, other}) {
 		t.Errorf("listed %v, %v", list, err)
 	}
 	if _, _, err := c.History(t.Context(), api.HistoryFilter{Refs: refs}, api.Read{}); err != nil {

@@ -17,8 +17,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
 )
 
@@ -40,9 +41,9 @@ type Config struct {
 
 	// Cluster is the replicated configuration that this controller proposes when it leads; nil
 	// leaves what is there.
-	Cluster *cluster.Config
+	Cluster *model.Config
 	// Reload, if set, returns Cluster again when the daemon is asked to re-read its configuration.
-	Reload func() (*cluster.Config, error)
+	Reload func() (*model.Config, error)
 	// ReloadOn asks for it. It may be nil.
 	ReloadOn <-chan os.Signal
 
@@ -57,7 +58,7 @@ type Config struct {
 	// Ready, if set, is called once everything listens.
 	Ready func(Addresses)
 
-	knows int // greatest cluster version that this controller can apply; 0: cluster.LatestVersion. Only tests set it
+	knows int // greatest cluster version that this controller can apply; 0: fsm.LatestVersion. Only tests set it
 }
 
 // Addresses are where a daemon can be reached.
@@ -77,7 +78,7 @@ func DefaultConfig() Config {
 }
 
 // latestVersion returns the greatest cluster version that this controller can apply.
-func (c Config) latestVersion() int { return cmp.Or(c.knows, cluster.LatestVersion) }
+func (c Config) latestVersion() int { return cmp.Or(c.knows, fsm.LatestVersion) }
 
 // Validate returns every problem of c, joined.
 func (c Config) Validate() error {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -34,7 +34,7 @@ func TestFollowersForwardAndTheClusterSurvivesItsLeader(t *testing.T) {
 
 	all := dial(t, addrs, user(1000), nil)
 	acknowledged := submitWhile(t, all, func() { leader.stop() })
-	ids := map[cluster.JobID]bool{}
+	ids := map[model.JobID]bool{}
 	for _, id := range acknowledged {
 		if ids[id] {
 			t.Fatalf("id %d was given twice", id)
@@ -91,10 +91,10 @@ func TestALeaderThatHangsIsNotWaitedFor(t *testing.T) {
 
 // submitWhile submits from several goroutines before, during and after f, and returns what was
 // acknowledged. No submission may fail.
-func submitWhile(t *testing.T, c *api.Client, f func()) []cluster.JobID {
+func submitWhile(t *testing.T, c *api.Client, f func()) []model.JobID {
 	t.Helper()
 	var mu sync.Mutex
-	var acknowledged []cluster.JobID
+	var acknowledged []model.JobID
 	const before, after = 50, 50
 	reached, disturbed := make(chan struct{}), make(chan struct{})
 	var wg sync.WaitGroup
@@ -132,9 +132,9 @@ func submitWhile(t *testing.T, c *api.Client, f func()) []cluster.JobID {
 	return acknowledged
 }
 
-func everyJob(t *testing.T, c *api.Client) map[cluster.JobID]bool {
+func everyJob(t *testing.T, c *api.Client) map[model.JobID]bool {
 	t.Helper()
-	ids := map[cluster.JobID]bool{}
+	ids := map[model.JobID]bool{}
 	page := ""
 	for {
 		var list *api.List[api.Job]

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -33,7 +33,7 @@ type Controller interface {
 type Bundles interface {
 	// Build writes the bundle of a worker that is to run on the given cores (nil: any cores) of a
 	// node with these GPUs. It returns the bundle's directory.
-	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) (string, error)
+	Build(ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) (string, error)
 	// Notice tells a container why it is being stopped, and when it will be killed.
 	Notice(id container.ID, n container.Notice) error
 	// Retire keeps the log of an ended container and drops the roots of its tasks.
@@ -56,7 +56,7 @@ type Journal interface {
 
 // Parts is what an agent works with.
 type Parts struct {
-	Node    cluster.Node // is registered with the controllers; its GPUs come from GPUs
+	Node    model.Node // is registered with the controllers; its GPUs come from GPUs
 	Control Controller
 	Runtime container.Runtime
 	Bundles Bundles
@@ -117,7 +117,7 @@ type worker struct {
 	coresShort     bool      // its cores were not free
 	lease          time.Time // the end of the lease that its shim has
 	timer          *time.Timer
-	lastReported   cluster.WorkerState // the last state that was queued for a report
+	lastReported   model.WorkerState // the last state that was queued for a report
 	tail           progress.Tail
 	read           *progressRead    // nil when no read is under way
 	source         *progress.Source // of its progress, once looked up

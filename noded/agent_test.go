@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
 )
@@ -44,7 +44,7 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-func (w *world) state(id container.ID) cluster.WorkerState {
+func (w *world) state(id container.ID) model.WorkerState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.allocs[id].state
@@ -59,19 +59,19 @@ func (w *world) container(id container.ID) fakeContainer {
 	return fakeContainer{removed: true}
 }
 
-func (w *world) result(a *assigned) *cluster.WorkerReport {
+func (w *world) result(a *assigned) *model.WorkerReport {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return a.result
 }
 
-func (w *world) history(a *assigned) []cluster.WorkerState {
+func (w *world) history(a *assigned) []model.WorkerState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return a.history
 }
 
-func (w *world) lastNode() cluster.Node {
+func (w *world) lastNode() model.Node {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.nodes[len(w.nodes)-1]
@@ -94,13 +94,13 @@ func TestSingleWorkerRunsAtOnce(t *testing.T) {
 		before := time.Now()
 		a := w.assign(wid(1), true)
 		synctest.Wait()
-		if got := w.state(wid(1)); got != cluster.WorkerRunning || !time.Now().Equal(before) {
+		if got := w.state(wid(1)); got != model.WorkerRunning || !time.Now().Equal(before) {
 			t.Fatalf("got %s after %v", got, time.Since(before))
 		}
 		w.leave(wid(1), container.Exit{Code: 3, OOM: true})
 		synctest.Wait()
 		if w.result(a) == nil || w.result(a).ExitCode != 3 || !w.result(a).OOM ||
-			!reflect.DeepEqual(w.history(a), []cluster.WorkerState{cluster.WorkerRunning, cluster.WorkerExited}) {
+			!reflect.DeepEqual(w.history(a), []model.WorkerState{model.WorkerRunning, model.WorkerExited}) {
 			t.Fatalf("got %+v, %v", w.result(a), w.history(a))
 		}
 		if !w.container(wid(1)).removed || !w.isRetired(wid(1)) {
@@ -113,12 +113,12 @@ func TestGangWaitsForRelease(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), false)
 		settle(time.Minute)
-		if w.container(wid(1)).starts != 0 || w.state(wid(1)) != cluster.WorkerCreated {
+		if w.container(wid(1)).starts != 0 || w.state(wid(1)) != model.WorkerCreated {
 			t.Fatalf("started before its gang was there, or not reported: %s", w.state(wid(1)))
 		}
 		w.change(func() { a.Released = true })
 		synctest.Wait()
-		if w.state(wid(1)) != cluster.WorkerRunning {
+		if w.state(wid(1)) != model.WorkerRunning {
 			t.Fatalf("got %s", w.state(wid(1)))
 		}
 	})
@@ -132,7 +132,7 @@ func TestStopHasNoticeSignalAndGrace(t *testing.T) {
 		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it ignores the signal
 		w.mu.Unlock()
 		began := time.Now()
-		w.stop(wid(1), cluster.CauseTE, 30*time.Second)
+		w.stop(wid(1), model.CauseTE, 30*time.Second)
 		settle(29 * time.Second)
 		n := w.notice(wid(1))
 		deadline, err := time.Parse(time.RFC3339, n.Deadline)
@@ -164,11 +164,11 @@ func TestStrongerStop(t *testing.T) {
 		w.mu.Lock()
 		w.containers[wid(1)].exits = func(int) *container.Exit { return nil } // it ignores the signal
 		w.mu.Unlock()
-		w.stop(wid(1), cluster.CauseShrink, 10*time.Minute)
+		w.stop(wid(1), model.CauseShrink, 10*time.Minute)
 		settle(time.Second)
 		w.change(func() {
 			stop := *a.Stop
-			stop.Cause, a.Stop = cluster.CauseTE, &stop
+			stop.Cause, a.Stop = model.CauseTE, &stop
 		})
 		settle(time.Second)
 		if b, n := w.container(wid(1)), w.notice(wid(1)); !reflect.DeepEqual(b.signals, []int{15}) ||
@@ -177,7 +177,7 @@ func TestStrongerStop(t *testing.T) {
 		}
 		began := time.Now()
 		w.change(func() {
-			a.Stop = &cluster.Stop{Cause: cluster.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000,
+			a.Stop = &model.Stop{Cause: model.CauseCancelled, At: a.Stop.At, KillAt: clockNow() + 30_000,
 				Signal: "SIGINT"}
 		})
 		settle(time.Second)
@@ -214,7 +214,7 @@ func TestStopIsNeverSilent(t *testing.T) {
 				w.mu.Lock()
 				w.containers[wid(1)].exits, w.crashIn = func(int) *container.Exit { return nil }, calls
 				w.mu.Unlock()
-				w.stop(wid(1), cluster.CauseTE, time.Minute)
+				w.stop(wid(1), model.CauseTE, time.Minute)
 				<-w.crashed
 				w.kill()
 				w.start()
@@ -231,9 +231,9 @@ func TestStopBeforeStart(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		a := w.assign(wid(1), false)
 		synctest.Wait()
-		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
+		w.stop(wid(1), model.CauseCancelled, 30*time.Second)
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerExited || w.result(a).Signal != 9 ||
+		if w.result(a) == nil || w.result(a).State != model.WorkerExited || w.result(a).Signal != 9 ||
 			w.container(wid(1)).starts != 0 {
 			t.Fatalf("got %+v", w.result(a))
 		}
@@ -246,7 +246,7 @@ func TestLostShimIsReported(t *testing.T) {
 		synctest.Wait()
 		w.loseShim(wid(1))
 		settle(time.Second)
-		if w.result(a) == nil || w.result(a).State != cluster.WorkerFailed ||
+		if w.result(a) == nil || w.result(a).State != model.WorkerFailed ||
 			!strings.Contains(w.result(a).Message, "shim") {
 			t.Fatalf("got %+v", w.result(a))
 		}
@@ -263,7 +263,7 @@ func TestContainerThatIsGone(t *testing.T) {
 		w.change(func() { delete(w.containers, wid(1)) })
 		w.start()
 		settle(time.Second)
-		if r := w.result(a); r == nil || r.State != cluster.WorkerFailed || !r.Began || !w.isRetired(wid(1)) {
+		if r := w.result(a); r == nil || r.State != model.WorkerFailed || !r.Began || !w.isRetired(wid(1)) {
 			t.Fatalf("got %+v, retired: %v", r, w.isRetired(wid(1)))
 		}
 	})
@@ -334,7 +334,7 @@ func TestNextAttemptWaitsForTheLast(t *testing.T) {
 		w.change(func() { a.gone = true })
 		w.assign(second, true)
 		settle(time.Minute)
-		if w.container(first).state != container.Exited || w.state(second) != cluster.WorkerRunning {
+		if w.container(first).state != container.Exited || w.state(second) != model.WorkerRunning {
 			t.Fatalf("got %s and %s", w.container(first).state, w.state(second))
 		}
 	})
@@ -369,7 +369,7 @@ func TestCoresAreExclusive(t *testing.T) {
 		}
 		settle(time.Minute)
 		for n := range int64(10) {
-			if s := w.state(wid(n + 1)); s != cluster.WorkerRunning && s != cluster.WorkerExited {
+			if s := w.state(wid(n + 1)); s != model.WorkerRunning && s != model.WorkerExited {
 				t.Fatalf("job %d: got %s", n+1, s)
 			}
 		}
@@ -380,7 +380,7 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		for n := range 2 {
-			w.gpus = append(w.gpus, gpu.Device{GPU: cluster.GPU{UUID: fmt.Sprintf("GPU-%d", n), Healthy: true}})
+			w.gpus = append(w.gpus, gpu.Device{GPU: model.GPU{UUID: fmt.Sprintf("GPU-%d", n), Healthy: true}})
 		}
 		w.start()
 		defer w.kill()
@@ -417,18 +417,18 @@ func TestGPUWithLeftoversIsQuarantined(t *testing.T) {
 func TestNoStartOnAnUnhealthyGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
-			{GPU: cluster.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
+		w.gpus = []gpu.Device{{GPU: model.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: model.GPU{UUID: "GPU-1", Problem: "XID 79"}}}
 		w.start()
 		defer w.kill()
 		fits, refused := w.assign(wid(1), true), w.assign(wid(2), true)
 		w.change(func() { fits.GPUs, refused.GPUs = []int{0}, []int{1} })
 		settle(time.Second)
-		if r := w.result(refused); r == nil || r.State != cluster.WorkerFailed || r.Began || r.Final ||
+		if r := w.result(refused); r == nil || r.State != model.WorkerFailed || r.Began || r.Final ||
 			!strings.Contains(r.Message, "XID 79") {
 			t.Errorf("got %+v", r)
 		}
-		if w.state(wid(1)) != cluster.WorkerRunning || w.container(wid(2)).starts > 0 {
+		if w.state(wid(1)) != model.WorkerRunning || w.container(wid(2)).starts > 0 {
 			t.Errorf("got %q on the other", w.state(wid(1)))
 		}
 	})
@@ -439,15 +439,15 @@ func TestNoStartOnAnUnhealthyGPU(t *testing.T) {
 func TestNewerHealthIsNotOvertaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
-			{GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		w.gpus = []gpu.Device{{GPU: model.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: model.GPU{UUID: "GPU-1", Healthy: true}}}
 		w.start()
 		defer w.kill()
 		a := w.assign(wid(1), true)
 		slow := make(chan struct{})
 		w.change(func() { a.GPUs = []int{1}; w.onGPU["GPU-1"] = []int{4711} })
 		settle(time.Second)
-		w.change(func() { w.held, w.gpus = slow, []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0"}}, w.gpus[1]} })
+		w.change(func() { w.held, w.gpus = slow, []gpu.Device{{GPU: model.GPU{UUID: "GPU-0"}}, w.gpus[1]} })
 		settle(time.Minute)
 		w.leave(wid(1), container.Exit{})
 		settle(10 * time.Second)
@@ -464,8 +464,8 @@ func TestNewerHealthIsNotOvertaken(t *testing.T) {
 func TestGPUsKeepTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		both := []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}},
-			{GPU: cluster.GPU{UUID: "GPU-1", Healthy: true}}}
+		both := []gpu.Device{{GPU: model.GPU{UUID: "GPU-0", Healthy: true}},
+			{GPU: model.GPU{UUID: "GPU-1", Healthy: true}}}
 		w.gpus = both
 		w.start()
 		defer func() { w.kill() }()
@@ -517,7 +517,7 @@ func TestUnwritableGPUFile(t *testing.T) {
 func TestDriverThatIsLoadedLate(t *testing.T) {
 	scene(t, func(t *testing.T, w *world) {
 		settle(time.Minute)
-		w.change(func() { w.gpus = []gpu.Device{{GPU: cluster.GPU{UUID: "GPU-0", Healthy: true}}} })
+		w.change(func() { w.gpus = []gpu.Device{{GPU: model.GPU{UUID: "GPU-0", Healthy: true}}} })
 		settle(time.Minute)
 		if got := w.lastNode().GPUs; len(got) != 1 || !got[0].Healthy {
 			t.Fatalf("got %+v", got)
@@ -538,7 +538,7 @@ func TestBundlesThatHang(t *testing.T) {
 			w.assign(wid(10+n), true)
 		}
 		settle(time.Second)
-		w.stop(wid(1), cluster.CauseCancelled, 30*time.Second)
+		w.stop(wid(1), model.CauseCancelled, 30*time.Second)
 		w.leave(wid(2), container.Exit{})
 		settle(time.Minute)
 		if w.result(stopped) == nil || w.result(ended) == nil {
@@ -547,7 +547,7 @@ func TestBundlesThatHang(t *testing.T) {
 		close(hangs)
 		settle(time.Minute)
 		for n := range int64(2 * parallelSteps) { // too late for those that have started
-			if got := w.state(wid(10 + n)); got != cluster.WorkerRunning && got != cluster.WorkerFailed {
+			if got := w.state(wid(10 + n)); got != model.WorkerRunning && got != model.WorkerFailed {
 				t.Errorf("job %d in the end: got %q", 10+n, got)
 			}
 		}
@@ -566,7 +566,7 @@ func TestFinalFailures(t *testing.T) {
 			a := w.assign(wid(1), true)
 			settle(time.Second)
 			r := w.result(a)
-			if r == nil || r.State != cluster.WorkerFailed || r.Final != final || r.Began ||
+			if r == nil || r.State != model.WorkerFailed || r.Final != final || r.Began ||
 				!strings.Contains(r.Message, "image /x cannot be read") {
 				t.Errorf("got %+v", r)
 			}
@@ -639,7 +639,7 @@ func (w *world) step(dice *rand.Rand, attempts map[int64]int) {
 	case n < 5:
 		w.leave(last, container.Exit{Code: dice.IntN(3)})
 	case n < 6:
-		w.stop(last, cluster.CauseCancelled, time.Duration(dice.IntN(20))*time.Second)
+		w.stop(last, model.CauseCancelled, time.Duration(dice.IntN(20))*time.Second)
 	case n < 7:
 		w.loseShim(last)
 	case n < 8:

@@ -18,8 +18,8 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // controllers is the control plane as this node knows it: the addresses from its settings and those
@@ -146,7 +146,7 @@ func (c *controllers) proxyHandler() http.Handler {
 			// The identity is added here and not earlier. A Connection header of the client may
 			// name headers to drop, and a request without these counts as one of the machine
 			// itself.
-			if id, ok := r.In.Context().Value(proxiedUser{}).(cluster.Identity); ok {
+			if id, ok := r.In.Context().Value(proxiedUser{}).(model.Identity); ok {
 				identity.Vouch(r.Out.Header, id)
 			}
 		},

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 const (
@@ -78,7 +78,7 @@ func (a *Agent) refreshGPUs(ctx context.Context) {
 }
 
 // allGPUs returns the GPUs of the node, with the health that the driver reported last.
-func (a *Agent) allGPUs() []cluster.GPU {
+func (a *Agent) allGPUs() []model.GPU {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.gpus.GPUs()
@@ -86,7 +86,7 @@ func (a *Agent) allGPUs() []cluster.GPU {
 
 // currentGPUs returns the GPUs of the node with their health, including problems that this daemon
 // found itself. The mutex is held.
-func (a *Agent) currentGPUs() []cluster.GPU {
+func (a *Agent) currentGPUs() []model.GPU {
 	gpus := a.gpus.GPUs()
 	for n := range gpus {
 		if problem := a.occupied[gpus[n].UUID]; problem != "" && gpus[n].Healthy {
@@ -113,7 +113,7 @@ func (a *Agent) checkGPUsHealthy(indices []int) error {
 
 // noteGPUChanges has the node registered again if the health of its GPUs differs from before. The
 // mutex is held.
-func (a *Agent) noteGPUChanges(before []cluster.GPU) {
+func (a *Agent) noteGPUChanges(before []model.GPU) {
 	after := a.currentGPUs()
 	if reflect.DeepEqual(before, after) {
 		return

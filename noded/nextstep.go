@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 )
@@ -43,7 +43,7 @@ const (
 // step is an op with its argument.
 type step struct {
 	Op     op
-	Result cluster.WorkerReport // of opFinish, without its ids
+	Result model.WorkerReport // of opFinish, without its ids
 }
 
 // nextStep returns what is due for one container, and when to ask again if nothing else happens
@@ -99,8 +99,8 @@ func stepWhenStopping(f facts, now time.Time) (step, time.Time) {
 	case f.Actual == "" && f.Entry.Started:
 		return recordLost(f), time.Time{}
 	case f.Actual == "":
-		return step{Op: opFinish, Result: cluster.WorkerReport{
-			State: cluster.WorkerExited, Signal: sigKill, Message: "stopped before it started",
+		return step{Op: opFinish, Result: model.WorkerReport{
+			State: model.WorkerExited, Signal: sigKill, Message: "stopped before it started",
 		}}, time.Time{}
 	case f.Actual == container.Created, !now.Before(f.KillAt):
 		return step{Op: opKill}, time.Time{}
@@ -132,31 +132,31 @@ func recordLost(f facts) step {
 	if f.LostReason != "" {
 		message += ": " + f.LostReason
 	}
-	return step{Op: opFinish, Result: cluster.WorkerReport{State: cluster.WorkerFailed, Began: f.Entry.Started,
+	return step{Op: opFinish, Result: model.WorkerReport{State: model.WorkerFailed, Began: f.Entry.Started,
 		Message: message}}
 }
 
 // exitReport turns the exit record of a container into the worker's report: here an exit code
 // becomes a report, from which the controllers derive the state of the attempt.
-func exitReport(e *container.Exit, began bool) cluster.WorkerReport {
+func exitReport(e *container.Exit, began bool) model.WorkerReport {
 	if e == nil {
-		return cluster.WorkerReport{State: cluster.WorkerFailed, Began: began,
+		return model.WorkerReport{State: model.WorkerFailed, Began: began,
 			Message: "its exit record cannot be read"}
 	}
-	return cluster.WorkerReport{State: cluster.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
+	return model.WorkerReport{State: model.WorkerExited, ExitCode: e.Code, Signal: e.Signal, OOM: e.OOM,
 		Lease: e.Lease, Why: e.Why}
 }
 
 // reportableState returns the state that is to be reported to the controllers, "" for none. A
 // single worker goes from assigned to running at once, so that its creation is not reported.
-func reportableState(f facts) cluster.WorkerState {
+func reportableState(f facts) model.WorkerState {
 	switch {
 	case f.Entry.Final != nil:
 		return f.Entry.Final.State
 	case f.Actual == container.Running:
-		return cluster.WorkerRunning
+		return model.WorkerRunning
 	case f.Actual == container.Created && f.Desired != nil && !f.Desired.Released:
-		return cluster.WorkerCreated
+		return model.WorkerCreated
 	}
 	return ""
 }

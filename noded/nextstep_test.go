@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 )
@@ -15,17 +15,17 @@ func TestNextStep(t *testing.T) {
 	later := now.Add(time.Minute)
 	wait := &api.Alloc{}
 	released := &api.Alloc{Released: true}
-	stopping := &api.Alloc{Released: true, Stop: &cluster.Stop{Cause: cluster.CauseCancelled, Signal: "SIGTERM"}}
+	stopping := &api.Alloc{Released: true, Stop: &model.Stop{Cause: model.CauseCancelled, Signal: "SIGTERM"}}
 	intended := journal.Entry{ID: "1.1.0"}
 	started := journal.Entry{ID: "1.1.0", Started: true}
-	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: cluster.CauseCancelled}
-	displaced := journal.Entry{ID: "1.1.0", Started: true, Stopped: cluster.CauseTE}
-	over := journal.Entry{ID: "1.1.0", Started: true, Final: &cluster.WorkerReport{State: cluster.WorkerExited}}
+	told := journal.Entry{ID: "1.1.0", Started: true, Stopped: model.CauseCancelled}
+	displaced := journal.Entry{ID: "1.1.0", Started: true, Stopped: model.CauseTE}
+	over := journal.Entry{ID: "1.1.0", Started: true, Final: &model.WorkerReport{State: model.WorkerExited}}
 	tests := []struct {
 		name  string
 		facts facts
 		want  op
-		state cluster.WorkerState // of the result
+		state model.WorkerState // of the result
 		again time.Time
 	}{
 		{name: "wanted, nothing there", facts: facts{Desired: wait}, want: opCreate},
@@ -41,17 +41,17 @@ func TestNextStep(t *testing.T) {
 		{name: "runs", facts: facts{Desired: released, Journaled: true, Entry: started, Actual: container.Running},
 			want: opNone},
 		{name: "gone after its start", facts: facts{Desired: released, Journaled: true, Entry: started}, want: opFinish,
-			state: cluster.WorkerFailed},
+			state: model.WorkerFailed},
 		{name: "shim lost", facts: facts{Desired: released, Journaled: true, Entry: started, Actual: container.Lost},
-			want: opFinish, state: cluster.WorkerFailed},
+			want: opFinish, state: model.WorkerFailed},
 		{name: "exited", facts: facts{Desired: released, Journaled: true, Entry: started, Actual: container.Exited,
 			Exit: &container.Exit{Code: 3}},
-			want: opFinish, state: cluster.WorkerExited},
+			want: opFinish, state: model.WorkerExited},
 		{name: "exited, record unreadable", facts: facts{Desired: released, Journaled: true, Entry: started,
 			Actual: container.Exited},
-			want: opFinish, state: cluster.WorkerFailed},
+			want: opFinish, state: model.WorkerFailed},
 		{name: "stop before anything", facts: facts{Desired: stopping, KillAt: later}, want: opFinish,
-			state: cluster.WorkerExited},
+			state: model.WorkerExited},
 		{name: "stop before start", facts: facts{Desired: stopping, KillAt: later, Journaled: true, Entry: intended,
 			Actual: container.Created}, want: opKill},
 		{name: "stop", facts: facts{Desired: stopping, KillAt: later, Journaled: true, Entry: started,
@@ -65,7 +65,7 @@ func TestNextStep(t *testing.T) {
 		{name: "grace over before it was told", facts: facts{Desired: stopping, KillAt: now, Journaled: true,
 			Entry: started, Actual: container.Running}, want: opKill},
 		{name: "gone while it was to stop", facts: facts{Desired: stopping, KillAt: later, Journaled: true,
-			Entry: told}, want: opFinish, state: cluster.WorkerFailed},
+			Entry: told}, want: opFinish, state: model.WorkerFailed},
 		{name: "unwanted and running", facts: facts{Journaled: true, Entry: started, Actual: container.Running},
 			want: opKill},
 		{name: "unwanted and unknown", facts: facts{Actual: container.Running}, want: opKill},
@@ -74,7 +74,7 @@ func TestNextStep(t *testing.T) {
 			want:  opNone},
 		{name: "unwanted before it was made", facts: facts{Journaled: true, Entry: intended}, want: opForget},
 		{name: "unwanted and gone", facts: facts{Journaled: true, Entry: started}, want: opFinish,
-			state: cluster.WorkerFailed},
+			state: model.WorkerFailed},
 		{name: "nothing at all", facts: facts{}, want: opNone},
 		{name: "over, not confirmed", facts: facts{Journaled: true, Entry: over, Actual: container.Exited},
 			want: opNone},
@@ -90,7 +90,7 @@ func TestNextStep(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got, again := nextStep(test.facts, now)
-			if began := test.facts.Entry.Started && test.state == cluster.WorkerFailed; got.Result.Began != began {
+			if began := test.facts.Entry.Started && test.state == model.WorkerFailed; got.Result.Began != began {
 				t.Errorf("its command may have begun: got %v, want %v", got.Result.Began, began)
 			}
 			if got.Op != test.want || got.Result.State != test.state || !again.Equal(test.again) {
@@ -106,15 +106,15 @@ func TestReportableState(t *testing.T) {
 	tests := []struct {
 		name  string
 		facts facts
-		want  cluster.WorkerState
+		want  model.WorkerState
 	}{
 		{"nothing", facts{Desired: gang}, ""},
-		{"gang worker created", facts{Desired: gang, Actual: container.Created}, cluster.WorkerCreated},
+		{"gang worker created", facts{Desired: gang, Actual: container.Created}, model.WorkerCreated},
 		{"single worker created", facts{Desired: single, Actual: container.Created}, ""},
-		{"running", facts{Desired: single, Actual: container.Running}, cluster.WorkerRunning},
+		{"running", facts{Desired: single, Actual: container.Running}, model.WorkerRunning},
 		{"exited, not written down", facts{Desired: single, Actual: container.Exited}, ""},
 		{"written down", facts{Actual: container.Exited,
-			Entry: journal.Entry{Final: &cluster.WorkerReport{State: cluster.WorkerFailed}}}, cluster.WorkerFailed},
+			Entry: journal.Entry{Final: &model.WorkerReport{State: model.WorkerFailed}}}, model.WorkerFailed},
 	}
 	for _, test := range tests {
 		if got := reportableState(test.facts); got != test.want {
@@ -124,12 +124,12 @@ func TestReportableState(t *testing.T) {
 }
 
 func TestNoticeReasons(t *testing.T) {
-	for cause, want := range map[cluster.Cause]string{
-		cluster.CauseTE: "preempt", cluster.CauseReclaim: "preempt", cluster.CauseOrder: "preempt",
-		cluster.CauseRequeue: "preempt",
-		cluster.CauseShrink:  "shrink", cluster.CauseGrow: "grow", cluster.CauseMigrate: "migrate",
-		cluster.CauseDrain:   "drain",
-		cluster.CauseTimeout: "timeout", cluster.CauseCancelled: "cancel", cluster.CauseLease: "lease",
+	for cause, want := range map[model.Cause]string{
+		model.CauseTE: "preempt", model.CauseReclaim: "preempt", model.CauseOrder: "preempt",
+		model.CauseRequeue: "preempt",
+		model.CauseShrink:  "shrink", model.CauseGrow: "grow", model.CauseMigrate: "migrate",
+		model.CauseDrain:   "drain",
+		model.CauseTimeout: "timeout", model.CauseCancelled: "cancel", model.CauseLease: "lease",
 	} {
 		if got := noticeReason(cause); got != want {
 			t.Errorf("%s: got %q, want %q", cause, got, want)

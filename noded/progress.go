@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/progress"
 )
@@ -81,7 +81,7 @@ func (a *Agent) newProgress(id container.ID) []api.Sample {
 		return nil
 	}
 	return []api.Sample{{
-		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved,
+		Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Step: *line.Step, Saved: line.Saved,
 		Metrics: line.Metrics,
 		Reached: next.Reached,
 	}}
@@ -149,10 +149,10 @@ func (a *Agent) queueStepRate(id container.ID, w *worker, desired *api.Alloc, st
 		desired.Spec.Groups[desired.Group].Elastic == nil {
 		return
 	}
-	after := time.Duration(cluster.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
+	after := time.Duration(model.RateAfter(desired.Spec.Groups[desired.Group].Elastic)) * time.Millisecond
 	if rate, known := w.rate.Measure(step, w.tail.Written, after); known {
-		a.out.putFinding(cluster.WorkerReport{
-			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning,
+		a.out.putFinding(model.WorkerReport{
+			Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: model.WorkerRunning,
 			Rate: rate,
 		})
 	}
@@ -179,8 +179,8 @@ func (a *Agent) queueFindings(id container.ID) {
 	from := min(w.findingsQueued, len(list))
 	w.findingsQueued = max(w.findingsQueued, len(list))
 	for _, one := range list[from:] {
-		a.out.putFinding(cluster.WorkerReport{
-			Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: cluster.WorkerRunning,
+		a.out.putFinding(model.WorkerReport{
+			Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, State: model.WorkerRunning,
 			Policy: one.Policy, Message: one.Line,
 		})
 	}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/progress"
 )
@@ -64,7 +64,7 @@ func TestFindingsAreReported(t *testing.T) {
 		settle(5 * time.Second)
 		w.mu.Lock()
 		if len(w.found) != 1 || w.found[0].Policy != "ecc" || w.found[0].Message != "line of ecc" ||
-			w.found[0].State != cluster.WorkerRunning {
+			w.found[0].State != model.WorkerRunning {
 			t.Errorf("got %+v", w.found)
 		}
 		w.down = true
@@ -100,7 +100,7 @@ func TestReachedIsNotLost(t *testing.T) {
 		other := w.assign(wid(2), true)
 		w.change(func() { w.down = false })
 		settle(30 * time.Second)
-		if got := w.state(wid(2)); got != cluster.WorkerRunning {
+		if got := w.state(wid(2)); got != model.WorkerRunning {
 			t.Errorf("another worker is %s: %+v", got, other)
 		}
 		w.mu.Lock()

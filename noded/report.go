@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 )
 
@@ -21,9 +21,9 @@ const (
 // state, because a later state implies the earlier ones.
 type outbox struct {
 	mu      sync.Mutex
-	workers map[container.ID]cluster.WorkerReport
+	workers map[container.ID]model.WorkerReport
 	// what is reported once of each worker: a policy's finding, its step rate
-	findings map[findingKey]cluster.WorkerReport
+	findings map[findingKey]model.WorkerReport
 	samples  map[container.ID]api.Sample
 	ready    chan struct{} // holds one value when the outbox is not empty
 }
@@ -35,18 +35,18 @@ type findingKey struct {
 }
 
 func newOutbox() outbox {
-	return outbox{workers: map[container.ID]cluster.WorkerReport{}, findings: map[findingKey]cluster.WorkerReport{},
+	return outbox{workers: map[container.ID]model.WorkerReport{}, findings: map[findingKey]model.WorkerReport{},
 		samples: map[container.ID]api.Sample{}, ready: make(chan struct{}, 1)}
 }
 
-func (o *outbox) putReport(id container.ID, r cluster.WorkerReport) {
+func (o *outbox) putReport(id container.ID, r model.WorkerReport) {
 	o.mu.Lock()
 	o.workers[id] = r
 	o.mu.Unlock()
 	o.notify()
 }
 
-func (o *outbox) putFinding(r cluster.WorkerReport) {
+func (o *outbox) putFinding(r model.WorkerReport) {
 	o.mu.Lock()
 	o.findings[findingKey{workerID(r), r.Policy}] = r
 	o.mu.Unlock()
@@ -83,7 +83,7 @@ func (o *outbox) notify() {
 }
 
 // nextBatch returns what is to be sent next. Workers stay in the outbox until they are confirmed.
-func (o *outbox) nextBatch() (workers []cluster.WorkerReport, samples []api.Sample) {
+func (o *outbox) nextBatch() (workers []model.WorkerReport, samples []api.Sample) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.findings { // before the ends of the same workers, which they explain
@@ -103,7 +103,7 @@ func (o *outbox) nextBatch() (workers []cluster.WorkerReport, samples []api.Samp
 }
 
 // dropConfirmed drops what was sent, unless there is something newer.
-func (o *outbox) dropConfirmed(sent []cluster.WorkerReport) {
+func (o *outbox) dropConfirmed(sent []model.WorkerReport) {
 	o.mu.Lock()
 	for _, r := range sent {
 		if id := workerID(r); r.Policy != "" || r.Rate != 0 {
@@ -119,7 +119,7 @@ func (o *outbox) dropConfirmed(sent []cluster.WorkerReport) {
 	}
 }
 
-func workerID(r cluster.WorkerReport) container.ID {
+func workerID(r model.WorkerReport) container.ID {
 	return container.ID{Job: int64(r.Job), Attempt: r.Attempt, Worker: r.Worker}
 }
 
@@ -135,7 +135,7 @@ func (a *Agent) queueReport(w *worker) {
 		a.out.putReport(w.id, *w.Entry.Final)
 		return
 	}
-	a.out.putReport(w.id, cluster.WorkerReport{Job: cluster.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker,
+	a.out.putReport(w.id, model.WorkerReport{Job: model.JobID(w.id.Job), Attempt: w.id.Attempt, Worker: w.id.Worker,
 		State: state})
 }
 
@@ -187,7 +187,7 @@ func awaitedSamples(samples []api.Sample) []api.Sample {
 
 // deliverReports sends one batch of workers until it is confirmed or ctx ends. It reports whether
 // it was confirmed.
-func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerReport, samples []api.Sample) bool {
+func (a *Agent) deliverReports(ctx context.Context, workers []model.WorkerReport, samples []api.Sample) bool {
 	var wait backoff
 	for ctx.Err() == nil {
 		sending, cancel := context.WithTimeout(ctx, reportTimeout)
@@ -204,7 +204,7 @@ func (a *Agent) deliverReports(ctx context.Context, workers []cluster.WorkerRepo
 }
 
 // markConfirmed notes which results the controllers have confirmed.
-func (a *Agent) markConfirmed(workers []cluster.WorkerReport) {
+func (a *Agent) markConfirmed(workers []model.WorkerReport) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ctx.Err() != nil {

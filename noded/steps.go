@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
 )
@@ -49,7 +49,7 @@ var errNoCores = errors.New("its cores are not free yet")
 // result: whether and where to try again is decided by the controllers.
 func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*worker), error) {
 	if err := a.checkGPUsHealthy(f.Desired.GPUs); err != nil {
-		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
+		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
 	}
 	cores, err := a.takeCores(f)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *Agent) create(ctx context.Context, id container.ID, f facts) (func(*wor
 		return known, err // this daemon is stopping, so that the error says nothing about the container
 	}
 	a.Log.Warn("cannot create container", "job", id.Job, "alloc", id.String(), "err", err)
-	done, ferr := a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed,
+	done, ferr := a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed,
 		Message: shortMessage(err), Final: container.IsFinal(err)})
 	if ferr == nil {
 		a.cleanUpFailed(ctx, id)
@@ -127,7 +127,7 @@ func (a *Agent) start(ctx context.Context, id container.ID, f facts) (func(*work
 		if f.Tries < startTries || a.isStopping() {
 			return started, err
 		}
-		return a.recordResult(ctx, id, f, cluster.WorkerReport{State: cluster.WorkerFailed, Message: shortMessage(err)})
+		return a.recordResult(ctx, id, f, model.WorkerReport{State: model.WorkerFailed, Message: shortMessage(err)})
 	}
 	return func(w *worker) { started(w); w.advanceState(container.Running) }, nil
 }
@@ -168,11 +168,11 @@ func (a *Agent) stop(ctx context.Context, id container.ID, f facts) (func(*worke
 }
 
 // noticeReason returns the reason in the notice file for a cause.
-func noticeReason(c cluster.Cause) string {
+func noticeReason(c model.Cause) string {
 	switch c {
-	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder, cluster.CauseRequeue:
+	case model.CauseTE, model.CauseReclaim, model.CauseOrder, model.CauseRequeue:
 		return "preempt"
-	case cluster.CauseCancelled:
+	case model.CauseCancelled:
 		return "cancel"
 	}
 	return string(c)
@@ -180,9 +180,9 @@ func noticeReason(c cluster.Cause) string {
 
 // recordResult writes the result of a container to the journal. From then on its cores are free.
 // Before that its GPUs are checked for processes that are left on them.
-func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r cluster.WorkerReport) (func(*worker),
+func (a *Agent) recordResult(ctx context.Context, id container.ID, f facts, r model.WorkerReport) (func(*worker),
 	error) {
-	r.Job, r.Attempt, r.Worker = cluster.JobID(id.Job), id.Attempt, id.Worker
+	r.Job, r.Attempt, r.Worker = model.JobID(id.Job), id.Attempt, id.Worker
 	if f.Desired != nil && f.Entry.Started {
 		a.awaitVacantGPUs(ctx, f.Desired.GPUs)
 		a.out.putSamples(a.newProgress(id)) // the last progress is reported with the end

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/bundle"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/journal"
@@ -29,7 +29,7 @@ func TestWhatAKilledDaemonLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := journal.Record{Op: journal.Final, Final: &cluster.WorkerReport{State: cluster.WorkerExited}}
+	ended := journal.Record{Op: journal.Final, Final: &model.WorkerReport{State: model.WorkerExited}}
 	for job, records := range map[int64][]journal.Record{
 		1: {{Op: journal.Intend}, {Op: journal.Started}, ended}, // was being removed
 		2: {{Op: journal.Intend}, ended},                        // could not be created

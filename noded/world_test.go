@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/gpu"
@@ -47,23 +47,23 @@ type world struct {
 	building    chan struct{} // what making a bundle waits for
 	stop10      bool          // the job is of an array with a stop rule at step 10
 	findings    map[container.ID][]container.Finding
-	found       []cluster.WorkerReport // of log policies, as reported
+	found       []model.WorkerReport // of log policies, as reported
 	boots       int
 	life        *life // that runs
 	gpus        []gpu.Device
 	hung        error // what the driver says instead
 	onGPU       map[string][]int
-	nodes       []cluster.Node // as registered
-	held        chan struct{}  // the next registration waits for it
+	nodes       []model.Node  // as registered
+	held        chan struct{} // the next registration waits for it
 }
 
 // assigned is what the controllers know of one worker.
 type assigned struct {
 	api.Alloc
 	gone    bool // not listed any more
-	state   cluster.WorkerState
-	result  *cluster.WorkerReport
-	history []cluster.WorkerState
+	state   model.WorkerState
+	result  *model.WorkerReport
+	history []model.WorkerState
 }
 
 // fakeContainer is a container.
@@ -118,26 +118,26 @@ func (w *world) bump() {
 
 // assign gives the node a worker.
 func (w *world) assign(id container.ID, released bool) *assigned {
-	a := &assigned{state: cluster.WorkerAssigned, Alloc: api.Alloc{
-		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Released: released,
-		Request: cluster.Request{Active: cluster.Vector{Cores: 1}},
+	a := &assigned{state: model.WorkerAssigned, Alloc: api.Alloc{
+		Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: id.Worker, Released: released,
+		Request: model.Request{Active: model.Vector{Cores: 1}},
 	}}
 	w.change(func() { w.allocs[id] = a })
 	return a
 }
 
 // stop asks a worker to stop within grace.
-func (w *world) stop(id container.ID, cause cluster.Cause, grace time.Duration) {
+func (w *world) stop(id container.ID, cause model.Cause, grace time.Duration) {
 	w.change(func() {
 		if a := w.allocs[id]; a.Stop == nil {
-			a.Stop = &cluster.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() +
-				cluster.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
+			a.Stop = &model.Stop{Cause: cause, At: clockNow(), KillAt: clockNow() +
+				model.Instant(grace.Milliseconds()), Signal: "SIGTERM"}
 		}
 	})
 }
 
 // clockNow is the log's clock: far from the machine's, as it may be.
-func clockNow() cluster.Instant { return cluster.Instant(time.Now().UnixMilli() - 123456789) }
+func clockNow() model.Instant { return model.Instant(time.Now().UnixMilli() - 123456789) }
 
 // emit tells the agent of a change; a full channel loses it, as the runtime's may.
 func (w *world) emit(id container.ID) {
@@ -194,7 +194,7 @@ func (w *world) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{world: w, cancel: cancel, journal: j, ended: make(chan struct{})}
 	l.agent = NewAgent(Parts{
-		Node:    cluster.Node{Name: "n1", BootID: "boot", Cores: 8},
+		Node:    model.Node{Name: "n1", BootID: "boot", Cores: 8},
 		Control: l, Runtime: lifeRuntime{l}, Bundles: lifeBundles{l}, Journal: lifeJournal{l}, GPUs: lifeGPUs{l},
 		GPUFile: gpu.InventoryFile{Path: w.path + ".gpus", BootID: "boot"},
 		Cores:   machine.NewCores([][]int{{0, 1, 2, 3}, {4, 5, 6, 7}}),
@@ -340,20 +340,20 @@ func (l *life) Report(ctx context.Context, _ string, req api.ReportRequest) (*ap
 	})
 }
 
-func stage(s cluster.WorkerState) int {
+func stage(s model.WorkerState) int {
 	switch s {
-	case cluster.WorkerCreated:
+	case model.WorkerCreated:
 		return 1
-	case cluster.WorkerRunning:
+	case model.WorkerRunning:
 		return 2
-	case cluster.WorkerExited, cluster.WorkerFailed:
+	case model.WorkerExited, model.WorkerFailed:
 		return 3
 	}
 	return 0
 }
 
 // take does what Apply does with one worker's report.
-func (w *world) take(r cluster.WorkerReport) {
+func (w *world) take(r model.WorkerReport) {
 	if r.Policy != "" {
 		w.found = append(w.found, r)
 		if a := w.allocs[workerID(r)]; a != nil && a.result != nil {
@@ -495,7 +495,7 @@ func (r lifeRuntime) Changes() <-chan container.ID { return r.changes }
 
 type lifeBundles struct{ *life }
 
-func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int, _ []cluster.GPU) (string,
+func (l lifeBundles) Build(ctx context.Context, id container.ID, _ *api.Alloc, cores []int, _ []model.GPU) (string,
 	error) {
 	l.mu.Lock()
 	building := l.building

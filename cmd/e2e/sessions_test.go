@@ -21,7 +21,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -315,5 +315,5 @@ func (p *play) look(ref string, what []string) (is string, holds, over bool) {
 	case what[0] == "step":
 		return fmt.Sprintf("%s at step %d", job.Code, job.Steps), fmt.Sprint(job.Steps) == what[1], false // samples may come late
 	}
-	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == cluster.JobState(what[0]), job.Code.Final()
+	return fmt.Sprintf("%s (%s)", job.Code, job.Reason.Text), job.Code == model.JobState(what[0]), job.Code.Final()
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/controld"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/config"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // readFile copies the settings of the configuration file into cfg, if --config names one.
@@ -35,7 +35,7 @@ func readFile(c *cli.Context, cfg *controld.Config, logFormat *string) error {
 	}
 	cfg.Join, cfg.Operators = f.Join, f.Operators
 	cfg.Cluster = f.Replicated()
-	cfg.Reload = func() (*cluster.Config, error) {
+	cfg.Reload = func() (*model.Config, error) {
 		again, err := config.Read(path)
 		if err != nil {
 			return nil, err

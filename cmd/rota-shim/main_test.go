@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/container/containertest"
@@ -170,8 +170,8 @@ func (n *node) await(id container.ID) container.Status {
 
 func (n *node) input(id container.ID, script string) oci.Input {
 	return oci.Input{
-		Job: cluster.JobID(id.Job), Attempt: id.Attempt, Worker: 0, Nodes: []string{"n1"},
-		Owner: cluster.Identity{UID: testUID, GID: testGID, GIDs: []uint32{24000}, User: "tester", Home: n.shared},
+		Job: model.JobID(id.Job), Attempt: id.Attempt, Worker: 0, Nodes: []string{"n1"},
+		Owner: model.Identity{UID: testUID, GID: testGID, GIDs: []uint32{24000}, User: "tester", Home: n.shared},
 		Spec: &jobspec.Job{Name: "test", Workdir: n.shared,
 			Groups: []jobspec.Group{{Name: "main", Tasks: []jobspec.Task{{
 				Name: "main", Script: script,

@@ -17,7 +17,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
@@ -126,7 +126,7 @@ func TestDeviceFence(t *testing.T) {
 	n := newNode(t, 0)
 	n.mutate = func(in *oci.Input) {
 		for i := range 4 {
-			in.Node.GPUs = append(in.Node.GPUs, cluster.GPU{UUID: fmt.Sprint("GPU-", i), Minor: i})
+			in.Node.GPUs = append(in.Node.GPUs, model.GPU{UUID: fmt.Sprint("GPU-", i), Minor: i})
 		}
 		in.GPUs = []int{2}
 		in.Owner.UID, in.Owner.GID = 0, 0

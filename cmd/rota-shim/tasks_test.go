@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
@@ -40,7 +40,7 @@ func (n *node) tasks(id container.ID, success string, parts ...part) string {
 	n.t.Helper()
 	dir := n.shims.Path(id)
 	in := n.input(id, "")
-	in.Request.Active = cluster.Vector{Cores: 2, Memory: 256 * jobspec.MiB}
+	in.Request.Active = model.Vector{Cores: 2, Memory: 256 * jobspec.MiB}
 	in.Node.Cores = n.cores
 	only := in.Spec.Groups[0].Tasks[0]
 	in.Spec.Groups[0].Tasks = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/command"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // busy is a controller with some jobs and nodes for completions to find.
@@ -20,15 +20,15 @@ func busy(t *testing.T) *rotatest.Answers {
 	four := 4
 	a := rotatest.NewAnswers(t)
 	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{
-		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Pending,
+		{ID: 12, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: model.Pending,
 			Array: api.ArrayPlace{Size: 10, Indices: "5-9"}},
-		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: cluster.Running,
+		{ID: 13, Name: "sweep", User: "ada", Account: "nlp", Queue: "gpu", Code: model.Running,
 			Array: api.ArrayPlace{Job: 12, Index: &four}},
-		{ID: 14, Name: "bad $(touch x)", User: "bob", Account: "vision", Queue: "cpu", Code: cluster.Running},
+		{ID: 14, Name: "bad $(touch x)", User: "bob", Account: "vision", Queue: "cpu", Code: model.Running},
 	}))
 	a.Give("GET /v1/nodes", rotatest.List("NodeList", api.Node{Name: "gpu01", State: "idle"},
 		api.Node{Name: "gpu02", State: "drained"}))
-	a.Give("GET /v1/config", cluster.Config{Queues: map[string]cluster.Queue{"gpu": {}, "cpu": {}}})
+	a.Give("GET /v1/config", model.Config{Queues: map[string]model.Queue{"gpu": {}, "cpu": {}}})
 	a.Give("GET /v1/shares", rotatest.List("ShareList", api.Share{Account: "nlp"}, api.Share{Account: "vision"}))
 	return a
 }

@@ -4,7 +4,7 @@
 package api
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -25,7 +25,7 @@ type SubmitRequest struct {
 
 // SubmitResponse has the ids in the order of the request.
 type SubmitResponse struct {
-	IDs []cluster.JobID `json:"ids"`
+	IDs []model.JobID `json:"ids"`
 }
 
 // List is the form of every list.
@@ -41,7 +41,7 @@ type List[T any] struct {
 
 // Job is a job as users see it.
 type Job struct {
-	ID          cluster.JobID      `json:"id"`
+	ID          model.JobID        `json:"id"`
 	Name        string             `json:"name"`
 	User        string             `json:"user"`
 	UID         uint32             `json:"uid"`
@@ -49,7 +49,7 @@ type Job struct {
 	Queue       string             `json:"queue"`
 	Class       jobspec.Class      `json:"class"`
 	State       string             `json:"state"` // the long name, PENDING
-	Code        cluster.JobState   `json:"code"`  // the letters, PD
+	Code        model.JobState     `json:"code"`  // the letters, PD
 	Flags       []string           `json:"flags"`
 	Reason      Reason             `json:"reason"`
 	Priority    int                `json:"priority"`
@@ -89,7 +89,7 @@ type Job struct {
 // ArrayPlace says which task of which array a job is, or, of an array job, what became of its
 // tasks. It is empty for any other job.
 type ArrayPlace struct {
-	Job    cluster.JobID     `json:"job,omitempty"`    // the array job
+	Job    model.JobID       `json:"job,omitempty"`    // the array job
 	Index  *int              `json:"index,omitempty"`  // of an array task
 	Params map[string]string `json:"params,omitempty"` // of an array task
 
@@ -114,22 +114,22 @@ type Elastic struct {
 
 // GroupPlace says which group of which pipeline job a job is; that job's groups are in Job.Groups.
 type GroupPlace struct {
-	Job  cluster.JobID `json:"job"` // the pipeline job
-	Name string        `json:"name"`
+	Job  model.JobID `json:"job"` // the pipeline job
+	Name string      `json:"name"`
 }
 
 // GroupState is one group of a job with several.
 type GroupState struct {
-	Name    string           `json:"name"`
-	ID      cluster.JobID    `json:"id,omitempty"` // of the job that runs it; none with gang_scope job
-	Code    cluster.JobState `json:"code"`
-	Workers int              `json:"workers"`
+	Name    string         `json:"name"`
+	ID      model.JobID    `json:"id,omitempty"` // of the job that runs it; none with gang_scope job
+	Code    model.JobState `json:"code"`
+	Workers int            `json:"workers"`
 }
 
 // Dependency is one that a job still waits for.
 type Dependency struct {
 	Type  string          `json:"type"`
-	Jobs  []cluster.JobID `json:"jobs,omitempty"`
+	Jobs  []model.JobID   `json:"jobs,omitempty"`
 	Match string          `json:"match,omitempty"`
 	Delay jobspec.Seconds `json:"delay,omitempty"`
 }
@@ -142,16 +142,16 @@ type Reason struct {
 
 // Attempt is one execution.
 type Attempt struct {
-	N        int           `json:"n"`
-	Start    *Time         `json:"start"`
-	End      *Time         `json:"end"`
-	Nodes    []string      `json:"nodes"`
-	ExitCode int           `json:"exit_code"`
-	Signal   int           `json:"signal"`
-	Cause    cluster.Cause `json:"cause"`
-	Findings []Finding     `json:"findings,omitempty"` // of log policies, oldest first
-	Workers  int           `json:"workers"`
-	Rate     int64         `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
+	N        int         `json:"n"`
+	Start    *Time       `json:"start"`
+	End      *Time       `json:"end"`
+	Nodes    []string    `json:"nodes"`
+	ExitCode int         `json:"exit_code"`
+	Signal   int         `json:"signal"`
+	Cause    model.Cause `json:"cause"`
+	Findings []Finding   `json:"findings,omitempty"` // of log policies, oldest first
+	Workers  int         `json:"workers"`
+	Rate     int64       `json:"rate,omitempty"` // of an elastic job: steps in 1,000 s, measured once
 }
 
 // Finding is the first line of output in which a log policy found its pattern.
@@ -202,13 +202,13 @@ type PruneResponse struct {
 // CancelRequest is the body of POST /v1/jobs/cancel: every live job that matches all of what is
 // set. An empty filter is refused.
 type CancelRequest struct {
-	IDs     []cluster.JobID `json:"ids,omitempty"`
-	Refs    []string        `json:"refs,omitempty"` // jobs by name as well: 123_[4-9], 123.train
-	User    string          `json:"user,omitempty"`
-	Account string          `json:"account,omitempty"`
-	Name    string          `json:"name,omitempty"`
-	States  []string        `json:"states,omitempty"`
-	Reason  string          `json:"reason,omitempty"`
+	IDs     []model.JobID `json:"ids,omitempty"`
+	Refs    []string      `json:"refs,omitempty"` // jobs by name as well: 123_[4-9], 123.train
+	User    string        `json:"user,omitempty"`
+	Account string        `json:"account,omitempty"`
+	Name    string        `json:"name,omitempty"`
+	States  []string      `json:"states,omitempty"`
+	Reason  string        `json:"reason,omitempty"`
 }
 
 // ControlResponse says what became of each job.
@@ -218,7 +218,7 @@ type ControlResponse struct {
 
 // ControlItem is one job's share of a ControlResponse; Error is nil when it was done.
 type ControlItem struct {
-	ID cluster.JobID `json:"id"`
+	ID model.JobID `json:"id"`
 	// of an array or pipeline job, by number from 1, when only they were meant
 	Members string   `json:"members,omitempty"`
 	Ref     string   `json:"ref,omitempty"` // what the caller of the command named
@@ -228,11 +228,11 @@ type ControlItem struct {
 // Why is the answer to "why does it wait": the nodes that are left after each obstacle, and one
 // sentence.
 type Why struct {
-	ID     cluster.JobID `json:"id"`
-	Reason Reason        `json:"reason"`
-	Funnel []FunnelStep  `json:"funnel"`
-	Advice string        `json:"advice,omitempty"`
-	Ahead  int           `json:"ahead"` // jobs that go first
+	ID     model.JobID  `json:"id"`
+	Reason Reason       `json:"reason"`
+	Funnel []FunnelStep `json:"funnel"`
+	Advice string       `json:"advice,omitempty"`
+	Ahead  int          `json:"ahead"` // jobs that go first
 }
 
 // FunnelStep is one sieve that nodes pass through.
@@ -276,7 +276,7 @@ type Node struct {
 	GPUs        []NodeGPU         `json:"gpus"`
 	GPUsUsed    int               `json:"gpus_used"`
 	Labels      map[string]string `json:"labels"`
-	Jobs        []cluster.JobID   `json:"jobs"`
+	Jobs        []model.JobID     `json:"jobs"`
 	Version     string            `json:"version"`
 	LastSeen    *Time             `json:"last_seen"` // as far as the leader knows
 	SharedPaths []string          `json:"shared_paths"`
@@ -293,19 +293,19 @@ type NodeGPU struct {
 	Model   string        `json:"model"`
 	Memory  jobspec.Bytes `json:"memory"`
 	Healthy bool          `json:"healthy"`
-	Job     cluster.JobID `json:"job,omitempty"`
+	Job     model.JobID   `json:"job,omitempty"`
 }
 
 // Event is something that happened in the state.
 type Event struct {
-	Index   uint64        `json:"index"`
-	At      *Time         `json:"at"`
-	Type    string        `json:"type"`
-	Job     cluster.JobID `json:"job,omitempty"`
-	Attempt int           `json:"attempt,omitempty"`
-	Node    string        `json:"node,omitempty"`
-	Cause   cluster.Cause `json:"cause,omitempty"`
-	For     cluster.JobID `json:"for,omitempty"`
+	Index   uint64      `json:"index"`
+	At      *Time       `json:"at"`
+	Type    string      `json:"type"`
+	Job     model.JobID `json:"job,omitempty"`
+	Attempt int         `json:"attempt,omitempty"`
+	Node    string      `json:"node,omitempty"`
+	Cause   model.Cause `json:"cause,omitempty"`
+	For     model.JobID `json:"for,omitempty"`
 }
 
 // Share is one account's part of the cluster.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -39,7 +39,7 @@ func (r Read) into(q *call) {
 // JobFilter selects jobs; all that is set must match. Without States and All only jobs that have
 // not ended are listed.
 type JobFilter struct {
-	IDs     []cluster.JobID
+	IDs     []model.JobID
 	Refs    []string // jobs by name as well: 123_4, 123_[4-9], 123.train
 	User    string
 	Account string
@@ -95,9 +95,9 @@ func setTrue(v url.Values, name string, on bool) {
 	}
 }
 
-func idText(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }
+func idText(id model.JobID) string { return strconv.FormatInt(int64(id), 10) }
 
-func jobPath(id cluster.JobID, rest string) string { return "/v1/jobs/" + idText(id) + rest }
+func jobPath(id model.JobID, rest string) string { return "/v1/jobs/" + idText(id) + rest }
 
 func (c *Client) get(ctx context.Context, path string, query url.Values, read Read, out any) (Answer, error) {
 	q := call{method: http.MethodGet, path: path, query: query}
@@ -117,7 +117,7 @@ func (c *Client) post(ctx context.Context, q call, in, out any) error {
 
 // Submit submits one job and returns its id. With a key it may be repeated without submitting
 // twice; NewKey makes one.
-func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (cluster.JobID, error) {
+func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (model.JobID, error) {
 	ids, err := c.SubmitAll(ctx, key, []*jobspec.Job{job})
 	if err != nil {
 		return 0, err
@@ -126,7 +126,7 @@ func (c *Client) Submit(ctx context.Context, key string, job *jobspec.Job) (clus
 }
 
 // SubmitAll submits up to 10,000 jobs, all or none, and returns their ids in order.
-func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job) ([]cluster.JobID, error) {
+func (c *Client) SubmitAll(ctx context.Context, key string, jobs []*jobspec.Job) ([]model.JobID, error) {
 	var resp SubmitResponse
 	q := call{path: "/v1/jobs", key: key, repeat: key != ""}
 	if err := c.post(ctx, q, SubmitRequest{Jobs: jobs}, &resp); err != nil {
@@ -150,7 +150,7 @@ func (c *Client) Plan(ctx context.Context, job *jobspec.Job) (*PlanResponse, err
 
 // Job returns one job with its specification; a finished one comes from the history when the state
 // has it no more.
-func (c *Client) Job(ctx context.Context, id cluster.JobID, read Read) (*Job, Answer, error) {
+func (c *Client) Job(ctx context.Context, id model.JobID, read Read) (*Job, Answer, error) {
 	var job Job
 	a, err := c.get(ctx, jobPath(id, ""), nil, read, &job)
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *Client) JobBy(ctx context.Context, ref string, read Read) (*Job, Answer
 func refPath(ref, rest string) string { return "/v1/jobs/" + url.PathEscape(ref) + rest }
 
 // Control applies a verb to a job by name, or to several tasks of an array: 123_[4-9].
-func (c *Client) Control(ctx context.Context, ref string, verb cluster.Verb, reason string) (*ControlResponse, error) {
+func (c *Client) Control(ctx context.Context, ref string, verb model.Verb, reason string) (*ControlResponse, error) {
 	var resp ControlResponse
 	if err := c.post(ctx, call{path: refPath(ref, "/"+string(verb)), repeat: true}, ControlRequest{Reason: reason},
 		&resp); err != nil {
@@ -212,26 +212,26 @@ func (c *Client) Jobs(ctx context.Context, f JobFilter, read Read) (*List[Job], 
 }
 
 // Cancel stops a job: a pending one at once, a running one with its kill signal and timeout.
-func (c *Client) Cancel(ctx context.Context, id cluster.JobID, reason string) error {
-	return c.control(ctx, id, cluster.VerbCancel, reason)
+func (c *Client) Cancel(ctx context.Context, id model.JobID, reason string) error {
+	return c.control(ctx, id, model.VerbCancel, reason)
 }
 
 // Hold keeps a pending job from starting.
-func (c *Client) Hold(ctx context.Context, id cluster.JobID, reason string) error {
-	return c.control(ctx, id, cluster.VerbHold, reason)
+func (c *Client) Hold(ctx context.Context, id model.JobID, reason string) error {
+	return c.control(ctx, id, model.VerbHold, reason)
 }
 
 // Release ends a hold.
-func (c *Client) Release(ctx context.Context, id cluster.JobID, reason string) error {
-	return c.control(ctx, id, cluster.VerbRelease, reason)
+func (c *Client) Release(ctx context.Context, id model.JobID, reason string) error {
+	return c.control(ctx, id, model.VerbRelease, reason)
 }
 
 // Requeue stops a running job and makes it pending again.
-func (c *Client) Requeue(ctx context.Context, id cluster.JobID, reason string) error {
-	return c.control(ctx, id, cluster.VerbRequeue, reason)
+func (c *Client) Requeue(ctx context.Context, id model.JobID, reason string) error {
+	return c.control(ctx, id, model.VerbRequeue, reason)
 }
 
-func (c *Client) control(ctx context.Context, id cluster.JobID, verb cluster.Verb, reason string) error {
+func (c *Client) control(ctx context.Context, id model.JobID, verb model.Verb, reason string) error {
 	q := call{path: jobPath(id, "/"+string(verb)), repeat: true}
 	return c.post(ctx, q, ControlRequest{Reason: reason}, nil)
 }
@@ -244,7 +244,7 @@ func (c *Client) CancelMany(ctx context.Context, req CancelRequest) (*ControlRes
 }
 
 // Why returns why a job waits.
-func (c *Client) Why(ctx context.Context, id cluster.JobID) (*Why, Answer, error) {
+func (c *Client) Why(ctx context.Context, id model.JobID) (*Why, Answer, error) {
 	var why Why
 	a, err := c.get(ctx, jobPath(id, "/why"), nil, Read{}, &why)
 	return &why, a, err
@@ -261,7 +261,7 @@ type LogOptions struct {
 }
 
 // Logs streams a job's output. The caller closes it; ending ctx ends it too.
-func (c *Client) Logs(ctx context.Context, id cluster.JobID, o LogOptions) (io.ReadCloser, error) {
+func (c *Client) Logs(ctx context.Context, id model.JobID, o LogOptions) (io.ReadCloser, error) {
 	v := url.Values{}
 	setAll(v, "task", o.Task, "stream", o.Stream)
 	setTrue(v, "follow", o.Follow)
@@ -307,7 +307,7 @@ func (c *Client) Events(ctx context.Context, after uint64, wait time.Duration) (
 
 // HistoryFilter selects finished jobs; all that is set must match.
 type HistoryFilter struct {
-	IDs     []cluster.JobID
+	IDs     []model.JobID
 	Refs    []string // as JobFilter's
 	User    string
 	Account string
@@ -342,8 +342,8 @@ func (c *Client) Shares(ctx context.Context, read Read) (*List[Share], Answer, e
 }
 
 // Config returns the replicated configuration.
-func (c *Client) Config(ctx context.Context, read Read) (*cluster.Config, Answer, error) {
-	var cfg cluster.Config
+func (c *Client) Config(ctx context.Context, read Read) (*model.Config, Answer, error) {
+	var cfg model.Config
 	a, err := c.get(ctx, "/v1/config", nil, read, &cfg)
 	return &cfg, a, err
 }

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -14,7 +14,7 @@ import (
 
 // RegisterRequest is a node's inventory.
 type RegisterRequest struct {
-	Node cluster.Node `json:"node"`
+	Node model.Node `json:"node"`
 }
 
 // RegisterResponse confirms that the inventory is in the log.
@@ -24,8 +24,8 @@ type RegisterResponse struct {
 
 // NodeAllocs is everything that should exist on one node. What is not in it should not exist.
 type NodeAllocs struct {
-	Index uint64          `json:"index"`
-	Now   cluster.Instant `json:"now"` // the log's clock when the leader answered
+	Index uint64        `json:"index"`
+	Now   model.Instant `json:"now"` // the log's clock when the leader answered
 	// counted from when the node sent the request; 0 when the leader could not confirm its quorum
 	LeaseMS int64   `json:"lease_ms"`
 	Allocs  []Alloc `json:"allocs"`
@@ -33,35 +33,35 @@ type NodeAllocs struct {
 
 // Alloc is one worker that a node should run, or be stopping.
 type Alloc struct {
-	Job        cluster.JobID    `json:"job"`
-	Attempt    int              `json:"attempt"`
-	Worker     int              `json:"worker"`
-	GPUs       []int            `json:"gpus,omitempty"` // indices into the node's inventory
-	Request    cluster.Request  `json:"request"`
-	Released   bool             `json:"released"` // the command may start
-	Stop       *cluster.Stop    `json:"stop,omitempty"`
-	Limit      jobspec.Seconds  `json:"limit,omitempty"` // of the attempt, for ROTA_ and SLURM_JOB_END_TIME
-	Owner      cluster.Identity `json:"owner"`
-	Spec       *jobspec.Job     `json:"spec"`
-	Account    string           `json:"account"`
-	Queue      string           `json:"queue"`
-	Class      jobspec.Class    `json:"class"`
-	Nodes      []string         `json:"nodes"`       // of every worker, by worker index
-	MasterAddr string           `json:"master_addr"` // address of worker 0's node
-	MasterPort int              `json:"master_port"`
-	Restarts   int              `json:"restarts"` // attempts before this one
+	Job        model.JobID     `json:"job"`
+	Attempt    int             `json:"attempt"`
+	Worker     int             `json:"worker"`
+	GPUs       []int           `json:"gpus,omitempty"` // indices into the node's inventory
+	Request    model.Request   `json:"request"`
+	Released   bool            `json:"released"` // the command may start
+	Stop       *model.Stop     `json:"stop,omitempty"`
+	Limit      jobspec.Seconds `json:"limit,omitempty"` // of the attempt, for ROTA_ and SLURM_JOB_END_TIME
+	Owner      model.Identity  `json:"owner"`
+	Spec       *jobspec.Job    `json:"spec"`
+	Account    string          `json:"account"`
+	Queue      string          `json:"queue"`
+	Class      jobspec.Class   `json:"class"`
+	Nodes      []string        `json:"nodes"`       // of every worker, by worker index
+	MasterAddr string          `json:"master_addr"` // address of worker 0's node
+	MasterPort int             `json:"master_port"`
+	Restarts   int             `json:"restarts"` // attempts before this one
 	// from the lease's end to the kill: well before another attempt may start
-	LeaseGrace int64          `json:"lease_grace_ms"`
-	Start      cluster.UnixMS `json:"start"` // wall clock of the assignment, for display
-	Cluster    string         `json:"cluster"`
+	LeaseGrace int64        `json:"lease_grace_ms"`
+	Start      model.UnixMS `json:"start"` // wall clock of the assignment, for display
+	Cluster    string       `json:"cluster"`
 
 	Group       int `json:"group,omitempty"`        // index of its group in Spec.Groups
 	GroupWorker int `json:"group_worker,omitempty"` // its number among the group's workers
 	// of a gang of several groups: where its workers are, group by group
-	Hosts  []GroupHosts  `json:"hosts,omitempty"`
-	Array  *ArrayPlace   `json:"array,omitempty"`  // of an array task
-	Record cluster.JobID `json:"record,omitempty"` // the array or pipeline job that this one is a member of
-	Port   int           `json:"port,omitempty"`   // of this worker, in a gang of several groups
+	Hosts  []GroupHosts `json:"hosts,omitempty"`
+	Array  *ArrayPlace  `json:"array,omitempty"`  // of an array task
+	Record model.JobID  `json:"record,omitempty"` // the array or pipeline job that this one is a member of
+	Port   int          `json:"port,omitempty"`   // of this worker, in a gang of several groups
 }
 
 // GroupHosts is where the workers of one group are, by number in the group.
@@ -74,9 +74,9 @@ type GroupHosts struct {
 
 // ReportRequest says what changed on a node. Samples are kept by the leader and never logged.
 type ReportRequest struct {
-	BootID  string                 `json:"boot_id"`
-	Workers []cluster.WorkerReport `json:"workers,omitempty"`
-	Samples []Sample               `json:"samples,omitempty"`
+	BootID  string               `json:"boot_id"`
+	Workers []model.WorkerReport `json:"workers,omitempty"`
+	Samples []Sample             `json:"samples,omitempty"`
 }
 
 // ReportResponse confirms that the reports are in the log.
@@ -86,7 +86,7 @@ type ReportResponse struct {
 
 // Sample is the newest line of a worker's progress file.
 type Sample struct {
-	Job     cluster.JobID      `json:"job"`
+	Job     model.JobID        `json:"job"`
 	Attempt int                `json:"attempt"`
 	Worker  int                `json:"worker"`
 	Step    int64              `json:"step"`

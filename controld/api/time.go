@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Time is a wall-clock time in JSON: RFC 3339, UTC, with milliseconds.
@@ -13,7 +13,7 @@ type Time struct{ time.Time }
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // At is the Time of a wall-clock stamp, or nil for zero.
-func At(ms cluster.UnixMS) *Time {
+func At(ms model.UnixMS) *Time {
 	if ms == 0 {
 		return nil
 	}

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -50,11 +50,11 @@ func (m *Memory) Kind() string { return m.bytes.Kind() }
 func (m *Memory) Example(number string) string { return m.bytes.Example(number) }
 
 // quota is the replicated form, nil if nothing is written.
-func (q *Quota) quota() *cluster.Quota {
+func (q *Quota) quota() *model.Quota {
 	if q == nil {
 		return nil
 	}
-	out := &cluster.Quota{GPUs: times(q.GPUs, 1000), Cores: times(q.Cores, 1)}
+	out := &model.Quota{GPUs: times(q.GPUs, 1000), Cores: times(q.Cores, 1)}
 	if q.Memory.written {
 		out.Memory = &q.Memory.bytes
 	}
@@ -79,8 +79,8 @@ func times(n *int, unit int64) *int64 {
 	return &v
 }
 
-func terms(weight *int, deserved, limit *Quota) cluster.Terms {
-	t := cluster.Terms{Deserved: deserved.quota(), Limit: limit.quota()}
+func terms(weight *int, deserved, limit *Quota) model.Terms {
+	t := model.Terms{Deserved: deserved.quota(), Limit: limit.quota()}
 	if weight != nil {
 		t.Weight = *weight
 	}
@@ -88,16 +88,16 @@ func terms(weight *int, deserved, limit *Quota) cluster.Terms {
 }
 
 // accounts is the replicated form, nil for none.
-func (f *File) accounts() map[string]cluster.Account {
+func (f *File) accounts() map[string]model.Account {
 	if len(f.Accounts) == 0 {
 		return nil
 	}
-	all := make(map[string]cluster.Account, len(f.Accounts))
+	all := make(map[string]model.Account, len(f.Accounts))
 	for _, a := range f.Accounts {
-		out := cluster.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit)}
+		out := model.Account{Parent: a.Parent, Terms: terms(a.Weight, a.Deserved, a.Limit)}
 		for _, u := range a.Users {
 			if out.Users == nil {
-				out.Users = map[string]cluster.Terms{}
+				out.Users = map[string]model.Terms{}
 			}
 			out.Users[u.Name] = terms(u.Weight, u.Deserved, u.Limit)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -21,7 +21,7 @@ func (f *File) check(bad func(path, text, hint string)) {
 	}
 	weight := func(path, of string, w *int) {
 		if w != nil && *w < 1 {
-			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, cluster.MaxWeight), "")
+			bad(path+".weight", fmt.Sprintf("%s: weight = %d: a weight is from 1 to %d", of, *w, model.MaxWeight), "")
 		}
 	}
 	for i, a := range f.Accounts {
@@ -72,7 +72,7 @@ const leastSpan = time.Second
 
 // check reports leases that would end in normal operation, and stop every job of the cluster.
 func (l *Lease) check(bad func(path, text, hint string)) {
-	def := cluster.DefaultConfig()
+	def := model.DefaultConfig()
 	down := cmp.Or(l.NodeDown, time.Duration(def.NodeDownMS)*time.Millisecond)
 	if lease := cmp.Or(l.Duration, time.Duration(def.LeaseMS)*time.Millisecond); lease <= down {
 		bad("lease.duration", fmt.Sprintf("a lease of %v is not longer than the %v after which a node counts as down: it "+

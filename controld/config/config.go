@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 	"github.com/rota-hpc/rota/jobspec/hclfile/diagnostic"
@@ -87,7 +87,7 @@ func Parse(name string, src []byte) (*File, error) {
 		return nil, fmt.Errorf("configuration %s cannot be used:\n%s", name, strings.TrimRight(text.String(), "\n"))
 	}
 	if cfg := f.Replicated(); cfg != nil {
-		if err := cluster.CheckAccounts(cfg); err != nil {
+		if err := model.CheckAccounts(cfg); err != nil {
 			return nil, fmt.Errorf("configuration %s cannot be used:\n%w", name, err)
 		}
 	}
@@ -97,12 +97,12 @@ func Parse(name string, src []byte) (*File, error) {
 // Replicated returns the cluster's configuration that the file describes, or nil if it says nothing
 // of it and the log's stays. If the file names no policy its name is empty, and the cluster keeps
 // the policy that it has.
-func (f *File) Replicated() *cluster.Config {
+func (f *File) Replicated() *model.Config {
 	if f.Cluster == nil && len(f.Queues) == 0 && f.Policy == nil && f.Lease == nil && len(f.Accounts) == 0 &&
 		f.Capacity == nil {
 		return nil
 	}
-	cfg := cluster.DefaultConfig()
+	cfg := model.DefaultConfig()
 	if f.Cluster != nil {
 		cfg.ClusterName = f.Cluster.Name
 	}
@@ -132,7 +132,7 @@ func set[T comparable](field *T, value T) {
 
 // over puts q over the defaults. Defaults beyond max_time are cut to it: otherwise jobs without a
 // time limit would all be refused.
-func (q Queue) over(base cluster.Queue) cluster.Queue {
+func (q Queue) over(base model.Queue) model.Queue {
 	set(&base.DefaultClass, jobspec.Class(q.DefaultClass))
 	set(&base.DefaultTime, q.DefaultTime)
 	set(&base.MaxTime, q.MaxTime)

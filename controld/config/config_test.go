@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 const example = `
@@ -57,10 +57,10 @@ func TestReadsSettingsAndPolicy(t *testing.T) {
 		t.Errorf("settings are %+v", f)
 	}
 	cfg := f.Replicated()
-	def := cluster.DefaultConfig()
+	def := model.DefaultConfig()
 	want := def
 	want.ClusterName = "alpha"
-	want.Queues = map[string]cluster.Queue{"default": def.Queues["default"], "short": def.Queues["default"]}
+	want.Queues = map[string]model.Queue{"default": def.Queues["default"], "short": def.Queues["default"]}
 	q := want.Queues["default"]
 	q.MaxTime = 2 * 86400
 	want.Queues["default"] = q

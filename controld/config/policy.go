@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/hclfile"
 )
 
@@ -21,14 +21,14 @@ type Policy struct {
 // written is one parameter as the file has it.
 type written struct {
 	name string
-	over func(base *cluster.Policy)
+	over func(base *model.Policy)
 }
 
 // parameter is one attribute of a policy block.
 type parameter struct {
 	name, typ, doc string
-	set            func(p *cluster.Policy, text string) error
-	text           func(p *cluster.Policy) string // as it is written; "" for the policy's default
+	set            func(p *model.Policy, text string) error
+	text           func(p *model.Policy) string // as it is written; "" for the policy's default
 }
 
 // policyRow is a policy that a cluster can have, and its parameters besides the common ones.
@@ -82,9 +82,9 @@ var reserving = []parameter{
 // scoring are the parameters of which jobs are preempted.
 var scoring = []parameter{
 	{"s", "number", "how much a long grace weighs against size", graceWeight,
-		func(p *cluster.Policy) string { return fraction(p.GraceWeight) }},
+		func(p *model.Policy) string { return fraction(p.GraceWeight) }},
 	{"p", "int", "how often one job may be preempted (rota: within a day), or \"inf\"", maxPreempts,
-		func(p *cluster.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
+		func(p *model.Policy) string { return orWord(int64(p.MaxPreempts), `"inf"`) }},
 }
 
 // making are the parameters of how policy rota preempts.
@@ -93,11 +93,11 @@ var making = slices.Concat(scoring, []parameter{
 	{"min_turn", "duration", "how long a job runs before one with less attained service replaces it, or \"never\"",
 		minTurn, minTurnText},
 	{"headroom", "int", "thousandths of the GPUs that are left free for trial-and-error jobs at most", headroom,
-		func(p *cluster.Policy) string { return orWord(p.HeadroomPM, "0") }},
+		func(p *model.Policy) string { return orWord(p.HeadroomPM, "0") }},
 	{"te_borrow", "int", "thousandths of what an account deserves that it lends to trial-and-error jobs of others",
-		teBorrow, func(p *cluster.Policy) string { return orWord(p.TEBorrowPM, "0") }},
+		teBorrow, func(p *model.Policy) string { return orWord(p.TEBorrowPM, "0") }},
 	{"te_account_gpus", "int", "GPUs that trial-and-error jobs of one account may hold at once", teAccountGPUs,
-		func(p *cluster.Policy) string { return orWord(p.TEAccountGPUs, "") }},
+		func(p *model.Policy) string { return orWord(p.TEAccountGPUs, "") }},
 })
 
 // sharing are the parameters of policies that share by the quotas of accounts and users.
@@ -105,15 +105,15 @@ var sharing = []parameter{
 	minRuntime,
 	{"half_life", "duration", "after which usage counts half", lasting(0, halfLife), span(halfLife)},
 	{"usage_influence", "number", "how much usage counts in dividing spare capacity", influence,
-		func(p *cluster.Policy) string { return fraction(int64(p.UsageInfluence)) }},
+		func(p *model.Policy) string { return fraction(int64(p.UsageInfluence)) }},
 }
 
 // placing are the parameters of policies that can be told where to put single workers.
 var placing = []parameter{
 	{"fit", "string", "first, best, worst, random or frag", placement,
-		func(p *cluster.Policy) string { return quoted(p.Placement) }},
+		func(p *model.Policy) string { return quoted(p.Placement) }},
 	{"seed", "int", "of random choices", seed,
-		func(p *cluster.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
+		func(p *model.Policy) string { return strings.TrimPrefix(strconv.FormatUint(p.Seed, 10), "0") }},
 }
 
 var (
@@ -125,16 +125,16 @@ var (
 )
 
 // Fields of what is replicated.
-func maxLaunchFails(p *cluster.Policy) *int { return &p.MaxLaunchFails }
-func maxRequeues(p *cluster.Policy) *int    { return &p.MaxRequeues }
-func maxNodeLosses(p *cluster.Policy) *int  { return &p.MaxNodeLosses }
-func maxBypass(p *cluster.Policy) *int      { return &p.MaxBypass }
-func reserveAfter(p *cluster.Policy) *int64 { return &p.ReserveAfterMS }
-func reserveHold(p *cluster.Policy) *int64  { return &p.ReserveHoldMS }
-func minRuntimeMS(p *cluster.Policy) *int64 { return &p.MinRuntimeMS }
-func minRunMS(p *cluster.Policy) *int64     { return &p.MinRunMS }
-func minTurnMS(p *cluster.Policy) *int64    { return &p.MinTurnMS }
-func halfLife(p *cluster.Policy) *int64     { return &p.HalfLifeMS }
+func maxLaunchFails(p *model.Policy) *int { return &p.MaxLaunchFails }
+func maxRequeues(p *model.Policy) *int    { return &p.MaxRequeues }
+func maxNodeLosses(p *model.Policy) *int  { return &p.MaxNodeLosses }
+func maxBypass(p *model.Policy) *int      { return &p.MaxBypass }
+func reserveAfter(p *model.Policy) *int64 { return &p.ReserveAfterMS }
+func reserveHold(p *model.Policy) *int64  { return &p.ReserveHoldMS }
+func minRuntimeMS(p *model.Policy) *int64 { return &p.MinRuntimeMS }
+func minRunMS(p *model.Policy) *int64     { return &p.MinRunMS }
+func minTurnMS(p *model.Policy) *int64    { return &p.MinTurnMS }
+func halfLife(p *model.Policy) *int64     { return &p.HalfLifeMS }
 
 // Block implements [hclfile.Described]. A parameter that the policy does not have is refused by
 // check, which knows its name.
@@ -158,11 +158,11 @@ func (p *Policy) setName(name string, _ hclfile.Source) error {
 
 // write keeps a parameter, to be set over the policy's default.
 func (p *Policy) write(param parameter, text string) error {
-	if err := param.set(&cluster.Policy{}, text); err != nil {
+	if err := param.set(&model.Policy{}, text); err != nil {
 		return err
 	}
 	// it has just been accepted
-	p.written = append(p.written, written{param.name, func(base *cluster.Policy) { _ = param.set(base, text) }})
+	p.written = append(p.written, written{param.name, func(base *model.Policy) { _ = param.set(base, text) }})
 	return nil
 }
 
@@ -218,7 +218,7 @@ func (p *Policy) check(bad func(path, text, hint string)) {
 	}
 	for _, w := range p.written {
 		switch {
-		case w.name == "fit" && !slices.Contains(p.fits(), p.over(cluster.Policy{}).Placement):
+		case w.name == "fit" && !slices.Contains(p.fits(), p.over(model.Policy{}).Placement):
 			bad("policy.fit", fmt.Sprintf("policy %q has no such fit", p.Name), "it has "+strings.Join(p.fits(), ", "))
 		case slices.Contains(known, w.name):
 		case p.Name == "":
@@ -238,7 +238,7 @@ func (p *Policy) fits() []string {
 }
 
 // over is the policy to be replicated, over what a new cluster has.
-func (p *Policy) over(base cluster.Policy) cluster.Policy {
+func (p *Policy) over(base model.Policy) model.Policy {
 	base.Name = p.Name
 	for _, w := range p.written {
 		w.over(&base)

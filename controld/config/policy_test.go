@@ -7,43 +7,43 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // valid is a value for every parameter that is not the one of a new cluster, and what it means.
 var valid = map[string]struct {
 	text string
-	want func(*cluster.Policy)
+	want func(*model.Policy)
 }{
-	"reserve_after":       {`"1m"`, func(p *cluster.Policy) { p.ReserveAfterMS = 60_000 }},
-	"reserve_hold":        {`"1d"`, func(p *cluster.Policy) { p.ReserveHoldMS = 86_400_000 }},
-	"max_bypass":          {`0`, func(p *cluster.Policy) { p.MaxBypass = 0 }},
-	"max_launch_failures": {`5`, func(p *cluster.Policy) { p.MaxLaunchFails = 5 }},
-	"max_requeues":        {`0`, func(p *cluster.Policy) { p.MaxRequeues = 0 }},
-	"max_node_losses":     {`7`, func(p *cluster.Policy) { p.MaxNodeLosses = 7 }},
-	"s":                   {`2.5`, func(p *cluster.Policy) { p.GraceWeight = 2500 }},
-	"p":                   {`"inf"`, func(p *cluster.Policy) { p.MaxPreempts = -1 }},
-	"min_runtime":         {`"90s"`, func(p *cluster.Policy) { p.MinRuntimeMS = 90_000 }},
-	"min_turn":            {`"never"`, func(p *cluster.Policy) { p.MinTurnMS = -1 }},
-	"headroom":            {`0`, func(p *cluster.Policy) { p.HeadroomPM = -1 }},
-	"te_borrow":           {`0`, func(p *cluster.Policy) { p.TEBorrowPM = -1 }},
-	"te_account_gpus":     {`8`, func(p *cluster.Policy) { p.TEAccountGPUs = 8 }},
-	"half_life":           {`"7d"`, func(p *cluster.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
-	"usage_influence":     {`0.25`, func(p *cluster.Policy) { p.UsageInfluence = 250 }},
-	"min_run":             {`"500ms"`, func(p *cluster.Policy) { p.MinRunMS = 500 }},
-	"fit":                 {`"frag"`, func(p *cluster.Policy) { p.Placement = "frag" }},
-	"seed":                {`18446744073709551615`, func(p *cluster.Policy) { p.Seed = 1<<64 - 1 }},
-	"grow_after":          {`"5m"`, func(p *cluster.Policy) { p.GrowAfterMS = 300_000 }},
-	"cooldown":            {`"10m"`, func(p *cluster.Policy) { p.CooldownMS = 600_000 }},
-	"gain":                {`100`, func(p *cluster.Policy) { p.GrowGainPM = 100 }},
-	"elastic":             {`false`, func(p *cluster.Policy) { p.Rigid = true }},
-	"random_obeys_p":      {`true`, func(p *cluster.Policy) { p.PreemptCapped = true }},
+	"reserve_after":       {`"1m"`, func(p *model.Policy) { p.ReserveAfterMS = 60_000 }},
+	"reserve_hold":        {`"1d"`, func(p *model.Policy) { p.ReserveHoldMS = 86_400_000 }},
+	"max_bypass":          {`0`, func(p *model.Policy) { p.MaxBypass = 0 }},
+	"max_launch_failures": {`5`, func(p *model.Policy) { p.MaxLaunchFails = 5 }},
+	"max_requeues":        {`0`, func(p *model.Policy) { p.MaxRequeues = 0 }},
+	"max_node_losses":     {`7`, func(p *model.Policy) { p.MaxNodeLosses = 7 }},
+	"s":                   {`2.5`, func(p *model.Policy) { p.GraceWeight = 2500 }},
+	"p":                   {`"inf"`, func(p *model.Policy) { p.MaxPreempts = -1 }},
+	"min_runtime":         {`"90s"`, func(p *model.Policy) { p.MinRuntimeMS = 90_000 }},
+	"min_turn":            {`"never"`, func(p *model.Policy) { p.MinTurnMS = -1 }},
+	"headroom":            {`0`, func(p *model.Policy) { p.HeadroomPM = -1 }},
+	"te_borrow":           {`0`, func(p *model.Policy) { p.TEBorrowPM = -1 }},
+	"te_account_gpus":     {`8`, func(p *model.Policy) { p.TEAccountGPUs = 8 }},
+	"half_life":           {`"7d"`, func(p *model.Policy) { p.HalfLifeMS = 7 * 86_400_000 }},
+	"usage_influence":     {`0.25`, func(p *model.Policy) { p.UsageInfluence = 250 }},
+	"min_run":             {`"500ms"`, func(p *model.Policy) { p.MinRunMS = 500 }},
+	"fit":                 {`"frag"`, func(p *model.Policy) { p.Placement = "frag" }},
+	"seed":                {`18446744073709551615`, func(p *model.Policy) { p.Seed = 1<<64 - 1 }},
+	"grow_after":          {`"5m"`, func(p *model.Policy) { p.GrowAfterMS = 300_000 }},
+	"cooldown":            {`"10m"`, func(p *model.Policy) { p.CooldownMS = 600_000 }},
+	"gain":                {`100`, func(p *model.Policy) { p.GrowGainPM = 100 }},
+	"elastic":             {`false`, func(p *model.Policy) { p.Rigid = true }},
+	"random_obeys_p":      {`true`, func(p *model.Policy) { p.PreemptCapped = true }},
 }
 
 // TestEveryParameterOfEveryPolicy writes each parameter of each policy in both forms and sees it,
 // and nothing else, in what is replicated.
 func TestEveryParameterOfEveryPolicy(t *testing.T) {
-	base := cluster.DefaultConfig().Policy
+	base := model.DefaultConfig().Policy
 	set := map[string]bool{"Name": true}
 	for _, policy := range Policies() {
 		for _, name := range Parameters(policy) {
@@ -79,7 +79,7 @@ func TestEveryParameterOfEveryPolicy(t *testing.T) {
 			}
 		}
 	}
-	for f := range reflect.TypeFor[cluster.Policy]().Fields() {
+	for f := range reflect.TypeFor[model.Policy]().Fields() {
 		if !set[f.Name] {
 			t.Errorf("nothing in a policy block sets %s", f.Name)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // resting are the parameters of policies that give elastic jobs more workers.
@@ -22,12 +22,12 @@ var rigid = parameter{"elastic", "bool", "elastic jobs get more than their least
 
 // gain is when policy elastic takes workers back.
 var gain = parameter{"gain", "int", "thousandths by which more workers must make a job faster to stay", leastGain,
-	func(p *cluster.Policy) string { return orWord(p.GrowGainPM, "") }}
+	func(p *model.Policy) string { return orWord(p.GrowGainPM, "") }}
 
-func growAfter(p *cluster.Policy) *int64 { return &p.GrowAfterMS }
-func cooldown(p *cluster.Policy) *int64  { return &p.CooldownMS }
+func growAfter(p *model.Policy) *int64 { return &p.GrowAfterMS }
+func cooldown(p *model.Policy) *int64  { return &p.CooldownMS }
 
-func elastic(p *cluster.Policy, text string) error {
+func elastic(p *model.Policy, text string) error {
 	on, err := strconv.ParseBool(text)
 	if err != nil {
 		return fmt.Errorf("%q is not true or false", text)
@@ -36,14 +36,14 @@ func elastic(p *cluster.Policy, text string) error {
 	return nil
 }
 
-func elasticText(p *cluster.Policy) string {
+func elasticText(p *model.Policy) string {
 	if p.Rigid {
 		return "false"
 	}
 	return ""
 }
 
-func leastGain(p *cluster.Policy, text string) (err error) {
+func leastGain(p *model.Policy, text string) (err error) {
 	p.GrowGainPM, err = whole(text, 1, 1000)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -19,8 +19,8 @@ const (
 )
 
 // count reads a whole number from least up.
-func count(least int, field func(*cluster.Policy) *int) func(*cluster.Policy, string) error {
-	return func(p *cluster.Policy, text string) error {
+func count(least int, field func(*model.Policy) *int) func(*model.Policy, string) error {
+	return func(p *model.Policy, text string) error {
 		n, err := whole(text, int64(least), maxCount)
 		*field(p) = int(n)
 		return err
@@ -36,8 +36,8 @@ func whole(text string, least, most int64) (int64, error) {
 }
 
 // lasting reads a duration of at least so many milliseconds.
-func lasting(least int64, field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
-	return func(p *cluster.Policy, text string) error {
+func lasting(least int64, field func(*model.Policy) *int64) func(*model.Policy, string) error {
+	return func(p *model.Policy, text string) error {
 		ms, err := milliseconds(text)
 		if err == nil && ms < least {
 			err = fmt.Errorf("%q is nothing; write more, or leave it out", text)
@@ -61,7 +61,7 @@ func milliseconds(text string) (int64, error) {
 	return int64(s) * 1000, nil
 }
 
-func graceWeight(p *cluster.Policy, text string) error {
+func graceWeight(p *model.Policy, text string) error {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(s >= 0 && s <= 1e6) {
 		return fmt.Errorf("%s is not a number from 0 to 1000000", text)
@@ -72,7 +72,7 @@ func graceWeight(p *cluster.Policy, text string) error {
 	return nil
 }
 
-func maxPreempts(p *cluster.Policy, text string) error {
+func maxPreempts(p *model.Policy, text string) error {
 	if text == "inf" {
 		p.MaxPreempts = -1
 		return nil
@@ -85,7 +85,7 @@ func maxPreempts(p *cluster.Policy, text string) error {
 	return nil
 }
 
-func minTurn(p *cluster.Policy, text string) error {
+func minTurn(p *model.Policy, text string) error {
 	if text == "never" {
 		p.MinTurnMS = -1
 		return nil
@@ -93,7 +93,7 @@ func minTurn(p *cluster.Policy, text string) error {
 	return lasting(1, minTurnMS)(p, text)
 }
 
-func headroom(p *cluster.Policy, text string) error {
+func headroom(p *model.Policy, text string) error {
 	n, err := whole(text, 0, 1000)
 	if p.HeadroomPM = n; n == 0 {
 		p.HeadroomPM = -1
@@ -101,7 +101,7 @@ func headroom(p *cluster.Policy, text string) error {
 	return err
 }
 
-func teBorrow(p *cluster.Policy, text string) error {
+func teBorrow(p *model.Policy, text string) error {
 	n, err := whole(text, 0, 1000)
 	if p.TEBorrowPM = n; n == 0 {
 		p.TEBorrowPM = -1
@@ -109,12 +109,12 @@ func teBorrow(p *cluster.Policy, text string) error {
 	return err
 }
 
-func teAccountGPUs(p *cluster.Policy, text string) (err error) {
+func teAccountGPUs(p *model.Policy, text string) (err error) {
 	p.TEAccountGPUs, err = whole(text, 1, maxCount)
 	return err
 }
 
-func influence(p *cluster.Policy, text string) error {
+func influence(p *model.Policy, text string) error {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n >= 0 && n <= 10) {
 		return fmt.Errorf("%s is not a number from 0 to 10", text)
@@ -129,7 +129,7 @@ var (
 	ownFits = []string{"tight", "frag"}
 )
 
-func placement(p *cluster.Policy, text string) error {
+func placement(p *model.Policy, text string) error {
 	if known := append(slices.Clone(fits), ownFits[0]); !slices.Contains(known, text) {
 		return fmt.Errorf("%q is not one of %s", text, strings.Join(known, ", "))
 	}
@@ -137,7 +137,7 @@ func placement(p *cluster.Policy, text string) error {
 	return nil
 }
 
-func seed(p *cluster.Policy, text string) error {
+func seed(p *model.Policy, text string) error {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%s is not a whole number from 0 up", text)
@@ -146,7 +146,7 @@ func seed(p *cluster.Policy, text string) error {
 	return nil
 }
 
-func randomObeysP(p *cluster.Policy, text string) (err error) {
+func randomObeysP(p *model.Policy, text string) (err error) {
 	if p.PreemptCapped, err = strconv.ParseBool(text); err != nil {
 		return fmt.Errorf("%q is not true or false", text)
 	}
@@ -155,7 +155,7 @@ func randomObeysP(p *cluster.Policy, text string) (err error) {
 
 // Text writes a policy as a file could have it: a block with every parameter that differs from the
 // policy's default.
-func Text(p *cluster.Policy) string {
+func Text(p *model.Policy) string {
 	name := p.Name
 	if name == "" {
 		name = "standard"
@@ -178,17 +178,17 @@ func Text(p *cluster.Policy) string {
 	return b.String() + "}\n"
 }
 
-func number(field func(*cluster.Policy) *int) func(*cluster.Policy) string {
-	return func(p *cluster.Policy) string { return strconv.Itoa(*field(p)) }
+func number(field func(*model.Policy) *int) func(*model.Policy) string {
+	return func(p *model.Policy) string { return strconv.Itoa(*field(p)) }
 }
 
 // always writes a duration, span one that is left to the policy where it is 0.
-func always(field func(*cluster.Policy) *int64) func(*cluster.Policy) string {
-	return func(p *cluster.Policy) string { return durationText(*field(p)) }
+func always(field func(*model.Policy) *int64) func(*model.Policy) string {
+	return func(p *model.Policy) string { return durationText(*field(p)) }
 }
 
-func span(field func(*cluster.Policy) *int64) func(*cluster.Policy) string {
-	return func(p *cluster.Policy) string {
+func span(field func(*model.Policy) *int64) func(*model.Policy) string {
+	return func(p *model.Policy) string {
 		if *field(p) == 0 {
 			return ""
 		}
@@ -207,14 +207,14 @@ func durationText(ms int64) string {
 	return quoted(text)
 }
 
-func minTurnText(p *cluster.Policy) string {
+func minTurnText(p *model.Policy) string {
 	if p.MinTurnMS < 0 {
 		return `"never"`
 	}
 	return span(minTurnMS)(p)
 }
 
-func randomObeysPText(p *cluster.Policy) string {
+func randomObeysPText(p *model.Policy) string {
 	if !p.PreemptCapped {
 		return ""
 	}

@@ -14,7 +14,8 @@ import (
 	"sync"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -22,8 +23,8 @@ import (
 // value is that of a controller that has never led, and keeps nothing.
 type Arrays struct {
 	mu     sync.Mutex
-	values map[cluster.JobID]map[int]float64 // by array job and task
-	due    chan struct{}                     // has one element after a report
+	values map[model.JobID]map[int]float64 // by array job and task
+	due    chan struct{}                   // has one element after a report
 }
 
 // maxArrays bounds the arrays whose reports are kept. Beyond it all are forgotten.
@@ -33,7 +34,7 @@ const maxArrays = 10_000
 func (a *Arrays) Clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.values, a.due = map[cluster.JobID]map[int]float64{}, make(chan struct{}, 1)
+	a.values, a.due = map[model.JobID]map[int]float64{}, make(chan struct{}, 1)
 }
 
 // Due delivers after a report that counts.
@@ -46,24 +47,24 @@ func (a *Arrays) Due() <-chan struct{} {
 // Report takes in a sample of a job that may be an array task. A node that has seen the step sends
 // what came with it in each sample from then on: so nothing is lost with a sample, or with a
 // leader.
-func (a *Arrays) Report(j *cluster.Job, s *api.Sample) {
+func (a *Arrays) Report(j *model.Job, s *api.Sample) {
 	if j.Parent == 0 || j.Spec.Array == nil || j.Spec.Array.Stop == nil {
 		return
 	}
 	if s.Reached != nil {
-		a.put(j.Parent, j.Member, s.Reached.Value)
+		a.put(j.Parent, j.TaskNumber, s.Reached.Value)
 		return
 	}
 	if s.Step < j.Spec.Array.Stop.AtStep {
 		return
 	}
 	if value, ok := s.Metrics[j.Spec.Array.Stop.Metric]; ok {
-		a.put(j.Parent, j.Member, value)
+		a.put(j.Parent, j.TaskNumber, value)
 	}
 }
 
 // put keeps the first value that a task reports at the step or after it.
-func (a *Arrays) put(array cluster.JobID, task int, value float64) {
+func (a *Arrays) put(array model.JobID, task int, value float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.values == nil || value != value { // this controller has never led, or the metric is no number
@@ -89,10 +90,10 @@ func (a *Arrays) put(array cluster.JobID, task int, value float64) {
 
 // Losers returns the tasks that cannot be among the best any more, of each array that has some. It
 // forgets arrays that have ended.
-func (a *Arrays) Losers(v *cluster.View) []cluster.Target {
+func (a *Arrays) Losers(v *fsm.View) []fsm.Target {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var out []cluster.Target
+	var out []fsm.Target
 	for id, values := range a.values {
 		array := v.Job(id)
 		if array == nil || array.State.Final() || array.Spec.Array == nil || array.Spec.Array.Stop == nil {
@@ -100,30 +101,30 @@ func (a *Arrays) Losers(v *cluster.View) []cluster.Target {
 			continue
 		}
 		if lost := losersOf(v, array, values); len(lost) > 0 {
-			out = append(out, cluster.Target{ID: id, Members: lost.With(nil)})
+			out = append(out, fsm.Target{ID: id, Tasks: lost.With(nil)})
 		}
 	}
-	slices.SortFunc(out, func(a, b cluster.Target) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b fsm.Target) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
-func losersOf(v *cluster.View, array *cluster.Job, values map[int]float64) (lost cluster.Ranges) {
+func losersOf(v *fsm.View, array *model.Job, values map[int]float64) (lost model.Ranges) {
 	stop := array.Spec.Array.Stop
 	rule, err := jobspec.ParseKeep(stop.Keep)
 	if err != nil {
 		return nil // Validate would not have let it in
 	}
-	keep := rule.Of(array.Family.Size)
+	keep := rule.Of(array.Children.Size)
 	for rank, task := range Ranked(values, stop.Goal) {
-		if j := v.Job(array.ID + cluster.JobID(task)); rank >= keep && j != nil && !j.State.Final() && !Stopping(j) {
-			lost = append(lost, cluster.Range{First: task, Last: task})
+		if j := v.Job(array.ID + model.JobID(task)); rank >= keep && j != nil && !j.State.Final() && !Stopping(j) {
+			lost = append(lost, model.Range{First: task, Last: task})
 		}
 	}
 	return lost
 }
 
 // Stopping reports whether a job's attempt has been told to stop.
-func Stopping(j *cluster.Job) bool {
+func Stopping(j *model.Job) bool {
 	a := j.Live()
 	return a != nil && a.Stop != nil
 }

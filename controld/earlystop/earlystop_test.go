@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -17,11 +18,11 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n, goal := 1+r.IntN(20), []string{"min", "max"}[r.IntN(2)]
-		state := cluster.New(cluster.DefaultConfig())
+		state := fsm.New(model.DefaultConfig())
 		index := uint64(0)
-		apply := func(c cluster.Command) any {
+		apply := func(c fsm.Command) any {
 			index++
-			result, err := state.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1}, Command: c})
+			result, err := state.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1}, Command: c})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -36,12 +37,12 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 			spec.Array.Indices = "0"
 		}
 		spec.Default()
-		apply(cluster.RegisterNode{Node: cluster.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 256 * jobspec.GiB}})
-		apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}})
-		var plan cluster.CommitPlan
+		apply(fsm.RegisterNode{Node: model.Node{Name: "n1", BootID: "b", Cores: 64, Memory: 256 * jobspec.GiB}})
+		apply(fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}})
+		var plan fsm.CommitPlan
 		for m := range n {
-			plan.Actions = append(plan.Actions, cluster.Action{Start: &cluster.StartJob{Job: 1, Member: m + 1,
-				Places: []cluster.Place{{Node: "n1"}}}})
+			plan.Actions = append(plan.Actions, fsm.Action{Start: &fsm.StartJob{Job: 1, TaskNumber: m + 1,
+				Places: []model.Place{{Node: "n1"}}}})
 		}
 		for i, err := range apply(plan).([]error) {
 			if err != nil {
@@ -59,7 +60,7 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 			a.put(1, m+1, values[m+1])
 			a.put(1, m+1, 1e9) // only the first counts
 			for _, lost := range a.Losers(state.View()) {
-				for member := range lost.Members.All() {
+				for member := range lost.Tasks.All() {
 					if slices.Contains(best, member) {
 						t.Fatalf("seed %d: %d of %d lost although it is among the best: %v", seed, member, n, values)
 					}
@@ -68,7 +69,7 @@ func TestNoTaskLosesTooEarly(t *testing.T) {
 		}
 		lost := 0
 		for _, x := range a.Losers(state.View()) {
-			lost += x.Members.Len()
+			lost += x.Tasks.Len()
 		}
 		if lost != n-len(best) {
 			t.Errorf("seed %d: %d of %d lost, %d are kept: %v", seed, lost, n, len(best), values)
@@ -81,7 +82,7 @@ func TestWhatIsReachedCounts(t *testing.T) {
 	var a Arrays
 	a.Clear()
 	spec := &jobspec.Job{Array: &jobspec.Array{Stop: &jobspec.ArrayStop{Metric: "loss", AtStep: 10}}}
-	j := &cluster.Job{Parent: 1, Member: 2, Spec: spec}
+	j := &model.Job{Parent: 1, TaskNumber: 2, Spec: spec}
 	a.Report(j, &api.Sample{Step: 9, Metrics: map[string]float64{"loss": 1}})
 	if len(a.values) != 0 {
 		t.Error("a step too early counts")

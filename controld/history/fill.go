@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Gap is a range of numbers, both ends included, whose records are missing.
@@ -41,7 +41,7 @@ func (s *Store) Missing(ctx context.Context, upTo int64) ([]Gap, error) {
 
 // Fetch returns a peer's records with from <= Seq <= to in order; it may return only the first of
 // them.
-type Fetch func(ctx context.Context, from, to int64) ([]*cluster.Job, error)
+type Fetch func(ctx context.Context, from, to int64) ([]*model.Job, error)
 
 // Fill fetches what s misses up to upTo, and makes it durable as it goes. It is an error when the
 // peer does not have all of it; what it had is kept.
@@ -80,7 +80,7 @@ func fillGap(ctx context.Context, s *Store, fetch Fetch, g Gap) error {
 
 // checkRun verifies that jobs are numbered from, from+1 and so on, to at most to, and returns the
 // number after the last.
-func checkRun(jobs []*cluster.Job, from, to int64) (int64, error) {
+func checkRun(jobs []*model.Job, from, to int64) (int64, error) {
 	next := from
 	for _, j := range jobs {
 		if j == nil || j.Seq != next || j.Seq > to {

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"modernc.org/sqlite"
+	"modernc.org/sqlite/lib"
 
-	sqlite "modernc.org/sqlite" // registers the driver
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // What can be wrong with a file or a record. Errors wrap these; compare with errors.Is.
@@ -137,7 +137,7 @@ func (s *Store) Close() error { return s.db.Close() }
 
 // Append makes finished jobs durable, all or none. A job whose Seq is there already is left as it
 // is.
-func (s *Store) Append(ctx context.Context, jobs []*cluster.Job) error {
+func (s *Store) Append(ctx context.Context, jobs []*model.Job) error {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (s *Store) Append(ctx context.Context, jobs []*cluster.Job) error {
 }
 
 // insert is one transaction.
-func (s *Store) insert(ctx context.Context, jobs []*cluster.Job) error {
+func (s *Store) insert(ctx context.Context, jobs []*model.Job) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -173,11 +173,11 @@ func (s *Store) insert(ctx context.Context, jobs []*cluster.Job) error {
 }
 
 // insertJob adds one job.
-func insertJob(ctx context.Context, insert *sql.Stmt, j *cluster.Job) error {
+func insertJob(ctx context.Context, insert *sql.Stmt, j *model.Job) error {
 	if j.Seq < 1 || !j.State.Final() {
 		return ErrNotFinal
 	}
-	body, err := json.Marshal(j.Apart())
+	body, err := json.Marshal(j.Standalone())
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -23,30 +23,30 @@ var seedFlag = flag.Uint64("seed", 0, "repeat a random test with this seed")
 
 // job makes the finished job with number seq. Users, accounts, states and names repeat with
 // different periods.
-func job(seq int64) *cluster.Job {
-	states := []cluster.JobState{cluster.Completed, cluster.Failed, cluster.Cancelled}
-	at := cluster.UnixMS(1_000_000 + seq*1000)
-	return &cluster.Job{
-		ID: cluster.JobID(seq + 100), Seq: seq, Account: fmt.Sprint("acct", seq%5), Class: jobspec.BE,
-		Owner: cluster.Identity{UID: 1000, User: fmt.Sprint("user", seq%7)},
+func job(seq int64) *model.Job {
+	states := []model.JobState{model.Completed, model.Failed, model.Cancelled}
+	at := model.UnixMS(1_000_000 + seq*1000)
+	return &model.Job{
+		ID: model.JobID(seq + 100), Seq: seq, Account: fmt.Sprint("acct", seq%5), Class: jobspec.BE,
+		Owner: model.Identity{UID: 1000, User: fmt.Sprint("user", seq%7)},
 		State: states[seq%3], Workers: 1, ExitCode: int(seq % 256),
 		Spec:      &jobspec.Job{Name: fmt.Sprint("name", seq%2), Groups: []jobspec.Group{{Name: "g"}}},
-		Submitted: cluster.Stamp{At: cluster.Instant(seq), Wall: at - 500},
-		Ended:     cluster.Stamp{At: cluster.Instant(seq + 1), Wall: at},
-		Attempts:  []cluster.Attempt{{N: 1, Cause: cluster.CauseCompleted, Ended: cluster.Stamp{At: 1}}},
+		Submitted: model.Stamp{At: model.Instant(seq), Wall: at - 500},
+		Ended:     model.Stamp{At: model.Instant(seq + 1), Wall: at},
+		Attempts:  []model.Attempt{{N: 1, Cause: model.CauseCompleted, Ended: model.Stamp{At: 1}}},
 	}
 }
 
 // jobs makes the jobs from to to.
-func jobs(from, to int64) []*cluster.Job {
-	var list []*cluster.Job
+func jobs(from, to int64) []*model.Job {
+	var list []*model.Job
 	for seq := from; seq <= to; seq++ {
 		list = append(list, job(seq))
 	}
 	return list
 }
 
-func seqs(list []*cluster.Job) []int64 {
+func seqs(list []*model.Job) []int64 {
 	var s []int64
 	for _, j := range list {
 		s = append(s, j.Seq)
@@ -70,7 +70,7 @@ func open(t testing.TB, path string) *Store {
 
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "history ?#%.db") }
 
-func add(t testing.TB, s *Store, list []*cluster.Job) {
+func add(t testing.TB, s *Store, list []*model.Job) {
 	t.Helper()
 	if err := s.Append(t.Context(), list); err != nil {
 		t.Fatal(err)
@@ -140,23 +140,23 @@ func randomFilter(r *rand.Rand) Filter {
 	sometimes(func() { f.User = fmt.Sprint("user", r.IntN(8)) })
 	sometimes(func() { f.Account = fmt.Sprint("acct", r.IntN(6)) })
 	sometimes(func() { f.Name = fmt.Sprint("name", r.IntN(3)) })
-	sometimes(func() { f.States = []cluster.JobState{cluster.Failed, cluster.TimedOut} })
-	sometimes(func() { f.Since = cluster.UnixMS(1_000_000 + r.Int64N(600_000)) })
-	sometimes(func() { f.Until = cluster.UnixMS(1_000_000 + r.Int64N(700_000)) })
+	sometimes(func() { f.States = []model.JobState{model.Failed, model.TimedOut} })
+	sometimes(func() { f.Since = model.UnixMS(1_000_000 + r.Int64N(600_000)) })
+	sometimes(func() { f.Until = model.UnixMS(1_000_000 + r.Int64N(700_000)) })
 	sometimes(func() { f.Before = 1 + r.Int64N(600) })
 	sometimes(func() { f.Limit = 1 + r.IntN(20) })
 	sometimes(func() {
 		for range 50 {
 			first := 1 + r.IntN(800)
-			f.IDs = f.IDs.With(cluster.Span(first, first+r.IntN(3)))
+			f.IDs = f.IDs.With(model.Span(first, first+r.IntN(3)))
 		}
 	})
 	return f
 }
 
 // plainQuery is Query without a database. newest has the last first.
-func plainQuery(newest []*cluster.Job, f Filter) []*cluster.Job {
-	var out []*cluster.Job
+func plainQuery(newest []*model.Job, f Filter) []*model.Job {
+	var out []*model.Job
 	for _, j := range newest {
 		if len(out) < limited(f.Limit) && plainMatch(j, f) {
 			out = append(out, j)
@@ -165,7 +165,7 @@ func plainQuery(newest []*cluster.Job, f Filter) []*cluster.Job {
 	return out
 }
 
-func plainMatch(j *cluster.Job, f Filter) bool {
+func plainMatch(j *model.Job, f Filter) bool {
 	return (f.IDs == nil || f.IDs.Has(int(j.ID))) &&
 		(f.States == nil || slices.Contains(f.States, j.State)) &&
 		(f.User == "" || f.User == j.Owner.User) && (f.Account == "" || f.Account == j.Account) &&
@@ -194,7 +194,7 @@ func TestGapsAndFill(t *testing.T) {
 		t.Fatalf("missing up to 15: %v, %v", got, err)
 	}
 	calls := 0
-	fetch := func(ctx context.Context, from, to int64) ([]*cluster.Job, error) {
+	fetch := func(ctx context.Context, from, to int64) ([]*model.Job, error) {
 		calls++
 		return peer.Range(ctx, from, to, 700) // less than was asked for
 	}
@@ -211,10 +211,10 @@ func TestGapsAndFill(t *testing.T) {
 
 func TestFillRefusesWrongRecords(t *testing.T) {
 	s := open(t, file(t))
-	for name, list := range map[string][]*cluster.Job{
+	for name, list := range map[string][]*model.Job{
 		"hole": {job(1), job(3)}, "too many": jobs(1, 5), "nil": {nil}, "none": {}, "not from the start": {job(2)},
 	} {
-		fetch := func(context.Context, int64, int64) ([]*cluster.Job, error) { return list, nil }
+		fetch := func(context.Context, int64, int64) ([]*model.Job, error) { return list, nil }
 		if err := Fill(t.Context(), s, fetch, 3); err == nil || s.Last() != 0 {
 			t.Errorf("%s: accepted, last %d: %v", name, s.Last(), err)
 		}
@@ -224,8 +224,8 @@ func TestFillRefusesWrongRecords(t *testing.T) {
 func TestAppendIsAllOrNothing(t *testing.T) {
 	s := open(t, file(t))
 	live := job(3)
-	live.State = cluster.Running
-	if err := s.Append(t.Context(), []*cluster.Job{job(1), job(2), live}); !errors.Is(err, ErrNotFinal) {
+	live.State = model.Running
+	if err := s.Append(t.Context(), []*model.Job{job(1), job(2), live}); !errors.Is(err, ErrNotFinal) {
 		t.Fatalf("append of a running job: %v", err)
 	}
 	if list, err := s.Range(t.Context(), 1, 9, 0); err != nil || len(list) != 0 || s.Last() != 0 {

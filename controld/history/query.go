@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // LimitMax is the most jobs that one call returns: the longest page of the API, and one that says
@@ -17,15 +17,15 @@ const LimitMax = 10_001
 
 // Filter selects finished jobs. Zero fields select everything.
 type Filter struct {
-	IDs     cluster.Ranges
+	IDs     model.Ranges
 	User    string
 	Account string
-	States  []cluster.JobState // any of them
+	States  []model.JobState // any of them
 	Name    string
-	Since   cluster.UnixMS // ended at or after
-	Until   cluster.UnixMS // ended before
-	Before  int64          // Seq below this: the Seq of the last job of the page before
-	Limit   int            // at most LimitMax, which is also the default
+	Since   model.UnixMS // ended at or after
+	Until   model.UnixMS // ended before
+	Before  int64        // Seq below this: the Seq of the last job of the page before
+	Limit   int          // at most LimitMax, which is also the default
 }
 
 // where is a growing condition.
@@ -53,7 +53,7 @@ func anyOf[T any](w *where, column string, values []T) {
 }
 
 // within adds a term that compares column with ranges.
-func (w *where) within(column string, ranges cluster.Ranges) {
+func (w *where) within(column string, ranges model.Ranges) {
 	if len(ranges) == 0 {
 		return
 	}
@@ -102,7 +102,7 @@ func limited(limit int) int {
 }
 
 // Query returns the jobs that f selects, the last to end first.
-func (s *Store) Query(ctx context.Context, f Filter) ([]*cluster.Job, error) {
+func (s *Store) Query(ctx context.Context, f Filter) ([]*model.Job, error) {
 	w := f.condition()
 	query := "SELECT body FROM job WHERE " + strings.Join(w.terms, " AND ") + " ORDER BY seq DESC LIMIT ?"
 	return s.jobs(ctx, query, append(w.args, limited(f.Limit))...)
@@ -110,12 +110,12 @@ func (s *Store) Query(ctx context.Context, f Filter) ([]*cluster.Job, error) {
 
 // Range returns the jobs with from <= Seq <= to in order, at most limit of them. Numbers that are
 // missing here are left out.
-func (s *Store) Range(ctx context.Context, from, to int64, limit int) ([]*cluster.Job, error) {
+func (s *Store) Range(ctx context.Context, from, to int64, limit int) ([]*model.Job, error) {
 	return s.jobs(ctx, "SELECT body FROM job WHERE seq BETWEEN ? AND ? ORDER BY seq LIMIT ?", from, to, limited(limit))
 }
 
 // Get returns the job with this id, or ErrNoJob.
-func (s *Store) Get(ctx context.Context, id cluster.JobID) (*cluster.Job, error) {
+func (s *Store) Get(ctx context.Context, id model.JobID) (*model.Job, error) {
 	jobs, err := s.jobs(ctx, "SELECT body FROM job WHERE id = ?", int64(id))
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (s *Store) Get(ctx context.Context, id cluster.JobID) (*cluster.Job, error)
 }
 
 // jobs runs a query for bodies.
-func (s *Store) jobs(ctx context.Context, query string, args ...any) ([]*cluster.Job, error) {
+func (s *Store) jobs(ctx context.Context, query string, args ...any) ([]*model.Job, error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read history %s: %w", s.path, explain(err))
@@ -140,14 +140,14 @@ func (s *Store) jobs(ctx context.Context, query string, args ...any) ([]*cluster
 }
 
 // decodeRows reads the bodies.
-func decodeRows(rows *sql.Rows) ([]*cluster.Job, error) {
-	var jobs []*cluster.Job
+func decodeRows(rows *sql.Rows) ([]*model.Job, error) {
+	var jobs []*model.Job
 	for rows.Next() {
 		var body []byte
 		if err := rows.Scan(&body); err != nil {
 			return nil, err
 		}
-		j := new(cluster.Job)
+		j := new(model.Job)
 		if err := json.Unmarshal(body, j); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"reflect"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // wantedOver returns the configuration to propose in place of the present one, nil if they agree. A
 // file does not name the version, and if it names no policy the present one stays.
-func wantedOver(want, have *cluster.Config) *cluster.Config {
+func wantedOver(want, have *model.Config) *model.Config {
 	if want == nil || want == have {
 		return nil
 	}
@@ -27,7 +28,7 @@ func wantedOver(want, have *cluster.Config) *cluster.Config {
 // configure proposes the configuration that this controller was given, whenever the state has
 // another.
 func (l *Leader) configure(ctx context.Context) error {
-	var seen *cluster.Config
+	var seen *model.Config
 	for {
 		changed := l.Replica.Changed()
 		want, have := l.wanted.Load(), l.Replica.View().Config()
@@ -36,7 +37,7 @@ func (l *Leader) configure(ctx context.Context) error {
 			l.Contacts.Wake() // the time after which a silent node is down may be another
 		}
 		if next := wantedOver(want, have); next != nil {
-			if _, err := l.Replica.Propose(ctx, cluster.SetConfig{Config: *next}); err != nil {
+			if _, err := l.Replica.Propose(ctx, fsm.SetConfig{Config: *next}); err != nil {
 				if lostLead(err) || ctx.Err() != nil {
 					return err
 				}

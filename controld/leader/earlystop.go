@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Pace of early stopping. Reports that come together are judged together. All arrays are judged
@@ -40,7 +41,7 @@ func (l *Leader) cancelLosers(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	_, err := l.Replica.Propose(ctx, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: lost, Admin: true,
+	_, err := l.Replica.Propose(ctx, fsm.ControlJobs{Verb: model.VerbCancel, Targets: lost, Admin: true,
 		Reason: "others were better at the step of its stop block"})
 	return err
 }

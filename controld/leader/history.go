@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 )
 
@@ -24,7 +25,7 @@ func (l *Leader) trimHistory(ctx context.Context) error {
 		if upTo = min(upTo, l.storedByMajority(ctx)); upTo <= v.Trimmed() {
 			continue
 		}
-		if _, err := l.Replica.Propose(ctx, cluster.TrimHistory{UpTo: upTo}); err != nil {
+		if _, err := l.Replica.Propose(ctx, fsm.TrimHistory{UpTo: upTo}); err != nil {
 			if lostLead(err) || ctx.Err() != nil {
 				return err
 			}
@@ -37,10 +38,10 @@ func (l *Leader) trimHistory(ctx context.Context) error {
 // trimmable returns the highest number whose job, with all before it, need not stay in the state:
 // it is not among the newest keep, or ended more than keepFor ago. The wall clock decides only when
 // to propose; the command names the number.
-func trimmable(v *cluster.View, keep int, keepFor time.Duration, now cluster.UnixMS) int64 {
+func trimmable(v *fsm.View, keep int, keepFor time.Duration, now model.UnixMS) int64 {
 	upTo := v.LastSeq() - int64(keep)
 	for _, j := range v.Finished(max(upTo, v.Trimmed())) {
-		if now-j.Ended.Wall < cluster.UnixMS(keepFor.Milliseconds()) {
+		if now-j.Ended.Wall < model.UnixMS(keepFor.Milliseconds()) {
 			break
 		}
 		upTo = j.Seq

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rota-hpc/rota/consensus"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/earlystop"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/telemetry"
@@ -33,9 +33,9 @@ type Config struct {
 	Samples  *telemetry.Samples
 	Arrays   *earlystop.Arrays
 
-	Wanted      *cluster.Config // the replicated configuration to propose; nil leaves what is there
-	KeepRecords int             // finished jobs that stay in the state even when the history has them
-	KeepFor     time.Duration   // and for how long at most
+	Wanted      *model.Config // the replicated configuration to propose; nil leaves what is there
+	KeepRecords int           // finished jobs that stay in the state even when the history has them
+	KeepFor     time.Duration // and for how long at most
 
 	Metrics *prometheus.Registry
 	Log     *slog.Logger
@@ -45,7 +45,7 @@ type Config struct {
 type Leader struct {
 	Config
 	metrics metrics
-	wanted  atomic.Pointer[cluster.Config]
+	wanted  atomic.Pointer[model.Config]
 }
 
 // New returns a leader that does not run yet, and registers its metrics.
@@ -56,7 +56,7 @@ func New(cfg Config) *Leader {
 }
 
 // Want replaces the configuration that is proposed. It may be called at any time.
-func (l *Leader) Want(cfg *cluster.Config) {
+func (l *Leader) Want(cfg *model.Config) {
 	l.wanted.Store(cfg)
 	l.Replica.Wake()
 }

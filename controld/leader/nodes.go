@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // watchNodes marks nodes as down that were silent for too long, and as up when they speak again.
@@ -36,11 +37,11 @@ func (l *Leader) checkNodes(ctx context.Context, now time.Time) (time.Duration, 
 		quiet := now.Sub(l.Contacts.Last(n.Name))
 		want := n.State
 		switch {
-		case n.State != cluster.NodeDown && quiet > silence: // a drained one too: what it runs may have to run elsewhere
-			want = cluster.NodeDown
-		case n.State == cluster.NodeDown && quiet <= silence && !l.Contacts.Seen(n.Name).IsZero():
-			want = cluster.NodeUp
-		case n.State != cluster.NodeDown:
+		case n.State != model.NodeDown && quiet > silence: // a drained one too: what it runs may have to run elsewhere
+			want = model.NodeDown
+		case n.State == model.NodeDown && quiet <= silence && !l.Contacts.Seen(n.Name).IsZero():
+			want = model.NodeUp
+		case n.State != model.NodeDown:
 			next = min(next, silence-quiet+time.Millisecond)
 		}
 		if want == n.State {
@@ -53,9 +54,9 @@ func (l *Leader) checkNodes(ctx context.Context, now time.Time) (time.Duration, 
 	return next, nil
 }
 
-func (l *Leader) setNode(ctx context.Context, n *cluster.Node, to cluster.NodeState, quiet time.Duration) error {
-	c := cluster.SetNodeState{Node: n.Name, BootID: n.BootID, State: to}
-	if to == cluster.NodeDown {
+func (l *Leader) setNode(ctx context.Context, n *model.Node, to model.NodeState, quiet time.Duration) error {
+	c := fsm.SetNodeState{Node: n.Name, BootID: n.BootID, State: to}
+	if to == model.NodeDown {
 		c.Reason = fmt.Sprintf("not heard of for %d s", int(quiet.Seconds()))
 	}
 	_, err := l.Replica.Propose(ctx, c)

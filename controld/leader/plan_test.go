@@ -5,31 +5,32 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 func TestAPlanIsDividedInOrder(t *testing.T) {
-	start := func(places int) cluster.Action {
-		return cluster.Action{Start: &cluster.StartJob{Places: make([]cluster.Place, places)}}
+	start := func(places int) fsm.Action {
+		return fsm.Action{Start: &fsm.StartJob{Places: make([]model.Place, places)}}
 	}
-	give := cluster.JobID(1)
-	plan := cluster.CommitPlan{BasedOn: 7, Turns: true, Actions: []cluster.Action{
-		start(1), start(1), {GiveUp: &give}, start(9), start(2), {Resize: &cluster.ResizeJob{Join: make([]cluster.Place,
+	give := model.JobID(1)
+	plan := fsm.CommitPlan{BasedOn: 7, Rotated: true, Actions: []fsm.Action{
+		start(1), start(1), {GiveUp: &give}, start(9), start(2), {Resize: &fsm.ResizeJob{Join: make([]model.Place,
 			2)}}, {GiveUp: &give},
 	}}
 	var lengths []int
-	var all []cluster.Action
+	var all []fsm.Action
 	for p := range parts(plan, 5) {
 		lengths, all = append(lengths, len(p.Actions)), append(all, p.Actions...)
-		if p.BasedOn != 7 || p.Turns != (len(all) == len(plan.Actions)) {
-			t.Errorf("part %d: based on %d, turns %t", len(lengths), p.BasedOn, p.Turns)
+		if p.BasedOn != 7 || p.Rotated != (len(all) == len(plan.Actions)) {
+			t.Errorf("part %d: based on %d, turns %t", len(lengths), p.BasedOn, p.Rotated)
 		}
 	}
 	if !reflect.DeepEqual(all, plan.Actions) || !slices.Equal(lengths, []int{3, 1, 1, 2}) {
 		t.Errorf("parts of %v actions", lengths)
 	}
-	for p := range parts(cluster.CommitPlan{Turns: true}, 5) {
-		if !p.Turns || len(p.Actions) != 0 {
+	for p := range parts(fsm.CommitPlan{Rotated: true}, 5) {
+		if !p.Rotated || len(p.Actions) != 0 {
 			t.Errorf("of a plan without actions: %+v", p)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/sched"
 )
 
@@ -46,7 +46,7 @@ func (l *Leader) schedule(ctx context.Context) error {
 
 // commit proposes a plan. The state refuses each action that no longer holds; the next cycle
 // decides again.
-func (l *Leader) commit(ctx context.Context, plan cluster.CommitPlan) error {
+func (l *Leader) commit(ctx context.Context, plan fsm.CommitPlan) error {
 	refused := 0
 	for part := range parts(plan, partMost) {
 		result, err := l.Replica.Propose(ctx, part)
@@ -76,24 +76,24 @@ const partMost = 30_000
 
 // parts divides a plan, in order, into plans with at most so many actions and places each, or one
 // action.
-func parts(plan cluster.CommitPlan, most int) iter.Seq[cluster.CommitPlan] {
-	return func(yield func(cluster.CommitPlan) bool) {
+func parts(plan fsm.CommitPlan, most int) iter.Seq[fsm.CommitPlan] {
+	return func(yield func(fsm.CommitPlan) bool) {
 		rest, first, size := plan.Actions, 0, 0
 		for i, a := range rest {
 			n := placesOf(a) + 1
 			if size += n; size <= most || i == first {
 				continue
 			}
-			if !yield(cluster.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:i]}) {
+			if !yield(fsm.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:i]}) {
 				return
 			}
 			first, size = i, n
 		}
-		yield(cluster.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:], Turns: plan.Turns})
+		yield(fsm.CommitPlan{BasedOn: plan.BasedOn, Actions: rest[first:], Rotated: plan.Rotated})
 	}
 }
 
-func placesOf(a cluster.Action) int {
+func placesOf(a fsm.Action) int {
 	switch {
 	case a.Start != nil:
 		return len(a.Start.Places)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 )
 
 // raiseEvery is how often a leader asks the other controllers which cluster version they know,
@@ -40,7 +40,7 @@ func (l *Leader) raiseOnce(ctx context.Context) error {
 	}
 	next := *have
 	next.Version = known
-	if _, err := l.Replica.Propose(ctx, cluster.SetConfig{Config: next}); err != nil {
+	if _, err := l.Replica.Propose(ctx, fsm.SetConfig{Config: next}); err != nil {
 		return fmt.Errorf("raise the cluster version to %d: %w", known, err)
 	}
 	l.Log.Info("cluster version raised", "from", have.Version, "to", known)

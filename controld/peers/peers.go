@@ -14,8 +14,8 @@ import (
 
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // MaxControllers is the largest number of voters of a cluster: more make every write slower and
@@ -94,8 +94,8 @@ func (p *Peers) StateOf(ctx context.Context, m member.Peer) (State, error) {
 
 // Records asks a controller for finished jobs by their numbers in the history. It may answer with
 // the first of them.
-func (p *Peers) Records(ctx context.Context, m member.Peer, from, to int64) ([]*cluster.Job, error) {
-	var jobs []*cluster.Job
+func (p *Peers) Records(ctx context.Context, m member.Peer, from, to int64) ([]*model.Job, error) {
+	var jobs []*model.Job
 	err := p.ask(ctx, m, fmt.Sprintf("%s?from=%d&to=%d", RecordsPath, from, to), &jobs)
 	return jobs, err
 }

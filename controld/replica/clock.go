@@ -4,7 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // logClock has the log's time. On a leader it is the last instant in the log when the controller
@@ -13,21 +14,21 @@ import (
 type logClock struct{ started atomic.Pointer[clockStart] }
 
 type clockStart struct {
-	base  cluster.Instant
+	base  model.Instant
 	since time.Time // with its monotonic reading
 }
 
 // start starts the clock at base.
-func (c *logClock) start(base cluster.Instant) { c.started.Store(&clockStart{base, time.Now()}) }
+func (c *logClock) start(base model.Instant) { c.started.Store(&clockStart{base, time.Now()}) }
 
 // stop makes it stand still again.
 func (c *logClock) stop() { c.started.Store(nil) }
 
 // now is the present instant, at least that of v.
-func (c *logClock) now(v *cluster.View) cluster.Instant {
+func (c *logClock) now(v *fsm.View) model.Instant {
 	s := c.started.Load()
 	if s == nil {
 		return v.At()
 	}
-	return max(v.At(), s.base+cluster.Instant(time.Since(s.since).Milliseconds()))
+	return max(v.At(), s.base+model.Instant(time.Since(s.since).Milliseconds()))
 }

@@ -7,23 +7,24 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // machine applies the entries of the log to the state and publishes a view after each.
 type machine struct {
-	view     atomic.Pointer[cluster.View]
+	view     atomic.Pointer[fsm.View]
 	changed  broadcast
 	prepared prepared
 	users    userJobs
 
 	mu    sync.Mutex // held while state changes or is checked
-	state *cluster.State
+	state *fsm.State
 }
 
 func newMachine() *machine {
 	m := &machine{}
-	m.adopt(cluster.New(cluster.InitialConfig()))
+	m.adopt(fsm.New(model.InitialConfig()))
 	return m
 }
 
@@ -47,7 +48,7 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 				"controllers'?", index, err))
 		}
 		value, err := m.state.Apply(m.state.Index()+1, entry)
-		var unknown *cluster.UnknownKindError
+		var unknown *fsm.UnknownKindError
 		if errors.As(err, &unknown) {
 			panic(fmt.Sprintf("controld: entry %d of the log: %v. Install the version that the other controllers run",
 				index, err))
@@ -62,7 +63,7 @@ func (m *machine) Apply(index uint64, proposals [][]byte) []any {
 // view has.
 func (m *machine) publish() {
 	before, after := m.view.Load(), m.state.View()
-	if ids, all := m.state.Changed(); all {
+	if ids, all := m.state.ChangedJobs(); all {
 		m.users.update(before, after, ids)
 	} else {
 		m.users.rebuild(after)
@@ -72,8 +73,8 @@ func (m *machine) publish() {
 }
 
 // adopt replaces the state as a whole.
-func (m *machine) adopt(state *cluster.State) {
-	state.Track()
+func (m *machine) adopt(state *fsm.State) {
+	state.TrackChanges()
 	m.state = state
 	v := state.View()
 	m.users.rebuild(v)
@@ -89,7 +90,7 @@ func (m *machine) Snapshot() (func(io.Writer) error, error) {
 
 // Restore replaces the state by the one of a snapshot.
 func (m *machine) Restore(r io.Reader) error {
-	state, err := cluster.ReadSnapshot(r)
+	state, err := fsm.ReadSnapshot(r)
 	if err != nil {
 		return err
 	}
@@ -99,10 +100,10 @@ func (m *machine) Restore(r io.Reader) error {
 	return nil
 }
 
-func (m *machine) submitted(uid uint32, key, digest string) []cluster.JobID {
+func (m *machine) submitted(uid uint32, key, digest string) []model.JobID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ids, err := m.state.Recall(uid, key, digest)
+	ids, err := m.state.SubmittedWithKey(uid, key, digest)
 	if err != nil {
 		return nil
 	}

@@ -3,7 +3,7 @@ package replica
 import (
 	"sync"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 )
 
 // prepared keeps the submissions that this controller has proposed and not yet applied, as they
@@ -13,19 +13,19 @@ import (
 // decoded from JSON, so that both forms mean the same.
 type prepared struct {
 	mu      sync.Mutex
-	entries map[*byte]cluster.Entry // by the first byte of the data
+	entries map[*byte]fsm.Entry // by the first byte of the data
 }
 
 // put keeps an entry until forget is called. The entry must not change any more.
-func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
-	if _, ok := e.Command.(cluster.SubmitJobs); !ok {
+func (p *prepared) put(data []byte, e fsm.Entry) (forget func()) {
+	if _, ok := e.Command.(fsm.SubmitJobs); !ok {
 		return func() {}
 	}
 	key := &data[0]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.entries == nil {
-		p.entries = map[*byte]cluster.Entry{}
+		p.entries = map[*byte]fsm.Entry{}
 	}
 	p.entries[key] = e
 	return func() {
@@ -36,7 +36,7 @@ func (p *prepared) put(data []byte, e cluster.Entry) (forget func()) {
 }
 
 // decode returns the entry that data encodes.
-func (p *prepared) decode(data []byte) (cluster.Entry, error) {
+func (p *prepared) decode(data []byte) (fsm.Entry, error) {
 	if len(data) > 0 {
 		p.mu.Lock()
 		kept, ok := p.entries[&data[0]]
@@ -45,5 +45,5 @@ func (p *prepared) decode(data []byte) (cluster.Entry, error) {
 			return kept, nil
 		}
 	}
-	return cluster.Decode(data)
+	return fsm.Decode(data)
 }

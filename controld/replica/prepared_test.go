@@ -7,7 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -29,9 +30,9 @@ func TestBothFormsOfASubmissionMeanTheSame(t *testing.T) {
 		for _, j := range list.Jobs {
 			j.Default()
 		}
-		e := cluster.Entry{Stamp: cluster.Stamp{At: cluster.Instant(i), Wall: cluster.UnixMS(i)},
-			Command: cluster.SubmitJobs{Owner: user(uint32(1000 + r.IntN(3))), Key: fmt.Sprint("k", i), Jobs: list.Jobs}}
-		data, err := cluster.Encode(e)
+		e := fsm.Entry{Stamp: model.Stamp{At: model.Instant(i), Wall: model.UnixMS(i)},
+			Command: fsm.SubmitJobs{Owner: user(uint32(1000 + r.IntN(3))), Key: fmt.Sprint("k", i), Jobs: list.Jobs}}
+		data, err := fsm.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +86,8 @@ func randomJobs(r *rand.Rand, i int) []*jobspec.Job {
 }
 
 // user is an account with this uid.
-func user(uid uint32) cluster.Identity {
-	return cluster.Identity{UID: uid, GID: uid, User: fmt.Sprintf("u%d", uid), Home: "/home/x", GIDs: []uint32{7}}
+func user(uid uint32) model.Identity {
+	return model.Identity{UID: uid, GID: uid, User: fmt.Sprintf("u%d", uid), Home: "/home/x", GIDs: []uint32{7}}
 }
 
 // job is a small job.

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rota-hpc/rota/consensus"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Replica is one member of the consensus with the state that its log makes. Its methods may be
@@ -45,7 +46,7 @@ func Open(cfg consensus.Config, metrics *prometheus.Registry) (*Replica, error) 
 func Buckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 2, 18) }
 
 // View returns the newest state on this controller.
-func (r *Replica) View() *cluster.View { return r.machine.view.Load() }
+func (r *Replica) View() *fsm.View { return r.machine.view.Load() }
 
 // Changed returns a channel that is closed at the next change of the state. Take it before the
 // view, so that no change is missed.
@@ -57,10 +58,10 @@ func (r *Replica) Wake() { r.machine.changed.wake() }
 
 // Now returns the log's time, at least that of v. It stands still on a controller that does not
 // lead.
-func (r *Replica) Now(v *cluster.View) cluster.Instant { return r.clock.now(v) }
+func (r *Replica) Now(v *fsm.View) model.Instant { return r.clock.now(v) }
 
 // WallNow returns the wall clock, as commands and job lists have it.
-func WallNow() cluster.UnixMS { return cluster.UnixMS(time.Now().UnixMilli()) }
+func WallNow() model.UnixMS { return model.UnixMS(time.Now().UnixMilli()) }
 
 // Leading reports whether this controller leads, has applied everything acknowledged before, and
 // runs the loops of the leader.
@@ -84,10 +85,10 @@ func (r *Replica) StopLeading() {
 
 // Propose stamps a command, has it replicated, and returns the result of applying it. An error is
 // the state's refusal or one of consensus.
-func (r *Replica) Propose(ctx context.Context, c cluster.Command) (any, error) {
-	stamp := cluster.Stamp{At: r.Now(r.View()), Wall: WallNow()}
-	entry := cluster.Entry{Stamp: stamp, Command: c}
-	data, err := cluster.Encode(entry)
+func (r *Replica) Propose(ctx context.Context, c fsm.Command) (any, error) {
+	stamp := model.Stamp{At: r.Now(r.View()), Wall: WallNow()}
+	entry := fsm.Entry{Stamp: stamp, Command: c}
+	data, err := fsm.Encode(entry)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", c.Kind(), err)
 	}
@@ -108,7 +109,7 @@ func (r *Replica) Propose(ctx context.Context, c cluster.Command) (any, error) {
 
 // Submitted returns the jobs that an idempotency key of a user stands for. It is nil if the key is
 // not known, or was used for a submission with another digest.
-func (r *Replica) Submitted(uid uint32, key, digest string) []cluster.JobID {
+func (r *Replica) Submitted(uid uint32, key, digest string) []model.JobID {
 	return r.machine.submitted(uid, key, digest)
 }
 
@@ -117,16 +118,16 @@ func (r *Replica) Submitted(uid uint32, key, digest string) []cluster.JobID {
 func (r *Replica) Check() (uint64, error) { return r.machine.check() }
 
 // JobsOf returns a user's jobs in the state, ended ones included, in ascending order.
-func (r *Replica) JobsOf(user string) []cluster.JobID { return r.machine.users.jobs(user) }
+func (r *Replica) JobsOf(user string) []model.JobID { return r.machine.users.jobs(user) }
 
 // ChangedJobsOf returns a user's jobs that have changed after an index, in ascending order. It is
 // false if so old changes are not remembered.
-func (r *Replica) ChangedJobsOf(user string, after uint64) ([]cluster.JobID, bool) {
+func (r *Replica) ChangedJobsOf(user string, after uint64) ([]model.JobID, bool) {
 	return r.machine.users.since(user, after)
 }
 
 // WhenJobsOf returns a condition for Until: one of a user's jobs has changed after an index. It
 // takes a few nanoseconds for a user that has had jobs.
-func (r *Replica) WhenJobsOf(user string, after uint64) func(*cluster.View) bool {
+func (r *Replica) WhenJobsOf(user string, after uint64) func(*fsm.View) bool {
 	return r.machine.users.changedAfter(user, after)
 }

@@ -5,7 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // userJobs has the jobs of each user, and which of them have changed lately. So the list of one
@@ -19,16 +20,16 @@ type userJobs struct {
 
 // jobList is the jobs of one user. Once made, it is never removed.
 type jobList struct {
-	jobs    []cluster.JobID // ascending, with the ended ones that the state still has
-	changes []change        // the newest, oldest first
-	whole   uint64          // changes is complete after this index
-	last    atomic.Uint64   // index of the newest; may be read without mu
+	jobs    []model.JobID // ascending, with the ended ones that the state still has
+	changes []change      // the newest, oldest first
+	whole   uint64        // changes is complete after this index
+	last    atomic.Uint64 // index of the newest; may be read without mu
 }
 
 // change is one job that was different from this index on.
 type change struct {
 	index uint64
-	job   cluster.JobID
+	job   model.JobID
 }
 
 // maxChanges is the number of changes remembered for one user. A caller that is further behind gets
@@ -36,7 +37,7 @@ type change struct {
 const maxChanges = 1024
 
 // rebuild replaces all lists by those of a view.
-func (f *userJobs) rebuild(v *cluster.View) {
+func (f *userJobs) rebuild(v *fsm.View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.begun.Store(v.Index())
@@ -50,7 +51,7 @@ func (f *userJobs) rebuild(v *cluster.View) {
 }
 
 // of returns a user's list, which is made if there is none. Its caller holds mu.
-func (f *userJobs) of(user string, v *cluster.View) *jobList {
+func (f *userJobs) of(user string, v *fsm.View) *jobList {
 	u := f.byUser[user]
 	if u == nil {
 		u = &jobList{}
@@ -70,20 +71,20 @@ func (u *jobList) reset(index uint64) {
 }
 
 // update adds what has changed between two views.
-func (f *userJobs) update(before, after *cluster.View, changed []cluster.JobID) {
+func (f *userJobs) update(before, after *fsm.View, changed []model.JobID) {
 	if len(changed) == 0 {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	gone := map[*jobList]map[cluster.JobID]bool{}
+	gone := map[*jobList]map[model.JobID]bool{}
 	for _, id := range changed {
 		j := after.Job(id)
 		if j == nil {
 			if j = before.Job(id); j != nil {
 				u := f.of(j.Owner.User, before)
 				if gone[u] == nil {
-					gone[u] = map[cluster.JobID]bool{}
+					gone[u] = map[model.JobID]bool{}
 				}
 				gone[u][id] = true
 			}
@@ -92,12 +93,12 @@ func (f *userJobs) update(before, after *cluster.View, changed []cluster.JobID) 
 		f.of(j.Owner.User, before).add(id, after.Index())
 	}
 	for u, ids := range gone {
-		u.jobs = slices.DeleteFunc(u.jobs, func(id cluster.JobID) bool { return ids[id] })
+		u.jobs = slices.DeleteFunc(u.jobs, func(id model.JobID) bool { return ids[id] })
 	}
 }
 
 // add adds a job that is new or has changed.
-func (u *jobList) add(id cluster.JobID, index uint64) {
+func (u *jobList) add(id model.JobID, index uint64) {
 	if n := len(u.jobs); n == 0 || u.jobs[n-1] < id {
 		u.jobs = append(u.jobs, id)
 	} else if i, there := slices.BinarySearch(u.jobs, id); !there {
@@ -112,7 +113,7 @@ func (u *jobList) add(id cluster.JobID, index uint64) {
 }
 
 // jobs returns a user's jobs, ascending.
-func (f *userJobs) jobs(user string) []cluster.JobID {
+func (f *userJobs) jobs(user string) []model.JobID {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if u := f.byUser[user]; u != nil {
@@ -123,7 +124,7 @@ func (f *userJobs) jobs(user string) []cluster.JobID {
 
 // since returns a user's jobs that have changed after an index, ascending, and false if that is not
 // remembered.
-func (f *userJobs) since(user string, index uint64) ([]cluster.JobID, bool) {
+func (f *userJobs) since(user string, index uint64) ([]model.JobID, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	u := f.byUser[user]
@@ -133,7 +134,7 @@ func (f *userJobs) since(user string, index uint64) ([]cluster.JobID, bool) {
 	if index < u.whole {
 		return nil, false
 	}
-	var ids []cluster.JobID
+	var ids []model.JobID
 	for i := len(u.changes) - 1; i >= 0 && u.changes[i].index > index; i-- {
 		ids = append(ids, u.changes[i].job)
 	}
@@ -142,9 +143,9 @@ func (f *userJobs) since(user string, index uint64) ([]cluster.JobID, bool) {
 }
 
 // changedAfter returns a condition: one of a user's jobs has changed after an index.
-func (f *userJobs) changedAfter(user string, index uint64) func(*cluster.View) bool {
+func (f *userJobs) changedAfter(user string, index uint64) func(*fsm.View) bool {
 	u := f.known(user)
-	return func(*cluster.View) bool {
+	return func(*fsm.View) bool {
 		if u == nil {
 			now := f.known(user)
 			return index < f.begun.Load() || now != nil && now.last.Load() > index

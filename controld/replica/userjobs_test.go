@@ -5,19 +5,20 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // TestJobListsFollowTheState compares the lists of each user's jobs with the state.
 func TestJobListsFollowTheState(t *testing.T) {
 	m := newMachine()
-	at := cluster.Instant(1)
-	apply := func(c cluster.Command) {
+	at := model.Instant(1)
+	apply := func(c fsm.Command) {
 		at++
-		e := cluster.Entry{Command: c}
+		e := fsm.Entry{Command: c}
 		e.At = at
-		data, err := cluster.Encode(e)
+		data, err := fsm.Encode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,13 +27,13 @@ func TestJobListsFollowTheState(t *testing.T) {
 	var seen uint64
 	for i := range 6 * maxChanges {
 		name := fmt.Sprintf("u%d", i%3)
-		apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: uint32(i % 3), User: name}, Jobs: specs(job("x"))})
+		apply(fsm.SubmitJobs{Owner: model.Identity{UID: uint32(i % 3), User: name}, Jobs: specs(job("x"))})
 		if i%2 == 0 {
-			apply(cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: cluster.JobID(i/2 + 1)}},
+			apply(fsm.ControlJobs{Verb: model.VerbCancel, Targets: []fsm.Target{{ID: model.JobID(i/2 + 1)}},
 				Admin: true})
 		}
 		if i%500 == 0 {
-			apply(cluster.TrimHistory{UpTo: m.view.Load().LastSeq() - 10})
+			apply(fsm.TrimHistory{UpTo: m.view.Load().LastSeq() - 10})
 		}
 		if i == 6*maxChanges-5 {
 			seen = m.view.Load().Index()
@@ -41,7 +42,7 @@ func TestJobListsFollowTheState(t *testing.T) {
 	v := m.view.Load()
 	for u := range 3 {
 		name := fmt.Sprintf("u%d", u)
-		var want, changed []cluster.JobID
+		var want, changed []model.JobID
 		for j := range v.Jobs() {
 			if j.Owner.User == name {
 				want = append(want, j.ID)
@@ -66,8 +67,8 @@ func TestJobListsFollowTheState(t *testing.T) {
 // that keeps a list of them must learn of it.
 func TestARebuiltList(t *testing.T) {
 	m := newMachine()
-	e := cluster.Entry{Stamp: cluster.Stamp{At: 1}, Command: cluster.SubmitJobs{Owner: user(1), Jobs: specs(job("x"))}}
-	data, err := cluster.Encode(e)
+	e := fsm.Entry{Stamp: model.Stamp{At: 1}, Command: fsm.SubmitJobs{Owner: user(1), Jobs: specs(job("x"))}}
+	data, err := fsm.Encode(e)
 	if err != nil {
 		t.Fatal(err)
 	}

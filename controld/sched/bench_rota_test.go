@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -16,9 +17,9 @@ import (
 // applying the submission and the plan.
 func BenchmarkRotaArrival(b *testing.B) {
 	c := newCrowd(b, 10_000)
-	cfg := cluster.DefaultConfig()
+	cfg := model.DefaultConfig()
 	cfg.Policy.Name, cfg.Policy.HeadroomPM = "rota", -1
-	c.apply(b, cluster.SetConfig{Config: cfg})
+	c.apply(b, fsm.SetConfig{Config: cfg})
 	c.best(b, 40_000)
 	for c.cycle(b) > 0 {
 	}
@@ -38,7 +39,7 @@ func BenchmarkRotaArrival(b *testing.B) {
 			"memory": "4"})
 		b.StartTimer()
 		start := time.Now()
-		c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
+		c.apply(b, fsm.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 		v := c.state.View()
 		between := time.Now()
 		plan, _ := sched.Cycle(v, c.now, v.Config().Policy)
@@ -73,7 +74,7 @@ func (c *crowd) best(b *testing.B, n int) {
 		spec.Preemption = &jobspec.Preemption{GracePeriod: jobspec.Seconds(30 + i%97)}
 		spec.Checkpoint = &jobspec.Checkpoint{}
 		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
+			c.apply(b, fsm.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}
@@ -85,8 +86,8 @@ func (c *crowd) run(b *testing.B) {
 	for j := range v.Live() {
 		for i, w := range j.Live().Workers {
 			n, _ := v.Node(w.Node)
-			c.apply(b, cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
-				{Job: j.ID, Attempt: j.Attempt, Worker: i, State: cluster.WorkerRunning},
+			c.apply(b, fsm.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []model.WorkerReport{
+				{Job: j.ID, Attempt: j.Attempt, Worker: i, State: model.WorkerRunning},
 			}})
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -18,7 +19,7 @@ func (c *crowd) parts(b *testing.B, n int) {
 	for i := range n {
 		spec, _ := schedtest.NewWorld().MakeJob("p", map[string]string{"share": fmt.Sprint(50 + i%40*23), "save": "yes"})
 		if batch = append(batch, spec); len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
+			c.apply(b, fsm.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}
@@ -33,9 +34,9 @@ func BenchmarkSharedArrival(b *testing.B) {
 	} {
 		b.Run(fmt.Sprint(kind), func(b *testing.B) {
 			c := newCrowd(b, 10_000)
-			cfg := cluster.DefaultConfig()
+			cfg := model.DefaultConfig()
 			cfg.Policy.Name, cfg.Policy.HeadroomPM = "rota", -1
-			c.apply(b, cluster.SetConfig{Config: cfg})
+			c.apply(b, fsm.SetConfig{Config: cfg})
 			c.parts(b, 20_000)
 			c.best(b, 30_000)
 			for c.cycle(b) > 0 {
@@ -53,7 +54,7 @@ func BenchmarkSharedArrival(b *testing.B) {
 				b.StopTimer()
 				c.now += 100
 				spec, _ := schedtest.NewWorld().MakeJob("quick", kind)
-				c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
+				c.apply(b, fsm.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 				v := c.state.View()
 				b.StartTimer()
 				start := time.Now()

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -14,22 +15,22 @@ import (
 
 // crowd is a large cluster without the checks of a world.
 type crowd struct {
-	state *cluster.State
+	state *fsm.State
 	index uint64
-	now   cluster.Instant
+	now   model.Instant
 }
 
 func newCrowd(b *testing.B, nodes int) *crowd {
-	c := &crowd{state: cluster.New(cluster.DefaultConfig()), now: 1000}
+	c := &crowd{state: fsm.New(model.DefaultConfig()), now: 1000}
 	for i := range nodes {
-		c.apply(b, cluster.RegisterNode{Node: schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
+		c.apply(b, fsm.RegisterNode{Node: schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)})
 	}
 	return c
 }
 
-func (c *crowd) apply(b *testing.B, command cluster.Command) {
+func (c *crowd) apply(b *testing.B, command fsm.Command) {
 	c.index++
-	if _, err := c.state.Apply(c.index, cluster.Entry{Stamp: cluster.Stamp{At: c.now, Wall: 1},
+	if _, err := c.state.Apply(c.index, fsm.Entry{Stamp: model.Stamp{At: c.now, Wall: 1},
 		Command: command}); err != nil {
 		b.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func (c *crowd) submit(b *testing.B, n, shapes int) {
 		}
 		batch = append(batch, spec)
 		if len(batch) == 1000 || i == n-1 {
-			c.apply(b, cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: batch})
+			c.apply(b, fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "ada"}, Jobs: batch})
 			batch = nil
 		}
 	}
@@ -100,7 +101,7 @@ func BenchmarkArrival(b *testing.B) {
 
 // endOne is a job that ends, so that others start.
 func (c *crowd) endOne(b *testing.B) {
-	var live []*cluster.Job
+	var live []*model.Job
 	for j := range c.state.View().Live() {
 		live = append(live, j)
 	}
@@ -109,8 +110,8 @@ func (c *crowd) endOne(b *testing.B) {
 		start := time.Now()
 		j := live[i%len(live)]
 		n, _ := c.state.View().Node(j.Live().Workers[0].Node)
-		c.apply(b, cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
-			{Job: j.ID, Attempt: 1, State: cluster.WorkerRunning}, {Job: j.ID, Attempt: 1, State: cluster.WorkerExited},
+		c.apply(b, fsm.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []model.WorkerReport{
+			{Job: j.ID, Attempt: 1, State: model.WorkerRunning}, {Job: j.ID, Attempt: 1, State: model.WorkerExited},
 		}})
 		c.cycle(b)
 		each = append(each, time.Since(start))
@@ -139,7 +140,7 @@ func (c *crowd) sizes() (live, groups, pending int) {
 	for range v.Live() {
 		live++
 	}
-	for g := range v.Groups() {
+	for g := range v.QueueGroups() {
 		groups++
 		pending += len(g.Jobs)
 	}
@@ -178,7 +179,7 @@ func BenchmarkArray(b *testing.B) {
 					spec, _ := schedtest.NewWorld().MakeJob("sweep", map[string]string{"array": fmt.Sprintf("0-%d", size-1),
 						"order": order, "gpus": "1"})
 					begin := time.Now()
-					c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
+					c.apply(b, fsm.SubmitJobs{Owner: schedtest.Ada, Jobs: []*jobspec.Job{spec}})
 					submit += time.Since(begin)
 					begin = time.Now()
 					plan, _ := sched.Cycle(c.state.View(), c.now, c.state.View().Config().Policy)
@@ -193,7 +194,7 @@ func BenchmarkArray(b *testing.B) {
 					c.replaceOne(b, plan.Actions[0].Start)
 					next += time.Since(begin)
 					begin = time.Now()
-					c.apply(b, cluster.ControlJobs{Verb: cluster.VerbCancel, Targets: []cluster.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
+					c.apply(b, fsm.ControlJobs{Verb: model.VerbCancel, Targets: []fsm.Target{{ID: plan.Actions[0].Start.Job}}, Admin: true})
 					cancel += time.Since(begin)
 				}
 				for name, d := range map[string]time.Duration{"submit": submit, "decide": decide, "commit": commit, "next": next,
@@ -206,11 +207,11 @@ func BenchmarkArray(b *testing.B) {
 }
 
 // replaceOne ends a member and starts another in its place.
-func (c *crowd) replaceOne(b *testing.B, start *cluster.StartJob) {
-	j := c.state.View().Member(start.Job, start.Member)
+func (c *crowd) replaceOne(b *testing.B, start *fsm.StartJob) {
+	j := c.state.View().Child(start.Job, start.TaskNumber)
 	n, _ := c.state.View().Node(start.Places[0].Node)
-	c.apply(b, cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
-		{Job: j.ID, Attempt: 1, State: cluster.WorkerRunning}, {Job: j.ID, Attempt: 1, State: cluster.WorkerExited},
+	c.apply(b, fsm.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []model.WorkerReport{
+		{Job: j.ID, Attempt: 1, State: model.WorkerRunning}, {Job: j.ID, Attempt: 1, State: model.WorkerExited},
 	}})
 	if c.cycle(b) != 1 {
 		b.Fatal("no other element starts")

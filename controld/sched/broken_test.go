@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -26,7 +27,7 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 					}
 				}
 				if fault.spoil != nil {
-					l.judge.spoil = func(v *cluster.View, actions *[]cluster.Action) {
+					l.judge.spoil = func(v *fsm.View, actions *[]fsm.Action) {
 						planted = fault.spoil(l.judge, v, actions) || planted
 					}
 				}
@@ -50,10 +51,10 @@ func TestEveryRuleCanBeBroken(t *testing.T) {
 var faults = []struct {
 	name, rule, policy string
 	falsify            func(*judge, *observed) bool
-	spoil              func(*judge, *cluster.View, *[]cluster.Action) bool
+	spoil              func(*judge, *fsm.View, *[]fsm.Action) bool
 }{
 	{name: "a clock starts again", rule: "A1", policy: "rota", falsify: func(j *judge, o *observed) bool {
-		return change(o, func(job *cluster.Job, a *cluster.Attempt) bool {
+		return change(o, func(job *model.Job, a *model.Attempt) bool {
 			_, known := j.stops[schedtest.Attempt{Job: job.ID, N: a.N}]
 			if a.Stop == nil || !known {
 				return false
@@ -64,20 +65,20 @@ var faults = []struct {
 			return true
 		})
 	}},
-	{name: "who leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *cluster.View,
-		actions *[]cluster.Action) bool {
+	{name: "who leaves is asked to leave", rule: "A1", policy: "rota", spoil: func(_ *judge, v *fsm.View,
+		actions *[]fsm.Action) bool {
 		for job := range v.Live() {
 			if a := job.Live(); a.Stop != nil && job.Class != jobspec.TE {
-				*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N,
-					Cause: cluster.CauseTE}})
+				*actions = append(*actions, fsm.Action{Stop: &fsm.StopJob{Job: job.ID, Attempt: a.N,
+					Cause: model.CauseTE}})
 				return true
 			}
 		}
 		return false
 	}},
 	{name: "a GPU is given out twice", rule: "A2", policy: "standard", falsify: func(_ *judge, o *observed) bool {
-		var held *cluster.Worker
-		return change(o, func(_ *cluster.Job, a *cluster.Attempt) bool {
+		var held *model.Worker
+		return change(o, func(_ *model.Job, a *model.Attempt) bool {
 			w := &a.Workers[0]
 			if w.State.Final() || len(w.GPUs) == 0 {
 				return false
@@ -91,22 +92,22 @@ var faults = []struct {
 		})
 	}},
 	{name: "more cores than there are", rule: "A2", policy: "standard", falsify: func(_ *judge, o *observed) bool {
-		return change(o, func(job *cluster.Job, a *cluster.Attempt) bool {
+		return change(o, func(job *model.Job, a *model.Attempt) bool {
 			job.Request.Active.Cores = 1000
 			return !a.Workers[0].State.Final()
 		})
 	}},
 	{name: "a gang goes on without one", rule: "A3", policy: "standard", falsify: func(_ *judge, o *observed) bool {
-		return change(o, func(_ *cluster.Job, a *cluster.Attempt) bool {
+		return change(o, func(_ *model.Job, a *model.Attempt) bool {
 			if len(a.Workers) < 2 || a.Stop != nil || a.Workers[0].State.Final() {
 				return false
 			}
-			a.Workers[1].State, a.Workers[1].ExitCode = cluster.WorkerExited, 1
+			a.Workers[1].State, a.Workers[1].ExitCode = model.WorkerExited, 1
 			return true
 		})
 	}},
 	{name: "a gang is one short", rule: "A4", policy: "standard", falsify: func(_ *judge, o *observed) bool {
-		return change(o, func(_ *cluster.Job, a *cluster.Attempt) bool {
+		return change(o, func(_ *model.Job, a *model.Attempt) bool {
 			if len(a.Workers) < 2 {
 				return false
 			}
@@ -115,9 +116,9 @@ var faults = []struct {
 		})
 	}},
 	{name: "room is kept no more", rule: "A5", policy: "rota", falsify: func(j *judge, o *observed) bool {
-		i := slices.IndexFunc(o.reservations, func(r *cluster.Reservation) bool {
+		i := slices.IndexFunc(o.reservations, func(r *model.Reservation) bool {
 			_, known := j.promised[r.Job]
-			return r.Firm && known
+			return r.ForPreemptor && known
 		})
 		if i >= 0 {
 			o.reservations = slices.Delete(slices.Clone(o.reservations), i, i+1)
@@ -125,7 +126,7 @@ var faults = []struct {
 		return i >= 0
 	}},
 	{name: "room is given to another", rule: "A5", policy: "rota", falsify: func(_ *judge, o *observed) bool {
-		i := slices.IndexFunc(o.reservations, func(r *cluster.Reservation) bool { return r.Firm })
+		i := slices.IndexFunc(o.reservations, func(r *model.Reservation) bool { return r.ForPreemptor })
 		if i < 0 {
 			return false
 		}
@@ -133,40 +134,40 @@ var faults = []struct {
 		more.Job = -1 // takes as much again on the same nodes
 		more.Claims = slices.Clone(more.Claims)
 		for k := range more.Claims {
-			more.Claims[k].Room.Cores += 1000
+			more.Claims[k].Resources.Cores += 1000
 		}
 		o.reservations = append(slices.Clone(o.reservations), &more)
 		return true
 	}},
 	{name: "room is kept where it cannot come", rule: "A5", policy: "rota", falsify: func(_ *judge, o *observed) bool {
-		i := slices.IndexFunc(o.reservations, func(r *cluster.Reservation) bool { return r.Firm })
+		i := slices.IndexFunc(o.reservations, func(r *model.Reservation) bool { return r.ForPreemptor })
 		if i < 0 || !o.atRest {
 			return false
 		}
 		o.nodes = slices.Clone(o.nodes)
 		for k, n := range o.nodes {
 			if down := *n; n.Name == o.reservations[i].Claims[0].Node {
-				down.State, o.nodes[k] = cluster.NodeDrained, &down
+				down.State, o.nodes[k] = model.NodeDrained, &down
 			}
 		}
 		return true
 	}},
 	{name: "who loses too much is displaced again", rule: "A6", policy: "rota",
-		spoil: func(j *judge, v *cluster.View, actions *[]cluster.Action) bool {
-			return displaceOne(v, actions, someWaiting(v), func(job *cluster.Job) bool {
+		spoil: func(j *judge, v *fsm.View, actions *[]fsm.Action) bool {
+			return displaceOne(v, actions, someWaiting(v), func(job *model.Job) bool {
 				lost, held := wasteBy(job, j.Now)
 				return job.Spec.Checkpoint != nil && lost*5 > held
 			})
 		}},
 	{name: "a displacement is not counted", rule: "A7", policy: "rota", falsify: func(_ *judge, o *observed) bool {
-		return swapJob(o, func(job *cluster.Job) bool {
+		return swapJob(o, func(job *model.Job) bool {
 			had := job.Counters.TE > 0
 			job.Counters.TE = 0
 			return had
 		})
 	}},
 	{name: "a displacement uses up a retry", rule: "A7", policy: "rota", falsify: func(_ *judge, o *observed) bool {
-		return swapJob(o, func(job *cluster.Job) bool {
+		return swapJob(o, func(job *model.Job) bool {
 			job.Failures = append(slices.Clone(job.Failures), o.now, o.now)
 			return job.Counters.TE > 0 && job.Counters.UserFailures == 0
 		})
@@ -177,10 +178,10 @@ var faults = []struct {
 			return false
 		}
 		for _, job := range o.jobs {
-			if job.Class == jobspec.TE && job.Waits() && job.Hold == cluster.NotHeld && job.Eligible <= o.now {
-				o.reason = func(id cluster.JobID) cluster.Reason {
+			if job.Class == jobspec.TE && job.Waits() && job.Hold == model.NotHeld && job.Eligible <= o.now {
+				o.reason = func(id model.JobID) model.Reason {
 					if id == job.ID {
-						return cluster.Reason{Code: cluster.ReasonResources}
+						return model.Reason{Code: model.ReasonResources}
 					}
 					return reason(id)
 				}
@@ -198,8 +199,8 @@ var faults = []struct {
 	}},
 	{name: "nobody leaves for a trial that is told so", rule: "A8", policy: "rota",
 		falsify: func(j *judge, o *observed) bool {
-			if !o.atRest || !slices.ContainsFunc(o.jobs, func(job *cluster.Job) bool {
-				return job.Class == jobspec.TE && job.Waits() && o.reason(job.ID).Code == cluster.ReasonPreempting
+			if !o.atRest || !slices.ContainsFunc(o.jobs, func(job *model.Job) bool {
+				return job.Class == jobspec.TE && job.Waits() && o.reason(job.ID).Code == model.ReasonPreempting
 			}) {
 				return false
 			}
@@ -216,23 +217,23 @@ var faults = []struct {
 			return true
 		}},
 	{name: "a charge is missing", rule: "A10", policy: "standard", falsify: func(_ *judge, o *observed) bool {
-		return swapJob(o, func(job *cluster.Job) bool {
+		return swapJob(o, func(job *model.Job) bool {
 			job.Ledger.GPUMS--
 			return job.Ledger.GPUMS > 0
 		})
 	}},
-	{name: "somebody leaves for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *cluster.View,
-		actions *[]cluster.Action) bool {
-		return displaceOne(v, actions, 0, func(*cluster.Job) bool { return true })
+	{name: "somebody leaves for nobody", rule: "A12", policy: "rota", spoil: func(_ *judge, v *fsm.View,
+		actions *[]fsm.Action) bool {
+		return displaceOne(v, actions, 0, func(*model.Job) bool { return true })
 	}},
 	{name: "another gets the room of who left for nobody", rule: "A12", policy: "rota",
-		spoil: func(_ *judge, v *cluster.View, actions *[]cluster.Action) bool {
-			first := slices.IndexFunc(*actions, func(a cluster.Action) bool { return a.Start != nil && v.Job(a.Start.Job).First })
+		spoil: func(_ *judge, v *fsm.View, actions *[]fsm.Action) bool {
+			first := slices.IndexFunc(*actions, func(a fsm.Action) bool { return a.Start != nil && v.Job(a.Start.Job).OwnRoomFirst })
 			if first < 0 {
 				return false
 			}
-			other := slices.IndexFunc(*actions, func(a cluster.Action) bool {
-				return a.Start != nil && !v.Job(a.Start.Job).First && v.Job(a.Start.Job).Class == jobspec.BE
+			other := slices.IndexFunc(*actions, func(a fsm.Action) bool {
+				return a.Start != nil && !v.Job(a.Start.Job).OwnRoomFirst && v.Job(a.Start.Job).Class == jobspec.BE
 			})
 			if other < first {
 				return false
@@ -242,11 +243,11 @@ var faults = []struct {
 			*actions = list
 			return true
 		}},
-	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *cluster.View,
-		actions *[]cluster.Action) bool {
+	{name: "two swap to and fro", rule: "I3", policy: "rota", spoil: func(j *judge, v *fsm.View,
+		actions *[]fsm.Action) bool {
 		for _, a := range *actions {
-			if a.Stop != nil && a.Stop.Cause == cluster.CauseOrder {
-				j.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.Now
+			if a.Stop != nil && a.Stop.Cause == model.CauseOrder {
+				j.swaps[[2]model.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = j.Now
 				return true
 			}
 		}
@@ -267,9 +268,9 @@ func idles(j *judge, o *observed) bool {
 	for _, job := range o.jobs {
 		if job.Live() != nil && job.Workers == 1 && len(job.Exclude) == 0 {
 			waiting := *job
-			waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, cluster.Pending, nil,
-				cluster.Request{}
-			waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = cluster.Ledger{}, cluster.Counters{}, nil, 0
+			waiting.ID, waiting.State, waiting.Attempts, waiting.Request = o.jobs[len(o.jobs)-1].ID+1, model.Pending, nil,
+				model.Request{}
+			waiting.Ledger, waiting.Counters, waiting.Failures, waiting.Eligible = model.Ledger{}, model.Counters{}, nil, 0
 			if schedtest.CouldStart(o.view, &waiting) && (j.policy != "fitgpp" || firstInOrder(o, &waiting)) {
 				o.jobs = append(o.jobs, &waiting)
 				return true
@@ -280,8 +281,8 @@ func idles(j *judge, o *observed) bool {
 }
 
 // change changes the live attempt of a copy of some job.
-func change(o *observed, do func(*cluster.Job, *cluster.Attempt) bool) bool {
-	return swapJob(o, func(job *cluster.Job) bool {
+func change(o *observed, do func(*model.Job, *model.Attempt) bool) bool {
+	return swapJob(o, func(job *model.Job) bool {
 		if job.Live() == nil {
 			return false
 		}
@@ -293,7 +294,7 @@ func change(o *observed, do func(*cluster.Job, *cluster.Attempt) bool) bool {
 }
 
 // swapJob puts a changed copy in the place of the first job for which do says so.
-func swapJob(o *observed, do func(*cluster.Job) bool) bool {
+func swapJob(o *observed, do func(*model.Job) bool) bool {
 	for i, job := range o.jobs {
 		if next := *job; do(&next) {
 			o.jobs[i] = &next
@@ -304,9 +305,9 @@ func swapJob(o *observed, do func(*cluster.Job) bool) bool {
 }
 
 // someWaiting returns a job that waits, 0 if there is none.
-func someWaiting(v *cluster.View) (id cluster.JobID) {
+func someWaiting(v *fsm.View) (id model.JobID) {
 	for job := range v.Jobs() {
-		if job.Waits() && job.Hold == cluster.NotHeld {
+		if job.Waits() && job.Hold == model.NotHeld {
 			id = job.ID
 		}
 	}
@@ -314,17 +315,17 @@ func someWaiting(v *cluster.View) (id cluster.JobID) {
 }
 
 // displaceOne plans that somebody leaves for a job.
-func displaceOne(v *cluster.View, actions *[]cluster.Action, taker cluster.JobID, will func(*cluster.Job) bool) bool {
+func displaceOne(v *fsm.View, actions *[]fsm.Action, taker model.JobID, will func(*model.Job) bool) bool {
 	for job := range v.Live() {
 		a := job.Live()
 		if a.Stop != nil || job.Class == jobspec.TE || a.Started.At == 0 || !will(job) || job.DisplacedSince(0) > 0 {
 			continue
 		}
-		if slices.ContainsFunc(*actions, func(o cluster.Action) bool { return o.Stop != nil && o.Stop.Job == job.ID }) {
+		if slices.ContainsFunc(*actions, func(o fsm.Action) bool { return o.Stop != nil && o.Stop.Job == job.ID }) {
 			continue
 		}
-		*actions = append(slices.Clone(*actions), cluster.Action{Stop: &cluster.StopJob{Job: job.ID, Attempt: a.N,
-			Cause: cluster.CauseTE, For: taker}})
+		*actions = append(slices.Clone(*actions), fsm.Action{Stop: &fsm.StopJob{Job: job.ID, Attempt: a.N,
+			Cause: model.CauseTE, For: taker}})
 		return true
 	}
 	return false

@@ -1,7 +1,8 @@
 package sched
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -16,22 +17,22 @@ import (
 // not for concurrent use.
 type Cache struct {
 	room       fit.Room
-	due        scratch.Pages[cluster.Instant] // when the first time limit or deadline of the attempts of a page is over
+	due        scratch.Pages[model.Instant] // when the first time limit or deadline of the attempts of a page is over
 	candidates preempt.Cache
 	headroom   rota.Cache
 }
 
 // Cycle is the function [Cycle] with this cache.
-func (d *Cache) Cycle(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
+func (d *Cache) Cycle(v *fsm.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 	t, _ := d.decide(v, now, p)
 	rotation := t.RotationChecked
 	d.candidates.EndCycle()
-	return cluster.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Turns: rotation}, t.NextWake()
+	return fsm.CommitPlan{BasedOn: v.Index(), Actions: t.Actions, Rotated: rotation}, t.NextWake()
 }
 
 // decide runs the phases of a cycle. Its results say more than the plan, which is what explanations
 // need.
-func (d *Cache) decide(v *cluster.View, now cluster.Instant, p cluster.Policy) (*scratch.State, *policy.Rules) {
+func (d *Cache) decide(v *fsm.View, now model.Instant, p model.Policy) (*scratch.State, *policy.Rules) {
 	t := scratch.New(v, now, p, &d.room)
 	policy.Expire(t, &d.due)
 	rules := policyNamed(p.Name).begin(t, d)

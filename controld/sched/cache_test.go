@@ -4,7 +4,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
@@ -19,7 +20,7 @@ func TestCache(t *testing.T) {
 			for seed := range uint64(schedtest.States(1_500) / 30) {
 				l := newLife(1+seed, policy, map[string]int{})
 				cache := &sched.Cache{}
-				l.decide = func(v *cluster.View, now cluster.Instant, p cluster.Policy) (cluster.CommitPlan, cluster.Instant) {
+				l.decide = func(v *fsm.View, now model.Instant, p model.Policy) (fsm.CommitPlan, model.Instant) {
 					if l.random.IntN(2) == 0 {
 						v = l.State.Present()
 					}

@@ -1,11 +1,11 @@
 package sched
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // What tests of this package look at beside its exported names.
-func CacheCandidates(x *Cache) *preempt.Cache           { return &x.candidates }
-func CacheDue(x *Cache) *scratch.Pages[cluster.Instant] { return &x.due }
+func CacheCandidates(x *Cache) *preempt.Cache         { return &x.candidates }
+func CacheDue(x *Cache) *scratch.Pages[model.Instant] { return &x.due }

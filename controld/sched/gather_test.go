@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -54,9 +54,9 @@ func TestWhoMovesGoesOn(t *testing.T) {
 		v := c.State.View()
 		x := v.Job(c.Ids["x"])
 		plan, _ := sched.Cycle(v, c.Now, v.Config().Policy)
-		var movers []cluster.JobID
+		var movers []model.JobID
 		for _, a := range plan.Actions {
-			if a.Stop == nil || a.Stop.Cause != cluster.CauseMigrate {
+			if a.Stop == nil || a.Stop.Cause != model.CauseMigrate {
 				continue
 			}
 			if j := v.Job(a.Stop.Job); j.Spec.Checkpoint == nil || j.Width() >= x.Width() || a.Stop.For != x.ID ||

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -136,17 +137,17 @@ type life struct {
 	faulty bool // nodes get lost
 	judge  *judge
 	jobs   int
-	wake   cluster.Instant // when the cycle wants to look again
-	seen   map[string]int  // what has happened
-	trail  []string        // what was done, if one history alone is played
+	wake   model.Instant  // when the cycle wants to look again
+	seen   map[string]int // what has happened
+	trail  []string       // what was done, if one history alone is played
 
-	prompt     bool                     // everything that is assigned runs at once
-	rigid      bool                     // no job is elastic
-	calm       bool                     // nobody asks for a requeue
-	graceTimes int                      // graces are so many times as long
-	planned    func(cluster.CommitPlan) // is told of each plan
+	prompt     bool                 // everything that is assigned runs at once
+	rigid      bool                 // no job is elastic
+	calm       bool                 // nobody asks for a requeue
+	graceTimes int                  // graces are so many times as long
+	planned    func(fsm.CommitPlan) // is told of each plan
 
-	decide func(*cluster.View, cluster.Instant, cluster.Policy) (cluster.CommitPlan, cluster.Instant)
+	decide func(*fsm.View, model.Instant, model.Policy) (fsm.CommitPlan, model.Instant)
 }
 
 func newLife(seed uint64, policy string, seen map[string]int) *life {
@@ -201,7 +202,7 @@ func (l *life) step() error {
 			l.submitOne()
 		}
 	case 3, 4, 5:
-		return l.pass(cluster.Instant(1000 * (1 + l.random.Int64N(1800))))
+		return l.pass(model.Instant(1000 * (1 + l.random.Int64N(1800))))
 	case 6:
 		if l.faulty {
 			l.loseOrFind()
@@ -265,7 +266,7 @@ func (l *life) submitAs(elastic *jobspec.Elastic, format string, args ...any) {
 func (l *life) loseOrFind() {
 	n := l.State.View().Nodes()[l.random.IntN(len(l.State.View().Nodes()))]
 	verb := "down"
-	if n.State != cluster.NodeUp {
+	if n.State != model.NodeUp {
 		verb = "up"
 	} else {
 		l.seen["node lost"]++
@@ -275,7 +276,7 @@ func (l *life) loseOrFind() {
 
 // disturb does something to a random job that is not final.
 func (l *life) disturb() {
-	var live []*cluster.Job
+	var live []*model.Job
 	for j := range l.State.View().Jobs() {
 		if !j.State.Final() {
 			live = append(live, j)
@@ -292,7 +293,7 @@ func (l *life) disturb() {
 	}
 	name := l.Names[j.ID]
 	switch a := j.Live(); {
-	case a == nil && j.Hold != cluster.NotHeld:
+	case a == nil && j.Hold != model.NotHeld:
 		l.must("release %s", name)
 	case a == nil:
 		if l.State.View().Reservation(j.ID) != nil {
@@ -302,7 +303,7 @@ func (l *life) disturb() {
 	case l.unreachable(a):
 	case a.Stop != nil:
 		l.must("exit code=%d %s", []int{0, 85, 85, 85, 1}[l.random.IntN(5)], name)
-	case j.State == cluster.Configuring:
+	case j.State == model.Configuring:
 		l.must("run %s", name)
 	case l.random.IntN(5) == 0 && !l.calm:
 		l.seen["requeue asked for"]++
@@ -313,16 +314,16 @@ func (l *life) disturb() {
 }
 
 // unreachable reports whether a worker of an attempt is on a node that is lost.
-func (l *life) unreachable(a *cluster.Attempt) bool {
-	return slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool {
+func (l *life) unreachable(a *model.Attempt) bool {
+	return slices.ContainsFunc(a.Workers, func(w model.Worker) bool {
 		n, _ := l.State.View().Node(w.Node)
-		return n.State == cluster.NodeDown
+		return n.State == model.NodeDown
 	})
 }
 
 // pass lets time go by. What happens at an instant happens then: ends of grace, and what the cycle
 // wants to look at again.
-func (l *life) pass(by cluster.Instant) error {
+func (l *life) pass(by model.Instant) error {
 	until := l.Now + by
 	l.begin()
 	for {
@@ -346,7 +347,7 @@ func (l *life) pass(by cluster.Instant) error {
 // begin lets most of the attempts run that were assigned.
 func (l *life) begin() {
 	for j := range l.State.View().Live() {
-		if j.State == cluster.Configuring && (l.random.IntN(4) > 0 || l.prompt) && !l.unreachable(j.Live()) {
+		if j.State == model.Configuring && (l.random.IntN(4) > 0 || l.prompt) && !l.unreachable(j.Live()) {
 			l.must("run %s", l.Names[j.ID])
 		}
 	}
@@ -364,9 +365,9 @@ func (l *life) kill() {
 		for i := range a.Workers {
 			w := &a.Workers[i]
 			n, _ := l.State.View().Node(w.Node)
-			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: cluster.WorkerExited, Signal: 9}
-			if _, err := l.Apply(cluster.NodeReport{Node: w.Node, BootID: n.BootID,
-				Workers: []cluster.WorkerReport{report}}); err != nil {
+			report := model.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: model.WorkerExited, Signal: 9}
+			if _, err := l.Apply(fsm.NodeReport{Node: w.Node, BootID: n.BootID,
+				Workers: []model.WorkerReport{report}}); err != nil {
 				panic(err)
 			}
 		}
@@ -401,7 +402,7 @@ func (l *life) settle() error {
 }
 
 // count notes what a plan has brought about.
-func (l *life) count(plan cluster.CommitPlan) {
+func (l *life) count(plan fsm.CommitPlan) {
 	for _, a := range plan.Actions {
 		switch {
 		case a.Start != nil:
@@ -411,7 +412,7 @@ func (l *life) count(plan cluster.CommitPlan) {
 			}
 		case a.Stop != nil:
 			what := string(a.Stop.Cause)
-			if a.Stop.Cause == cluster.CauseTimeout {
+			if a.Stop.Cause == model.CauseTimeout {
 				what = "limit reached"
 			}
 			l.seen[what]++
@@ -420,7 +421,7 @@ func (l *life) count(plan cluster.CommitPlan) {
 }
 
 // told writes a plan.
-func (l *life) told(plan cluster.CommitPlan) string {
+func (l *life) told(plan fsm.CommitPlan) string {
 	var parts []string
 	for _, a := range plan.Actions {
 		if r := a.Resize; r != nil {
@@ -434,7 +435,7 @@ func (l *life) told(plan cluster.CommitPlan) string {
 }
 
 // carryOut applies a plan, which the state must accept as a whole.
-func (l *life) carryOut(plan cluster.CommitPlan) error {
+func (l *life) carryOut(plan fsm.CommitPlan) error {
 	result, err := l.Apply(plan)
 	if err != nil {
 		return err
@@ -450,21 +451,21 @@ func (l *life) carryOut(plan cluster.CommitPlan) error {
 // observed is what a judge looks at: what the state has, taken out of it, so that a test can
 // falsify it.
 type observed struct {
-	now          cluster.Instant
-	view         *cluster.View
-	nodes        []*cluster.Node
-	jobs         []*cluster.Job // by id
-	reservations []*cluster.Reservation
-	reason       func(cluster.JobID) cluster.Reason
+	now          model.Instant
+	view         *fsm.View
+	nodes        []*model.Node
+	jobs         []*model.Job // by id
+	reservations []*model.Reservation
+	reason       func(model.JobID) model.Reason
 	atRest       bool // nothing more is to be done
 }
 
 func observe(l *life) *observed {
 	v := l.State.View()
 	o := &observed{now: l.Now, view: v, nodes: v.Nodes(), reservations: v.Reservations()}
-	o.jobs = slices.SortedFunc(v.Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
-	var reasons func(cluster.JobID) cluster.Reason
-	o.reason = func(id cluster.JobID) cluster.Reason {
+	o.jobs = slices.SortedFunc(v.Jobs(), func(a, b *model.Job) int { return cmp.Compare(a.ID, b.ID) })
+	var reasons func(model.JobID) model.Reason
+	o.reason = func(id model.JobID) model.Reason {
 		if reasons == nil {
 			reasons = sched.Reasons(v, l.Now, v.Config().Policy)
 		}

@@ -5,7 +5,8 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -17,24 +18,24 @@ import (
 // one instant.
 type judge struct {
 	*life
-	stops    map[schedtest.Attempt]cluster.Stop    // as first seen
-	promised map[cluster.JobID]cluster.Reservation // firm ones, as last seen
-	expired  map[cluster.JobID]bool                // ended by the last plan, because their time was over
-	held     map[cluster.JobID]int64               // ms of one GPU, by what was seen
-	last     *observed                             // what was seen before; its holders hold until now
-	could    map[cluster.JobID]cluster.Instant     // by when a trial-and-error job is to have started
-	swaps    map[[2]cluster.JobID]cluster.Instant  // when one of two jobs last left for the other
+	stops    map[schedtest.Attempt]model.Stop  // as first seen
+	promised map[model.JobID]model.Reservation // firm ones, as last seen
+	expired  map[model.JobID]bool              // ended by the last plan, because their time was over
+	held     map[model.JobID]int64             // ms of one GPU, by what was seen
+	last     *observed                         // what was seen before; its holders hold until now
+	could    map[model.JobID]model.Instant     // by when a trial-and-error job is to have started
+	swaps    map[[2]model.JobID]model.Instant  // when one of two jobs last left for the other
 	states   int
 
-	falsify func(*observed)                        // plants a fault in what is seen
-	spoil   func(*cluster.View, *[]cluster.Action) // and in what is planned
+	falsify func(*observed)                // plants a fault in what is seen
+	spoil   func(*fsm.View, *[]fsm.Action) // and in what is planned
 }
 
 func newJudge(l *life) *judge {
 	return &judge{
-		life: l, stops: map[schedtest.Attempt]cluster.Stop{}, promised: map[cluster.JobID]cluster.Reservation{},
-		held:  map[cluster.JobID]int64{},
-		could: map[cluster.JobID]cluster.Instant{}, swaps: map[[2]cluster.JobID]cluster.Instant{},
+		life: l, stops: map[schedtest.Attempt]model.Stop{}, promised: map[model.JobID]model.Reservation{},
+		held:  map[model.JobID]int64{},
+		could: map[model.JobID]model.Instant{}, swaps: map[[2]model.JobID]model.Instant{},
 	}
 }
 
@@ -42,7 +43,7 @@ func newJudge(l *life) *judge {
 func (j *judge) chooses() bool { return j.policy == "rota" || j.policy == "fairshare" }
 
 // plan looks at what is about to be done.
-func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Instant) error {
+func (j *judge) plan(v *fsm.View, plan fsm.CommitPlan, wake model.Instant) error {
 	if wake != 0 && wake <= j.Now {
 		return fmt.Errorf("the next wake-up %d is not after %d", wake, j.Now)
 	}
@@ -54,8 +55,8 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 		actions = slices.Clone(actions)
 		j.spoil(v, &actions)
 	}
-	j.expired = map[cluster.JobID]bool{}
-	stopped := map[cluster.JobID]bool{}
+	j.expired = map[model.JobID]bool{}
+	stopped := map[model.JobID]bool{}
 	for _, a := range actions {
 		if a.Resize != nil {
 			if err := j.resized(v, a.Resize, stopped); err != nil {
@@ -67,7 +68,7 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 				j.expired[r.Job] = true
 			}
 		}
-		if a.Stop == nil || a.Stop.Cause == cluster.CauseTimeout {
+		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
 			continue
 		}
 		if stopped[a.Stop.Job] {
@@ -82,7 +83,7 @@ func (j *judge) plan(v *cluster.View, plan cluster.CommitPlan, wake cluster.Inst
 }
 
 // resized looks at an elastic job that is to have another size.
-func (j *judge) resized(v *cluster.View, r *cluster.ResizeJob, stopped map[cluster.JobID]bool) error {
+func (j *judge) resized(v *fsm.View, r *fsm.ResizeJob, stopped map[model.JobID]bool) error {
 	job := v.Job(r.Job)
 	switch e, elastic := job.Elastic(); {
 	case stopped[r.Job] || job.Live() == nil || job.Live().Stop != nil:
@@ -98,7 +99,7 @@ func (j *judge) resized(v *cluster.View, r *cluster.ResizeJob, stopped map[clust
 }
 
 // displacement looks at one who is asked to leave.
-func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
+func (j *judge) displacement(v *fsm.View, s *fsm.StopJob) error {
 	o, p := v.Job(s.Job), v.Config().Policy
 	a, taker := o.Live(), v.Job(s.For)
 	switch {
@@ -106,30 +107,30 @@ func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 		return fmt.Errorf("A1: %s is asked to leave and is leaving", j.Names[o.ID])
 	case o.Class == jobspec.TE:
 		return fmt.Errorf("%s is a trial-and-error job and is asked to leave", j.Names[o.ID])
-	case taker == nil || !taker.Waits() || taker.Hold != cluster.NotHeld:
+	case taker == nil || !taker.Waits() || taker.Hold != model.NotHeld:
 		return fmt.Errorf("A12: %s is asked to leave for job %d, which does not wait", j.Names[o.ID], s.For)
-	case j.policy == "rota" && s.Cause != cluster.CauseReclaim && s.Cause != cluster.CauseMigrate &&
+	case j.policy == "rota" && s.Cause != model.CauseReclaim && s.Cause != model.CauseMigrate &&
 		o.DisplacedSince(j.Now-scratch.Day) >= p.MaxPreempts:
 		return fmt.Errorf("P: %s is displaced too often", j.Names[o.ID])
-	case (s.Cause == cluster.CauseOrder || s.Cause == cluster.CauseMigrate) && o.Spec.Checkpoint == nil:
+	case (s.Cause == model.CauseOrder || s.Cause == model.CauseMigrate) && o.Spec.Checkpoint == nil:
 		return fmt.Errorf("%s loses its turn or moves although it cannot save its state", j.Names[o.ID])
-	case s.Cause != cluster.CauseTE && j.Now-a.Started.At < cluster.Instant(p.MinRuntimeMS):
+	case s.Cause != model.CauseTE && j.Now-a.Started.At < model.Instant(p.MinRuntimeMS):
 		return fmt.Errorf("%s has run for %d ms and leaves for %s", j.Names[o.ID], j.Now-a.Started.At, j.Names[s.For])
 	}
 	if lost, held := wasteBy(o, j.Now); j.chooses() && o.Spec.Checkpoint != nil && lost*5 > held {
 		return fmt.Errorf("A6: %s leaves for %s and has then lost %d ms of %d", j.Names[o.ID], j.Names[s.For], lost, held)
 	}
-	return j.swap(o, s, cluster.Instant(p.MinRuntimeMS))
+	return j.swap(o, s, model.Instant(p.MinRuntimeMS))
 }
 
 // wasteBy returns what a job has lost by displacements within a day if it is displaced now, in ms:
 // work that was not saved, and restarts; and for how long it has held its room.
-func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
+func wasteBy(o *model.Job, now model.Instant) (lost, held int64) {
 	from, again := now-scratch.Day, false
 	for i := range o.Attempts {
 		a := &o.Attempts[i]
-		end, displaced := a.Ended.At, slices.Contains([]cluster.Cause{cluster.CauseTE, cluster.CauseOrder,
-			cluster.CauseReclaim, cluster.CauseMigrate}, a.Cause)
+		end, displaced := a.Ended.At, slices.Contains([]model.Cause{model.CauseTE, model.CauseOrder,
+			model.CauseReclaim, model.CauseMigrate}, a.Cause)
 		if end == 0 {
 			end, displaced = now, true
 		}
@@ -157,11 +158,11 @@ func wasteBy(o *cluster.Job, now cluster.Instant) (lost, held int64) {
 }
 
 // swap is I3, which also turns among jobs obey.
-func (j *judge) swap(o *cluster.Job, s *cluster.StopJob, least cluster.Instant) error {
-	if s.Cause == cluster.CauseTE {
+func (j *judge) swap(o *model.Job, s *fsm.StopJob, least model.Instant) error {
+	if s.Cause == model.CauseTE {
 		return nil
 	}
-	pair := [2]cluster.JobID{min(o.ID, s.For), max(o.ID, s.For)}
+	pair := [2]model.JobID{min(o.ID, s.For), max(o.ID, s.For)}
 	if at, ok := j.swaps[pair]; ok && j.Now-at < least {
 		return fmt.Errorf("I3: %s and %s swap after %d ms", j.Names[pair[0]], j.Names[pair[1]], j.Now-at)
 	}
@@ -170,32 +171,32 @@ func (j *judge) swap(o *cluster.Job, s *cluster.StopJob, least cluster.Instant) 
 }
 
 // offered is A12: nobody of his class starts before one who has left for nobody, if that one fits.
-func (j *judge) offered(v *cluster.View, actions []cluster.Action) error {
-	var first []*cluster.Job
+func (j *judge) offered(v *fsm.View, actions []fsm.Action) error {
+	var first []*model.Job
 	for o := range v.Jobs() {
-		if o.First && o.Waits() && o.Hold == cluster.NotHeld && o.Eligible <= j.Now {
+		if o.OwnRoomFirst && o.Waits() && o.Hold == model.NotHeld && o.Eligible <= j.Now {
 			first = append(first, o)
 		}
 	}
 	if len(first) == 0 || !j.chooses() {
 		return nil
 	}
-	copied := cluster.Fork(v)
+	copied := fsm.Fork(v)
 	for i, a := range actions {
 		if a.Start != nil {
 			y := v.Job(a.Start.Job)
-			if y.First {
+			if y.OwnRoomFirst {
 				j.seen["offered first"]++
 			}
 			for _, f := range first {
-				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.First && now.Waits() &&
+				if now := copied.View().Job(f.ID); y.Class == f.Class && !y.OwnRoomFirst && now.Waits() &&
 					schedtest.CouldStart(copied.View(), now) {
 					return fmt.Errorf("A12: %s starts before %s, which left for nobody and fits", j.Names[y.ID], j.Names[f.ID])
 				}
 			}
 		}
-		entry := cluster.Entry{Stamp: cluster.Stamp{At: j.Now, Wall: 1},
-			Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		entry := fsm.Entry{Stamp: model.Stamp{At: j.Now, Wall: 1},
+			Command: fsm.CommitPlan{Actions: []fsm.Action{a}}}
 		if _, err := copied.Apply(j.Index+uint64(i)+1, entry); err != nil {
 			return err
 		}
@@ -210,7 +211,7 @@ func (j *judge) state(o *observed) error {
 	}
 	j.integrate(o)
 	for _, job := range o.jobs {
-		for _, rule := range []func(*observed, *cluster.Job) error{j.clock, j.whole, counted, j.charged} {
+		for _, rule := range []func(*observed, *model.Job) error{j.clock, j.whole, counted, j.charged} {
 			if err := rule(o, job); err != nil {
 				return err
 			}
@@ -223,7 +224,7 @@ func (j *judge) state(o *observed) error {
 }
 
 // clock is A1: the clock of a stop is never started again.
-func (j *judge) clock(_ *observed, job *cluster.Job) error {
+func (j *judge) clock(_ *observed, job *model.Job) error {
 	a := job.Live()
 	if a == nil || a.Stop == nil {
 		return nil
@@ -241,7 +242,7 @@ func (j *judge) clock(_ *observed, job *cluster.Job) error {
 
 // whole is A3 and A4: an attempt has the workers that were asked for, all of them, and when one has
 // failed the others are stopped.
-func (j *judge) whole(_ *observed, job *cluster.Job) error {
+func (j *judge) whole(_ *observed, job *model.Job) error {
 	a := job.Live()
 	if a == nil {
 		if job.Waits() && !lawfulSize(job) {
@@ -270,7 +271,7 @@ func (j *judge) whole(_ *observed, job *cluster.Job) error {
 }
 
 // lawfulSize reports whether a job has as many workers as it may.
-func lawfulSize(job *cluster.Job) bool {
+func lawfulSize(job *model.Job) bool {
 	e, elastic := job.Elastic()
 	if !elastic {
 		return true
@@ -281,14 +282,14 @@ func lawfulSize(job *cluster.Job) bool {
 
 // counted is A7: displacements are counted by their cause, and retries are used up by the job's own
 // failures alone.
-func counted(_ *observed, job *cluster.Job) error {
-	n := map[cluster.Cause]int{}
+func counted(_ *observed, job *model.Job) error {
+	n := map[model.Cause]int{}
 	for i := range job.Attempts {
 		n[job.Attempts[i].Cause]++
 	}
-	k, failed := job.Counters, n[cluster.CauseFailed]+n[cluster.CauseOOM]
-	if job.Attempt <= cluster.MaxAttemptsKept && (k.TE != n[cluster.CauseTE] || k.Order != n[cluster.CauseOrder] ||
-		k.Reclaim != n[cluster.CauseReclaim] || k.UserFailures != failed || len(job.Failures) > failed) {
+	k, failed := job.Counters, n[model.CauseFailed]+n[model.CauseOOM]
+	if job.Attempt <= model.MaxAttemptsKept && (k.TE != n[model.CauseTE] || k.Order != n[model.CauseOrder] ||
+		k.Reclaim != n[model.CauseReclaim] || k.UserFailures != failed || len(job.Failures) > failed) {
 		return fmt.Errorf("A7: job %d: %+v and %d retries used, of attempts that ended by %v", job.ID, k, len(job.Failures),
 			n)
 	}
@@ -302,8 +303,8 @@ func (j *judge) integrate(o *observed) {
 			if a := job.Live(); a != nil {
 				for i := range a.Workers {
 					if !a.Workers[i].State.Final() {
-						j.held[job.ID] += cluster.GPUTime(int64(o.now-a.Assigned.At), job.RequestOf(i).Active.GPUs) -
-							cluster.GPUTime(int64(j.last.now-a.Assigned.At), job.RequestOf(i).Active.GPUs)
+						j.held[job.ID] += model.GPUTime(int64(o.now-a.Assigned.At), job.RequestOf(i).Active.GPUs) -
+							model.GPUTime(int64(j.last.now-a.Assigned.At), job.RequestOf(i).Active.GPUs)
 					}
 				}
 			}
@@ -314,12 +315,12 @@ func (j *judge) integrate(o *observed) {
 
 // charged is A10: what a job was charged, and what it will be for what it holds, is what it has
 // held.
-func (j *judge) charged(o *observed, job *cluster.Job) error {
+func (j *judge) charged(o *observed, job *model.Job) error {
 	total := job.Ledger.GPUMS
 	if a := job.Live(); a != nil {
 		for i := range a.Workers {
 			if !a.Workers[i].State.Final() {
-				total += cluster.GPUTime(int64(o.now-a.Assigned.At), job.RequestOf(i).Active.GPUs)
+				total += model.GPUTime(int64(o.now-a.Assigned.At), job.RequestOf(i).Active.GPUs)
 			}
 		}
 	}
@@ -331,7 +332,7 @@ func (j *judge) charged(o *observed, job *cluster.Job) error {
 
 // once is A2: no node has given out more than it has, and no GPU twice.
 func once(o *observed) error {
-	used := map[string]cluster.Vector{}
+	used := map[string]model.Vector{}
 	gpus := map[string]int64{} // thousandths held
 	for _, job := range o.jobs {
 		a := job.Live()
@@ -344,7 +345,7 @@ func once(o *observed) error {
 				continue
 			}
 			v, q := used[w.Node], job.RequestOf(i).Active
-			used[w.Node] = cluster.Vector{Cores: v.Cores + q.Cores, Memory: v.Memory + q.Memory, GPUs: v.GPUs + q.GPUs}
+			used[w.Node] = model.Vector{Cores: v.Cores + q.Cores, Memory: v.Memory + q.Memory, GPUs: v.GPUs + q.GPUs}
 			for _, g := range w.GPUs {
 				name := fmt.Sprintf("%s/%d", w.Node, g)
 				if gpus[name] += min(1000, q.GPUs); gpus[name] > 1000 {
@@ -365,24 +366,24 @@ func once(o *observed) error {
 // kept is A5: room that is being taken from others for a job is his until he starts or does not
 // want it any more, or its time is over.
 func (j *judge) kept(o *observed) error {
-	now := map[cluster.JobID]cluster.Reservation{}
-	claimed := map[string]cluster.Vector{}
+	now := map[model.JobID]model.Reservation{}
+	claimed := map[string]model.Vector{}
 	for _, r := range o.reservations {
-		if !r.Firm {
+		if !r.ForPreemptor {
 			continue
 		}
 		now[r.Job] = *r
 		for _, c := range r.Claims {
 			v := claimed[c.Node]
-			claimed[c.Node] = cluster.Vector{Cores: v.Cores + c.Room.Cores, Memory: v.Memory + c.Room.Memory,
-				GPUs: v.GPUs + c.Room.GPUs}
+			claimed[c.Node] = model.Vector{Cores: v.Cores + c.Resources.Cores, Memory: v.Memory + c.Resources.Memory,
+				GPUs: v.GPUs + c.Resources.GPUs}
 		}
 	}
 	before := j.promised
 	j.promised = now
 	for _, job := range o.jobs {
 		r, was := before[job.ID]
-		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == cluster.NotHeld && !j.expired[job.ID] &&
+		if _, still := now[job.ID]; was && !still && job.Waits() && job.Hold == model.NotHeld && !j.expired[job.ID] &&
 			r.Until > o.now {
 			return fmt.Errorf("A5: room was taken for %s, which still waits, and is kept no more", j.Names[job.ID])
 		}
@@ -390,10 +391,10 @@ func (j *judge) kept(o *observed) error {
 	for i, n := range o.nodes {
 		have := schedtest.WillBeFree(o.view, slices.Values(o.jobs), i)
 		switch {
-		case n.State == cluster.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])):
+		case n.State == model.NodeUp && !fit.Covers(have, fit.Both(claimed[n.Name])):
 			return fmt.Errorf("A5: on %s %+v is or will be free of %+v that was taken for somebody", n.Name, have,
 				claimed[n.Name])
-		case o.atRest && n.State != cluster.NodeUp && claimed[n.Name] != cluster.Vector{}:
+		case o.atRest && n.State != model.NodeUp && claimed[n.Name] != model.Vector{}:
 			return fmt.Errorf("A5: on %s, which is %s, somebody waits in vain for %+v", n.Name, n.State, claimed[n.Name])
 		}
 	}
@@ -402,19 +403,19 @@ func (j *judge) kept(o *observed) error {
 
 // comes reports whether what a reservation claims is or will be free beside what others claim for
 // whom room was taken.
-func comes(v *cluster.View, r *cluster.Reservation) bool {
+func comes(v *fsm.View, r *model.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
 		have := schedtest.WillBeFree(v, v.Live(), node)
 		inParts := comesInParts(v, r.Job, c, node)
 		for _, o := range v.Reservations() {
 			for _, other := range o.Claims {
-				if o.Firm && o.Job != r.Job && other.Node == c.Node {
-					have = fit.Minus(have, fit.Both(other.Room))
+				if o.ForPreemptor && o.Job != r.Job && other.Node == c.Node {
+					have = fit.Minus(have, fit.Both(other.Resources))
 				}
 			}
 		}
-		if n.State != cluster.NodeUp || inParts || !fit.Covers(have, fit.Both(c.Room)) {
+		if n.State != model.NodeUp || inParts || !fit.Covers(have, fit.Both(c.Resources)) {
 			return false
 		}
 	}
@@ -424,7 +425,7 @@ func comes(v *cluster.View, r *cluster.Reservation) bool {
 // comesInParts reports whether the workers of a job for whom room is kept on a node do not find
 // their GPUs there when all have left who are leaving, because those who stay hold something of too
 // many.
-func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) bool {
+func comesInParts(v *fsm.View, id model.JobID, c model.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {
 		return false
@@ -452,7 +453,7 @@ func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) 
 	for _, left := range free {
 		found += max(0, left) / each * each
 	}
-	return found < min(c.Room.GPUs, int64(len(free))*1000)
+	return found < min(c.Resources.GPUs, int64(len(free))*1000)
 }
 
 // rest looks at a state in which nothing more is to be done.
@@ -463,7 +464,7 @@ func (j *judge) rest(o *observed) error {
 		return err
 	}
 	for _, job := range o.jobs {
-		if !job.Waits() || job.Eligible > o.now || job.Hold != cluster.NotHeld {
+		if !job.Waits() || job.Eligible > o.now || job.Hold != model.NotHeld {
 			continue
 		}
 		if err := j.idle(o, job); err != nil {
@@ -481,7 +482,7 @@ func (j *judge) rest(o *observed) error {
 // idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in
 // order, so there only whoever is first is asked. Nor are elastic jobs to which more room is
 // promised than they would start with now.
-func (j *judge) idle(o *observed, job *cluster.Job) error {
+func (j *judge) idle(o *observed, job *model.Job) error {
 	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) &&
 		!schedtest.HasCome(o.view, job) {
 		return nil
@@ -489,7 +490,7 @@ func (j *judge) idle(o *observed, job *cluster.Job) error {
 	if _, elastic := job.Elastic(); elastic && o.view.Reservation(job.ID) != nil {
 		return nil
 	}
-	if why := o.reason(job.ID); why.Code != cluster.ReasonTELimit && why.Code != cluster.ReasonLimit {
+	if why := o.reason(job.ID); why.Code != model.ReasonTELimit && why.Code != model.ReasonLimit {
 		return fmt.Errorf("I5: %s waits although it fits, or its room has come: %+v", j.Names[job.ID], why)
 	}
 	return nil
@@ -497,27 +498,27 @@ func (j *judge) idle(o *observed, job *cluster.Job) error {
 
 // firstInOrder reports whether a job is one that policy fitgpp serves now: a trial-and-error job,
 // or the first best-effort one while none of those waits.
-func firstInOrder(o *observed, job *cluster.Job) bool {
+func firstInOrder(o *observed, job *model.Job) bool {
 	if job.Class == jobspec.TE {
 		return true
 	}
-	return !slices.ContainsFunc(o.jobs, func(other *cluster.Job) bool {
-		return other.Waits() && other.Hold == cluster.NotHeld && other.Eligible <= o.now &&
+	return !slices.ContainsFunc(o.jobs, func(other *model.Job) bool {
+		return other.Waits() && other.Hold == model.NotHeld && other.Eligible <= o.now &&
 			(other.Class == jobspec.TE || other.ID < job.ID)
 	})
 }
 
 // served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be
 // served; it never waits for room to turn up.
-func (j *judge) served(o *observed, job *cluster.Job) error {
+func (j *judge) served(o *observed, job *model.Job) error {
 	why := o.reason(job.ID)
 	j.seen[string(why.Code)]++
 	switch why.Code {
-	case cluster.ReasonPreempting:
-	case cluster.ReasonNoVictim, cluster.ReasonTELimit, cluster.ReasonBadConstraint:
+	case model.ReasonPreempting:
+	case model.ReasonNoVictim, model.ReasonTELimit, model.ReasonBadConstraint:
 		delete(j.could, job.ID)
 		return nil
-	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+	case model.ReasonNodeDown, model.ReasonNotAvail:
 		if j.faulty || len(job.Exclude) > 0 {
 			return nil
 		}
@@ -528,7 +529,7 @@ func (j *judge) served(o *observed, job *cluster.Job) error {
 	if j.faulty {
 		return nil
 	}
-	over := cluster.Instant(0)
+	over := model.Instant(0)
 	for _, v := range o.jobs {
 		if a := v.Live(); a != nil && a.Stop != nil && (a.Stop.For == job.ID || onClaim(o, job.ID, a)) {
 			over = max(over, a.Stop.KillAt)
@@ -544,7 +545,7 @@ func (j *judge) served(o *observed, job *cluster.Job) error {
 }
 
 // onClaim reports whether an attempt holds room on a node that is kept for a job.
-func onClaim(o *observed, id cluster.JobID, a *cluster.Attempt) bool {
+func onClaim(o *observed, id model.JobID, a *model.Attempt) bool {
 	for _, r := range o.reservations {
 		if r.Job != id {
 			continue
@@ -568,7 +569,7 @@ func (j *judge) onTime(o *observed) error {
 		if !promised {
 			continue
 		}
-		if !job.Waits() || job.Hold != cluster.NotHeld || job.Eligible > o.now {
+		if !job.Waits() || job.Hold != model.NotHeld || job.Eligible > o.now {
 			if a := job.Live(); a != nil && a.Assigned.At > by+1000 {
 				return fmt.Errorf("A8: %s started at %d and could have at %d", j.Names[job.ID], a.Assigned.At, by)
 			}

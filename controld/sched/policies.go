@@ -27,7 +27,7 @@ func plain(name string, serve func(*scratch.State)) namedPolicy {
 
 // policies are all policies. The first is used for a name that is not here, so that a cluster never
 // stands still because of its configuration. The state does not know the names; new clusters have
-// [cluster.NewPolicy].
+// [model.NewPolicy].
 var policies = []namedPolicy{
 	plain("standard", place.Standard),
 	{"rota", func(t *scratch.State, d *Cache) policy.Rules { return rota.Rules(t, &d.candidates, &d.headroom) }},
@@ -55,7 +55,7 @@ func policyNamed(name string) *namedPolicy {
 	return &policies[0]
 }
 
-// Policies returns the names that [cluster.Policy].Name can have, in order; "" is also one, that of
+// Policies returns the names that [model.Policy].Name can have, in order; "" is also one, that of
 // policy standard.
 func Policies() []string {
 	names := make([]string, len(policies))

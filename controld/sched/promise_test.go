@@ -3,7 +3,8 @@ package sched_test
 import (
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -39,12 +40,12 @@ func TestPromiseInVain(t *testing.T) {
 		run("policy name=rota", "node n1 gpus=4", "submit old gpus=4 save=yes", "cycle", "node n2 gpus=1",
 			"submit other gpus=1", "cycle", "run old other", "advance 1h",
 			"submit quick class=te gpus=4")
-		plan := cluster.CommitPlan{BasedOn: w.Index, Actions: []cluster.Action{
-			{Reserve: &cluster.Reservation{
-				Job: w.Ids["quick"], Firm: true, Until: w.Now + 3_600_000,
-				Claims: []cluster.Claim{{Node: "n1", Room: cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: 4000}}},
+		plan := fsm.CommitPlan{BasedOn: w.Index, Actions: []fsm.Action{
+			{Reserve: &model.Reservation{
+				Job: w.Ids["quick"], ForPreemptor: true, Until: w.Now + 3_600_000,
+				Claims: []model.Claim{{Node: "n1", Resources: model.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: 4000}}},
 			}},
-			{Stop: &cluster.StopJob{Job: w.Ids["old"], Attempt: c.attempt, Cause: cluster.CauseTE, For: w.Ids["quick"]}},
+			{Stop: &fsm.StopJob{Job: w.Ids["old"], Attempt: c.attempt, Cause: model.CauseTE, For: w.Ids["quick"]}},
 		}}
 		result, err := w.Apply(plan)
 		if err != nil {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
 
@@ -50,10 +50,10 @@ func TestSharedContests(t *testing.T) {
 }
 
 // shared counts the nodes with GPUs that somebody shares.
-func shared(g *cluster.Grid) int {
+func shared(g *grid.Grid) int {
 	n := 0
 	for i := range g.Len() {
-		if g.Shared(i) != 0 {
+		if g.SharedGPUs(i) != 0 {
 			n++
 		}
 	}

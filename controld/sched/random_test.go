@@ -11,7 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -49,7 +50,7 @@ func TestHistories(t *testing.T) {
 
 // TestObstacle takes away the obstacle that Explain names: the job then starts or has another.
 func TestObstacle(t *testing.T) {
-	removed, codes := 0, map[cluster.ReasonCode]int{}
+	removed, codes := 0, map[model.ReasonCode]int{}
 	eachSeed(t, func(seed uint64) error {
 		h := newHistory(seed)
 		h.removed = codes
@@ -65,10 +66,10 @@ func TestObstacle(t *testing.T) {
 	if *schedtest.Seed == 0 && removed < int(*seedsFlag)/3 {
 		t.Errorf("only %d obstacles removed: the histories prove too little", removed)
 	}
-	for _, code := range []cluster.ReasonCode{
-		cluster.ReasonResources, cluster.ReasonGang, cluster.ReasonHeldUser, cluster.ReasonBackoff, cluster.ReasonNodeDown,
-		cluster.ReasonReservation,
-		cluster.ReasonDependency, cluster.ReasonNeverMet, cluster.ReasonBegin, cluster.ReasonArrayLimit,
+	for _, code := range []model.ReasonCode{
+		model.ReasonResources, model.ReasonGang, model.ReasonHeldUser, model.ReasonBackoff, model.ReasonNodeDown,
+		model.ReasonReservation,
+		model.ReasonDependency, model.ReasonNeverMet, model.ReasonBegin, model.ReasonArrayLimit,
 	} {
 		if *schedtest.Seed == 0 && codes[code] == 0 {
 			t.Errorf("no obstacle was %s: %v", code, codes)
@@ -95,12 +96,12 @@ type history struct {
 	starts int
 	kinds  map[string]int // starts of jobs that say something of nodes
 
-	removed map[cluster.ReasonCode]int // obstacles, by what they were
+	removed map[model.ReasonCode]int // obstacles, by what they were
 	jobs    int
 }
 
 func newHistory(seed uint64) *history {
-	h := &history{kinds: map[string]int{}, removed: map[cluster.ReasonCode]int{}, World: schedtest.NewWorld(),
+	h := &history{kinds: map[string]int{}, removed: map[model.ReasonCode]int{}, World: schedtest.NewWorld(),
 		random: rand.New(rand.NewPCG(seed, 2))}
 	h.must("policy max-bypass=%d reserve-after=%dm reserve-hold=%dm lease=2m margin=10s", h.random.IntN(4),
 		1+h.random.IntN(10), 1+h.random.IntN(30))
@@ -173,9 +174,9 @@ func (h *history) wishes(parts bool) string {
 }
 
 // note counts the start of a job by what it says of nodes.
-func (h *history) note(j *cluster.Job) {
-	s := cluster.ShapeOf(j)
-	for kind, is := range map[string]bool{"where": s.Where != "", "prefer": s.Prefer != "",
+func (h *history) note(j *model.Job) {
+	s := model.ShapeOf(j)
+	for kind, is := range map[string]bool{"where": s.Constraints != "", "prefer": s.Affinities != "",
 		"exclusive": s.Request.Exclusive, "parts": s.Parts != ""} {
 		if is {
 			h.kinds[kind]++
@@ -185,7 +186,7 @@ func (h *history) note(j *cluster.Job) {
 
 // disturb does something to a random job that is not final.
 func (h *history) disturb() error {
-	var live []*cluster.Job
+	var live []*model.Job
 	for j := range h.State.View().Jobs() {
 		if !j.State.Final() {
 			live = append(live, j)
@@ -201,23 +202,23 @@ func (h *history) disturb() error {
 			name)
 	}
 	verb := [...]string{"hold ", "cancel "}[h.random.IntN(2)]
-	if j.Hold != cluster.NotHeld || j.Family != nil && h.random.IntN(3) == 0 {
+	if j.Hold != model.NotHeld || j.Children != nil && h.random.IntN(3) == 0 {
 		verb = "release "
 	}
-	if j.Family != nil && len(j.Family.Waiting) > 0 && h.random.IntN(3) > 0 {
+	if j.Children != nil && len(j.Children.Waiting) > 0 && h.random.IntN(3) > 0 {
 		name = h.someMembers(j)
 	}
 	err := h.Run(verb + name)
-	if j.Family != nil && errors.Is(err, cluster.ErrWrongState) {
+	if j.Children != nil && errors.Is(err, model.ErrWrongState) {
 		return nil // nothing of it was to be held or released
 	}
 	return err
 }
 
 // someMembers names some elements of an array: j3_[1,4-5].
-func (h *history) someMembers(j *cluster.Job) string {
-	first := 1 + h.random.IntN(j.Family.Size)
-	last := first + h.random.IntN(j.Family.Size-first+1)
+func (h *history) someMembers(j *model.Job) string {
+	first := 1 + h.random.IntN(j.Children.Size)
+	last := first + h.random.IntN(j.Children.Size-first+1)
 	var indices []string
 	for n := first; n <= last; n++ {
 		indices = append(indices, fmt.Sprint(j.Spec.Array.Index(n-1)))
@@ -252,8 +253,8 @@ func (h *history) settle() error {
 
 // inOrder carries a plan out on a copy of the state, one action after another: whenever a job
 // starts, no job that comes before it and is still waiting could have.
-func (h *history) inOrder(plan cluster.CommitPlan) error {
-	copied := cluster.Fork(h.State.View())
+func (h *history) inOrder(plan fsm.CommitPlan) error {
+	copied := fsm.Fork(h.State.View())
 	for i, a := range plan.Actions {
 		if a.Start != nil {
 			h.starts++
@@ -267,8 +268,8 @@ func (h *history) inOrder(plan cluster.CommitPlan) error {
 				}
 			}
 		}
-		entry := cluster.Entry{Stamp: cluster.Stamp{At: h.Now, Wall: 1},
-			Command: cluster.CommitPlan{Actions: []cluster.Action{a}}}
+		entry := fsm.Entry{Stamp: model.Stamp{At: h.Now, Wall: 1},
+			Command: fsm.CommitPlan{Actions: []fsm.Action{a}}}
 		if _, err := copied.Apply(h.Index+uint64(i)+1, entry); err != nil {
 			return err
 		}
@@ -295,7 +296,7 @@ func (h *history) nothingIdle() error {
 		}
 		if h.mayStart(j) && schedtest.CouldStart(v, j) {
 			e := sched.Explain(v, h.Now, v.Config().Policy, j.ID)
-			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.Names[j.ID], cluster.ShapeOf(j),
+			return fmt.Errorf("%s waits although it fits: %+v, holds %v; %+v %+v", h.Names[j.ID], model.ShapeOf(j),
 				v.Reservation(j.ID), e.Reason, e.Funnel)
 		}
 	}
@@ -303,16 +304,16 @@ func (h *history) nothingIdle() error {
 }
 
 // mayStart reports whether nothing but room keeps a job, or some member of a record, from starting.
-func (h *history) mayStart(j *cluster.Job) bool {
-	ready := j.Waits() && j.Hold == cluster.NotHeld && !j.Blocked() && j.Eligible <= h.Now
-	if !ready || j.Family == nil {
+func (h *history) mayStart(j *model.Job) bool {
+	ready := j.Waits() && j.Hold == model.NotHeld && !j.Blocked() && j.Eligible <= h.Now
+	if !ready || j.Children == nil {
 		return ready
 	}
 	slots := len(h.Ids)
 	if most := j.Spec.Array.MaxParallel; most > 0 {
-		slots = most - j.Family.Live
+		slots = most - j.Children.Live
 	}
-	return slots > 0 && len(j.MayStart().Without(j.Family.HeldUser)) > 0
+	return slots > 0 && len(j.MayStart().Without(j.Children.HeldUser)) > 0
 }
 
 // removeObstacle takes every waiting job's obstacle away in turn and returns how many there were.
@@ -339,7 +340,7 @@ func (h *history) removeObstacle() (int, error) {
 			continue
 		}
 		after := sched.Explain(h.State.View(), h.Now, h.State.View().Config().Policy, id).Reason
-		if shortage(before.Code) && (j.Family == nil || shortage(after.Code)) {
+		if shortage(before.Code) && (j.Children == nil || shortage(after.Code)) {
 			return removed, fmt.Errorf("%s does not start with all the room there can be; before, it waited for %+v", name,
 				before)
 		}
@@ -351,27 +352,27 @@ func (h *history) removeObstacle() (int, error) {
 }
 
 // remove takes away what a reason names, and reports whether there is a way to.
-func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
+func (h *history) remove(name string, j *model.Job, why model.Reason) bool {
 	switch why.Code {
-	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure, cluster.ReasonNeverMet:
+	case model.ReasonHeldUser, model.ReasonMaxRequeue, model.ReasonLaunchFailure, model.ReasonNeverMet:
 		h.must("release %s", name)
-	case cluster.ReasonBackoff, cluster.ReasonBegin:
+	case model.ReasonBackoff, model.ReasonBegin:
 		h.must("advance %dms", int64(why.Until-h.Now))
-	case cluster.ReasonDependency:
+	case model.ReasonDependency:
 		if why.Until != 0 {
 			h.must("advance %dms", int64(why.Until-h.Now))
 			return true
 		}
 		return h.satisfy(j)
-	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
-		if n, _ := h.State.View().Node(why.Node); n == nil || n.State == cluster.NodeUp {
+	case model.ReasonNodeDown, model.ReasonNotAvail:
+		if n, _ := h.State.View().Node(why.Node); n == nil || n.State == model.NodeUp {
 			return false // it failed there before
 		}
 		h.must("up %s", why.Node)
 		h.must("up %s", why.Node) // once more for one that was drained while it was down
-	case cluster.ReasonReservation:
+	case model.ReasonReservation:
 		h.finish(why.For, false)
-	case cluster.ReasonArrayLimit:
+	case model.ReasonArrayLimit:
 		return h.finishMember(j)
 	default:
 		if !shortage(why.Code) {
@@ -390,9 +391,9 @@ func (h *history) remove(name string, j *cluster.Job, why cluster.Reason) bool {
 }
 
 // shortage reports whether more nodes are what a reason calls for.
-func shortage(code cluster.ReasonCode) bool {
+func shortage(code model.ReasonCode) bool {
 	switch code {
-	case cluster.ReasonResources, cluster.ReasonFragmentation, cluster.ReasonGang, cluster.ReasonBadConstraint:
+	case model.ReasonResources, model.ReasonFragmentation, model.ReasonGang, model.ReasonBadConstraint:
 		return true
 	}
 	return false
@@ -400,13 +401,13 @@ func shortage(code cluster.ReasonCode) bool {
 
 func (h *history) workersWaiting() int {
 	n := 0
-	for g := range h.State.View().Groups() {
+	for g := range h.State.View().QueueGroups() {
 		if g.Key.Held {
 			continue
 		}
 		for _, j := range g.Jobs {
-			if j.Family != nil {
-				n += g.Workers * j.Family.Size
+			if j.Children != nil {
+				n += g.Workers * j.Children.Size
 				continue
 			}
 			n += g.Workers

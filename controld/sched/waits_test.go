@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -64,8 +65,8 @@ func TestLongWaitsAreTold(t *testing.T) {
 // patience is a random history in which three accounts deserve all of a cluster of 8 GPUs.
 type patience struct {
 	*life
-	since map[cluster.JobID]cluster.Instant // when the first of an account began to wait within what it deserves
-	bound cluster.Instant
+	since map[model.JobID]model.Instant // when the first of an account began to wait within what it deserves
+	bound model.Instant
 }
 
 const (
@@ -86,8 +87,8 @@ func newPatience(seed uint64, policy string) *patience {
 	for i, d := range []int{2, 4, 2} {
 		l.must("account a%d deserved=%d", i, d)
 	}
-	return &patience{life: l, since: map[cluster.JobID]cluster.Instant{},
-		bound: cluster.Instant(after*60+patientLimit*60+patientGrace) * 1000}
+	return &patience{life: l, since: map[model.JobID]model.Instant{},
+		bound: model.Instant(after*60+patientLimit*60+patientGrace) * 1000}
 }
 
 // play lets one account after another submit for a while.
@@ -110,7 +111,7 @@ func (p *patience) play() error {
 		if err := p.settle(); err != nil {
 			return err
 		}
-		if err := p.pass(cluster.Instant(1000 * (1 + p.random.Int64N(600)))); err != nil {
+		if err := p.pass(model.Instant(1000 * (1 + p.random.Int64N(600)))); err != nil {
 			return err
 		}
 		if err := p.waits(map[string]int64{"a0": 2000, "a1": 4000, "a2": 2000}); err != nil {
@@ -129,7 +130,7 @@ func (p *patience) waits(deserved map[string]int64) error {
 	for j := range v.Live() {
 		held[j.Account] += j.Width()
 	}
-	head := map[string]*cluster.Job{}
+	head := map[string]*model.Job{}
 	for j := range v.Jobs() {
 		if j.Waits() && (head[j.Account] == nil || compare(j, head[j.Account]) < 0) {
 			head[j.Account] = j
@@ -172,7 +173,7 @@ func TestDeclaredGraceMovesNobody(t *testing.T) {
 		for seed := uint64(1); seed <= uint64(schedtest.States(20_000))/150; seed++ {
 			a, b := plansOf(seed, c.policy, c.rigid, 1), plansOf(seed, c.policy, c.rigid, 7)
 			for i := range max(len(a), len(b)) {
-				takers := "[" + string(cluster.CauseReclaim)
+				takers := "[" + string(model.CauseReclaim)
 				if c.policy == "fairshare" {
 					takers = "["
 				}
@@ -216,7 +217,7 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 	l := newLife(seed, policy, map[string]int{})
 	l.calm, l.rigid, l.graceTimes, l.faulty = true, rigid, times, false
 	over := false
-	l.planned = func(plan cluster.CommitPlan) {
+	l.planned = func(plan fsm.CommitPlan) {
 		if over {
 			return
 		}
@@ -227,9 +228,9 @@ func plansOf(seed uint64, policy string, rigid bool, times int) (plans []string)
 				over = true
 				plans = append(plans, grown)
 				return
-			case a.Reserve != nil && a.Reserve.Owed && !rigid:
-				takers = append(takers, fmt.Sprintf("%s for %s", cluster.CauseReclaim, l.Names[a.Reserve.Job]))
-			case a.Reserve != nil && a.Reserve.Firm && !rigid:
+			case a.Reserve != nil && a.Reserve.Guaranteed && !rigid:
+				takers = append(takers, fmt.Sprintf("%s for %s", model.CauseReclaim, l.Names[a.Reserve.Job]))
+			case a.Reserve != nil && a.Reserve.ForPreemptor && !rigid:
 				takers = append(takers, "for "+l.Names[a.Reserve.Job])
 			case a.Stop != nil && preempt.Displacing(a.Stop.Cause) && rigid:
 				takers = append(takers, fmt.Sprintf("%s for %s", a.Stop.Cause, l.Names[a.Stop.For]))
@@ -337,16 +338,16 @@ func (l *life) comesLate() (late int, err error) {
 	v := l.State.View()
 	plan, _ := sched.Cycle(v, l.Now, v.Config().Policy)
 	for _, a := range plan.Actions {
-		taker := cluster.JobID(0)
+		taker := model.JobID(0)
 		switch {
-		case a.Reserve != nil && a.Reserve.Firm:
+		case a.Reserve != nil && a.Reserve.ForPreemptor:
 			taker = a.Reserve.Job // it may count on those who are to leave for others
 		case a.Stop != nil && preempt.Displacing(a.Stop.Cause):
 			taker = a.Stop.For
 		default:
 			continue
 		}
-		if j := l.State.View().Job(taker); j.Hold == cluster.NotHeld && !j.State.Final() {
+		if j := l.State.View().Job(taker); j.Hold == model.NotHeld && !j.State.Final() {
 			l.must("%s %s", [...]string{"hold", "cancel"}[l.random.IntN(2)], l.Names[j.ID])
 		}
 	}
@@ -357,7 +358,7 @@ func (l *life) comesLate() (late int, err error) {
 	for i, refused := range result.([]error) {
 		if s := plan.Actions[i].Stop; s != nil && preempt.Displacing(s.Cause) {
 			late++
-			if !errors.Is(refused, cluster.ErrNotWanted) || l.State.View().Job(s.Job).Live().Stop != nil {
+			if !errors.Is(refused, model.ErrNotWanted) || l.State.View().Job(s.Job).Live().Stop != nil {
 				return late, fmt.Errorf("%s leaves for %s, which is gone; refused was: %w", l.Names[s.Job], l.Names[s.For], refused)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // The options of submit that say when a job may start:
@@ -65,8 +65,8 @@ func (h *history) unfinished() []string {
 
 // satisfy brings the jobs that j depends on to what its dependencies ask for, and reports whether
 // there is a way to: none that waits itself ends well at once.
-func (h *history) satisfy(j *cluster.Job) bool {
-	for _, n := range j.Needs {
+func (h *history) satisfy(j *model.Job) bool {
+	for _, n := range j.Dependencies {
 		for _, id := range n.Jobs {
 			target := h.State.View().Job(id)
 			if n.Type == "aftercorr" || n.Type == "afterok" && (target == nil || target.Live() == nil) {
@@ -75,7 +75,7 @@ func (h *history) satisfy(j *cluster.Job) bool {
 		}
 	}
 	ended := true
-	for _, n := range j.Needs {
+	for _, n := range j.Dependencies {
 		for _, id := range n.Jobs {
 			h.finish(id, n.Type == "afterok")
 			target := h.State.View().Job(id)
@@ -88,7 +88,7 @@ func (h *history) satisfy(j *cluster.Job) bool {
 
 // finish ends a job, a member that may not have been made, or a record with all its members: well,
 // or by cancelling it.
-func (h *history) finish(id cluster.JobID, well bool) {
+func (h *history) finish(id model.JobID, well bool) {
 	name := h.Names[id]
 	if j := h.State.View().Job(id); well && j.Live() != nil {
 		h.must("run %s", name)
@@ -106,8 +106,8 @@ func (h *history) finish(id cluster.JobID, well bool) {
 }
 
 // finishMember ends one live member of a record, and reports whether it has.
-func (h *history) finishMember(record *cluster.Job) bool {
-	for m := range h.State.View().Members(record.ID) {
+func (h *history) finishMember(record *model.Job) bool {
+	for m := range h.State.View().ChildrenOf(record.ID) {
 		if m.Live() != nil {
 			h.finish(m.ID, false)
 			return true
@@ -116,9 +116,9 @@ func (h *history) finishMember(record *cluster.Job) bool {
 	return false
 }
 
-func waitingMembers(j *cluster.Job) int {
-	if j.Family == nil {
+func waitingMembers(j *model.Job) int {
+	if j.Children == nil {
 		return 0
 	}
-	return j.Family.Waiting.Len()
+	return j.Children.Waiting.Len()
 }

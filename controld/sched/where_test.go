@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 	"github.com/rota-hpc/rota/jobspec"
@@ -14,12 +15,12 @@ import (
 // of 8 GPUs in ten racks and of two models: three shapes of four say where they may run, some
 // prefer a rack, some want whole nodes, some are gangs of two groups.
 func BenchmarkFillConstrained(b *testing.B) {
-	c := &crowd{state: cluster.New(cluster.DefaultConfig()), now: 1000}
+	c := &crowd{state: fsm.New(model.DefaultConfig()), now: 1000}
 	for i := range 1000 {
 		n := schedtest.MakeNode(fmt.Sprintf("n%05d", i), 8, 64, 512, 1000)
 		schedtest.Describe(&n, "model", [...]string{"A100", "H100"}[i%2])
 		schedtest.Describe(&n, "labels", fmt.Sprintf("rack:%d", i/100))
-		c.apply(b, cluster.RegisterNode{Node: n})
+		c.apply(b, fsm.RegisterNode{Node: n})
 	}
 	var batch []*jobspec.Job
 	for i := range 10_000 {
@@ -43,7 +44,7 @@ func BenchmarkFillConstrained(b *testing.B) {
 			b.Fatal(err)
 		}
 		if batch = append(batch, spec); len(batch) == 1000 {
-			c.apply(b, cluster.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
+			c.apply(b, fsm.SubmitJobs{Owner: schedtest.Ada, Jobs: batch})
 			batch = nil
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -12,11 +12,11 @@ import (
 
 // jobFilter selects jobs by the parameters of a list.
 type jobFilter struct {
-	refs                        []*jobref.Ref  // jobs, with all members of an array or pipeline job
-	named                       cluster.Ranges // their ids, as ranges: a name of a few letters may stand for 100,000
+	refs                        []*jobref.Ref // jobs, with all members of an array or pipeline job
+	named                       model.Ranges  // their ids, as ranges: a name of a few letters may stand for 100,000
 	user, account, queue, class string
 	name                        string
-	states                      []cluster.JobState
+	states                      []model.JobState
 	all                         bool
 }
 
@@ -69,8 +69,8 @@ func splitAll(values []string) []string {
 }
 
 // parseStates reads letters or long names of states.
-func parseStates(words []string) ([]cluster.JobState, error) {
-	var states []cluster.JobState
+func parseStates(words []string) ([]model.JobState, error) {
+	var states []model.JobState
 next:
 	for _, w := range words {
 		for code, name := range present.StateNames {
@@ -84,7 +84,7 @@ next:
 	return states, nil
 }
 
-func (f *jobFilter) selects(j *cluster.Job) bool {
+func (f *jobFilter) selects(j *model.Job) bool {
 	switch {
 	case f.user != "" && f.user != j.Owner.User,
 		f.account != "" && f.account != j.Account,
@@ -94,8 +94,8 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 		len(f.refs) > 0 && !f.named.Has(int(j.ID)):
 		return false
 	case len(f.states) > 0:
-		return slices.Contains(f.states, j.State) || j.Family != nil && j.Waits() &&
-			slices.Contains(f.states, cluster.Pending)
+		return slices.Contains(f.states, j.State) || j.Children != nil && j.Waits() &&
+			slices.Contains(f.states, model.Pending)
 	}
 	return f.all || len(f.refs) > 0 || !j.State.Final()
 }
@@ -103,17 +103,17 @@ func (f *jobFilter) selects(j *cluster.Job) bool {
 // selection returns what a filter selects of a job: the whole of it or, of an array, some tasks
 // that have not been made. Those that have been made are jobs of their own; an array that is
 // selected as a whole takes them along.
-func (f *jobFilter) selection(j *cluster.Job) (members cluster.Ranges, whole bool) {
+func (f *jobFilter) selection(j *model.Job) (members model.Ranges, whole bool) {
 	single := len(f.states) > 0 || len(f.refs) > 0
 	switch {
-	case j.Family == nil:
+	case j.Children == nil:
 		return nil, f.selects(j) && (single || j.Parent == 0)
 	case !single:
 		return nil, f.selects(j)
 	}
-	waiting, rest := j.Family.Waiting, *f
+	waiting, rest := j.Children.Waiting, *f
 	rest.states, rest.refs, rest.named = nil, nil, nil
-	if !rest.selects(j) || len(f.states) > 0 && !slices.Contains(f.states, cluster.Pending) {
+	if !rest.selects(j) || len(f.states) > 0 && !slices.Contains(f.states, model.Pending) {
 		return nil, false
 	}
 	if len(f.refs) == 0 {

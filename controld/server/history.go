@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/present"
 )
 
@@ -48,14 +48,14 @@ func listHistory(x *exchange) (any, error) {
 }
 
 // finished returns jobs of the history, and those that have ended since its last write.
-func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
+func (x *exchange) finished(q history.Filter) ([]*model.Job, error) {
 	stored := x.s.History.Last()
 	old, err := x.s.History.Query(x.ctx(), q)
 	if err != nil {
 		return nil, err
 	}
 	f := jobFilter{user: q.User, account: q.Account, name: q.Name, states: q.States, all: true}
-	var recent []*cluster.Job
+	var recent []*model.Job
 	for _, j := range x.view.Finished(stored) {
 		after := q.Since == 0 || j.Ended.Wall >= q.Since
 		until := q.Until == 0 || j.Ended.Wall < q.Until
@@ -68,9 +68,9 @@ func (x *exchange) finished(q history.Filter) ([]*cluster.Job, error) {
 }
 
 // mergeBySeq joins two lists without duplicates, the newest job first.
-func mergeBySeq(a, b []*cluster.Job, limit int) []*cluster.Job {
+func mergeBySeq(a, b []*model.Job, limit int) []*model.Job {
 	all := slices.Concat(a, b)
-	slices.SortFunc(all, func(a, b *cluster.Job) int { return int(b.Seq - a.Seq) })
-	all = slices.CompactFunc(all, func(a, b *cluster.Job) bool { return a.Seq == b.Seq })
+	slices.SortFunc(all, func(a, b *model.Job) int { return int(b.Seq - a.Seq) })
+	all = slices.CompactFunc(all, func(a, b *model.Job) bool { return a.Seq == b.Seq })
 	return all[:min(len(all), limit)]
 }

@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -22,9 +23,9 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer records.Close()
-	ended := make([]*cluster.Job, maxList+1)
+	ended := make([]*model.Job, maxList+1)
 	for i := range ended {
-		ended[i] = &cluster.Job{ID: cluster.JobID(i + 1), Seq: int64(i + 1), State: cluster.Completed,
+		ended[i] = &model.Job{ID: model.JobID(i + 1), Seq: int64(i + 1), State: model.Completed,
 			Spec: &jobspec.Job{Name: "j", Groups: []jobspec.Group{{}}}}
 	}
 	if err := records.Append(t.Context(), ended); err != nil {
@@ -33,7 +34,7 @@ func TestTheLongestPageOfTheHistorySaysThatThereIsMore(t *testing.T) {
 	x := &exchange{
 		s: &Server{Config: Config{History: records, Samples: &telemetry.Samples{}}}, r: httptest.NewRequest(http.MethodGet,
 			"/v1/history", nil),
-		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: cluster.New(cluster.DefaultConfig()).View(),
+		query: url.Values{"limit": {strconv.Itoa(maxList)}}, view: fsm.New(model.DefaultConfig()).View(),
 	}
 	answer, err := listHistory(x)
 	if err != nil {

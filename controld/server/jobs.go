@@ -7,7 +7,8 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/explain"
@@ -17,14 +18,14 @@ import (
 	"github.com/rota-hpc/rota/jobspec"
 )
 
-func newList[T any](kind string, v *cluster.View) *api.List[T] {
+func newList[T any](kind string, v *fsm.View) *api.List[T] {
 	return &api.List[T]{APIVersion: api.Version, Kind: kind, Index: v.Index(), Items: []T{}}
 }
 
 // present is a job as users see it, with what this controller knows of it now.
-func (x *exchange) present(j *cluster.Job, now cluster.UnixMS) api.Job {
+func (x *exchange) present(j *model.Job, now model.UnixMS) api.Job {
 	why := j.Reason
-	if j.State == cluster.Pending || j.Waits() {
+	if j.State == model.Pending || j.Waits() {
 		why = x.s.waiting.reason(x.view, x.s.Replica.Now(x.view), j)
 	}
 	return present.Job(x.view, j, why, x.s.Samples.Of(j.ID), now)
@@ -43,7 +44,7 @@ func getJob(x *exchange) (any, error) {
 
 // specOf is a job's specification as the caller may see it: environments may hold secrets, and are
 // for the owner and operators.
-func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
+func (x *exchange) specOf(j *model.Job) *jobspec.Job {
 	if x.admin() || j.Owner.UID == x.caller.User.UID {
 		return j.FullSpec()
 	}
@@ -60,9 +61,9 @@ func (x *exchange) specOf(j *cluster.Job) *jobspec.Job {
 }
 
 // jobReady returns whether a long poll for one job has news.
-func jobReady(x *exchange) func(*cluster.View) bool {
+func jobReady(x *exchange) func(*fsm.View) bool {
 	polled := x.polledJobs()
-	return func(v *cluster.View) bool {
+	return func(v *fsm.View) bool {
 		for _, id := range polled {
 			if v.JobModified(id) > x.after {
 				return true
@@ -74,22 +75,22 @@ func jobReady(x *exchange) func(*cluster.View) bool {
 
 // polledJobs returns the job of a long poll, and its array if it is a task that has not been made;
 // nothing if the state has neither.
-func (x *exchange) polledJobs() []cluster.JobID {
-	none := []cluster.JobID{}
+func (x *exchange) polledJobs() []model.JobID {
+	none := []model.JobID{}
 	id, err := x.jobID()
 	if err != nil {
 		return none
 	}
 	if x.view.Job(id) != nil {
-		return []cluster.JobID{id}
+		return []model.JobID{id}
 	}
 	if j := jobref.Unmade(x.view, id); j != nil {
-		return []cluster.JobID{id, j.Parent}
+		return []model.JobID{id, j.Parent}
 	}
 	return none
 }
 
-func (x *exchange) findJob() (*cluster.Job, error) {
+func (x *exchange) findJob() (*model.Job, error) {
 	id, err := x.jobID()
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (x *exchange) findJob() (*cluster.Job, error) {
 }
 
 // control answers POST /v1/jobs/{id}/VERB.
-func control(verb cluster.Verb) func(*exchange) (any, error) {
+func control(verb model.Verb) func(*exchange) (any, error) {
 	return func(x *exchange) (any, error) {
 		r, err := x.jobRef()
 		if err != nil {
@@ -112,7 +113,7 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 		if err := x.decode(&req); err != nil {
 			return nil, err
 		}
-		resp, err := x.controlJobs(verb, []cluster.Target{{ID: r.ID, Members: r.Members}}, req.Reason)
+		resp, err := x.controlJobs(verb, []fsm.Target{{ID: r.ID, Tasks: r.Members}}, req.Reason)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +126,7 @@ func control(verb cluster.Verb) func(*exchange) (any, error) {
 
 // explainRefusal returns the same refusal for a job that has ended whether the state still has it
 // or not. It has other words for an array task that has not begun, and for a job that never was.
-func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Verb) error {
+func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb model.Verb) error {
 	id, single := r.One()
 	if !single || p.Code != api.CodeNotFound && p.Code != api.CodeWrongState {
 		return p
@@ -146,16 +147,16 @@ func (x *exchange) explainRefusal(p *api.Problem, r *jobref.Ref, verb cluster.Ve
 
 // wrongVerb says why a verb does not fit the state of a job that has not ended, and which verb
 // does.
-func wrongVerb(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) error {
+func wrongVerb(verb model.Verb, j *model.Job, text string, p *api.Problem) error {
 	state := present.StateNames[j.State]
 	switch {
-	case verb == cluster.VerbHold && j.State != cluster.Pending:
+	case verb == model.VerbHold && j.State != model.Pending:
 		return &api.Problem{Status: http.StatusConflict, Code: api.CodeWrongState,
 			Detail: fmt.Sprintf("job %s is %s: only jobs that wait can be held", text, state),
 			Hint:   fmt.Sprintf("`rota requeue %s` lets it wait again, `rota cancel %s` ends it", text, text)}
-	case verb == cluster.VerbRelease && j.Hold == cluster.NotHeld:
+	case verb == model.VerbRelease && j.Hold == model.NotHeld:
 		return problem.WrongState("job %s is not held: it is %s", text, state)
-	case verb == cluster.VerbRequeue && j.State == cluster.Pending:
+	case verb == model.VerbRequeue && j.State == model.Pending:
 		return problem.WrongState("job %s waits already", text)
 	}
 	return p
@@ -165,23 +166,23 @@ func wrongVerb(verb cluster.Verb, j *cluster.Job, text string, p *api.Problem) e
 const maxReason = 500
 
 // controlJobs applies a verb to targets, in several entries of the log if there are many.
-func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target,
+func (x *exchange) controlJobs(verb model.Verb, targets []fsm.Target,
 	reason string) (*api.ControlResponse, error) {
 	if len(reason) > maxReason {
 		return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(reason), maxReason)
 	}
 	resp := &api.ControlResponse{Items: make([]api.ControlItem, 0, len(targets))}
-	for chunk := range slices.Chunk(targets, cluster.MaxJobsPerCall) {
+	for chunk := range slices.Chunk(targets, model.MaxJobsPerCall) {
 		result, err := x.propose(x.controlCommand(verb, chunk, reason))
 		if err != nil {
 			return nil, err
 		}
-		each, ok := result.([]cluster.ControlResult)
+		each, ok := result.([]model.ControlResult)
 		if !ok || len(each) != len(chunk) {
 			return nil, fmt.Errorf("%s: the state answered with a %T", verb, result)
 		}
 		for i, r := range each {
-			item := api.ControlItem{ID: r.ID, Members: chunk[i].Members.String()}
+			item := api.ControlItem{ID: r.ID, Members: chunk[i].Tasks.String()}
 			if r.Err != nil {
 				item.Error = problem.Filled(problem.Of(r.Err))
 			}
@@ -192,8 +193,8 @@ func (x *exchange) controlJobs(verb cluster.Verb, targets []cluster.Target,
 }
 
 // controlCommand returns the command that applies a verb to targets for the caller.
-func (x *exchange) controlCommand(verb cluster.Verb, targets []cluster.Target, reason string) cluster.Command {
-	return cluster.ControlJobs{Verb: verb, Targets: targets, By: x.caller.User.UID, Admin: x.admin(), Reason: reason}
+func (x *exchange) controlCommand(verb model.Verb, targets []fsm.Target, reason string) fsm.Command {
+	return fsm.ControlJobs{Verb: verb, Targets: targets, By: x.caller.User.UID, Admin: x.admin(), Reason: reason}
 }
 
 // cancelMany answers POST /v1/jobs/cancel: every live job that matches and that the caller may
@@ -207,8 +208,8 @@ func cancelMany(x *exchange) (any, error) {
 		return nil, problem.Invalid("the filter is empty: it would cancel every job. Set ids, refs, user, account, name " +
 			"or states")
 	}
-	if n := len(req.IDs) + len(req.Refs); n > cluster.MaxJobsPerCall {
-		return nil, problem.Invalid("%d ids, at most %d are allowed", n, cluster.MaxJobsPerCall)
+	if n := len(req.IDs) + len(req.Refs); n > model.MaxJobsPerCall {
+		return nil, problem.Invalid("%d ids, at most %d are allowed", n, model.MaxJobsPerCall)
 	}
 	f := jobFilter{user: req.User, account: req.Account, name: req.Name}
 	var err error
@@ -221,16 +222,16 @@ func cancelMany(x *exchange) (any, error) {
 	if err := x.selectNamed(&f, req.Refs); err != nil {
 		return nil, err
 	}
-	return x.controlJobs(cluster.VerbCancel, x.cancellable(&f), req.Reason)
+	return x.controlJobs(model.VerbCancel, x.cancellable(&f), req.Reason)
 }
 
 // cancellable returns the jobs that a filter selects. Named jobs are kept even if they have ended,
 // so that the answer lists each.
-func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
-	var targets []cluster.Target
+func (x *exchange) cancellable(f *jobFilter) []fsm.Target {
+	var targets []fsm.Target
 	if len(f.refs) > 0 && f.user == "" && f.account == "" && f.name == "" && len(f.states) == 0 {
 		for _, r := range f.refs {
-			targets = append(targets, cluster.Target{ID: r.ID, Members: r.Members})
+			targets = append(targets, fsm.Target{ID: r.ID, Tasks: r.Members})
 		}
 		return targets
 	}
@@ -239,7 +240,7 @@ func (x *exchange) cancellable(f *jobFilter) []cluster.Target {
 			continue
 		}
 		if members, whole := f.selection(j); whole || len(members) > 0 {
-			targets = append(targets, cluster.Target{ID: j.ID, Members: members})
+			targets = append(targets, fsm.Target{ID: j.ID, Tasks: members})
 		}
 	}
 	return targets

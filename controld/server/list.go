@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -25,7 +26,7 @@ const listGather = 200 * time.Millisecond
 type listing struct {
 	filter jobFilter
 	limit  int
-	page   cluster.JobID // jobs after this one
+	page   model.JobID // jobs after this one
 	spec   bool
 	delta  bool
 	stream bool
@@ -51,7 +52,7 @@ func (x *exchange) listing() (listing, error) {
 	if err != nil {
 		return l, err
 	}
-	l.page = cluster.JobID(page)
+	l.page = model.JobID(page)
 	if l.spec, err = x.flag("spec"); err != nil {
 		return l, err
 	}
@@ -114,7 +115,7 @@ func listJobs(x *exchange) (any, error) {
 }
 
 // rows yields the items of a list, however many there are. What it yields is good until the next.
-func (x *exchange) rows(l *listing, jobs iter.Seq[*cluster.Job], delta bool) iter.Seq[*api.Job] {
+func (x *exchange) rows(l *listing, jobs iter.Seq[*model.Job], delta bool) iter.Seq[*api.Job] {
 	return func(yield func(*api.Job) bool) {
 		now := replica.WallNow()
 		var item api.Job
@@ -162,7 +163,7 @@ func (x *exchange) stream(l *listing, rows iter.Seq[*api.Job], delta bool) error
 
 // belongs reports whether a job belongs into a list. A list of changes has ended jobs too, so that
 // a client that keeps a list learns that they ended.
-func (x *exchange) belongs(l *listing, j *cluster.Job, delta bool) bool {
+func (x *exchange) belongs(l *listing, j *model.Job, delta bool) bool {
 	f := l.filter
 	f.all = f.all || delta
 	return j.ID > l.page && f.selects(j)
@@ -170,7 +171,7 @@ func (x *exchange) belongs(l *listing, j *cluster.Job, delta bool) bool {
 
 // candidates yields the jobs that may belong into a list, ascending by id, and says whether they
 // are only those that have changed since the index that was asked for.
-func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
+func (x *exchange) candidates(l *listing) (iter.Seq[*model.Job], bool) {
 	f := &l.filter
 	switch {
 	case len(f.refs) > 0:
@@ -186,10 +187,10 @@ func (x *exchange) candidates(l *listing) (iter.Seq[*cluster.Job], bool) {
 }
 
 // within yields the jobs in the state whose ids are in ranges.
-func (x *exchange) within(ids cluster.Ranges) iter.Seq[*cluster.Job] {
-	return func(yield func(*cluster.Job) bool) {
+func (x *exchange) within(ids model.Ranges) iter.Seq[*model.Job] {
+	return func(yield func(*model.Job) bool) {
 		for _, r := range ids {
-			for j := range x.view.JobsAfter(cluster.JobID(r.First - 1)) {
+			for j := range x.view.JobsAfter(model.JobID(r.First - 1)) {
 				if int(j.ID) > r.Last {
 					break
 				}
@@ -201,8 +202,8 @@ func (x *exchange) within(ids cluster.Ranges) iter.Seq[*cluster.Job] {
 	}
 }
 
-func (x *exchange) byID(ids []cluster.JobID) iter.Seq[*cluster.Job] {
-	return func(yield func(*cluster.Job) bool) {
+func (x *exchange) byID(ids []model.JobID) iter.Seq[*model.Job] {
+	return func(yield func(*model.Job) bool) {
 		for _, id := range ids {
 			j := x.view.Job(id)
 			if j == nil {
@@ -217,11 +218,11 @@ func (x *exchange) byID(ids []cluster.JobID) iter.Seq[*cluster.Job] {
 
 // listReady returns whether a long poll for a list has news. A user's list waits for changes of
 // that user's jobs alone.
-func listReady(x *exchange) func(*cluster.View) bool {
+func listReady(x *exchange) func(*fsm.View) bool {
 	if user := x.query.Get("user"); user != "" {
 		return x.s.Replica.WhenJobsOf(user, x.after)
 	}
-	return func(v *cluster.View) bool { return v.Index() > x.after }
+	return func(v *fsm.View) bool { return v.Index() > x.after }
 }
 
 // listFields returns a list whose items have some fields only. The rows of a table take a tenth of
@@ -229,7 +230,7 @@ func listReady(x *exchange) func(*cluster.View) bool {
 func listFields(x *exchange, l *listing, rows iter.Seq[*api.Job], delta bool) (any, error) {
 	list := newList[json.RawMessage]("JobList", x.view)
 	list.Delta = delta
-	var last cluster.JobID
+	var last model.JobID
 	w := rowWriter{fields: l.fields}
 	for item := range rows {
 		if len(list.Items) == l.limit {

@@ -14,14 +14,14 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // logRequest selects a part of a job's output.
 type logRequest struct {
-	id      cluster.JobID
+	id      model.JobID
 	attempt int // 0: the last
 	worker  int
 	task    string // "": the leading one
@@ -40,7 +40,7 @@ func logs(x *exchange) (any, error) {
 	if !x.admin() && j.Owner.UID != x.caller.User.UID {
 		return nil, problem.Denied("the output of job %d can be read by %s and operators only", j.ID, j.Owner.User)
 	}
-	if j.Family != nil {
+	if j.Children != nil {
 		return nil, problem.Invalid("job %d has no output of its own: name one of its members, such as %s", j.ID,
 			memberName(j))
 	}
@@ -73,7 +73,7 @@ func logs(x *exchange) (any, error) {
 	return nil, nil
 }
 
-func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
+func (x *exchange) logRequest(j *model.Job) (logRequest, error) {
 	q := logRequest{id: j.ID, stream: x.query.Get("stream")}
 	if q.stream == "" {
 		q.stream = "stdout"
@@ -99,7 +99,7 @@ func (x *exchange) logRequest(j *cluster.Job) (logRequest, error) {
 }
 
 // memberName is the name of the first member of an array or pipeline job.
-func memberName(record *cluster.Job) string {
+func memberName(record *model.Job) string {
 	if a := record.Spec.Array; a != nil {
 		return fmt.Sprintf("%d_%d", record.ID, a.Index(0))
 	}
@@ -121,7 +121,7 @@ func taskNames(spec *jobspec.Job) []string {
 
 // firstAttempt returns the attempt to begin with. A job that has not started is waited for when
 // following; nil says that it ended without starting.
-func (x *exchange) firstAttempt(j *cluster.Job, q *logRequest) (*cluster.Attempt, error) {
+func (x *exchange) firstAttempt(j *model.Job, q *logRequest) (*model.Attempt, error) {
 	if q.attempt != 0 {
 		for i := range j.Attempts {
 			if j.Attempts[i].N == q.attempt {
@@ -130,7 +130,7 @@ func (x *exchange) firstAttempt(j *cluster.Job, q *logRequest) (*cluster.Attempt
 		}
 		return nil, problem.NotFound("job %d has no attempt %d that is still known", j.ID, q.attempt)
 	}
-	if n := len(j.Attempts); n > 0 && !(q.follow && j.State == cluster.Pending) {
+	if n := len(j.Attempts); n > 0 && !(q.follow && j.State == model.Pending) {
 		return &j.Attempts[n-1], nil
 	}
 	if j.State.Final() {
@@ -145,7 +145,7 @@ func (x *exchange) firstAttempt(j *cluster.Job, q *logRequest) (*cluster.Attempt
 }
 
 // nextAttempt waits for the attempt after n, and returns nil once the job has ended without one.
-func (x *exchange) nextAttempt(id cluster.JobID, n int) (*cluster.Attempt, error) {
+func (x *exchange) nextAttempt(id model.JobID, n int) (*model.Attempt, error) {
 	for {
 		changed := x.s.Replica.Changed()
 		j := x.s.Replica.View().Job(id)
@@ -168,7 +168,7 @@ func (x *exchange) nextAttempt(id cluster.JobID, n int) (*cluster.Attempt, error
 }
 
 // passLog copies the log of one worker from its node to the client.
-func (x *exchange) passLog(a *cluster.Attempt, q *logRequest) error {
+func (x *exchange) passLog(a *model.Attempt, q *logRequest) error {
 	if q.worker >= len(a.Workers) {
 		return problem.NotFound("attempt %d of job %d has no worker %d", a.N, q.id, q.worker)
 	}
@@ -209,7 +209,7 @@ func refusalText(status string, body []byte) string {
 	return status + ": " + strings.TrimSpace(string(body))
 }
 
-func (x *exchange) askNode(ctx context.Context, n *cluster.Node, attempt int, q *logRequest) (*http.Response, error) {
+func (x *exchange) askNode(ctx context.Context, n *model.Node, attempt int, q *logRequest) (*http.Response, error) {
 	v := url.Values{"stream": {q.stream}, "follow": {strconv.FormatBool(q.follow)}}
 	if q.tail > 0 {
 		v.Set("tail", strconv.FormatInt(q.tail, 10))

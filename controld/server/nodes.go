@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/member"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/controld/telemetry"
@@ -22,7 +23,7 @@ func listNodes(x *exchange) (any, error) {
 	for i, n := range x.view.Nodes() {
 		out := present.Node(x.view, n, i)
 		if seen := x.s.Contacts.Seen(n.Name); !seen.IsZero() {
-			out.LastSeen = api.At(cluster.UnixMS(seen.UnixMilli()))
+			out.LastSeen = api.At(model.UnixMS(seen.UnixMilli()))
 		}
 		list.Items = append(list.Items, out)
 	}
@@ -44,8 +45,8 @@ func register(x *exchange) (any, error) {
 	}
 	x.noteContact(name)
 	known, _ := x.view.Node(name)
-	if known == nil || known.State == cluster.NodeDown || !sameInventory(*known, req.Node) {
-		if _, err := x.propose(cluster.RegisterNode{Node: req.Node}); err != nil {
+	if known == nil || known.State == model.NodeDown || !sameInventory(*known, req.Node) {
+		if _, err := x.propose(fsm.RegisterNode{Node: req.Node}); err != nil {
 			return nil, err
 		}
 		x.s.Log.Info("node registered", "node", name, "boot", req.Node.BootID, "gpus", len(req.Node.GPUs))
@@ -54,9 +55,9 @@ func register(x *exchange) (any, error) {
 }
 
 // sameInventory compares the inventories of two nodes; their other fields belong to the state.
-func sameInventory(a, b cluster.Node) bool {
-	for _, n := range []*cluster.Node{&a, &b} {
-		n.State, n.Reason, n.Since = "", "", cluster.Stamp{}
+func sameInventory(a, b model.Node) bool {
+	for _, n := range []*model.Node{&a, &b} {
+		n.State, n.Reason, n.Since = "", "", model.Stamp{}
 		if len(n.Labels) == 0 {
 			n.Labels = nil
 		}
@@ -74,11 +75,11 @@ func sameInventory(a, b cluster.Node) bool {
 // noteContact notes that a node spoke to the leader.
 func (x *exchange) noteContact(name string) {
 	n, _ := x.s.Replica.View().Node(name)
-	x.s.Contacts.Heard(name, time.Now(), n != nil && n.State == cluster.NodeDown)
+	x.s.Contacts.Heard(name, time.Now(), n != nil && n.State == model.NodeDown)
 }
 
 // setNode answers POST /v1/nodes/{name}/drain and resume, for operators.
-func setNode(to cluster.NodeState) func(*exchange) (any, error) {
+func setNode(to model.NodeState) func(*exchange) (any, error) {
 	return func(x *exchange) (any, error) {
 		name := x.r.PathValue("name")
 		var req api.NodeRequest
@@ -91,14 +92,14 @@ func setNode(to cluster.NodeState) func(*exchange) (any, error) {
 			return nil, problem.Denied("only operators and root may drain and resume nodes")
 		case n == nil:
 			return nil, problem.NotFound("there is no node %q", name)
-		case to == cluster.NodeDrained && req.Reason == "":
+		case to == model.NodeDrained && req.Reason == "":
 			return nil, problem.Invalid("reason is missing: say why the node is drained")
 		case len(req.Reason) > maxReason:
 			return nil, problem.Invalid("the reason has %d bytes, at most %d are allowed", len(req.Reason), maxReason)
-		case to == cluster.NodeUp && n.State == cluster.NodeDown:
+		case to == model.NodeUp && n.State == model.NodeDown:
 			return nil, problem.WrongState("node %s is down: %s. It is up again once its daemon is heard of", name, n.Reason)
 		}
-		if _, err := x.propose(cluster.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
+		if _, err := x.propose(fsm.SetNodeState{Node: name, State: to, Reason: req.Reason}); err != nil {
 			return nil, err
 		}
 		n, at := x.view.Node(name)
@@ -107,7 +108,7 @@ func setNode(to cluster.NodeState) func(*exchange) (any, error) {
 }
 
 // nodeOf returns the node that makes the request. It refuses a node that has to register first.
-func (x *exchange) nodeOf(bootID string) (*cluster.Node, error) {
+func (x *exchange) nodeOf(bootID string) (*model.Node, error) {
 	name := x.r.PathValue("name")
 	n, _ := x.s.Replica.View().Node(name)
 	if n == nil {
@@ -157,9 +158,9 @@ const maxUp = 5 * time.Second
 func (x *exchange) awaitUp(name string) error {
 	end, cancel := context.WithTimeout(x.s.alive, maxUp)
 	defer cancel()
-	_, up, err := x.s.Replica.Until(x.ctx(), func(v *cluster.View) bool {
+	_, up, err := x.s.Replica.Until(x.ctx(), func(v *fsm.View) bool {
 		n, _ := v.Node(name)
-		return n == nil || n.State != cluster.NodeDown || !x.s.Replica.Leading()
+		return n == nil || n.State != model.NodeDown || !x.s.Replica.Leading()
 	}, end.Done())
 	if err == nil && !up {
 		err = problem.NoLeader(fmt.Sprintf("node %q is down in the log and could not be noted as up", name))
@@ -180,7 +181,7 @@ func (x *exchange) awaitNode(name string) error {
 	alive := time.Duration(x.view.Config().NodeDownMS) * time.Millisecond / 2
 	end, cancel := context.WithTimeout(x.s.alive, min(wait, alive))
 	defer cancel()
-	_, _, err = x.s.Replica.Until(x.ctx(), func(v *cluster.View) bool {
+	_, _, err = x.s.Replica.Until(x.ctx(), func(v *fsm.View) bool {
 		return v.NodeModified(name) > uint64(after) || !x.s.Replica.Leading()
 	}, end.Done())
 	return err
@@ -212,7 +213,7 @@ func report(x *exchange) (any, error) {
 		}
 	}
 	if len(req.Workers) > 0 {
-		if _, err := x.propose(cluster.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
+		if _, err := x.propose(fsm.NodeReport{Node: n.Name, BootID: req.BootID, Workers: req.Workers}); err != nil {
 			return nil, err
 		}
 	}

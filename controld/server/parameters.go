@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/jobref"
 	"github.com/rota-hpc/rota/controld/server/problem"
 )
@@ -83,7 +83,7 @@ func (x *exchange) limit() (int, error) {
 }
 
 // instant returns a time of the query, 0 if it is missing.
-func (x *exchange) instant(name string) (cluster.UnixMS, error) {
+func (x *exchange) instant(name string) (model.UnixMS, error) {
 	s := x.query.Get(name)
 	if s == "" {
 		return 0, nil
@@ -92,7 +92,7 @@ func (x *exchange) instant(name string) (cluster.UnixMS, error) {
 	if err := t.UnmarshalText([]byte(s)); err != nil {
 		return 0, problem.Invalid("parameter %s=%q: write a time such as 2026-01-31T08:00:00Z", name, s)
 	}
-	return cluster.UnixMS(t.UnixMilli()), nil
+	return model.UnixMS(t.UnixMilli()), nil
 }
 
 // finder finds jobs by name in the view that this request is answered from.
@@ -109,7 +109,7 @@ func (x *exchange) jobRef() (*jobref.Ref, error) {
 }
 
 // jobID returns the id of the one job that {id} of the path names.
-func (x *exchange) jobID() (cluster.JobID, error) {
+func (x *exchange) jobID() (model.JobID, error) {
 	r, err := x.jobRef()
 	if err != nil {
 		return 0, err

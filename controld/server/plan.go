@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/replica"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/server/present"
@@ -60,20 +61,20 @@ func plan(x *exchange) (any, error) {
 
 // trialSubmit submits a job to a fork of the state that is then dropped, and returns what it is
 // then and the id that the job would get.
-func (x *exchange) trialSubmit(owner cluster.Identity, job *jobspec.Job) (*cluster.View, cluster.JobID, error) {
+func (x *exchange) trialSubmit(owner model.Identity, job *jobspec.Job) (*fsm.View, model.JobID, error) {
 	jobs := []*jobspec.Job{job}
 	facts, err := x.finder().Facts(x.ctx(), owner.User, jobs)
 	if err != nil {
 		return nil, 0, err
 	}
-	state := cluster.Fork(x.view)
-	entry := cluster.Entry{Command: cluster.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.admin()}}
+	state := fsm.Fork(x.view)
+	entry := fsm.Entry{Command: fsm.SubmitJobs{Owner: owner, Jobs: jobs, Facts: facts, Admin: x.admin()}}
 	entry.At, entry.Wall = x.s.Replica.Now(x.view), replica.WallNow()
 	result, err := state.Apply(state.Index()+1, entry)
 	if err != nil {
 		return nil, 0, err
 	}
-	ids, ok := result.([]cluster.JobID)
+	ids, ok := result.([]model.JobID)
 	if !ok || len(ids) != 1 {
 		return nil, 0, fmt.Errorf("plan: the state answered with a %T", result)
 	}

@@ -4,8 +4,9 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/earlystop"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -24,7 +25,7 @@ func prune(x *exchange) (any, error) {
 	switch {
 	case r.Job == nil:
 		return nil, problem.NotFound("there is no job %s", r.Text)
-	case r.Job.Family == nil || r.Job.Spec.Array == nil || len(r.Members) > 0:
+	case r.Job.Children == nil || r.Job.Spec.Array == nil || len(r.Members) > 0:
 		return nil, problem.Invalid("job %s is not an array", r.Text)
 	case req.Metric == "":
 		return nil, problem.Invalid("metric is missing: name the metric that tasks are compared by")
@@ -38,14 +39,14 @@ func prune(x *exchange) (any, error) {
 	}
 	keep := rule.Of(len(values))
 	resp := &api.PruneResponse{Kept: []int{}, Cancelled: []int{}, Silent: []int{}}
-	var lost cluster.Ranges
+	var lost model.Ranges
 	elements := r.Job.Spec.Array.Elements()
 	for rank, member := range earlystop.Ranked(values, req.Goal) {
 		if index := elements.Index(member - 1); rank < keep {
 			resp.Kept = append(resp.Kept, index)
 		} else {
 			resp.Cancelled = append(resp.Cancelled, index)
-			lost = append(lost, cluster.Range{First: member, Last: member})
+			lost = append(lost, model.Range{First: member, Last: member})
 		}
 	}
 	resp.Silent = x.silent(r.Job, elements, values)
@@ -53,7 +54,7 @@ func prune(x *exchange) (any, error) {
 		return resp, nil
 	}
 	reason := fmt.Sprintf("pruned: not %s by %s", req.Keep, req.Metric)
-	done, err := x.controlJobs(cluster.VerbCancel, []cluster.Target{{ID: r.ID, Members: lost.With(nil)}}, reason)
+	done, err := x.controlJobs(model.VerbCancel, []fsm.Target{{ID: r.ID, Tasks: lost.With(nil)}}, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -64,10 +65,10 @@ func prune(x *exchange) (any, error) {
 }
 
 // values is what the running tasks of an array report of a metric now.
-func (x *exchange) values(record *cluster.Job, req *api.PruneRequest) map[int]float64 {
+func (x *exchange) values(record *model.Job, req *api.PruneRequest) map[int]float64 {
 	values := map[int]float64{}
-	for m := 1; m <= record.Family.Size; m++ {
-		j := x.view.Job(record.ID + cluster.JobID(m))
+	for m := 1; m <= record.Children.Size; m++ {
+		j := x.view.Job(record.ID + model.JobID(m))
 		if j == nil || j.Live() == nil || earlystop.Stopping(j) {
 			continue
 		}
@@ -81,10 +82,10 @@ func (x *exchange) values(record *cluster.Job, req *api.PruneRequest) map[int]fl
 
 // silent lists the running tasks that cannot be compared: they have not reported the metric, or not
 // from that step on.
-func (x *exchange) silent(record *cluster.Job, elements jobspec.Elements, values map[int]float64) []int {
+func (x *exchange) silent(record *model.Job, elements jobspec.Elements, values map[int]float64) []int {
 	silent := []int{}
-	for m := 1; m <= record.Family.Size; m++ {
-		j := x.view.Job(record.ID + cluster.JobID(m))
+	for m := 1; m <= record.Children.Size; m++ {
+		j := x.view.Job(record.ID + model.JobID(m))
 		if _, known := values[m]; !known && j != nil && j.Live() != nil && !earlystop.Stopping(j) {
 			silent = append(silent, elements.Index(m-1))
 		}

@@ -4,7 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 )
 
@@ -13,13 +14,13 @@ import (
 // processor at most, however many lists are asked for.
 type waitReasons struct {
 	mu   sync.Mutex
-	view *cluster.View
+	view *fsm.View
 	next time.Time // not found again before
-	find func(cluster.JobID) cluster.Reason
+	find func(model.JobID) model.Reason
 }
 
 // reason returns why j waits.
-func (w *waitReasons) reason(v *cluster.View, now cluster.Instant, j *cluster.Job) cluster.Reason {
+func (w *waitReasons) reason(v *fsm.View, now model.Instant, j *model.Job) model.Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if begin := time.Now(); w.view != v && begin.After(w.next) {
@@ -30,8 +31,8 @@ func (w *waitReasons) reason(v *cluster.View, now cluster.Instant, j *cluster.Jo
 	switch {
 	case w.view == v || w.view.Job(j.ID) == j:
 		return w.find(j.ID)
-	case j.Reason.Code != cluster.ReasonNone:
+	case j.Reason.Code != model.ReasonNone:
 		return j.Reason
 	}
-	return cluster.Reason{Code: cluster.ReasonNotScheduled}
+	return model.Reason{Code: model.ReasonNotScheduled}
 }

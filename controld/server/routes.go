@@ -7,7 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/openapi"
 	"github.com/rota-hpc/rota/jobspec"
@@ -95,9 +95,9 @@ func jobRoutes() []route {
 			Out: typeOf[api.List[api.Share]]()},
 			handle: listShares},
 	}
-	for verb, summary := range map[cluster.Verb]string{
-		cluster.VerbCancel: "Stop a job for good", cluster.VerbHold: "Keep a pending job from starting",
-		cluster.VerbRelease: "End a hold", cluster.VerbRequeue: "Stop a job and make it pending again",
+	for verb, summary := range map[model.Verb]string{
+		model.VerbCancel: "Stop a job for good", model.VerbHold: "Keep a pending job from starting",
+		model.VerbRelease: "End a hold", model.VerbRequeue: "Stop a job and make it pending again",
 	} {
 		routes = append(routes, route{Operation: openapi.Operation{Method: "POST", Path: "/v1/jobs/{id}/" + string(verb),
 			Summary: summary, Params: pathID,
@@ -114,10 +114,10 @@ func nodeRoutes() []route {
 			handle: listNodes},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/drain", Summary: "Give a node nothing new",
 			Params: pathNode, In: typeOf[api.NodeRequest](), Out: typeOf[api.Node]()},
-			place: onLeader, handle: setNode(cluster.NodeDrained)},
+			place: onLeader, handle: setNode(model.NodeDrained)},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/resume", Summary: "Take a drained node back",
 			Params: pathNode, In: typeOf[api.NodeRequest](), Out: typeOf[api.Node]()},
-			place: onLeader, handle: setNode(cluster.NodeUp)},
+			place: onLeader, handle: setNode(model.NodeUp)},
 		{Operation: openapi.Operation{Method: "POST", Path: "/v1/nodes/{name}/register",
 			Summary: "A node registers its inventory",
 			Params:  pathNode, In: typeOf[api.RegisterRequest](), Out: typeOf[api.RegisterResponse]()},
@@ -140,7 +140,7 @@ func systemRoutes() []route {
 			Out: typeOf[api.List[api.Event]]()},
 			ready: eventsReady, handle: listEvents},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/config", Summary: "The replicated configuration", Poll: true,
-			Out: typeOf[cluster.Config]()},
+			Out: typeOf[model.Config]()},
 			handle: getConfig},
 		{Operation: openapi.Operation{Method: "GET", Path: "/v1/cluster", Summary: "The controllers", Poll: true,
 			Out: typeOf[api.Cluster]()},

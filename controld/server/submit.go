@@ -8,7 +8,8 @@ import (
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/controld/server/submission"
 	"github.com/rota-hpc/rota/jobspec"
@@ -28,7 +29,7 @@ func submit(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := cluster.SubmitJobs{Owner: owner, Key: key, Jobs: jobs}
+	c := fsm.SubmitJobs{Owner: owner, Key: key, Jobs: jobs}
 	if key != "" {
 		c.Digest = hex.EncodeToString(sum[:])
 	}
@@ -42,7 +43,7 @@ func submit(x *exchange) (any, error) {
 		return nil, err
 	}
 	result, err := x.propose(command)
-	if errors.Is(err, cluster.ErrForgotten) { // a job that it depends on has just left the state: now the history has it
+	if errors.Is(err, fsm.ErrForgotten) { // a job that it depends on has just left the state: now the history has it
 		if command, err = x.checked(c); err != nil {
 			return nil, err
 		}
@@ -51,7 +52,7 @@ func submit(x *exchange) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, ok := result.([]cluster.JobID)
+	ids, ok := result.([]model.JobID)
 	if !ok {
 		return nil, fmt.Errorf("submit: the state answered with a %T", result)
 	}
@@ -73,7 +74,7 @@ func (x *exchange) jobs() (jobs []*jobspec.Job, sum [sha256.Size]byte, err error
 }
 
 // checked returns a submission with what the history has of its dependencies, or why it is refused.
-func (x *exchange) checked(c cluster.SubmitJobs) (cluster.Command, error) {
+func (x *exchange) checked(c fsm.SubmitJobs) (fsm.Command, error) {
 	x.view = x.s.Replica.View()
 	if err := submission.Accept(x.view, c.Owner, c.Jobs); err != nil {
 		return nil, err
@@ -101,9 +102,9 @@ func checkKey(key string, all []string) error {
 }
 
 // owner is the account that the jobs will belong to and run as.
-func (x *exchange) owner() (cluster.Identity, error) {
+func (x *exchange) owner() (model.Identity, error) {
 	if x.caller.Machine {
-		return cluster.Identity{}, problem.Denied("a machine cannot submit jobs without naming the user")
+		return model.Identity{}, problem.Denied("a machine cannot submit jobs without naming the user")
 	}
 	id := x.caller.User
 	if id.UID != 0 || x.s.AllowRootJobs {

@@ -5,7 +5,8 @@ import (
 	"net/http"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/peers"
 	"github.com/rota-hpc/rota/controld/server/present"
 	"github.com/rota-hpc/rota/controld/server/problem"
@@ -25,8 +26,8 @@ func listEvents(x *exchange) (any, error) {
 	return list, nil
 }
 
-func eventsReady(x *exchange) func(*cluster.View) bool {
-	return func(v *cluster.View) bool { return len(v.Events(x.after)) > 0 }
+func eventsReady(x *exchange) func(*fsm.View) bool {
+	return func(v *fsm.View) bool { return len(v.Events(x.after)) > 0 }
 }
 
 // getConfig answers GET /v1/config.
@@ -105,7 +106,7 @@ func internalRecords(x *exchange) (any, error) {
 			Detail: "read the history: " + err.Error()}
 	}
 	if jobs == nil {
-		jobs = []*cluster.Job{}
+		jobs = []*model.Job{}
 	}
 	return jobs, nil
 }

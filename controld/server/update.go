@@ -4,7 +4,8 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -24,17 +25,17 @@ func update(x *exchange) (any, error) {
 		return nil, problem.Invalid("%q is not a job's name: it has 1 to 63 letters, digits, '.', '_' and '-', with a "+
 			"letter or digit at both ends", *req.Name)
 	}
-	c := cluster.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime,
+	c := fsm.UpdateJobs{By: x.caller.User.UID, Admin: x.admin(), TimeLimit: req.TimeLimit, AddTime: req.AddTime,
 		Priority: req.Priority, Name: req.Name}
 	c.IDs = r.Targets()
-	if len(c.IDs) > cluster.MaxJobsPerCall {
-		return nil, problem.Invalid("%q names %d jobs, at most %d are allowed", r.Text, len(c.IDs), cluster.MaxJobsPerCall)
+	if len(c.IDs) > model.MaxJobsPerCall {
+		return nil, problem.Invalid("%q names %d jobs, at most %d are allowed", r.Text, len(c.IDs), model.MaxJobsPerCall)
 	}
 	result, err := x.propose(c)
 	if err != nil {
 		return nil, err
 	}
-	each, ok := result.([]cluster.ControlResult)
+	each, ok := result.([]model.ControlResult)
 	if !ok || len(each) != len(c.IDs) {
 		return nil, fmt.Errorf("update: the state answered with a %T", result)
 	}

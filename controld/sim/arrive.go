@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
@@ -14,7 +15,7 @@ import (
 type feed interface {
 	// next returns when the next job arrives. It is false if no job will arrive, or none before
 	// something else has happened.
-	next(*engine) (cluster.Instant, bool)
+	next(*engine) (model.Instant, bool)
 	// arrive submits the jobs that arrive now.
 	arrive(*engine) error
 	// count returns the number of all jobs, 0 if it is not known.
@@ -29,7 +30,7 @@ type arrivals struct {
 
 func (l *arrivals) count() int { return len(l.jobs) }
 
-func (l *arrivals) next(e *engine) (cluster.Instant, bool) {
+func (l *arrivals) next(e *engine) (model.Instant, bool) {
 	if l.at == len(l.jobs) {
 		return 0, false
 	}
@@ -50,16 +51,16 @@ type closedLoop struct {
 	source   synth.Source
 	fits     *fitting
 	load     int64 // thousandths
-	capacity cluster.Vector
-	demand   cluster.Vector // of the jobs that have arrived and not ended
-	trace    *trace.Trace   // of the jobs with the submit times that were set
-	seen     int            // finished jobs whose demand has been subtracted
+	capacity model.Vector
+	demand   model.Vector // of the jobs that have arrived and not ended
+	trace    *trace.Trace // of the jobs with the submit times that were set
+	seen     int          // finished jobs whose demand has been subtracted
 	over     bool
 }
 
 func (l *closedLoop) count() int { return 0 }
 
-func (l *closedLoop) next(e *engine) (cluster.Instant, bool) {
+func (l *closedLoop) next(e *engine) (model.Instant, bool) {
 	if len(e.runs) == 0 && !l.over {
 		return e.now, true
 	}
@@ -119,12 +120,12 @@ func (e *engine) submitAll(jobs []*trace.Job) error {
 		e.pending++
 	}
 	uid := uint32(1000 + e.runs[first].user)
-	owner := cluster.Identity{UID: uid, GID: uid, User: jobs[0].User}
-	result, err := e.apply(cluster.SubmitJobs{Owner: owner, Jobs: specs})
+	owner := model.Identity{UID: uid, GID: uid, User: jobs[0].User}
+	result, err := e.apply(fsm.SubmitJobs{Owner: owner, Jobs: specs})
 	if err != nil {
 		return fmt.Errorf("submit job %s: %w", jobs[0].ID, err)
 	}
-	for k, id := range result.([]cluster.JobID) {
+	for k, id := range result.([]model.JobID) {
 		if int(id) != first+k+1 {
 			return fmt.Errorf("job %s got id %d, not %d", jobs[k].ID, id, first+k+1)
 		}
@@ -180,7 +181,7 @@ func (e *engine) preemption(grace jobspec.Seconds) *jobspec.Preemption {
 }
 
 // group returns one group of one task.
-func group(name string, count, perNode int, v cluster.Vector, models []string) []jobspec.Group {
+func group(name string, count, perNode int, v model.Vector, models []string) []jobspec.Group {
 	r := jobspec.Resources{Cores: int(v.Cores), Memory: v.Memory, GPUs: int((v.GPUs + wholeGPU - 1) / wholeGPU)}
 	if part := v.GPUs % wholeGPU; part > 0 {
 		r.GPU = &jobspec.GPU{Share: int(part)} // no job file may ask for a part, because nodes could not confine it
@@ -202,32 +203,32 @@ func group(name string, count, perNode int, v cluster.Vector, models []string) [
 }
 
 // wholeGPU is one GPU in the unit of vectors.
-const wholeGPU = cluster.WholeGPU
+const wholeGPU = model.WholeGPU
 
-func plus(a, b cluster.Vector) cluster.Vector {
-	return cluster.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
+func plus(a, b model.Vector) model.Vector {
+	return model.Vector{Cores: a.Cores + b.Cores, Memory: a.Memory + b.Memory, GPUs: a.GPUs + b.GPUs}
 }
 
-func minus(a, b cluster.Vector) cluster.Vector {
-	return cluster.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
+func minus(a, b model.Vector) model.Vector {
+	return model.Vector{Cores: a.Cores - b.Cores, Memory: a.Memory - b.Memory, GPUs: a.GPUs - b.GPUs}
 }
 
 // fitting says which jobs no node of a cluster can ever run.
 type fitting struct {
-	nodes  []cluster.Node
+	nodes  []model.Node
 	known  map[demand]string
 	models []string // of each node
 }
 
 // demand is the part of a job that decides whether it fits.
 type demand struct {
-	worker, server   cluster.Vector
+	worker, server   model.Vector
 	workers, servers int
 	perNode          int
 	models           string
 }
 
-func newFitting(nodes []cluster.Node) *fitting {
+func newFitting(nodes []model.Node) *fitting {
 	f := &fitting{nodes: nodes, known: map[demand]string{}, models: make([]string, len(nodes))}
 	for i := range nodes {
 		if len(nodes[i].GPUs) > 0 {
@@ -281,7 +282,7 @@ func (f *fitting) judgeServers(j *trace.Job) string {
 	if j.Servers == 0 {
 		return ""
 	}
-	room, total := 0, cluster.Vector{}
+	room, total := 0, model.Vector{}
 	for i := range f.nodes {
 		room += workersOn(j.Server, &f.nodes[i])
 		total = plus(total, capacity(&f.nodes[i]))
@@ -299,7 +300,7 @@ func (f *fitting) judgeServers(j *trace.Job) string {
 }
 
 // workersOn returns how many workers an empty node holds.
-func workersOn(v cluster.Vector, n *cluster.Node) int {
+func workersOn(v model.Vector, n *model.Node) int {
 	have := capacity(n)
 	fit := int64(trace.MaxWorkers)
 	for _, p := range [][2]int64{{v.Cores, have.Cores}, {int64(v.Memory), int64(have.Memory)}, {v.GPUs, have.GPUs}} {
@@ -313,9 +314,9 @@ func workersOn(v cluster.Vector, n *cluster.Node) int {
 	return int(fit)
 }
 
-func capacity(n *cluster.Node) cluster.Vector { return trace.Capacity([]cluster.Node{*n}) }
+func capacity(n *model.Node) model.Vector { return trace.Capacity([]model.Node{*n}) }
 
-func words(v cluster.Vector) string {
+func words(v model.Vector) string {
 	text := fmt.Sprintf("%d cores, %s", v.Cores, v.Memory)
 	if v.GPUs > 0 {
 		text += fmt.Sprintf(", %g GPUs", float64(v.GPUs)/1000)

@@ -3,7 +3,7 @@ package sim
 import (
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Decision is one step that a simulation took for a job. Two builds decide alike if the lines of
@@ -13,8 +13,8 @@ type Decision struct {
 	Step    Step
 	Job     int // 1 for the first job that arrived
 	Attempt int
-	Places  []cluster.Place // of all workers, in order
-	Cause   cluster.Cause   // of an end or a preemption
+	Places  []model.Place // of all workers, in order
+	Cause   model.Cause   // of an end or a preemption
 }
 
 // Step is the kind of a [Decision].
@@ -30,14 +30,14 @@ const (
 
 // causeNumbers are the causes in lines of decisions. A number is never given to another cause, so
 // that lines of any two builds can be compared whatever the causes are called.
-var causeNumbers = map[cluster.Cause]int{
-	"": 0, cluster.CauseCompleted: 1, cluster.CauseFailed: 2, cluster.CauseTimeout: 3, cluster.CauseOOM: 4,
-	cluster.CauseCancelled: 5,
-	cluster.CauseTE:        6, cluster.CauseReclaim: 7, cluster.CauseOrder: 8, cluster.CauseShrink: 9,
-	cluster.CauseGrow:    10,
-	cluster.CauseDrain:   11,
-	cluster.CauseMigrate: 12, cluster.CauseNodeLost: 13, cluster.CauseLaunch: 14, cluster.CauseLease: 15,
-	cluster.CauseRequeue: 16,
+var causeNumbers = map[model.Cause]int{
+	"": 0, model.CauseCompleted: 1, model.CauseFailed: 2, model.CauseTimeout: 3, model.CauseOOM: 4,
+	model.CauseCancelled: 5,
+	model.CauseTE:        6, model.CauseReclaim: 7, model.CauseOrder: 8, model.CauseShrink: 9,
+	model.CauseGrow:    10,
+	model.CauseDrain:   11,
+	model.CauseMigrate: 12, model.CauseNodeLost: 13, model.CauseLaunch: 14, model.CauseLease: 15,
+	model.CauseRequeue: 16,
 }
 
 // AppendLine appends a decision as one line: instant, step, job, attempt, the number of the cause,
@@ -65,7 +65,7 @@ func (d *Decision) AppendLine(b []byte) []byte {
 }
 
 // decide passes a decision about the live attempt of a job to Setup.Decided, if there is one.
-func (e *engine) decide(step Step, i int32, cause cluster.Cause) {
+func (e *engine) decide(step Step, i int32, cause model.Cause) {
 	if e.setup.Decided == nil {
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 )
@@ -51,7 +51,7 @@ func flexing(id string, submit, work int64, least, asked, most int) trace.Job {
 func TestResizesAreAccountedFor(t *testing.T) {
 	low, high := flexing("low", 0, 60, 1, 8, 8), job("high", 10, 20, 0)
 	low.Scaling = trace.Curve{{Workers: 1, Rate: trace.FullRate / 8}, {Workers: 8, Rate: trace.FullRate}}
-	high.Request = cluster.Vector{Cores: 4, Memory: high.Request.Memory}
+	high.Request = model.Vector{Cores: 4, Memory: high.Request.Memory}
 	high.Priority = trace.MidPriority + 10
 	r := mustRun(t, workload(low, high), setup(t, "1x8c/64g", "elastic"))
 	// 10 minutes of 60 are done when 4 workers stop. A minute later the job continues at half
@@ -87,7 +87,7 @@ func TestIdleRoom(t *testing.T) {
 		second := flexing("second", 0, 600, 1, 8, 8)
 		second.Scaling = trace.Curve{{Workers: 1, Rate: trace.FullRate / 8}, {Workers: 8, Rate: trace.FullRate}}
 		first := job("first", 0, 60, 0)
-		first.Request = cluster.Vector{Cores: 4, Memory: first.Request.Memory}
+		first.Request = model.Vector{Cores: 4, Memory: first.Request.Memory}
 		r := mustRun(t, workload(first, second), setup(t, "1x8c/64g", policy))
 		if got := spans(r); !strings.Contains(got, want) {
 			t.Errorf("under %s attempts were %s, want one %s", policy, got, want)

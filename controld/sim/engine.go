@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
@@ -13,7 +14,7 @@ import (
 // epoch is the instant at which every run begins, with the first arrival, whatever its time in the
 // trace. So decisions do not depend on the hours of the log. It is not 0, because that means
 // "never" in the state.
-const epoch cluster.Instant = 3_600_000
+const epoch model.Instant = 3_600_000
 
 // Bounds of one run.
 const (
@@ -38,23 +39,23 @@ var (
 // engine drives one simulation.
 type engine struct {
 	setup      *Setup
-	state      *cluster.State
-	auditor    *cluster.Auditor // of the state, if it is checked
+	state      *fsm.State
+	auditor    *fsm.Auditor // of the state, if it is checked
 	cycleCache sched.Cache
 	index      uint64
-	now        cluster.Instant
+	now        model.Instant
 	origin     int64 // ms, the trace's time at epoch
 	runs       []run // in order of submission: the job with id n is at n-1
 	feed       feed
 	agenda     agenda
-	wake       cluster.Instant // the policy asks for a cycle then; 0: no
-	changed    bool            // something has happened since the last cycle
+	wake       model.Instant // the policy asks for a cycle then; 0: no
+	changed    bool          // something has happened since the last cycle
 
-	nodes    []cluster.Node // sorted as in the state
+	nodes    []model.Node // sorted as in the state
 	position map[string]int32
 	rack     []int32
-	reports  [][]cluster.WorkerReport // by node, for the next command
-	dirty    []int32                  // nodes with reports
+	reports  [][]model.WorkerReport // by node, for the next command
+	dirty    []int32                // nodes with reports
 	pending  int
 	running  int
 	ended    int // jobs that have ended for good
@@ -86,14 +87,14 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 	if cfg.Accounts, err = s.table(accounts); err != nil {
 		return nil, err
 	}
-	e.state = cluster.New(cfg)
+	e.state = fsm.New(cfg)
 	if s.Check {
 		if e.auditor, err = e.state.Audit(); err != nil {
 			return nil, err
 		}
 	}
 	for i := range s.Nodes {
-		if _, err := e.apply(cluster.RegisterNode{Node: s.Nodes[i]}); err != nil {
+		if _, err := e.apply(fsm.RegisterNode{Node: s.Nodes[i]}); err != nil {
 			return nil, fmt.Errorf("node %s: %w", s.Nodes[i].Name, err)
 		}
 	}
@@ -102,10 +103,10 @@ func newEngine(s *Setup, f feed, accounts []string) (*engine, error) {
 }
 
 // instant converts a time of the trace to the log's clock.
-func (e *engine) instant(ms int64) cluster.Instant { return epoch + cluster.Instant(ms-e.origin) }
+func (e *engine) instant(ms int64) model.Instant { return epoch + model.Instant(ms-e.origin) }
 
 // ms converts an instant of the log to a time of the trace.
-func (e *engine) ms(t cluster.Instant) int64 { return int64(t-epoch) + e.origin }
+func (e *engine) ms(t model.Instant) int64 { return int64(t-epoch) + e.origin }
 
 // survey records the positions and racks of the nodes.
 func (e *engine) survey() {
@@ -120,15 +121,15 @@ func (e *engine) survey() {
 		}
 		e.rack = append(e.rack, racks[rack])
 	}
-	e.reports = make([][]cluster.WorkerReport, len(e.nodes))
+	e.reports = make([][]model.WorkerReport, len(e.nodes))
 }
 
 // apply applies a command at the present instant.
-func (e *engine) apply(c cluster.Command) (any, error) {
+func (e *engine) apply(c fsm.Command) (any, error) {
 	e.index++
 	e.commands++
 	result, err := e.state.Apply(e.index,
-		cluster.Entry{Stamp: cluster.Stamp{At: e.now, Wall: cluster.UnixMS(e.now)}, Command: c})
+		fsm.Entry{Stamp: model.Stamp{At: e.now, Wall: model.UnixMS(e.now)}, Command: c})
 	if err == nil && e.auditor != nil {
 		err = e.verify(e.commands%checkEvery == 0)
 	}
@@ -153,7 +154,7 @@ func (e *engine) audit() error {
 	if !e.setup.Check {
 		return nil
 	}
-	free, g := cluster.Vector{}, e.state.Present().Grid()
+	free, g := model.Vector{}, e.state.Present().Grid()
 	for i := range g.Len() {
 		free = plus(free, g.Free(i))
 	}
@@ -211,9 +212,9 @@ func (e *engine) report() bool {
 }
 
 // next returns the next instant at which something happens, and false if nothing will happen.
-func (e *engine) next() (cluster.Instant, bool) {
-	var at cluster.Instant
-	sooner := func(t cluster.Instant) {
+func (e *engine) next() (model.Instant, bool) {
+	var at model.Instant
+	sooner := func(t model.Instant) {
 		if t > 0 && (at == 0 || t < at) {
 			at = t
 		}
@@ -250,8 +251,8 @@ func (e *engine) idle() bool {
 }
 
 // tick returns the first instant from t on at which cycles may run.
-func (e *engine) tick(t cluster.Instant) cluster.Instant {
-	tick := cluster.Instant(e.setup.Tick)
+func (e *engine) tick(t model.Instant) model.Instant {
+	tick := model.Instant(e.setup.Tick)
 	if tick == 0 {
 		return t
 	}
@@ -369,6 +370,6 @@ func (e *engine) trim() error {
 		return nil
 	}
 	e.untrim = 0
-	_, err := e.apply(cluster.TrimHistory{UpTo: int64(e.ended)})
+	_, err := e.apply(fsm.TrimHistory{UpTo: int64(e.ended)})
 	return err
 }

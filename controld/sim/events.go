@@ -3,7 +3,7 @@ package sim
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // kind is the kind of an event. At one instant lower kinds come first.
@@ -18,7 +18,7 @@ const (
 
 // event is something that will happen to a job, unless its attempt has ended by then.
 type event struct {
-	at      cluster.Instant
+	at      model.Instant
 	kind    kind
 	job     int32 // index in engine.runs
 	attempt int32

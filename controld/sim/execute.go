@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // carryOut executes an action of a plan on the nodes.
-func (e *engine) carryOut(a *cluster.Action) {
+func (e *engine) carryOut(a *fsm.Action) {
 	switch {
 	case a.Start != nil:
 		e.startAttempt(int32(a.Start.Job-1), a.Start.Places)
@@ -22,7 +23,7 @@ func (e *engine) carryOut(a *cluster.Action) {
 }
 
 // startAttempt starts an attempt at places.
-func (e *engine) startAttempt(i int32, places []cluster.Place) {
+func (e *engine) startAttempt(i int32, places []model.Place) {
 	r := &e.runs[i]
 	r.live, r.attempt, r.stopped, r.cause = true, r.attempt+1, 0, ""
 	r.assigned, r.from = e.now, e.now
@@ -30,14 +31,14 @@ func (e *engine) startAttempt(i int32, places []cluster.Place) {
 	for w := range places {
 		node := e.position[places[w].Node]
 		r.workers = append(r.workers, place{node, int32(w)})
-		e.addReport(node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: w,
-			State: cluster.WorkerRunning})
+		e.addReport(node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: w,
+			State: model.WorkerRunning})
 	}
 	e.decide(StepStart, i, "")
 	r.held = r.job.Demand(len(places) - r.job.Servers)
 	r.rate = r.job.Rate(e.layout(r))
 	if r.attempt > 1 {
-		r.from += cluster.Instant(e.overhead(r))
+		r.from += model.Instant(e.overhead(r))
 	}
 	r.waited += int64(e.now - r.queued)
 	if r.first == 0 {
@@ -55,10 +56,10 @@ func (e *engine) scheduleEnd(i int32) {
 	r := &e.runs[i]
 	finish := r.finish()
 	e.agenda.push(event{at: finish, kind: jobEnds, job: i, attempt: r.attempt})
-	if at := r.from + cluster.RateAfterMS; at < finish && e.resizable(r.job) {
+	if at := r.from + model.RateAfterMS; at < finish && e.resizable(r.job) {
 		e.agenda.push(event{at: at, kind: rateKnown, job: i, attempt: r.attempt})
 	}
-	if over := r.assigned + cluster.Instant(r.limit); r.limit > 0 && over < finish {
+	if over := r.assigned + model.Instant(r.limit); r.limit > 0 && over < finish {
 		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
 	}
 }
@@ -104,11 +105,11 @@ var one = []int{1}
 
 // notify gives a job notice of its stop. A second notice for another cause changes neither its
 // clock nor what it does.
-func (e *engine) notify(i int32, cause cluster.Cause) {
+func (e *engine) notify(i int32, cause model.Cause) {
 	r := &e.runs[i]
 	r.cause = cause
 	step := StepPreempt
-	if cause == cluster.CauseGrow || cause == cluster.CauseShrink {
+	if cause == model.CauseGrow || cause == model.CauseShrink {
 		step = StepResize
 	}
 	e.decide(step, i, cause)
@@ -121,10 +122,10 @@ func (e *engine) notify(i int32, cause cluster.Cause) {
 	if r.job.Grace == trace.Unknown {
 		grace = r.declare
 	}
-	if cause == cluster.CauseTimeout {
+	if cause == model.CauseTimeout {
 		grace = 0
 	}
-	e.agenda.push(event{at: e.now + cluster.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt})
+	e.agenda.push(event{at: e.now + model.Instant(min(grace, r.declare)), kind: graceEnds, job: i, attempt: r.attempt})
 }
 
 // endJob ends a job whose work is done.
@@ -152,7 +153,7 @@ func (e *engine) releaseRoom(i int32) {
 	lost := r.stopWork(r.stopped)
 	e.totals.addLost(r, lost+int64(e.now-r.stopped))
 	e.exitWorkers(i, code, signal)
-	if r.cause == cluster.CauseTimeout {
+	if r.cause == model.CauseTimeout {
 		r.timedOut = true
 		e.recordEnd(r)
 		return
@@ -165,15 +166,15 @@ func (e *engine) releaseRoom(i int32) {
 // exitWorkers ends all workers of an attempt.
 func (e *engine) exitWorkers(i int32, code, signal int) {
 	r := &e.runs[i]
-	cause := cluster.CauseCompleted
+	cause := model.CauseCompleted
 	if r.stopped != 0 {
 		cause = r.cause
 	}
 	e.decide(StepEnd, i, cause)
 	e.cancelResize(r)
 	for _, w := range r.workers {
-		e.addReport(w.node, cluster.WorkerReport{
-			Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: cluster.WorkerExited,
+		e.addReport(w.node, model.WorkerReport{
+			Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker), State: model.WorkerExited,
 			ExitCode: code, Signal: signal,
 		})
 	}
@@ -183,7 +184,7 @@ func (e *engine) exitWorkers(i int32, code, signal int) {
 }
 
 // addReport adds a line to the report of a node.
-func (e *engine) addReport(node int32, w cluster.WorkerReport) {
+func (e *engine) addReport(node int32, w model.WorkerReport) {
 	if len(e.reports[node]) == 0 {
 		e.dirty = append(e.dirty, node)
 	}
@@ -194,7 +195,7 @@ func (e *engine) addReport(node int32, w cluster.WorkerReport) {
 func (e *engine) sendReports() error {
 	slices.Sort(e.dirty)
 	for _, n := range e.dirty {
-		if _, err := e.apply(cluster.NodeReport{Node: e.nodes[n].Name, BootID: e.nodes[n].BootID,
+		if _, err := e.apply(fsm.NodeReport{Node: e.nodes[n].Name, BootID: e.nodes[n].BootID,
 			Workers: e.reports[n]}); err != nil {
 			return fmt.Errorf("report of node %s: %w", e.nodes[n].Name, err)
 		}
@@ -221,15 +222,15 @@ func (e *engine) raiseLimit(i int32) error {
 	}
 	r.limit += ms
 	more := jobspec.Seconds(ms / 1000)
-	results, err := e.apply(cluster.UpdateJobs{IDs: []cluster.JobID{cluster.JobID(i + 1)}, Admin: true, AddTime: &more})
+	results, err := e.apply(fsm.UpdateJobs{IDs: []model.JobID{model.JobID(i + 1)}, Admin: true, AddTime: &more})
 	if err != nil {
 		return fmt.Errorf("raise a time limit: %w", err)
 	}
-	if err := results.([]cluster.ControlResult)[0].Err; err != nil {
+	if err := results.([]model.ControlResult)[0].Err; err != nil {
 		return fmt.Errorf("raise a time limit: %w", err)
 	}
 	e.changed = true
-	if over := r.assigned + cluster.Instant(r.limit); over < r.finish() {
+	if over := r.assigned + model.Instant(r.limit); over < r.finish() {
 		e.agenda.push(event{at: over, kind: guessEnds, job: i, attempt: r.attempt})
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -50,7 +50,7 @@ type policyRow struct {
 type policyKey struct {
 	name string
 	what string
-	set  func(p *cluster.Policy, value string) error
+	set  func(p *model.Policy, value string) error
 }
 
 // policyRows has a row for every policy that sched offers, in the order in which users see them.
@@ -85,43 +85,43 @@ var policyRows = []policyRow{
 // queue.
 var reservationKeys = []policyKey{
 	{"reserve_after", "how long the head of the queue waits before capacity is reserved, such as 10m",
-		duration(func(p *cluster.Policy) *int64 { return &p.ReserveAfterMS })},
+		duration(func(p *model.Policy) *int64 { return &p.ReserveAfterMS })},
 	{"reserve_hold", "how long the reservation lasts",
-		positiveDuration(func(p *cluster.Policy) *int64 { return &p.ReserveHoldMS })},
+		positiveDuration(func(p *model.Policy) *int64 { return &p.ReserveHoldMS })},
 	{"max_bypass", "starts past the head of the queue before capacity is reserved",
-		number(func(p *cluster.Policy) *int { return &p.MaxBypass })},
+		number(func(p *model.Policy) *int { return &p.MaxBypass })},
 }
 
 // shareKeys are the parameters of policies that use the quotas of accounts and users.
 var shareKeys = []policyKey{
 	{"min_runtime", "least run time before a job is preempted for another account",
-		positiveDuration(func(p *cluster.Policy) *int64 { return &p.MinRuntimeMS })},
+		positiveDuration(func(p *model.Policy) *int64 { return &p.MinRuntimeMS })},
 	{"half_life", "after which usage counts half; 0s for no decay",
-		duration(func(p *cluster.Policy) *int64 { return &p.HalfLifeMS })},
+		duration(func(p *model.Policy) *int64 { return &p.HalfLifeMS })},
 	{"influence", "of usage on how spare capacity is divided, in thousandths",
-		number(func(p *cluster.Policy) *int { return &p.UsageInfluence })},
+		number(func(p *model.Policy) *int { return &p.UsageInfluence })},
 }
 
 // preemptionKeys are the parameters of policies that preempt.
 var preemptionKeys = []policyKey{
 	{"min_run", "least run time before a job is preempted",
-		duration(func(p *cluster.Policy) *int64 { return &p.MinRunMS })},
+		duration(func(p *model.Policy) *int64 { return &p.MinRunMS })},
 }
 
 // elasticKeys are the parameters of policies that resize jobs.
 var elasticKeys = []policyKey{
 	{"grow_after", "how long capacity is free before a job grows into it",
-		positiveDuration(func(p *cluster.Policy) *int64 { return &p.GrowAfterMS })},
+		positiveDuration(func(p *model.Policy) *int64 { return &p.GrowAfterMS })},
 	{"cooldown", "how long a job keeps its size unless others need its capacity",
-		positiveDuration(func(p *cluster.Policy) *int64 { return &p.CooldownMS })},
+		positiveDuration(func(p *model.Policy) *int64 { return &p.CooldownMS })},
 	{"gain", "thousandths by which more workers must make a job faster",
-		thousandths(func(p *cluster.Policy) *int64 { return &p.GrowGainPM })},
+		thousandths(func(p *model.Policy) *int64 { return &p.GrowGainPM })},
 }
 
 // rotaKeys are the parameters of policy rota.
 var rotaKeys = []policyKey{
 	elasticKeys[0], elasticKeys[1],
-	{"elastic", "off: elastic jobs have a fixed number of workers", func(p *cluster.Policy, value string) error {
+	{"elastic", "off: elastic jobs have a fixed number of workers", func(p *model.Policy, value string) error {
 		switch value {
 		case "on", "off":
 			p.Rigid = value == "off"
@@ -131,8 +131,8 @@ var rotaKeys = []policyKey{
 	}},
 }
 
-func thousandths(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
-	return func(p *cluster.Policy, value string) error {
+func thousandths(field func(*model.Policy) *int64) func(*model.Policy, string) error {
+	return func(p *model.Policy, value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 1 || n > 1000 {
 			return fmt.Errorf("%q is not a whole number from 1 to 1000", value)
@@ -144,9 +144,9 @@ func thousandths(field func(*cluster.Policy) *int64) func(*cluster.Policy, strin
 
 // positiveDuration sets a duration that may not be zero, because zero would mean the default, or
 // would be over at once.
-func positiveDuration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
+func positiveDuration(field func(*model.Policy) *int64) func(*model.Policy, string) error {
 	read := duration(field)
-	return func(p *cluster.Policy, value string) error {
+	return func(p *model.Policy, value string) error {
 		if err := read(p, value); err != nil {
 			return err
 		}
@@ -157,8 +157,8 @@ func positiveDuration(field func(*cluster.Policy) *int64) func(*cluster.Policy, 
 	}
 }
 
-func duration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) error {
-	return func(p *cluster.Policy, value string) error {
+func duration(field func(*model.Policy) *int64) func(*model.Policy, string) error {
+	return func(p *model.Policy, value string) error {
 		s, err := jobspec.ParseSeconds(value)
 		if err != nil {
 			return err
@@ -168,8 +168,8 @@ func duration(field func(*cluster.Policy) *int64) func(*cluster.Policy, string) 
 	}
 }
 
-func number(field func(*cluster.Policy) *int) func(*cluster.Policy, string) error {
-	return func(p *cluster.Policy, value string) error {
+func number(field func(*model.Policy) *int) func(*model.Policy, string) error {
+	return func(p *model.Policy, value string) error {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 || n > 1_000_000_000 {
 			return fmt.Errorf("%q is not a whole number from 0 to 1000000000", value)
@@ -245,10 +245,10 @@ func (p *Policy) keys() []string {
 
 // config returns the configuration of a cluster with this policy. Its queue has no limits, because
 // traces have jobs of any length.
-func (p *Policy) config() (cluster.Config, error) {
-	cfg := cluster.DefaultConfig()
+func (p *Policy) config() (model.Config, error) {
+	cfg := model.DefaultConfig()
 	cfg.ClusterName = "simulation"
-	cfg.Queues = map[string]cluster.Queue{"default": {DefaultClass: jobspec.BE}}
+	cfg.Queues = map[string]model.Queue{"default": {DefaultClass: jobspec.BE}}
 	cfg.Policy.Name = p.Name
 	cfg.Policy.GrowAfterMS = p.row.idle
 	for _, key := range p.keys() {

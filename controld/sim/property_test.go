@@ -11,7 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
@@ -86,7 +87,7 @@ func TestEveryPolicyOnMixedClusters(t *testing.T) {
 		case 1:
 			j.Models = []string{"A100", "H100"}
 		case 2:
-			j.Servers, j.Server = 1+r.IntN(2), cluster.Vector{Cores: 2, Memory: jobspec.GiB}
+			j.Servers, j.Server = 1+r.IntN(2), model.Vector{Cores: 2, Memory: jobspec.GiB}
 		case 3:
 			j.Class, j.Work = jobspec.TE, minute*(1+r.Int64N(5))
 		case 4:
@@ -132,7 +133,7 @@ func mixed(tb testing.TB, seed uint64, jobs int) *trace.Trace {
 	t := drawn(tb, seed, jobs)
 	for i := range t.Jobs {
 		if j := &t.Jobs[i]; i%3 == 0 {
-			j.Class, j.Request = jobspec.BE, cluster.Vector{Cores: int64(1 + i%13), Memory: jobspec.GiB * jobspec.Bytes(1+i%97)}
+			j.Class, j.Request = jobspec.BE, model.Vector{Cores: int64(1 + i%13), Memory: jobspec.GiB * jobspec.Bytes(1+i%97)}
 		}
 	}
 	return t
@@ -223,12 +224,12 @@ func reversed(text string) string {
 // until the first of these jobs ends at another time.
 func TestPoliciesDoNotKnowDurations(t *testing.T) {
 	type decision struct {
-		at   cluster.Instant
+		at   model.Instant
 		plan string
 	}
 	record := func(tr *trace.Trace, name string) (all []decision, r *Result) {
 		s := crowded(t, name)
-		s.decided = func(at cluster.Instant, p *cluster.CommitPlan) {
+		s.decided = func(at model.Instant, p *fsm.CommitPlan) {
 			b, err := json.Marshal(p)
 			if err != nil {
 				t.Fatal(err)
@@ -281,9 +282,9 @@ func TestPoliciesDoNotKnowDurations(t *testing.T) {
 }
 
 // firstDifference returns the first instant at which an attempt ends in only one of two runs.
-func firstDifference(x, y *Result) cluster.Instant {
+func firstDifference(x, y *Result) model.Instant {
 	key := func(s Span) string { return fmt.Sprintf("%s %d %d", s.ID, s.Start, s.End) }
-	first := cluster.Instant(math.MaxInt64)
+	first := model.Instant(math.MaxInt64)
 	for _, pair := range [][2]*Result{{x, y}, {y, x}} {
 		known := map[string]bool{}
 		for _, s := range pair[1].Story.Spans {
@@ -291,7 +292,7 @@ func firstDifference(x, y *Result) cluster.Instant {
 		}
 		for _, s := range pair[0].Story.Spans {
 			if !known[key(s)] {
-				first = min(first, epoch+cluster.Instant(s.End))
+				first = min(first, epoch+model.Instant(s.End))
 			}
 		}
 	}
@@ -326,7 +327,7 @@ func TestClosedLoop(t *testing.T) {
 	if len(tr.Jobs) != 600 || !slices.IsSortedFunc(tr.Jobs, func(a, b trace.Job) int { return int(a.Submit - b.Submit) }) {
 		t.Fatalf("%d jobs, or not in order", len(tr.Jobs))
 	}
-	var demand cluster.Vector
+	var demand model.Vector
 	first := 0
 	for i := range tr.Jobs {
 		if tr.Jobs[i].Submit%minute != 0 {

@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -34,7 +35,7 @@ func makeElastic(g *jobspec.Group, j *trace.Job) {
 
 // startResize gives a job notice that it will continue with other workers. The capacity of
 // additional workers is held from now on.
-func (e *engine) startResize(c *cluster.ResizeJob) {
+func (e *engine) startResize(c *fsm.ResizeJob) {
 	i := int32(c.Job - 1)
 	r := &e.runs[i]
 	if len(c.Join) > 0 {
@@ -48,12 +49,12 @@ func (e *engine) startResize(c *cluster.ResizeJob) {
 // cancelResize frees the capacity of additional workers of a job that is started again or stopped
 // for another cause.
 func (e *engine) cancelResize(r *run) {
-	if r.joined == (cluster.Vector{}) {
+	if r.joined == (model.Vector{}) {
 		return
 	}
 	e.totals.lost += int64(e.now-r.stopped) * r.joined.GPUs
-	e.totals.addHeld(minus(cluster.Vector{}, r.joined))
-	r.joined = cluster.Vector{}
+	e.totals.addHeld(minus(model.Vector{}, r.joined))
+	r.joined = model.Vector{}
 }
 
 // startResized starts the attempts of resized jobs in the state, once the old attempts have exited.
@@ -61,12 +62,12 @@ func (e *engine) startResized() error {
 	waiting := e.resized[:0]
 	for _, i := range e.resized {
 		r := &e.runs[i]
-		a := e.state.Present().Job(cluster.JobID(i + 1)).Live()
+		a := e.state.Present().Job(model.JobID(i + 1)).Live()
 		switch {
 		case r.live:
 			waiting = append(waiting, i)
 		case a != nil && a.N > int(r.attempt):
-			places := make([]cluster.Place, len(a.Workers))
+			places := make([]model.Place, len(a.Workers))
 			for k := range a.Workers {
 				places[k] = a.Workers[k].Place
 			}
@@ -82,8 +83,8 @@ func (e *engine) reportRate(i int32) {
 	r := &e.runs[i]
 	if r.stopped == 0 {
 		w := r.workers[0]
-		e.addReport(w.node, cluster.WorkerReport{Job: cluster.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
-			State: cluster.WorkerRunning, Rate: e.stepsOf(r)})
+		e.addReport(w.node, model.WorkerReport{Job: model.JobID(i + 1), Attempt: int(r.attempt), Worker: int(w.worker),
+			State: model.WorkerRunning, Rate: e.stepsOf(r)})
 	}
 }
 

@@ -3,7 +3,7 @@ package sim
 import (
 	"math"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -181,7 +181,7 @@ func (e *engine) result(t *trace.Trace, excluded []string) *Result {
 }
 
 func (e *engine) count(r *Result) {
-	first, last := cluster.Instant(math.MaxInt64), cluster.Instant(0)
+	first, last := model.Instant(math.MaxInt64), model.Instant(0)
 	for i := range e.runs {
 		v := &e.runs[i]
 		first = min(first, v.submitted)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -216,7 +216,7 @@ func TestExcluded(t *testing.T) {
 	wrongModel := job("model", 0, 1, 1)
 	wrongModel.Models = []string{"H100"}
 	server := job("server", 0, 1, 1)
-	server.Servers, server.Server = 9, cluster.Vector{Cores: 8, Memory: jobspec.GiB}
+	server.Servers, server.Server = 9, model.Vector{Cores: 8, Memory: jobspec.GiB}
 	r := mustRun(t, workload(job("big", 0, 1, 9), gang("gang", 0, 1, 3, 8), wrongModel, server, job("fits", 0, 1, 8)),
 		setup(t, "2x8c/32g/8gpu:A100", "fifo"))
 	want := []string{

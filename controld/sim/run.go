@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
@@ -19,25 +19,25 @@ type run struct {
 	// Of the live attempt.
 	live     bool
 	attempt  int32
-	held     cluster.Vector // by it
-	joined   cluster.Vector // held already for workers with which it will continue
+	held     model.Vector // by it
+	joined   model.Vector // held already for workers with which it will continue
 	workers  []place
-	places   []cluster.Place // as in the plan, for plots
-	assigned cluster.Instant
-	from     cluster.Instant // progress begins
-	rate     int64           // millionths of a ms of work in each ms
-	stopped  cluster.Instant // when notice was given; 0: it was not
-	cause    cluster.Cause   // of the stop
+	places   []model.Place // as in the plan, for plots
+	assigned model.Instant
+	from     model.Instant // progress begins
+	rate     int64         // millionths of a ms of work in each ms
+	stopped  model.Instant // when notice was given; 0: it was not
+	cause    model.Cause   // of the stop
 
 	// For the result.
-	submitted   cluster.Instant
-	first       cluster.Instant // start of the first attempt; 0: none
-	ended       cluster.Instant // when it ended for good; 0: not yet
+	submitted   model.Instant
+	first       model.Instant // start of the first attempt; 0: none
+	ended       model.Instant // when it ended for good; 0: not yet
 	timedOut    bool
-	queued      cluster.Instant // pending since
-	waited      int64           // ms before now
-	preemptedAt cluster.Instant // when its last grace period ended, while it has not started again; 0 otherwise
-	noticed     cluster.Instant // when that grace period began
+	queued      model.Instant // pending since
+	waited      int64         // ms before now
+	preemptedAt model.Instant // when its last grace period ended, while it has not started again; 0 otherwise
+	noticed     model.Instant // when that grace period began
 	preempted   int32
 }
 
@@ -49,7 +49,7 @@ type place struct {
 
 // done returns how much work an attempt has done at an instant, in millionths of a ms, and for how
 // many ms it has worked.
-func (r *run) done(at cluster.Instant) (work, worked int64) {
+func (r *run) done(at model.Instant) (work, worked int64) {
 	if at <= r.from {
 		return 0, 0
 	}
@@ -61,11 +61,11 @@ func (r *run) done(at cluster.Instant) (work, worked int64) {
 }
 
 // finish returns the instant at which the live attempt has done its work.
-func (r *run) finish() cluster.Instant { return r.from + cluster.Instant((r.left-1)/r.rate+1) }
+func (r *run) finish() model.Instant { return r.from + model.Instant((r.left-1)/r.rate+1) }
 
 // stopWork sets the remaining work of an attempt that is stopped at an instant, and returns how
 // many ms of work are lost.
-func (r *run) stopWork(at cluster.Instant) (lost int64) {
+func (r *run) stopWork(at model.Instant) (lost int64) {
 	work, worked := r.done(at)
 	switch r.job.Saves {
 	case trace.SavesNone:

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
@@ -16,7 +17,7 @@ const (
 
 // Setup says on which cluster and how a trace is replayed. Times are in ms.
 type Setup struct {
-	Nodes    []cluster.Node
+	Nodes    []model.Node
 	Policy   Policy
 	Seed     uint64
 	Tick     int64 // cycles run at its multiples only; 0: whenever something happens
@@ -36,8 +37,8 @@ type Setup struct {
 	Progress func(Progress) // called now and then
 	Decided  func(Decision) // called with every start, end, resize and preemption, in order; must not change places
 
-	decided     func(at cluster.Instant, p *cluster.CommitPlan) // called with every plan that is not empty; for tests
-	maxPreempts int                                             // of one job, after which a run ends; 0: maxPreempted
+	decided     func(at model.Instant, p *fsm.CommitPlan) // called with every plan that is not empty; for tests
+	maxPreempts int                                       // of one job, after which a run ends; 0: maxPreempted
 }
 
 // Progress is how far a run has come.
@@ -66,21 +67,21 @@ func (s *Shares) of(account string, accounts int, gpus int64) int64 {
 }
 
 // table returns the accounts of a trace for the configuration, nil without quotas.
-func (s *Setup) table(accounts []string) (map[string]cluster.Account, error) {
+func (s *Setup) table(accounts []string) (map[string]model.Account, error) {
 	if !s.Deserved.Any() {
 		return nil, nil
 	}
-	if len(accounts) > cluster.MaxAccounts {
+	if len(accounts) > model.MaxAccounts {
 		return nil, fmt.Errorf("%d accounts in the trace; at most %d can have a quota: %w", len(accounts),
-			cluster.MaxAccounts, ErrSetup)
+			model.MaxAccounts, ErrSetup)
 	}
 	have, sum := trace.Capacity(s.Nodes).GPUs, int64(0)
-	all := map[string]cluster.Account{}
+	all := map[string]model.Account{}
 	for _, name := range accounts {
 		gpus := s.Deserved.of(name, len(accounts), have)
 		sum += gpus
 		if gpus > 0 {
-			all[name] = cluster.Account{Terms: cluster.Terms{Deserved: &cluster.Quota{GPUs: &gpus}}}
+			all[name] = model.Account{Terms: model.Terms{Deserved: &model.Quota{GPUs: &gpus}}}
 		}
 	}
 	if sum > have {

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
 	"github.com/rota-hpc/rota/jobspec"
@@ -64,7 +64,7 @@ func simulate(t *trace.Trace, s *Setup) (*engine, []string, error) {
 }
 
 // admit returns the jobs that the nodes could hold, and the reasons why the others are left out.
-func admit(t *trace.Trace, nodes []cluster.Node) (jobs []*trace.Job, excluded []string) {
+func admit(t *trace.Trace, nodes []model.Node) (jobs []*trace.Job, excluded []string) {
 	f := newFitting(nodes)
 	jobs = make([]*trace.Job, 0, len(t.Jobs))
 	for i := range t.Jobs {
@@ -188,8 +188,8 @@ func (e *engine) compareAlone(r *Result, own *trace.Trace, s *Setup) error {
 
 // portion returns the first nodes that have so many thousandths of a GPU together. The last one
 // loses GPUs that are too many.
-func portion(nodes []cluster.Node, gpus int64) []cluster.Node {
-	var part []cluster.Node
+func portion(nodes []model.Node, gpus int64) []model.Node {
+	var part []model.Node
 	for i := range nodes {
 		n := nodes[i]
 		have := int64(len(n.GPUs))

@@ -1,13 +1,13 @@
 package sim
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Story is the data that plots show.
 type Story struct {
-	Capacity  cluster.Vector              `json:"capacity"`
+	Capacity  model.Vector                `json:"capacity"`
 	Nodes     int                         `json:"nodes"`
 	NodeGPUs  int                         `json:"node_gpus"` // of the node with most
 	Accounts  []string                    `json:"accounts"`
@@ -21,12 +21,12 @@ type Story struct {
 
 // Sample is the state of the cluster after an instant.
 type Sample struct {
-	At      int64          `json:"at"` // ms of the trace's time
-	Held    cluster.Vector `json:"held"`
-	Waiting int            `json:"waiting"`
-	Running int            `json:"running"`
-	GPUs    []int64        `json:"gpus"`            // thousandths held by each of Accounts that had arrived by then
-	Cores   []int64        `json:"cores,omitempty"` // the same for a cluster without GPUs
+	At      int64        `json:"at"` // ms of the trace's time
+	Held    model.Vector `json:"held"`
+	Waiting int          `json:"waiting"`
+	Running int          `json:"running"`
+	GPUs    []int64      `json:"gpus"`            // thousandths held by each of Accounts that had arrived by then
+	Cores   []int64      `json:"cores,omitempty"` // the same for a cluster without GPUs
 }
 
 // Span is one attempt of a job. An attempt that has not ended by then ends with the run.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -24,7 +24,7 @@ func job(id string, submit, work, gpus int64) trace.Job {
 	return trace.Job{
 		ID: id, User: "ann", Account: "a", Class: jobspec.BE, Priority: trace.MidPriority, Submit: submit * minute,
 		Work:  work * minute,
-		Grace: trace.Unknown, Restart: trace.Unknown, Request: cluster.Vector{Cores: 1, Memory: jobspec.GiB,
+		Grace: trace.Unknown, Restart: trace.Unknown, Request: model.Vector{Cores: 1, Memory: jobspec.GiB,
 			GPUs: gpus * 1000},
 		Workers: 1, MinWorkers: 1, MaxWorkers: 1,
 	}

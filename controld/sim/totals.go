@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // totals are the running totals of a simulation: integrals over time, and counts.
@@ -11,18 +12,18 @@ type totals struct {
 	users    []string
 	userOf   map[string]int32
 
-	held       cluster.Vector // by all live attempts
-	window     window         // the time over which utilisation is measured
-	lost       int64          // thousandths of a GPU, ms
+	held       model.Vector // by all live attempts
+	window     window       // the time over which utilisation is measured
+	lost       int64        // thousandths of a GPU, ms
 	preempts   int
 	migrations int
 	resizes    int
-	gaps       []int64          // ms between the end of a grace period and the next start
-	absences   []int64          // the same with the grace period
-	gone       []cluster.Vector // demands of the jobs that have ended, for a closed loop
-	closed     bool             // the feed is a closed loop
-	atLast     *snapshot        // of the cluster when the last job had arrived
-	last       cluster.Instant  // arrival of the last job, if known
+	gaps       []int64        // ms between the end of a grace period and the next start
+	absences   []int64        // the same with the grace period
+	gone       []model.Vector // demands of the jobs that have ended, for a closed loop
+	closed     bool           // the feed is a closed loop
+	atLast     *snapshot      // of the cluster when the last job had arrived
+	last       model.Instant  // arrival of the last job, if known
 	story      *Story
 }
 
@@ -33,15 +34,15 @@ type account struct {
 	held     int64 // thousandths of a GPU
 	cores    int64
 	waiting  int
-	since    cluster.Instant // the totals below count until then
-	gpuMS    int64           // thousandths of a GPU, ms
-	backlog  int64           // ms with pending jobs
-	backHeld int64           // thousandths of a GPU, ms, held while jobs were pending
+	since    model.Instant // the totals below count until then
+	gpuMS    int64         // thousandths of a GPU, ms
+	backlog  int64         // ms with pending jobs
+	backHeld int64         // thousandths of a GPU, ms, held while jobs were pending
 }
 
 // window integrates the held capacity over a stretch of time.
 type window struct {
-	since                    cluster.Instant
+	since                    model.Instant
 	cores, memory, gpus, all float64 // amount times ms; all: ms
 }
 
@@ -66,7 +67,7 @@ func (b *totals) advance(e *engine) {
 
 // advance brings the integrals of an account up to the present. Call it before anything about the
 // account changes.
-func (a *account) advance(now cluster.Instant) {
+func (a *account) advance(now model.Instant) {
 	if d := int64(now - a.since); d > 0 {
 		a.gpuMS += d * a.held
 		if a.waiting > 0 {
@@ -119,7 +120,7 @@ func (b *totals) addStart(e *engine, r *run) {
 }
 
 // addHeld counts capacity that is kept for workers to come. No account is charged for it.
-func (b *totals) addHeld(more cluster.Vector) { b.held = plus(b.held, more) }
+func (b *totals) addHeld(more model.Vector) { b.held = plus(b.held, more) }
 
 // addExit subtracts the capacity of an ended attempt. What it held before it made progress is lost.
 func (b *totals) addExit(e *engine, r *run) {
@@ -142,15 +143,15 @@ func (b *totals) addLost(r *run, ms int64) { b.lost += ms * r.held.GPUs }
 func (b *totals) addPreemption(e *engine, r *run) {
 	b.accounts[r.account].waiting++ // addExit has just advanced the account
 	switch r.cause {
-	case cluster.CauseTE, cluster.CauseReclaim, cluster.CauseOrder:
+	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
 		b.preempts++
 		if r.preempted++; int(r.preempted) >= e.setup.maxPreempts {
 			e.stuck = r.job.ID
 		}
 		r.preemptedAt, r.noticed = e.now, r.stopped
-	case cluster.CauseMigrate, cluster.CauseDrain:
+	case model.CauseMigrate, model.CauseDrain:
 		b.migrations++
-	case cluster.CauseShrink, cluster.CauseGrow:
+	case model.CauseShrink, model.CauseGrow:
 		b.resizes++
 	}
 }
@@ -164,7 +165,7 @@ func (b *totals) addEnd(_ *engine, r *run) {
 
 // snapshot is the free capacity of each node at one instant.
 type snapshot struct {
-	grid *cluster.Grid
+	grid *grid.Grid
 	gpus int64 // thousandths of a GPU that are free
 }
 

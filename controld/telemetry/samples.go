@@ -3,13 +3,13 @@ package telemetry
 import (
 	"sync"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Samples keeps the newest progress of running jobs. The zero value is ready.
 type Samples struct {
 	mu   sync.Mutex
-	last map[cluster.JobID]Progress
+	last map[model.JobID]Progress
 }
 
 // Progress is how far one attempt of a job has come.
@@ -28,16 +28,16 @@ const maxSamples = 200_000
 func (s *Samples) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = map[cluster.JobID]Progress{}
+	s.last = map[model.JobID]Progress{}
 }
 
 // Put keeps the progress that a worker reports. Of all workers of an attempt the newest step
 // counts.
-func (s *Samples) Put(id cluster.JobID, p Progress) {
+func (s *Samples) Put(id model.JobID, p Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || len(s.last) >= maxSamples {
-		s.last = map[cluster.JobID]Progress{}
+		s.last = map[model.JobID]Progress{}
 	}
 	old := s.last[id]
 	if p.Attempt < old.Attempt {
@@ -53,7 +53,7 @@ func (s *Samples) Put(id cluster.JobID, p Progress) {
 }
 
 // Of returns a job's progress, zero if none is known.
-func (s *Samples) Of(id cluster.JobID) Progress {
+func (s *Samples) Of(id model.JobID) Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last[id]

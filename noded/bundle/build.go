@@ -11,7 +11,7 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/oci"
@@ -24,7 +24,7 @@ const rootsDir = "root"
 // with these GPUs. It returns the bundle's directory. Errors that no other node would avoid are
 // marked with [container.Final].
 func (s *Store) Build(
-	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU,
+	ctx context.Context, id container.ID, a *api.Alloc, cores []int, gpus []model.GPU,
 ) (string, error) {
 	dir := filepath.Join(s.containers, id.String())
 	in, err := s.specInput(id, a, cores, gpus).Expanded()
@@ -43,7 +43,7 @@ func (s *Store) Build(
 }
 
 // specInput returns the input of package oci for an allocation.
-func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []cluster.GPU) oci.Input {
+func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []model.GPU) oci.Input {
 	in := oci.Input{
 		Job: a.Job, Attempt: a.Attempt, Worker: a.Worker, Group: a.Group, GroupWorker: a.GroupWorker, GPUs: a.GPUs,
 		Request: a.Request, Owner: a.Owner, Spec: a.Spec, Account: a.Account, Queue: a.Queue, Class: a.Class,
@@ -62,7 +62,7 @@ func (s *Store) specInput(id container.ID, a *api.Alloc, cores []int, gpus []clu
 	in.Node.GPUs, in.Node.Cores = gpus, cores
 	in.Node.CgroupPath = filepath.Join(s.cgroupRoot, id.String())
 	if in.Node.GPUs == nil {
-		in.Node.GPUs = []cluster.GPU{}
+		in.Node.GPUs = []model.GPU{}
 	}
 	return in
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/noded/container"
 	"github.com/rota-hpc/rota/noded/logs"
@@ -48,8 +48,8 @@ func testAlloc(workdir string) *api.Alloc {
 	index := 7
 	return &api.Alloc{
 		Job: 5, Attempt: 2, Worker: 3, Group: 1, GroupWorker: 1, Nodes: []string{"n0", "n1"},
-		Owner:   cluster.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), User: "ada"},
-		Request: cluster.Request{Active: cluster.Vector{Cores: 3, Memory: jobspec.GiB}},
+		Owner:   model.Identity{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), User: "ada"},
+		Request: model.Request{Active: model.Vector{Cores: 3, Memory: jobspec.GiB}},
 		Hosts: []api.GroupHosts{
 			{Group: "ps", Nodes: []string{"n0", "n1"}, Addrs: []string{"a0", "a1"}, Ports: []int{1, 2}},
 			{Group: "work", Nodes: []string{"n0", "n1"}, Addrs: []string{"a0", "a1"}, Ports: []int{3, 4}},
@@ -257,7 +257,7 @@ func TestDriverLoadedAfterTheDaemon(t *testing.T) {
 		t.Skip("making device nodes needs root")
 	}
 	d, shared := testStore(t)
-	gpus := []cluster.GPU{{UUID: "GPU-a", Minor: 0}}
+	gpus := []model.GPU{{UUID: "GPU-a", Minor: 0}}
 	a := testAlloc(shared)
 	a.Worker, a.Group, a.Hosts, a.GPUs = 1, 0, nil, []int{0}
 	for name, dev := range map[string]uint64{"nvidia0": unix.Mkdev(195, 0), "nvidiactl": unix.Mkdev(195, 255)} {

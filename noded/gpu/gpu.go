@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Device is one GPU.
 type Device struct {
-	cluster.GPU
+	model.GPU
 	PCI   string `json:"pci,omitempty"`   // address such as 00000000:10:00.0
 	NUMA  int    `json:"numa"`            // NUMA node, -1 if unknown
 	Event string `json:"event,omitempty"` // the critical error that the driver has reported; it reports each once
@@ -25,8 +25,8 @@ type Inventory struct {
 }
 
 // GPUs returns the inventory in the form that the cluster keeps.
-func (i Inventory) GPUs() []cluster.GPU {
-	out := make([]cluster.GPU, len(i.Devices))
+func (i Inventory) GPUs() []model.GPU {
+	out := make([]model.GPU, len(i.Devices))
 	for n, d := range i.Devices {
 		out[n] = d.GPU
 	}
@@ -55,7 +55,7 @@ var _ Source = Sim{}
 func (s Sim) Inventory(context.Context) (Inventory, error) {
 	var i Inventory
 	for n := range s.N {
-		i.Devices = append(i.Devices, Device{NUMA: -1, GPU: cluster.GPU{
+		i.Devices = append(i.Devices, Device{NUMA: -1, GPU: model.GPU{
 			UUID: fmt.Sprintf("GPU-SIM-%s-%d", s.Node, n), Model: "Simulated", Memory: 80 << 30, Minor: -1,
 			Healthy: true,
 		}})

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/noded/gpu"
 )
 
@@ -14,7 +14,7 @@ func devices(problems map[string]string, uuids ...string) []gpu.Device {
 	var list []gpu.Device
 	for _, uuid := range uuids {
 		p := problems[uuid]
-		list = append(list, gpu.Device{GPU: cluster.GPU{UUID: uuid, Healthy: p == "", Problem: p}})
+		list = append(list, gpu.Device{GPU: model.GPU{UUID: uuid, Healthy: p == "", Problem: p}})
 	}
 	return list
 }
@@ -46,9 +46,9 @@ func TestUpdate(t *testing.T) {
 
 // TestUpdateOfALostGPU shows that a GPU that reports only its UUID keeps its model and memory.
 func TestUpdateOfALostGPU(t *testing.T) {
-	whole := gpu.Device{GPU: cluster.GPU{UUID: "a", Model: "H100", Memory: 80 << 30, Minor: 3, Healthy: true},
+	whole := gpu.Device{GPU: model.GPU{UUID: "a", Model: "H100", Memory: 80 << 30, Minor: 3, Healthy: true},
 		PCI: "00000000:10:00.0", NUMA: 1}
-	lost := gpu.Device{GPU: cluster.GPU{UUID: "a", Problem: "name: GPU is lost"}, NUMA: -1}
+	lost := gpu.Device{GPU: model.GPU{UUID: "a", Problem: "name: GPU is lost"}, NUMA: -1}
 	want := whole
 	want.Healthy, want.Problem = false, lost.Problem
 	known := gpu.Inventory{Devices: []gpu.Device{whole}}.Update(gpu.Inventory{Devices: []gpu.Device{lost}}, nil)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // ServeNVML answers a [Helper] on in and out with what NVML reports, until in ends. library is the
@@ -88,12 +88,12 @@ func (n *driver) Inventory(context.Context) (Inventory, error) {
 
 // brokenDevice is a GPU that does not even report its UUID.
 func brokenDevice(index int, problem string) Device {
-	return Device{NUMA: -1, GPU: cluster.GPU{UUID: unknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
+	return Device{NUMA: -1, GPU: model.GPU{UUID: unknownPrefix + strconv.Itoa(index), Minor: -1, Problem: problem}}
 }
 
 // describe returns all that the driver reports of one GPU.
 func (n *driver) describe(index int, h nvml.Device) Device {
-	d := Device{NUMA: -1, GPU: cluster.GPU{Minor: -1, Healthy: true}}
+	d := Device{NUMA: -1, GPU: model.GPU{Minor: -1, Healthy: true}}
 	var r nvml.Return
 	if d.UUID, r = h.GetUUID(); r != nvml.SUCCESS {
 		return brokenDevice(index, n.lib.ErrorString(r))

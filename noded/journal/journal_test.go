@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 func open(t *testing.T, path string) *Journal {
@@ -40,8 +40,8 @@ func put(t *testing.T, j *Journal, records ...Record) {
 	}
 }
 
-func result(code int) *cluster.WorkerReport {
-	return &cluster.WorkerReport{Job: 7, Attempt: 1, State: cluster.WorkerExited, ExitCode: code}
+func result(code int) *model.WorkerReport {
+	return &model.WorkerReport{Job: 7, Attempt: 1, State: model.WorkerExited, ExitCode: code}
 }
 
 // life is the journal of one container that ran and one that never did.
@@ -50,8 +50,8 @@ func life() []Record {
 		{Op: Intend, ID: "7.1.0", Cores: []int{2, 3}},
 		{Op: Started, ID: "7.1.0"},
 		{Op: Intend, ID: "8.1.0", Cores: []int{1}},
-		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTE, Signal: "SIGUSR1"},
-		{Op: Stopped, ID: "7.1.0", Cause: cluster.CauseTimeout, Signal: "SIGTERM"},
+		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTE, Signal: "SIGUSR1"},
+		{Op: Stopped, ID: "7.1.0", Cause: model.CauseTimeout, Signal: "SIGTERM"},
 		{Op: Final, ID: "7.1.0", Final: result(3)},
 		{Op: Forget, ID: "8.1.0"},
 	}
@@ -76,7 +76,7 @@ func TestEntriesSurviveReopening(t *testing.T) {
 	j := open(t, path+fmt.Sprint(len(life())-1))
 	defer closed(t, j)
 	e, ok := j.Entry("7.1.0")
-	want := Entry{ID: "7.1.0", Started: true, Stopped: cluster.CauseTimeout, Signal: "SIGTERM", Final: result(3)}
+	want := Entry{ID: "7.1.0", Started: true, Stopped: model.CauseTimeout, Signal: "SIGTERM", Final: result(3)}
 	if !ok || !reflect.DeepEqual(e, want) {
 		t.Fatalf("got %+v, want %+v", e, want)
 	}

@@ -14,7 +14,7 @@ import (
 	"hash/crc32"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Op is what a record says.
@@ -31,12 +31,12 @@ const (
 
 // Record is one line of the journal.
 type Record struct {
-	Op     Op                    `json:"op"`
-	ID     string                `json:"id"` // job.attempt.worker
-	Cores  []int                 `json:"cores,omitempty"`
-	Cause  cluster.Cause         `json:"cause,omitempty"`
-	Signal string                `json:"signal,omitempty"`
-	Final  *cluster.WorkerReport `json:"final,omitempty"`
+	Op     Op                  `json:"op"`
+	ID     string              `json:"id"` // job.attempt.worker
+	Cores  []int               `json:"cores,omitempty"`
+	Cause  model.Cause         `json:"cause,omitempty"`
+	Signal string              `json:"signal,omitempty"`
+	Final  *model.WorkerReport `json:"final,omitempty"`
 }
 
 // Entry is all that the journal says of one container.
@@ -44,9 +44,9 @@ type Entry struct {
 	ID      string
 	Cores   []int
 	Started bool
-	Stopped cluster.Cause // the last cause for which it was told to stop
-	Signal  string        // that was sent with it
-	Final   *cluster.WorkerReport
+	Stopped model.Cause // the last cause for which it was told to stop
+	Signal  string      // that was sent with it
+	Final   *model.WorkerReport
 }
 
 // maxLine bounds one record in bytes. The longest part is the message of a launch failure, of a few

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -32,7 +32,7 @@ type Config struct {
 
 // Machine describes this machine.
 type Machine struct {
-	Node     cluster.Node // without address and GPUs
+	Node     model.Node // without address and GPUs
 	Hostname string
 	Cores    *Cores // nil when jobs get shares of processor time
 }
@@ -68,7 +68,7 @@ func Inspect(c Config) (Machine, error) {
 	if m.Hostname, err = os.Hostname(); err != nil {
 		return m, fmt.Errorf("read host name: %w", err)
 	}
-	m.Node = cluster.Node{
+	m.Node = model.Node{
 		Name: c.Name, BootID: strings.TrimSpace(string(boot)), Version: api.Build(), Cores: int64(cores),
 		Memory: memory,
 		Labels: nodeLabels(c, m.Hostname), SharedPath: sharedPaths(c), PortMin: c.PortMin, PortMax: c.PortMax,

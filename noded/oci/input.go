@@ -4,21 +4,21 @@
 package oci
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Input is one task of one worker: its allocation and the node it runs on.
 type Input struct {
-	Job         cluster.JobID
+	Job         model.JobID
 	Attempt     int
-	Worker      int             // in the attempt
-	Group       int             // index in Spec.Groups
-	GroupWorker int             // number among the group's workers
-	Task        int             // index in the group's tasks
-	GPUs        []int           // of the worker, indices into Node.GPUs
-	Request     cluster.Request // of the worker, shared by its tasks
-	Owner       cluster.Identity
+	Worker      int           // in the attempt
+	Group       int           // index in Spec.Groups
+	GroupWorker int           // number among the group's workers
+	Task        int           // index in the group's tasks
+	GPUs        []int         // of the worker, indices into Node.GPUs
+	Request     model.Request // of the worker, shared by its tasks
+	Owner       model.Identity
 	Spec        *jobspec.Job
 	Account     string
 	Queue       string
@@ -29,7 +29,7 @@ type Input struct {
 	MasterAddr  string
 	MasterPort  int
 	Restarts    int
-	Start       cluster.UnixMS
+	Start       model.UnixMS
 	Limit       jobspec.Seconds // of the attempt; 0: none
 	Cluster     string
 	Node        Node
@@ -45,7 +45,7 @@ type Hosts struct {
 
 // ArrayTask says which task of an array a job is.
 type ArrayTask struct {
-	ArrayJob cluster.JobID // the array job
+	ArrayJob model.JobID // the array job
 	Index    int
 	Count    int // number of tasks of the array
 	Params   map[string]string
@@ -55,7 +55,7 @@ type ArrayTask struct {
 type Node struct {
 	Name        string
 	Hostname    string // of the machine: containers share it
-	GPUs        []cluster.GPU
+	GPUs        []model.GPU
 	Cores       []int    // granted core numbers; empty: a quota of Request's cores
 	SharedPaths []string // bound read-write at the same path
 	Root        Root

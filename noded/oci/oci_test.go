@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -19,7 +19,7 @@ func example(l *jobspec.Launch) Input {
 	in := Input{
 		Job: 42, Attempt: 2, Worker: 1, GroupWorker: 1, GPUs: []int{1, 3}, Account: "nlp", Queue: "train",
 		Class: jobspec.BE,
-		Owner: cluster.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
+		Owner: model.Identity{UID: 1000, GID: 1000, GIDs: []uint32{44}, User: "ada", Home: "/home/ada"},
 		Nodes: []string{"gpu01", "gpu02"}, MasterAddr: "10.0.0.1", MasterPort: 20001, Restarts: 1,
 		Start: 1_800_000_000_000, Limit: 3600, Cluster: "lab",
 		Spec: &jobspec.Job{
@@ -48,7 +48,7 @@ func example(l *jobspec.Launch) Input {
 		},
 	}
 	for i, uuid := range []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"} {
-		in.Node.GPUs = append(in.Node.GPUs, cluster.GPU{UUID: uuid, Minor: i})
+		in.Node.GPUs = append(in.Node.GPUs, model.GPU{UUID: uuid, Minor: i})
 	}
 	return in
 }

@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -14,21 +15,21 @@ import (
 // with 8 GPUs each, with the functions that the controller runs.
 func cycleOfAFullQueue(_ context.Context, b *bench) error {
 	const nodes, jobs, shapes = 1000, 10_000, 200
-	s := cluster.New(cluster.DefaultConfig())
+	s := fsm.New(model.DefaultConfig())
 	index := uint64(0)
-	apply := func(c cluster.Command) error {
+	apply := func(c fsm.Command) error {
 		index++
-		_, err := s.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1}, Command: c})
+		_, err := s.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1}, Command: c})
 		return err
 	}
 	for i := range nodes {
-		n := cluster.Node{Name: fmt.Sprintf("n%04d", i), BootID: "b", Cores: 96, Memory: 1024 * jobspec.GiB, PortMin: 20000,
+		n := model.Node{Name: fmt.Sprintf("n%04d", i), BootID: "b", Cores: 96, Memory: 1024 * jobspec.GiB, PortMin: 20000,
 			PortMax: 20099}
 		for g := range 8 {
-			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB,
+			n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB,
 				Minor: g, Healthy: true})
 		}
-		if err := apply(cluster.RegisterNode{Node: n}); err != nil {
+		if err := apply(fsm.RegisterNode{Node: n}); err != nil {
 			return err
 		}
 	}
@@ -46,7 +47,7 @@ func cycleOfAFullQueue(_ context.Context, b *bench) error {
 		specs = append(specs, j)
 	}
 	for i := 0; i < jobs; i += 100 {
-		if err := apply(cluster.SubmitJobs{Owner: cluster.Identity{UID: 1000, User: fmt.Sprint("u", i/100)},
+		if err := apply(fsm.SubmitJobs{Owner: model.Identity{UID: 1000, User: fmt.Sprint("u", i/100)},
 			Jobs: specs[i : i+100]}); err != nil {
 			return err
 		}

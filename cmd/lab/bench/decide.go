@@ -9,7 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -86,31 +87,31 @@ func liveHeap() uint64 {
 
 // large is a full cluster with a long queue.
 type large struct {
-	state      *cluster.State
+	state      *fsm.State
 	index      uint64
-	now        cluster.Instant
+	now        model.Instant
 	made       int
 	each       int // jobs that a user submits at a time
 	cycleCache sched.Cache
 }
 
 func newLarge(ctx context.Context, policy string, nodes, pending int) (*large, error) {
-	cfg := cluster.DefaultConfig()
+	cfg := model.DefaultConfig()
 	cfg.Policy.Name = policy
-	l := &large{state: cluster.New(cfg), now: 3_600_000, each: 1000}
+	l := &large{state: fsm.New(cfg), now: 3_600_000, each: 1000}
 	if policy == "fairshare" {
 		// Every user has jobs from the start. Otherwise the first users would lose most of what
 		// they hold.
 		l.each = max(1, 4*nodes/largeUsers)
 	}
 	for i := range nodes {
-		n := cluster.Node{Name: fmt.Sprintf("n%05d", i), BootID: "b", Cores: 64, Memory: 512 * jobspec.GiB, PortMin: 20000,
+		n := model.Node{Name: fmt.Sprintf("n%05d", i), BootID: "b", Cores: 64, Memory: 512 * jobspec.GiB, PortMin: 20000,
 			PortMax: 20999}
 		for g := range 8 {
-			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB,
+			n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprintf("%d-%d", i, g), Model: "H100", Memory: 80 * jobspec.GiB,
 				Minor: g, Healthy: true})
 		}
-		if _, err := l.apply(cluster.RegisterNode{Node: n}); err != nil {
+		if _, err := l.apply(fsm.RegisterNode{Node: n}); err != nil {
 			return nil, err
 		}
 	}
@@ -135,16 +136,16 @@ func (l *large) fill(ctx context.Context, nodes, pending int) error {
 	return l.settle(ctx)
 }
 
-func (l *large) apply(c cluster.Command) (any, error) {
+func (l *large) apply(c fsm.Command) (any, error) {
 	l.index++
-	return l.state.Apply(l.index, cluster.Entry{Stamp: cluster.Stamp{At: l.now}, Command: c})
+	return l.state.Apply(l.index, fsm.Entry{Stamp: model.Stamp{At: l.now}, Command: c})
 }
 
 // submit adds jobs of many shapes and users. Jobs of one user share a command.
 func (l *large) submit(n int, class jobspec.Class) error {
 	for n > 0 {
 		user := l.made / l.each % largeUsers
-		c := cluster.SubmitJobs{Owner: cluster.Identity{UID: uint32(1000 + user), User: fmt.Sprintf("u%d", user)}}
+		c := fsm.SubmitJobs{Owner: model.Identity{UID: uint32(1000 + user), User: fmt.Sprintf("u%d", user)}}
 		for range min(n, l.each) {
 			c.Jobs = append(c.Jobs, l.job(class, user%8))
 		}
@@ -186,7 +187,7 @@ func (l *large) settle(ctx context.Context) error {
 		}
 		for j := range l.state.View().Live() {
 			if a := j.Live(); a.Started.At == 0 && a.Stop == nil {
-				if err := l.report(j, cluster.WorkerRunning); err != nil {
+				if err := l.report(j, model.WorkerRunning); err != nil {
 					return err
 				}
 			}
@@ -194,10 +195,10 @@ func (l *large) settle(ctx context.Context) error {
 	}
 }
 
-func (l *large) report(j *cluster.Job, state cluster.WorkerState) error {
+func (l *large) report(j *model.Job, state model.WorkerState) error {
 	for i := range j.Live().Workers {
 		n, _ := l.state.View().Node(j.Live().Workers[i].Node)
-		_, err := l.apply(cluster.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []cluster.WorkerReport{
+		_, err := l.apply(fsm.NodeReport{Node: n.Name, BootID: n.BootID, Workers: []model.WorkerReport{
 			{Job: j.ID, Attempt: j.Attempt, Worker: i, State: state},
 		}})
 		if err != nil {
@@ -208,10 +209,10 @@ func (l *large) report(j *cluster.Job, state cluster.WorkerState) error {
 }
 
 // leave ends the attempts of preempted jobs.
-func (l *large) leave(jobs []cluster.JobID) error {
+func (l *large) leave(jobs []model.JobID) error {
 	for _, id := range jobs {
 		if j := l.state.View().Job(id); j.Live() != nil {
-			if err := l.report(j, cluster.WorkerExited); err != nil {
+			if err := l.report(j, model.WorkerExited); err != nil {
 				return err
 			}
 		}
@@ -221,7 +222,7 @@ func (l *large) leave(jobs []cluster.JobID) error {
 
 // cycle decides and commits. It returns the number of actions of the plan, and the jobs that are
 // preempted.
-func (l *large) cycle() (actions int, stops []cluster.JobID, err error) {
+func (l *large) cycle() (actions int, stops []model.JobID, err error) {
 	v := l.state.View()
 	plan, _ := l.cycleCache.Cycle(v, l.now, v.Config().Policy)
 	if plan.Empty() {
@@ -266,10 +267,10 @@ func (l *large) arrivals(ctx context.Context, class jobspec.Class, n int) (ds []
 	return ds, cpu / time.Duration(n), victims, nil
 }
 
-func (l *large) running() int { return l.state.View().Lives() }
+func (l *large) running() int { return l.state.View().CountLive() }
 
 // fullCycles times one cycle over the queue of cycleOfAFullQueue under other policies.
-func fullCycles(v *cluster.View, now cluster.Instant, policy cluster.Policy, n int) (ds []time.Duration, actions int) {
+func fullCycles(v *fsm.View, now model.Instant, policy model.Policy, n int) (ds []time.Duration, actions int) {
 	var cycleCache sched.Cache
 	for range n {
 		began := time.Now()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -38,7 +38,7 @@ func (b *bench) killLeaders(ctx context.Context, c *lab.Cluster, kills int, peer
 		return err
 	}
 	defer client.Close()
-	node := &countingNode{client: client, name: "counting", shared: c.Shared[0], starts: map[cluster.JobID]int{}}
+	node := &countingNode{client: client, name: "counting", shared: c.Shared[0], starts: map[model.JobID]int{}}
 	if err := node.register(ctx); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (b *bench) kills(ctx context.Context, c *lab.Cluster, n int) error {
 // acknowledged is the clients' own record of acknowledged ids, on disk before anything is compared.
 type acknowledged struct {
 	mu  sync.Mutex
-	ids []cluster.JobID
+	ids []model.JobID
 }
 
 // collect submits from many clients until during returns. Each client writes and syncs an id before
@@ -154,7 +154,7 @@ func (a *acknowledged) client(ctx context.Context, c *lab.Cluster, n int, stop <
 }
 
 // submitUntilAnswered repeats one submission, with one key, until a controller accepts it.
-func submitUntilAnswered(ctx context.Context, client *api.Client, job *jobspec.Job) (cluster.JobID, error) {
+func submitUntilAnswered(ctx context.Context, client *api.Client, job *jobspec.Job) (model.JobID, error) {
 	key := api.NewKey()
 	for {
 		id, err := client.Submit(ctx, key, job)
@@ -178,14 +178,14 @@ type verdict struct{ lost, reused, wrong int }
 
 func (a *acknowledged) verify(ctx context.Context, client *api.Client, node *countingNode) (verdict, error) {
 	var v verdict
-	promised := map[cluster.JobID]int{}
+	promised := map[model.JobID]int{}
 	for _, id := range a.ids {
 		if promised[id]++; promised[id] > 1 {
 			v.reused++
 		}
 	}
-	there := map[cluster.JobID]bool{}
-	err := eachFinished(ctx, client, func(j api.Job) { there[j.ID] = j.Code == cluster.Completed && j.Attempt == 1 })
+	there := map[model.JobID]bool{}
+	err := eachFinished(ctx, client, func(j api.Job) { there[j.ID] = j.Code == model.Completed && j.Attempt == 1 })
 	for id := range promised {
 		once, ok := there[id]
 		switch {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // countingNode speaks the protocol of a node daemon and counts how often each job's command would
@@ -17,19 +17,19 @@ type countingNode struct {
 	shared string
 	gpus   int
 	pace   time.Duration // between a start and its end
-	starts map[cluster.JobID]int
+	starts map[model.JobID]int
 }
 
 const countingBoot = "counting-boot"
 
 func (n *countingNode) register(ctx context.Context) error {
-	node := cluster.Node{
+	node := model.Node{
 		Name: n.name, Addr: "127.0.0.1:1", BootID: countingBoot, Version: "bench", Cores: 10_000, Memory: 1 << 50,
-		SharedPath: []string{n.shared}, PortMin: 29500, PortMax: 60000, State: cluster.NodeUp,
+		SharedPath: []string{n.shared}, PortMin: 29500, PortMax: 60000, State: model.NodeUp,
 	}
 	for g := range n.gpus {
 		node.GPUs = append(node.GPUs,
-			cluster.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", n.name, g), Model: "Simulated", Memory: 80 << 30, Minor: -1,
+			model.GPU{UUID: fmt.Sprintf("GPU-SIM-%s-%d", n.name, g), Model: "Simulated", Memory: 80 << 30, Minor: -1,
 				Healthy: true})
 	}
 	_, err := n.client.Register(ctx, n.name, api.RegisterRequest{Node: node})
@@ -40,7 +40,7 @@ func (n *countingNode) register(ctx context.Context) error {
 // often it is listed, and repeats a report until it is acknowledged.
 func (n *countingNode) run(ctx context.Context) error {
 	type worker struct {
-		job     cluster.JobID
+		job     model.JobID
 		attempt int
 	}
 	known := map[worker]bool{}
@@ -52,15 +52,15 @@ func (n *countingNode) run(ctx context.Context) error {
 			continue // no leader at present
 		}
 		after = allocs.Index
-		var reports []cluster.WorkerReport
+		var reports []model.WorkerReport
 		for _, a := range allocs.Allocs {
 			w := worker{a.Job, a.Attempt}
 			if !known[w] {
 				known[w] = true
 				n.starts[a.Job]++
 			}
-			reports = append(reports, cluster.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker,
-				State: cluster.WorkerExited})
+			reports = append(reports, model.WorkerReport{Job: a.Job, Attempt: a.Attempt, Worker: a.Worker,
+				State: model.WorkerExited})
 		}
 		if len(reports) > 0 && n.pace > 0 {
 			select {

@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/e2e/lab"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -60,7 +60,7 @@ func (q *fullQueue) measure(ctx context.Context) error {
 		return err
 	}
 	for u := range queueUsers {
-		id := cluster.Identity{UID: uint32(20_000 + u), GID: uint32(20_000 + u), User: userName(u), Home: "/tmp"}
+		id := model.Identity{UID: uint32(20_000 + u), GID: uint32(20_000 + u), User: userName(u), Home: "/tmp"}
 		h := http.Header{}
 		identity.Vouch(h, id)
 		client, err := api.DialWith(q.leader.HTTP, api.Options{Header: h})
@@ -231,7 +231,7 @@ func (q *fullQueue) busy(ctx context.Context) error {
 	defer stop()
 	n := q.b.repeat(1000)
 	one, err := timed(n, func(i int) error {
-		_, _, err := q.admin.Job(ctx, cluster.JobID(queueUsers*q.each-i), api.Read{})
+		_, _, err := q.admin.Job(ctx, model.JobID(queueUsers*q.each-i), api.Read{})
 		return err
 	})
 	if err != nil {
@@ -279,7 +279,7 @@ func (q *fullQueue) submissions(ctx context.Context, n int) ([]time.Duration, er
 // work runs a node that ends each job after a pace, until stop is called.
 func (q *fullQueue) work(ctx context.Context, pace time.Duration) (stop func(), err error) {
 	node := &countingNode{client: q.admin, name: "worker", shared: q.c.Shared[0], gpus: 8, pace: pace,
-		starts: map[cluster.JobID]int{}}
+		starts: map[model.JobID]int{}}
 	if err := node.register(ctx); err != nil {
 		return nil, err
 	}

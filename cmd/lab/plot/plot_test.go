@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/synth"
@@ -133,7 +133,7 @@ func TestSharesOfCores(t *testing.T) {
 	job := func(account string, cores, minutes int64) trace.Job {
 		return trace.Job{ID: account, User: account, Account: account, Class: jobspec.BE, Priority: trace.MidPriority,
 			Work: minutes * 60_000, Workers: 1,
-			MinWorkers: 1, MaxWorkers: 1, Request: cluster.Vector{Cores: cores, Memory: jobspec.GiB}}
+			MinWorkers: 1, MaxWorkers: 1, Request: model.Vector{Cores: cores, Memory: jobspec.GiB}}
 	}
 	p, err := sim.ParsePolicy("fifo")
 	if err != nil {

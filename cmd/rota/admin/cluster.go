@@ -11,14 +11,14 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
 	"github.com/rota-hpc/rota/controld/config"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // clusterShown is the JSON of rota cluster.
 type clusterShown struct {
 	*api.Cluster
-	Settings *cluster.Policy `json:"settings"` // settings of the policy
+	Settings *model.Policy `json:"settings"` // settings of the policy
 }
 
 // controllers shows the controllers and the scheduling policy, or removes controllers.
@@ -60,7 +60,7 @@ func controllers(env *command.Env, c *cli.Context) error {
 }
 
 // clusterText writes the controllers, and the policy in the form of a configuration file.
-func clusterText(cl *api.Cluster, p *cluster.Policy) string {
+func clusterText(cl *api.Cluster, p *model.Policy) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Cluster %s, version %d\n", cl.Name, cl.Version)
 	for _, m := range cl.Controllers {

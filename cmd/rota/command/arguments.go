@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/hostlist"
 )
 
@@ -77,9 +77,9 @@ func JobArguments(c *cli.Context) ([]string, error) {
 
 // JobID returns the id of a job that is named as 123, 123_4 or 123.train. It may ask the
 // controllers.
-func JobID(ctx context.Context, client *api.Client, ref string) (cluster.JobID, error) {
+func JobID(ctx context.Context, client *api.Client, ref string) (model.JobID, error) {
 	if n, err := strconv.ParseInt(ref, 10, 64); err == nil && n > 0 {
-		return cluster.JobID(n), nil
+		return model.JobID(n), nil
 	}
 	job, _, err := client.JobBy(ctx, ref, api.Read{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/explain"
 )
 
@@ -101,7 +101,7 @@ func jobs(l *command.Line, f api.JobFilter) []api.Job {
 }
 
 // Jobs offers live jobs, or only those in the given states.
-func Jobs(codes ...cluster.JobState) command.Source {
+func Jobs(codes ...model.JobState) command.Source {
 	var f api.JobFilter
 	for _, code := range codes {
 		f.States = append(f.States, string(code))

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/complete"
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Commands returns the commands of this package.
@@ -36,12 +36,12 @@ func Commands(env *command.Env) []*command.Command {
 			}, reason())}, Arguments: complete.Jobs(), Values: map[string]command.Source{"name": complete.JobNames}},
 		{Command: &cli.Command{Name: "hold", Usage: "hold pending jobs, so that they do not start", ArgsUsage: "JOB...",
 			Flags:  reason(),
-			Action: controlJobs(env, "held", cluster.VerbHold)}, Arguments: complete.Jobs(cluster.Pending)},
+			Action: controlJobs(env, "held", model.VerbHold)}, Arguments: complete.Jobs(model.Pending)},
 		{Command: &cli.Command{Name: "release", Usage: "release held jobs", ArgsUsage: "JOB...", Flags: reason(),
-			Action: controlJobs(env, "released", cluster.VerbRelease)}, Arguments: complete.Jobs(cluster.Pending)},
+			Action: controlJobs(env, "released", model.VerbRelease)}, Arguments: complete.Jobs(model.Pending)},
 		{Command: &cli.Command{Name: "requeue", Usage: "stop running jobs and put them back into the queue",
 			ArgsUsage: "JOB...", Flags: reason(),
-			Action: controlJobs(env, "requeued", cluster.VerbRequeue)}, Arguments: complete.Jobs()},
+			Action: controlJobs(env, "requeued", model.VerbRequeue)}, Arguments: complete.Jobs()},
 		{Command: &cli.Command{Name: "update", Usage: "change the time limit, priority or name of jobs",
 			ArgsUsage: "JOB... --time T | --priority N | --name NAME",
 			Description: "--time +2h and --time -30m change the limit by that much; --time 4h sets it. For a running job " +
@@ -68,7 +68,7 @@ func Commands(env *command.Env) []*command.Command {
 }
 
 // controlJobs returns the action of a command that does the same to each of its jobs.
-func controlJobs(env *command.Env, done string, verb cluster.Verb) cli.ActionFunc {
+func controlJobs(env *command.Env, done string, verb model.Verb) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		asJSON, err := env.PlainOrJSON(c)
 		if err != nil {
@@ -103,7 +103,7 @@ func cancelJobs(env *command.Env, c *cli.Context) error {
 	}
 	if len(request.Refs) > 0 {
 		return env.ForEach(request.Refs, "job", "cancelled", asJSON, func(ref string) (*api.ControlResponse, error) {
-			return client.Control(c.Context, ref, cluster.VerbCancel, request.Reason)
+			return client.Control(c.Context, ref, model.VerbCancel, request.Reason)
 		})
 	}
 	resp, err := client.CancelMany(c.Context, request)

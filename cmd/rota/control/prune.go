@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // pruneArray implements rota array prune.
@@ -59,9 +59,9 @@ func indexList(indices []int) string {
 		return "none"
 	}
 	indices = slices.Sorted(slices.Values(indices))
-	var r cluster.Ranges
+	var r model.Ranges
 	for _, n := range indices {
-		r = r.With(cluster.Span(n, n))
+		r = r.With(model.Span(n, n))
 	}
 	return r.String()
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // stop ends the jobs, the nodes and the controllers, and removes what is left.
@@ -55,8 +55,8 @@ func (d *devCluster) endJobs() {
 }
 
 func (d *devCluster) cancelAll(ctx context.Context) error {
-	live := []string{string(cluster.Pending), string(cluster.Configuring), string(cluster.Running),
-		string(cluster.Completing)}
+	live := []string{string(model.Pending), string(model.Configuring), string(model.Running),
+		string(model.Completing)}
 	client, err := api.DialWith(d.addr, api.Options{RetryFor: 5 * time.Second, Unreachable: time.Second})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
 
@@ -98,7 +98,7 @@ func TestWarnings(t *testing.T) {
 	name := rotatest.JobFile(t, "job \"big\" {\n  class      = \"te\"\n  time_limit = \"5h\"\n\n  task \"t\" {\n    "+
 		"command = [\"true\"]\n  }\n}\n")
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	a.Give("POST /v1/plan", api.PlanResponse{Starts: true})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for _, command := range []string{"validate", "submit", "plan", "parse"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -28,12 +28,12 @@ const PollWait = 50 * time.Second
 const progressWait = 3 * time.Second
 
 // WaitForEnd waits for a job to end, and returns it.
-func WaitForEnd(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID) (*api.Job, error) {
+func WaitForEnd(ctx context.Context, env *command.Env, client *api.Client, id model.JobID) (*api.Job, error) {
 	return waitFor(ctx, env, client, id, PollWait, Ended)
 }
 
 // waitFor polls a job until wanted returns true for it. wanted sees every answer.
-func waitFor(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, wait time.Duration,
+func waitFor(ctx context.Context, env *command.Env, client *api.Client, id model.JobID, wait time.Duration,
 	wanted func(*api.Job) bool) (*api.Job, error) {
 	var read api.Read
 	away := Retry{Env: env, What: JobGoesOn(id)}
@@ -57,11 +57,11 @@ func waitFor(ctx context.Context, env *command.Env, client *api.Client, id clust
 }
 
 // JobGoesOn returns the note that a job continues while no controller answers.
-func JobGoesOn(id cluster.JobID) string { return fmt.Sprintf("job %d continues", id) }
+func JobGoesOn(id model.JobID) string { return fmt.Sprintf("job %d continues", id) }
 
 // Job shows a job's output until it ends, and returns the job. If stderr is a terminal, it also
 // shows changes of the job's state.
-func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID) (*api.Job, error) {
+func Job(ctx context.Context, env *command.Env, client *api.Client, id model.JobID) (*api.Job, error) {
 	wait, say := PollWait, func(*api.Job) {}
 	if env.IsTerminal(env.Stderr) {
 		wait, say = progressWait, stateReporter(env)
@@ -96,7 +96,7 @@ func Job(ctx context.Context, env *command.Env, client *api.Client, id cluster.J
 		return job, nil // it ended before it ran
 	}
 	// a job that never started has no output
-	if err := <-streams; err != nil && !(job.Code != cluster.Completed && exit.IsNotFound(err)) {
+	if err := <-streams; err != nil && !(job.Code != model.Completed && exit.IsNotFound(err)) {
 		return nil, fmt.Errorf("read its output: %w", err)
 	}
 	return job, nil
@@ -121,10 +121,10 @@ func stateReporter(env *command.Env) func(*api.Job) {
 	var last string
 	return func(j *api.Job) {
 		text := fmt.Sprintf("job %d %s", j.ID, j.State)
-		if j.Code == cluster.Pending && j.Reason.Code != "" {
+		if j.Code == model.Pending && j.Reason.Code != "" {
 			text += ": " + show.Reason(j.Reason)
 		}
-		if j.Code == cluster.Running {
+		if j.Code == model.Running {
 			text += " on " + show.Hosts(j.Nodes)
 			if j.Steps > 0 {
 				text += fmt.Sprintf(", step %d", j.Steps)
@@ -209,7 +209,7 @@ const streamRetries = 20
 // Output copies one stream to out. If the connection breaks, it asks again and skips what was
 // shown. While no controller answers, it keeps retrying, and prints meanwhile once unless that is
 // empty.
-func Output(ctx context.Context, env *command.Env, client *api.Client, id cluster.JobID, o api.LogOptions,
+func Output(ctx context.Context, env *command.Env, client *api.Client, id model.JobID, o api.LogOptions,
 	out io.Writer, meanwhile string) error {
 	away := Retry{Env: env, What: meanwhile, Quiet: meanwhile == ""}
 	away.Answered() // the job was read just before
@@ -258,7 +258,7 @@ func (e *brokenError) Unwrap() error { return e.err }
 
 // streamOnce copies a stream after its first skip bytes, and returns how many bytes have been shown
 // in all.
-func streamOnce(ctx context.Context, client *api.Client, id cluster.JobID, o api.LogOptions, out io.Writer,
+func streamOnce(ctx context.Context, client *api.Client, id model.JobID, o api.LogOptions, out io.Writer,
 	skip int64) (int64, error) {
 	body, err := client.Logs(ctx, id, o)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // JobName returns the name of a job: 123, 123_4 for an array task, 123_[5-9%2] for the pending
@@ -57,7 +57,7 @@ func Reason(r api.Reason) string {
 }
 
 // ID writes the id of a job.
-func ID(id cluster.JobID) string { return strconv.FormatInt(int64(id), 10) }
+func ID(id model.JobID) string { return strconv.FormatInt(int64(id), 10) }
 
 // NodeCount returns how many nodes a job has, or may have at most while it is pending.
 func NodeCount(j *api.Job) int {
@@ -84,7 +84,7 @@ func Workers(j *api.Job) string {
 }
 
 // IDs writes ids with commas.
-func IDs(ids []cluster.JobID) string {
+func IDs(ids []model.JobID) string {
 	texts := make([]string, len(ids))
 	for i, id := range ids {
 		texts[i] = ID(id)

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/rota-hpc/rota/cmd/rota/exit"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
@@ -59,7 +59,7 @@ func readShares(r io.Reader) (map[string]int64, error) {
 		if _, twice := shares[account]; twice {
 			return nil, fmt.Errorf("line %d: account %s is given twice", n, account)
 		}
-		thousandths, err := factor("the number of GPUs", gpus, 0.001, cluster.MaxNodes*cluster.MaxGPUsPerNode)
+		thousandths, err := factor("the number of GPUs", gpus, 0.001, model.MaxNodes*model.MaxGPUsPerNode)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 func TestSubmit(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Env: []string{"LAB_A=1", "LAB_TOKEN=secret", "OTHER=2"}}
 	file := rotatest.JobFile(t, rotatest.SmallJob)
 	got := s.Run("submit", file, "-var", "n=5", "--name", "other", "-t", "1:30:00", "--priority", "7", "--class", "te",
@@ -51,7 +51,7 @@ func TestSubmit(t *testing.T) {
 
 func TestSubmitOutput(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: rotatest.SmallJob}
 	if got := s.Run("submit", "-", "--parsable", "--idempotency-key", "mine"); got.Code != 0 || got.Stdout != "17\n" {
 		t.Errorf("--parsable: %+v", got)
@@ -120,17 +120,17 @@ func TestPlan(t *testing.T) {
 
 func TestResubmit(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	record := api.Job{ID: 9, Name: "sweep", Code: cluster.Failed, State: "FAILED", Array: api.ArrayPlace{Size: 4}}
+	record := api.Job{ID: 9, Name: "sweep", Code: model.Failed, State: "FAILED", Array: api.ArrayPlace{Size: 4}}
 	record.Spec = &jobspec.Job{Name: "sweep", Array: &jobspec.Array{Matrix: []jobspec.Axis{{Name: "lr",
 		Values: []string{"1", "2", "3", "4"}}}},
 		Dependencies: []jobspec.Dependency{{Type: "afterok", Jobs: []string{"3"}}}}
-	element := func(index int, code cluster.JobState) api.Job {
-		return api.Job{ID: cluster.JobID(10 + index), Code: code, Array: api.ArrayPlace{Job: 9, Index: &index}}
+	element := func(index int, code model.JobState) api.Job {
+		return api.Job{ID: model.JobID(10 + index), Code: code, Array: api.ArrayPlace{Job: 9, Index: &index}}
 	}
 	a.Give("GET /v1/jobs/9", record)
-	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{element(2, cluster.OutOfMemory)}))
-	a.Give("GET /v1/history", rotatest.List("JobList", element(1, cluster.Failed), element(0, cluster.Completed)))
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{20}})
+	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{element(2, model.OutOfMemory)}))
+	a.Give("GET /v1/history", rotatest.List("JobList", element(1, model.Failed), element(0, model.Completed)))
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{20}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for args, want := range map[string]string{
 		"resubmit 9 --failed":             `{"columns":["lr"],"rows":[["2"],["3"]]}`,

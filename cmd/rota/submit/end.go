@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // exitLikeJob ends the command with the job's exit code, and prints a note that explains it.
@@ -30,15 +30,15 @@ func jobCode(j *api.Job) (code int, note string) {
 		own = 128 + j.Signal
 	}
 	switch j.Code {
-	case cluster.Completed:
+	case model.Completed:
 		return exit.OK, ""
-	case cluster.TimedOut:
+	case model.TimedOut:
 		return exit.OwnTimeout, "reached its time limit of " + show.Clock(j.TimeLimit)
-	case cluster.OutOfMemory:
+	case model.OutOfMemory:
 		return exit.OutOfMemory, "ran out of memory"
-	case cluster.NodeFailed, cluster.BootFailed:
+	case model.NodeFailed, model.BootFailed:
 		return exit.OwnFailed, "ended as " + j.State + ": " + show.Reason(j.Reason)
-	case cluster.Cancelled:
+	case model.Cancelled:
 		if own == 0 {
 			own = exit.OwnFailed
 		}

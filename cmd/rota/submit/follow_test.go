@@ -9,18 +9,18 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // runningJob gives job 7 as pending, then running, then ended with code, and the given output.
 func runningJob(a *rotatest.Answers, workers, code int) {
-	base := api.Job{ID: 7, Name: "seven", Workers: workers, State: "PENDING", Code: cluster.Pending}
+	base := api.Job{ID: 7, Name: "seven", Workers: workers, State: "PENDING", Code: model.Pending}
 	running, over := base, base
-	running.State, running.Code, running.Attempt = "RUNNING", cluster.Running, 1
-	over.State, over.Code, over.Attempt, over.ExitCode = "COMPLETED", cluster.Completed, 1, code
+	running.State, running.Code, running.Attempt = "RUNNING", model.Running, 1
+	over.State, over.Code, over.Attempt, over.ExitCode = "COMPLETED", model.Completed, 1, code
 	if code != 0 {
-		over.State, over.Code = "FAILED", cluster.Failed
+		over.State, over.Code = "FAILED", model.Failed
 	}
 	states := []api.Job{base, running, over}
 	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, _ *http.Request) {
@@ -33,7 +33,7 @@ func runningJob(a *rotatest.Answers, workers, code int) {
 
 func TestRun(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
 	runningJob(a, 1, 9)
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello\nno end")) })
 	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run("run", "-G", "2", "-c", "4", "--mem", "8G", "-N",
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 
 func TestFollowSeveralWorkers(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
 	runningJob(a, 2, 0)
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("from " + r.URL.Query().Get("worker") + "\nlast"))
@@ -98,8 +98,8 @@ func TestFollowTakesUpABrokenStream(t *testing.T) {
 
 func TestFollowOfAJobThatNeverRan(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
-	a.Give("GET /v1/jobs/7", api.Job{ID: 7, State: "CANCELLED", Code: cluster.Cancelled})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, State: "CANCELLED", Code: model.Cancelled})
 	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: rotatest.SmallJob}.Run("submit", "-", "--follow")
 	if got.Code != exit.OwnFailed || got.Stderr != "rota: job 7 was cancelled\n" {
 		t.Errorf("%+v", got)
@@ -108,7 +108,7 @@ func TestFollowOfAJobThatNeverRan(t *testing.T) {
 
 func TestLogs(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 2, Code: cluster.Completed, Attempt: 1})
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 2, Code: model.Completed, Attempt: 1})
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, r *http.Request) {
 		_,
 			_ = w.Write([]byte(r.URL.RawQuery + "\n"))

@@ -8,7 +8,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -26,11 +26,11 @@ func resubmit(env *command.Env, c *cli.Context) error {
 	if !failed && !cancelled {
 		return exit.Usagef("--failed or --cancelled is required: rota resubmit %s", c.Command.ArgsUsage)
 	}
-	wanted := func(code cluster.JobState) bool {
-		if code == cluster.Cancelled {
+	wanted := func(code model.JobState) bool {
+		if code == model.Cancelled {
 			return cancelled
 		}
-		return failed && code.Final() && code != cluster.Completed
+		return failed && code.Final() && code != model.Completed
 	}
 	client, err := env.Dial(c)
 	if err != nil {
@@ -54,7 +54,7 @@ func resubmit(env *command.Env, c *cli.Context) error {
 // specAgain returns the specification for submitting a job again, without its dependencies and its
 // begin time.
 func specAgain(env *command.Env, c *cli.Context, client *api.Client, job *api.Job,
-	wanted func(cluster.JobState) bool) (*jobspec.Job, error) {
+	wanted func(model.JobState) bool) (*jobspec.Job, error) {
 	if job.Spec == nil {
 		return nil, exit.Usagef("job %s belongs to another user: only its owner can resubmit it", show.JobName(job))
 	}
@@ -89,9 +89,9 @@ func notWanted(job *api.Job) error {
 // wantedElements returns the wanted tasks of an array, as ranges of ordinals. Tasks that were
 // cancelled before they started are in no list, so they are inferred.
 func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record *api.Job,
-	wanted func(cluster.JobState) bool) ([]jobspec.Span, error) {
+	wanted func(model.JobState) bool) ([]jobspec.Span, error) {
 	elements := record.Spec.Array.Elements()
-	states := make([]cluster.JobState, elements.Len())
+	states := make([]model.JobState, elements.Len())
 	note := func(j *api.Job) {
 		if j.Array.Job == record.ID && j.Array.Index != nil {
 			if n := elements.Ordinal(*j.Array.Index); n >= 0 {
@@ -118,7 +118,7 @@ func wantedElements(env *command.Env, c *cli.Context, client *api.Client, record
 	var spans []jobspec.Span
 	for n, state := range states {
 		if state == "" && record.Code.Final() {
-			state = cluster.Cancelled
+			state = model.Cancelled
 		}
 		switch k := len(spans); {
 		case !wanted(state):

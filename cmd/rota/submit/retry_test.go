@@ -11,7 +11,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // awayFor makes a handler that breaks off n times in the middle of its answer, as a controller does
@@ -35,9 +35,9 @@ var impatient = api.Options{RetryFor: time.Nanosecond, Unreachable: time.Nanosec
 // TestControllersAwayWhileAJobRuns: controllers that are started anew do not end what follows a
 // job, and cost it no output and no exit code.
 func TestControllersAwayWhileAJobRuns(t *testing.T) {
-	running := api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: cluster.Running, Attempt: 1}
+	running := api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: model.Running, Attempt: 1}
 	over := running
-	over.State, over.Code, over.ExitCode = "FAILED", cluster.Failed, 3
+	over.State, over.Code, over.ExitCode = "FAILED", model.Failed, 3
 	for _, c := range []struct {
 		command string
 		code    int
@@ -47,7 +47,7 @@ func TestControllersAwayWhileAJobRuns(t *testing.T) {
 		{"logs 7.0 -f", 0},
 	} {
 		a := rotatest.NewAnswers(t)
-		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
 		first := true
 		ended := awayFor(6, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(over) })
 		a.On("GET /v1/jobs/7", func(w http.ResponseWriter, r *http.Request) {

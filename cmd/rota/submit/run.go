@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
 	"github.com/rota-hpc/rota/jobspec/script"
@@ -88,7 +88,7 @@ func jobName(command string) string {
 }
 
 // followSubmitted implements --follow. Ctrl-C does not cancel the job.
-func followSubmitted(parent context.Context, env *command.Env, client *api.Client, id cluster.JobID) error {
+func followSubmitted(parent context.Context, env *command.Env, client *api.Client, id model.JobID) error {
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
 	job, err := follow.Job(ctx, env, client, id)
@@ -99,7 +99,7 @@ func followSubmitted(parent context.Context, env *command.Env, client *api.Clien
 }
 
 // awaitSubmitted implements --wait.
-func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client, id cluster.JobID) error {
+func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client, id model.JobID) error {
 	ctx, stop := command.Interruptible(parent)
 	defer stop()
 	job, err := follow.WaitForEnd(ctx, env, client, id)
@@ -109,7 +109,7 @@ func awaitSubmitted(parent context.Context, env *command.Env, client *api.Client
 	return exitLikeJob(env, job)
 }
 
-func leftJob(ctx context.Context, env *command.Env, id cluster.JobID, err error) error {
+func leftJob(ctx context.Context, env *command.Env, id model.JobID, err error) error {
 	if errors.Is(context.Cause(ctx), exit.ErrInterrupted) {
 		return fmt.Errorf("job %d continues (\"rota cancel %d\" cancels it): %w", id, id, exit.ErrInterrupted)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/jobfile"
 )
@@ -49,7 +49,7 @@ python train.py "$@"
 
 func TestSubmitScript(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL,
 		Env: []string{"LAB=1", "LATIN=caf\xe9", "HF_TOKEN=s", "SLURM_JOB_ID=4", "ROTA_X=1", "BASH_FUNC_module%%=() { :; }",
 			"SBATCH_PARTITION=env", "SBATCH_ACCOUNT=acc"}}
@@ -85,7 +85,7 @@ func TestSubmitScript(t *testing.T) {
 
 func TestSubmitScriptsInOtherWays(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Stdin: smallScript}
 	if got := s.Run("submit", "-", "--parsable", "--hold"); got.Code != 0 || got.Stdout != "17\n" || !sent(t, a).Hold {
 		t.Errorf("from standard input: %+v", got)
@@ -124,7 +124,7 @@ func TestSubmitScriptsInOtherWays(t *testing.T) {
 
 func TestOptionsOverJobFiles(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{17}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{17}})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL, Env: []string{"SBATCH_PARTITION=not-here"}}
 	file := rotatest.JobFile(t, rotatest.SmallJob)
 	got := s.Run("submit", file, "-N2", "--array=0-3%2", "-d", "afterok:7", "-c4", "-o", "%j.out", "--constraint", "ib")

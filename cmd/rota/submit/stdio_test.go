@@ -15,7 +15,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // fileOf is a file with text in it, opened.
@@ -53,7 +53,7 @@ func TestSubmitReadsWhatIsPipedIn(t *testing.T) {
 	const text = "#!/bin/sh\n#SBATCH -J piped\ntrue\n"
 	for _, in := range []*os.File{fileOf(t, text), pipeOf(t, text)} {
 		a := rotatest.NewAnswers(t)
-		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
 		if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL, File: in}).Run("submit", "-t",
 			"5"); got.Code != 0 || got.Stdout != "Submitted batch job 7\n" {
 			t.Fatalf("%+v", got)
@@ -74,7 +74,7 @@ func TestRunSaysThatInputIsNotPassedOn(t *testing.T) {
 		warns int
 	}{{nil, 0}, {pipeOf(t, ""), 0}, {pipeOf(t, "data"), 1}, {fileOf(t, ""), 0}, {fileOf(t, "data"), 1}} {
 		a := rotatest.NewAnswers(t)
-		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+		a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
 		runningJob(a, 1, 0)
 		a.On("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {})
 		got := rotatest.Session{Commands: groups, T: t, Addr: a.URL, File: c.in}.Run("run", "cat")
@@ -88,8 +88,8 @@ func TestRunSaysThatInputIsNotPassedOn(t *testing.T) {
 // run yes | head" does.
 func TestOutputWithoutReader(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
-	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: cluster.Running, Attempt: 1})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Workers: 1, State: "RUNNING", Code: model.Running, Attempt: 1})
 	a.On("GET /v1/jobs/7/logs", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "y\n") })
 	a.Give("POST /v1/jobs/7/cancel", api.ControlResponse{})
 	reader, out, err := os.Pipe()
@@ -109,7 +109,7 @@ func TestOutputWithoutReader(t *testing.T) {
 // a controller may go away at any time.
 func TestAConnectionThatBreaksIsNoReaderThatHasGone(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []cluster.JobID{7}})
+	a.Give("POST /v1/jobs", api.SubmitResponse{IDs: []model.JobID{7}})
 	runningJob(a, 1, 3)
 	a.On("GET /v1/jobs/7/logs", func(http.ResponseWriter, *http.Request) {
 		ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -144,7 +144,7 @@ func TestInterruptedWhileSubmitting(t *testing.T) {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
 			t.Error(err)
 		}
-		_ = json.NewEncoder(w).Encode(api.SubmitResponse{IDs: []cluster.JobID{7}})
+		_ = json.NewEncoder(w).Encode(api.SubmitResponse{IDs: []model.JobID{7}})
 	})
 	a.On("POST /v1/jobs/7/cancel", func(w http.ResponseWriter, _ *http.Request) {
 		close(cancelled)
@@ -152,7 +152,7 @@ func TestInterruptedWhileSubmitting(t *testing.T) {
 	})
 	a.On("GET /v1/jobs/7", func(w http.ResponseWriter, _ *http.Request) {
 		<-cancelled
-		_ = json.NewEncoder(w).Encode(api.Job{ID: 7, State: "CANCELLED", Code: cluster.Cancelled})
+		_ = json.NewEncoder(w).Encode(api.Job{ID: 7, State: "CANCELLED", Code: model.Cancelled})
 	})
 	got := rotatest.Session{Commands: groups, T: t, Addr: a.URL}.Run("run", "true")
 	if got.Code != exit.OwnFailed || !strings.HasSuffix(got.Stderr,

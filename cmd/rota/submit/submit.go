@@ -16,7 +16,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/input"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Commands returns the commands of this package.
@@ -135,10 +135,10 @@ func idempotencyKey(c *cli.Context) (string, error) {
 }
 
 // printID prints the id as sbatch does, because scripts parse it.
-func printID(env *command.Env, id cluster.JobID, asJSON, parsable bool) (err error) {
+func printID(env *command.Env, id model.JobID, asJSON, parsable bool) (err error) {
 	switch {
 	case asJSON:
-		err = table.PrintJSON(env.Stdout, api.SubmitResponse{IDs: []cluster.JobID{id}})
+		err = table.PrintJSON(env.Stdout, api.SubmitResponse{IDs: []model.JobID{id}})
 	case parsable:
 		_, err = fmt.Fprintf(env.Stdout, "%d\n", id)
 	default:

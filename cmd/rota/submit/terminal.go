@@ -13,7 +13,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/follow"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -28,7 +28,7 @@ func submitAttached(parent context.Context, env *command.Env, client *api.Client
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	known, broken := make(chan cluster.JobID, 1), make(chan os.Signal, 1)
+	known, broken := make(chan model.JobID, 1), make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE) // the job must not continue when this process cannot
 	defer signal.Stop(broken)
 	go handleSignals(ctx, env, client, signalChannels{signals, broken}, known, leave)
@@ -71,8 +71,8 @@ type signalChannels struct {
 // handleSignals cancels the job after the first signal, once its id is known. It ends the command
 // after the second one, or when the output has no reader.
 func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in signalChannels,
-	known <-chan cluster.JobID, leave context.CancelCauseFunc) {
-	var id cluster.JobID
+	known <-chan model.JobID, leave context.CancelCauseFunc) {
+	var id model.JobID
 	var first time.Time
 	for {
 		select {
@@ -108,7 +108,7 @@ func handleSignals(ctx context.Context, env *command.Env, client *api.Client, in
 	}
 }
 
-func cancelAttended(env *command.Env, client *api.Client, id cluster.JobID) {
+func cancelAttended(env *command.Env, client *api.Client, id model.JobID) {
 	fmt.Fprintf(env.Stderr, "rota: cancelling job %d; press Ctrl-C again to exit at once\n", id)
 	ctx, cancel := context.WithTimeout(context.Background(), cancelWait)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // waitForJobs waits for all jobs, or with --any for the first one, and ends with the highest exit
@@ -66,7 +66,7 @@ func awaitAll(ctx context.Context, env *command.Env, client *api.Client, refs []
 		ends[i] = make(chan end, 1)
 		go func() {
 			e := end{ref: ref}
-			var id cluster.JobID
+			var id model.JobID
 			if id, e.err = command.JobID(ctx, client, ref); e.err == nil {
 				e.job, e.err = follow.WaitForEnd(ctx, env, client, id)
 			}

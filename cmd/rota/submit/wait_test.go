@@ -7,7 +7,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 func TestJobCodes(t *testing.T) {
@@ -15,24 +15,24 @@ func TestJobCodes(t *testing.T) {
 		job  api.Job
 		want int
 	}{
-		{api.Job{Code: cluster.Completed}, 0},
-		{api.Job{Code: cluster.Failed, ExitCode: 3}, 3},
-		{api.Job{Code: cluster.Failed, ExitCode: 255}, 255},
-		{api.Job{Code: cluster.Failed, Signal: 11}, 139},
-		{api.Job{Code: cluster.Failed}, exit.OwnFailed},
-		{api.Job{Code: cluster.OutOfMemory, Signal: 9}, exit.OutOfMemory},
-		{api.Job{Code: cluster.TimedOut, Signal: 15}, exit.OwnTimeout},
-		{api.Job{Code: cluster.TimedOut}, exit.OwnTimeout},
-		{api.Job{Code: cluster.NodeFailed}, exit.OwnFailed},
-		{api.Job{Code: cluster.BootFailed}, exit.OwnFailed},
-		{api.Job{Code: cluster.Cancelled}, exit.OwnFailed},
-		{api.Job{Code: cluster.Cancelled, Signal: 15}, 143},
+		{api.Job{Code: model.Completed}, 0},
+		{api.Job{Code: model.Failed, ExitCode: 3}, 3},
+		{api.Job{Code: model.Failed, ExitCode: 255}, 255},
+		{api.Job{Code: model.Failed, Signal: 11}, 139},
+		{api.Job{Code: model.Failed}, exit.OwnFailed},
+		{api.Job{Code: model.OutOfMemory, Signal: 9}, exit.OutOfMemory},
+		{api.Job{Code: model.TimedOut, Signal: 15}, exit.OwnTimeout},
+		{api.Job{Code: model.TimedOut}, exit.OwnTimeout},
+		{api.Job{Code: model.NodeFailed}, exit.OwnFailed},
+		{api.Job{Code: model.BootFailed}, exit.OwnFailed},
+		{api.Job{Code: model.Cancelled}, exit.OwnFailed},
+		{api.Job{Code: model.Cancelled, Signal: 15}, 143},
 	} {
 		code, note := jobCode(&c.job)
 		if code != c.want {
 			t.Errorf("%s %d:%d gives %d, want %d", c.job.Code, c.job.ExitCode, c.job.Signal, code, c.want)
 		}
-		if quiet := c.job.Code == cluster.Completed || c.job.Code == cluster.Failed &&
+		if quiet := c.job.Code == model.Completed || c.job.Code == model.Failed &&
 			c.want != exit.OwnFailed; quiet != (note == "") {
 			t.Errorf("%s %d:%d says %q", c.job.Code, c.job.ExitCode, c.job.Signal, note)
 		}
@@ -41,10 +41,10 @@ func TestJobCodes(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.On("GET /v1/jobs/1", rotatest.WhenAsked(1, api.Job{ID: 1, State: "RUNNING", Code: cluster.Running},
-		api.Job{ID: 1, State: "FAILED", Code: cluster.Failed, ExitCode: 4}))
-	a.Give("GET /v1/jobs/2", api.Job{ID: 2, State: "COMPLETED", Code: cluster.Completed})
-	a.Give("GET /v1/jobs/3", api.Job{ID: 3, State: "RUNNING", Code: cluster.Running})
+	a.On("GET /v1/jobs/1", rotatest.WhenAsked(1, api.Job{ID: 1, State: "RUNNING", Code: model.Running},
+		api.Job{ID: 1, State: "FAILED", Code: model.Failed, ExitCode: 4}))
+	a.Give("GET /v1/jobs/2", api.Job{ID: 2, State: "COMPLETED", Code: model.Completed})
+	a.Give("GET /v1/jobs/3", api.Job{ID: 3, State: "RUNNING", Code: model.Running})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	if got := s.Run("wait", "1", "2"); got.Code != 4 || got.Stderr != "" {
 		t.Errorf("%+v", got)
@@ -73,7 +73,7 @@ func TestWait(t *testing.T) {
 // TestWaitForAJobThatIsNotThere: it is said at once, not when the others have ended.
 func TestWaitForAJobThatIsNotThere(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.Give("GET /v1/jobs/7", api.Job{ID: 7, State: "RUNNING", Code: cluster.Running}) // for ever
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, State: "RUNNING", Code: model.Running}) // for ever
 	a.Refuse("GET /v1/jobs/8", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 8"})
 	if got := (rotatest.Session{Commands: groups, T: t, Addr: a.URL}).Run("wait", "7",
 		"8"); got.Code != exit.OwnNotFound || got.Stderr != "rota: there is no job 8\n" {

@@ -9,7 +9,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -93,7 +93,7 @@ var startCell = listing.Cell[api.Job]{Name: "start", Column: table.Column{Title:
 	Needs: []string{"started", "eligible", "code", "array"},
 	Text: func(j *api.Job, s listing.Style) string {
 		switch {
-		case shownCode(j) != string(cluster.Pending):
+		case shownCode(j) != string(model.Pending):
 			return show.Time(j.Started, s.UTC)
 		case j.Eligible != nil:
 			return "after " + show.Time(j.Eligible, s.UTC)
@@ -116,7 +116,7 @@ var histCells = []listing.Cell[api.Job]{
 // pending.
 func shownCode(j *api.Job) string {
 	if j.Array.Indices != "" {
-		return string(cluster.Pending)
+		return string(model.Pending)
 	}
 	return string(j.Code)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -15,18 +15,18 @@ func sampleElastic() []api.Job {
 	base := api.Job{User: "ada", UID: 1000, Account: "vision", Queue: "default", Class: jobspec.BE, Priority: 50,
 		TimeLimit: 3600, Submitted: rotatest.At("2026-11-21T08:00:00Z")}
 	shrunk, waiting := base, base
-	shrunk.ID, shrunk.Name, shrunk.State, shrunk.Code, shrunk.Started = 7, "stretch", "RUNNING", cluster.Running,
+	shrunk.ID, shrunk.Name, shrunk.State, shrunk.Code, shrunk.Started = 7, "stretch", "RUNNING", model.Running,
 		rotatest.At("2026-11-21T08:00:05Z")
 	shrunk.Workers, shrunk.GPUs, shrunk.Nodes, shrunk.Attempt, shrunk.Resizes = 2, 2, []string{"gpu01"}, 2, 1
 	shrunk.Elastic = &api.Elastic{Workers: 2, Min: 1, Max: 4, MultipleOf: 1,
 		Text: "it has shrunk from 4 to make room for job 8"}
 	shrunk.Attempts = []api.Attempt{
 		{N: 1, Start: rotatest.At("2026-11-21T08:00:05Z"), End: rotatest.At("2026-11-21T09:00:00Z"),
-			Nodes: []string{"gpu01", "gpu02"}, ExitCode: 85, Cause: cluster.CauseShrink, Workers: 4},
+			Nodes: []string{"gpu01", "gpu02"}, ExitCode: 85, Cause: model.CauseShrink, Workers: 4},
 		{N: 2, Start: rotatest.At("2026-11-21T09:00:01Z"), Nodes: []string{"gpu01"}, Workers: 2},
 	}
 	waiting.ID, waiting.Name, waiting.State, waiting.Code, waiting.Workers, waiting.GPUs = 9, "wide", "PENDING",
-		cluster.Pending, 16, 16
+		model.Pending, 16, 16
 	waiting.Elastic = &api.Elastic{Min: 16, Max: 128, MultipleOf: 8, Text: "it starts when there is room for 16"}
 	waiting.Reason = api.Reason{Code: "Resources", Text: "no node has enough free for one worker"}
 	return []api.Job{shrunk, waiting}

@@ -15,12 +15,12 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // eventFilter selects events; an empty field matches all events.
 type eventFilter struct {
-	jobs  []cluster.JobID
+	jobs  []model.JobID
 	nodes []string
 	types []string
 }
@@ -162,12 +162,12 @@ func printEvent(env *command.Env, e api.Event, v *listing.View[api.Event]) error
 
 // eventTypes returns the types of events.
 func eventTypes() []string {
-	all := []cluster.EventType{cluster.EventSubmitted, cluster.EventHeld, cluster.EventReleased, cluster.EventUpdated,
-		cluster.EventAssigned,
-		cluster.EventCreated, cluster.EventStarted, cluster.EventStopping, cluster.EventPolicy, cluster.EventEnded,
-		cluster.EventRequeued,
-		cluster.EventFinished, cluster.EventReserved, cluster.EventUnreserved, cluster.EventNodeUp, cluster.EventNodeDown,
-		cluster.EventNodeDrain, cluster.EventConfig}
+	all := []model.EventType{model.EventSubmitted, model.EventHeld, model.EventReleased, model.EventUpdated,
+		model.EventAssigned,
+		model.EventCreated, model.EventStarted, model.EventStopping, model.EventPolicy, model.EventEnded,
+		model.EventRequeued,
+		model.EventFinished, model.EventReserved, model.EventUnreserved, model.EventNodeUp, model.EventNodeDown,
+		model.EventNodeDrain, model.EventConfig}
 	names := make([]string, len(all))
 	for i, t := range all {
 		names[i] = string(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/listing"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // histLimit is how many ended jobs are shown by default.
@@ -75,7 +75,7 @@ func showHistory(env *command.Env, c *cli.Context) error {
 	if o.Format != table.JSON && o.Format != table.YAML {
 		slices.Reverse(list.Items) // the newest job comes last, next to the prompt
 	}
-	seen := map[cluster.JobID]bool{}
+	seen := map[model.JobID]bool{}
 	for i := range list.Items {
 		seen[list.Items[i].ID] = true
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -30,7 +30,7 @@ type queueList struct {
 	nodes    []string // only jobs on these nodes, unless empty
 	tree     bool     // array tasks and groups under their job, jobs under their dependency
 	elements bool     // a line for each pending array task
-	seen     map[cluster.JobID]bool
+	seen     map[model.JobID]bool
 }
 
 // print shows the queue once.
@@ -77,7 +77,7 @@ func (q *queueList) printRows(ctx context.Context) error {
 func (q *queueList) eachJob(ctx context.Context, visit func(*api.Job)) (api.Answer, error) {
 	f := q.filter
 	f.Fields = q.view.Fields("id", "array", "group", "groups", "dependencies", "nodes")
-	q.seen = map[cluster.JobID]bool{}
+	q.seen = map[model.JobID]bool{}
 	answer, err := q.client.EachJob(ctx, f, api.Read{}, func(j *api.Job) error {
 		if len(f.Refs) > 0 {
 			q.seen[j.ID] = true
@@ -106,7 +106,7 @@ func (q *queueList) isShown(j *api.Job) bool {
 }
 
 func isPending(state string) bool {
-	return strings.EqualFold(state, string(cluster.Pending)) || strings.EqualFold(state, "PENDING")
+	return strings.EqualFold(state, string(model.Pending)) || strings.EqualFold(state, "PENDING")
 }
 
 // copyJSON copies the controller's JSON to the output as it arrives.
@@ -182,7 +182,7 @@ func eachElement(jobs []api.Job) []api.Job {
 				index := run.First + n*run.Step
 				e := j
 				e.Array = api.ArrayPlace{Job: j.ID, Index: &index}
-				e.Code, e.State, e.Elapsed, e.Started = cluster.Pending, "PENDING", 0, nil
+				e.Code, e.State, e.Elapsed, e.Started = model.Pending, "PENDING", 0, nil
 				all = append(all, e)
 			}
 		}
@@ -193,7 +193,7 @@ func eachElement(jobs []api.Job) []api.Job {
 // asTree orders jobs so that each follows its array, its pipeline job or its dependency, and
 // indents the names.
 func asTree(jobs []api.Job) []api.Job {
-	at := map[cluster.JobID]int{}
+	at := map[model.JobID]int{}
 	for i := range jobs {
 		at[jobs[i].ID] = i
 	}
@@ -230,12 +230,12 @@ func asTree(jobs []api.Job) []api.Job {
 }
 
 // parentOf returns the job above a job in the tree, 0 if there is none.
-func parentOf(j *api.Job) cluster.JobID {
-	var group cluster.JobID
+func parentOf(j *api.Job) model.JobID {
+	var group model.JobID
 	if j.Group != nil {
 		group = j.Group.Job
 	}
-	var first cluster.JobID
+	var first model.JobID
 	for _, d := range j.Dependencies {
 		if len(d.Jobs) > 0 && group == 0 {
 			first = cmp.Or(first, d.Jobs[0])

@@ -7,18 +7,18 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/exit"
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // TestQueueOfJobsThatAreNotThere: named jobs that are not shown are told of, and lacking ones are a
 // failure.
 func TestQueueOfJobsThatAreNotThere(t *testing.T) {
 	a := rotatest.NewAnswers(t)
-	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{{ID: 7, Name: "seven", State: "RUNNING", Code: cluster.Running}}))
+	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{{ID: 7, Name: "seven", State: "RUNNING", Code: model.Running}}))
 	a.Give("GET /v1/history", rotatest.List("JobList", api.Job{ID: 6, Name: "six", State: "COMPLETED",
-		Code: cluster.Completed}))
-	a.Give("GET /v1/jobs/6", api.Job{ID: 6, Code: cluster.Completed})
-	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Code: cluster.Running})
+		Code: model.Completed}))
+	a.Give("GET /v1/jobs/6", api.Job{ID: 6, Code: model.Completed})
+	a.Give("GET /v1/jobs/7", api.Job{ID: 7, Code: model.Running})
 	a.Refuse("GET /v1/jobs/8", api.Problem{Status: 404, Code: api.CodeNotFound, Detail: "there is no job 8"})
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestQueueOfJobsThatAreNotThere(t *testing.T) {
 func TestQueueRowOfWhatHasNotBegun(t *testing.T) {
 	a := rotatest.NewAnswers(t)
 	a.On("GET /v1/jobs", rotatest.StreamOf([]api.Job{{ID: 7, Name: "a-name-that-is-much-longer-than-columns-are",
-		State: "RUNNING", Code: cluster.Running, Elapsed: 60,
+		State: "RUNNING", Code: model.Running, Elapsed: 60,
 		Started: rotatest.At("2026-11-21T08:00:05Z"), Workdir: "/shared/a/directory/that/is/rather/long",
 		Array: api.ArrayPlace{Job: 7, Size: 9, Indices: "3-8%2"}}}))
 	s := rotatest.Session{Commands: groups, T: t, Addr: a.URL}

@@ -10,7 +10,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -21,23 +21,23 @@ func sampleJobs() []api.Job {
 		Workers:   1,
 		TimeLimit: 86400, Submitted: rotatest.At("2026-11-21T08:00:00Z")}
 	running, waiting, long, done, dead := base, base, base, base, base
-	running.ID, running.Name, running.State, running.Code, running.Started = 7, "train", "RUNNING", cluster.Running,
+	running.ID, running.Name, running.State, running.Code, running.Started = 7, "train", "RUNNING", model.Running,
 		rotatest.At("2026-11-21T08:00:05Z")
 	running.Elapsed, running.GPUs, running.Workers, running.Steps = 3725, 32, 4, 1200
 	running.Nodes, running.Attempt = []string{"gpu01", "gpu02", "gpu03", "gpu07"}, 1
 	running.Attempts = []api.Attempt{{N: 1, Start: running.Started, Nodes: running.Nodes}}
-	waiting.ID, waiting.Name, waiting.State, waiting.Code = 8, "größe-测试", "PENDING", cluster.Pending
+	waiting.ID, waiting.Name, waiting.State, waiting.Code = 8, "größe-测试", "PENDING", model.Pending
 	waiting.Reason = api.Reason{Code: "Resources", Text: "no node has enough free for one worker"}
 	waiting.GPUs, waiting.Class, waiting.TimeLimit = 1, jobspec.TE, 3600
-	long.ID, long.Name, long.State, long.Code = 1234567, strings.Repeat("very-", 12)+"long", "PENDING", cluster.Pending
+	long.ID, long.Name, long.State, long.Code = 1234567, strings.Repeat("very-", 12)+"long", "PENDING", model.Pending
 	long.User, long.Account, long.GPUs, long.Workers = "a-user-with-a-long-name", "an-account-with-a-long-name", 4096, 512
 	long.Reason, long.TimeLimit, long.Elapsed = api.Reason{Code: "Reservation", Text: "waits behind job 8"}, 30*86400,
 		12*86400+3661
-	done.ID, done.Name, done.State, done.Code, done.Ended = 3, "done\x1b[31m", "COMPLETED", cluster.Completed,
+	done.ID, done.Name, done.State, done.Code, done.Ended = 3, "done\x1b[31m", "COMPLETED", model.Completed,
 		rotatest.At("2026-11-21T09:00:00Z")
 	done.Started, done.Elapsed, done.GPUs, done.GPUSeconds, done.Nodes,
 		done.Attempt = rotatest.At("2026-11-21T08:30:00Z"), 1800, 8, 14400, []string{"gpu01"}, 2
-	dead.ID, dead.Name, dead.State, dead.Code, dead.Ended = 4, "dead", "OUT_OF_MEMORY", cluster.OutOfMemory,
+	dead.ID, dead.Name, dead.State, dead.Code, dead.Ended = 4, "dead", "OUT_OF_MEMORY", model.OutOfMemory,
 		rotatest.At("2026-11-21T09:10:00Z")
 	dead.Signal, dead.Nodes, dead.Reason = 9, []string{"gpu02"},
 		api.Reason{Code: "OutOfMemory", Text: "it used more memory than it had asked for"}
@@ -45,13 +45,13 @@ func sampleJobs() []api.Job {
 }
 
 func sampleNodes() []api.Node {
-	gpu := func(job cluster.JobID) api.NodeGPU {
+	gpu := func(job model.JobID) api.NodeGPU {
 		return api.NodeGPU{UUID: "GPU-1", Model: "NVIDIA H200", Memory: 141 * jobspec.GiB, Healthy: true, Job: job}
 	}
 	return []api.Node{
 		{Name: "gpu01", State: "mix", Cores: 128, CoresUsed: 64, Memory: 1 << 40, MemoryUsed: 1536 * jobspec.MiB,
 			GPUs:     []api.NodeGPU{gpu(7), gpu(0)},
-			GPUsUsed: 1, Jobs: []cluster.JobID{7, 9}, Version: "0.1.0", LastSeen: rotatest.At("2026-11-21T11:59:59Z"),
+			GPUsUsed: 1, Jobs: []model.JobID{7, 9}, Version: "0.1.0", LastSeen: rotatest.At("2026-11-21T11:59:59Z"),
 			SharedPaths: []string{"/home", "/data"}},
 		{Name: "a-node-with-a-very-long-name-indeed.example.com", State: "down",
 			Reason: "not heard of for 20 s, and its reason is long too", Cores: 2, Memory: 4 * jobspec.GiB},
@@ -74,11 +74,11 @@ func sampleCluster(t *testing.T) *rotatest.Answers {
 		Type: "assigned", Job: 7, Attempt: 1},
 		api.Event{Index: 6, At: rotatest.At("2026-11-21T08:00:06Z"), Type: "node-down", Node: "gpu01"},
 		api.Event{Index: 9, At: rotatest.At("2026-11-21T08:10:06Z"), Type: "ended", Job: 7, Attempt: 1,
-			Cause: cluster.CauseTE, For: 8}))
+			Cause: model.CauseTE, For: 8}))
 	one := jobs[0]
 	one.Attempts = append([]api.Attempt{{N: 1, Start: rotatest.At("2026-11-20T08:00:05Z"),
 		End: rotatest.At("2026-11-20T09:00:05Z"), Nodes: []string{"gpu09"}, Signal: 15,
-		Cause: cluster.CauseTE}}, api.Attempt{N: 2, Start: one.Started, Nodes: one.Nodes})
+		Cause: model.CauseTE}}, api.Attempt{N: 2, Start: one.Started, Nodes: one.Nodes})
 	one.Preemptions.TE = 1
 	one.Metrics = map[string]float64{"loss": 0.25, "lr": 0.001}
 	one.Spec = &jobspec.Job{Name: "train", Groups: []jobspec.Group{{Name: "main", Count: 4,
@@ -155,21 +155,21 @@ func TestPagesAreJoined(t *testing.T) {
 func sampleFamilies() []api.Job {
 	index := 3
 	base := api.Job{User: "ada", Account: "vision", Queue: "default", Class: jobspec.BE, Workers: 1, State: "PENDING",
-		Code: cluster.Pending}
+		Code: model.Pending}
 	record, element, pipeline, prep, train, after := base, base, base, base, base, base
-	record.ID, record.Name, record.Code = 10, "sweep", cluster.Running
+	record.ID, record.Name, record.Code = 10, "sweep", model.Running
 	record.Array = api.ArrayPlace{Indices: "4-6%2", Size: 4, MaxParallel: 2, Live: 1}
-	element.ID, element.Name, element.Code, element.Nodes = 11, "sweep", cluster.Running, []string{"gpu01"}
+	element.ID, element.Name, element.Code, element.Nodes = 11, "sweep", model.Running, []string{"gpu01"}
 	element.Array = api.ArrayPlace{Job: 10, Index: &index, Params: map[string]string{"lr": "1e-3"}}
 	pipeline.ID, pipeline.Name = 20, "nightly"
-	pipeline.Groups = []api.GroupState{{Name: "prep", ID: 21, Code: cluster.Pending},
-		{Name: "train", ID: 22, Code: cluster.Pending}}
+	pipeline.Groups = []api.GroupState{{Name: "prep", ID: 21, Code: model.Pending},
+		{Name: "train", ID: 22, Code: model.Pending}}
 	prep.ID, prep.Name, prep.Group = 21, "nightly", &api.GroupPlace{Job: 20, Name: "prep"}
 	train.ID, train.Name, train.Group = 22, "nightly", &api.GroupPlace{Job: 20, Name: "train"}
-	train.Dependencies = []api.Dependency{{Type: "afterok", Jobs: []cluster.JobID{21}}}
+	train.Dependencies = []api.Dependency{{Type: "afterok", Jobs: []model.JobID{21}}}
 	train.Reason = api.Reason{Code: "Dependency"}
 	after.ID, after.Name, after.Reason = 30, "report", api.Reason{Code: "Dependency"}
-	after.Dependencies = []api.Dependency{{Type: "afterany", Jobs: []cluster.JobID{10, 20}, Match: "any", Delay: 60}}
+	after.Dependencies = []api.Dependency{{Type: "afterany", Jobs: []model.JobID{10, 20}, Match: "any", Delay: 60}}
 	after.Eligible = rotatest.At("2026-11-21T12:00:00Z")
 	return []api.Job{record, element, pipeline, prep, train, after}
 }

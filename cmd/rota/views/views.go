@@ -19,7 +19,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Commands returns the commands of this package.
@@ -163,14 +163,14 @@ func showQueue(env *command.Env, c *cli.Context) error {
 // reportMissing reports jobs that were named and do not exist, and fails. For jobs that exist and
 // were not listed, note returns where they are shown.
 func reportMissing(ctx context.Context, env *command.Env, client *api.Client, refs []string,
-	seen map[cluster.JobID]bool, note func(*api.Job) string, asJSON bool) error {
+	seen map[model.JobID]bool, note func(*api.Job) string, asJSON bool) error {
 	code := exit.OK
 	for _, ref := range refs {
 		id, err := strconv.ParseInt(ref, 10, 64)
-		if err != nil || seen[cluster.JobID(id)] {
+		if err != nil || seen[model.JobID(id)] {
 			continue // unknown array tasks and groups were refused with the list
 		}
-		j, _, err := client.Job(ctx, cluster.JobID(id), api.Read{})
+		j, _, err := client.Job(ctx, model.JobID(id), api.Read{})
 		switch {
 		case exit.IsNotFound(err):
 			env.PrintError(asJSON, err)
@@ -190,7 +190,7 @@ func reportMissing(ctx context.Context, env *command.Env, client *api.Client, re
 // nodesOrReason writes the last column of the queue as squeue does: the nodes of a job, or why it
 // waits.
 func nodesOrReason(j *api.Job, full bool) string {
-	if j.Code != cluster.Pending && len(j.Nodes) > 0 {
+	if j.Code != model.Pending && len(j.Nodes) > 0 {
 		return show.Hosts(j.Nodes)
 	}
 	if j.Reason.Code == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/rota-hpc/rota/cmd/rota/show"
 	"github.com/rota-hpc/rota/cmd/rota/table"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // showWhy prints why a job waits, the nodes that remain after each requirement, and advice.
@@ -38,7 +38,7 @@ func showWhy(env *command.Env, c *cli.Context) error {
 		return table.PrintJSON(env.Stdout, why)
 	}
 	if len(why.Funnel) == 0 { // it does not wait for capacity, so its state says more
-		if job, _, err := client.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != cluster.Pending {
+		if job, _, err := client.JobBy(c.Context, ref, api.Read{}); err == nil && job.Code != model.Pending {
 			why.Reason = api.Reason{Text: notWaiting(job)}
 			why.Advice = adviceAfterEnd(ref, job)
 		}
@@ -75,24 +75,24 @@ func notWaiting(j *api.Job) string {
 		return "it is not pending: all of its tasks have started"
 	case len(j.Groups) > 0 && j.Groups[0].ID != 0 && !follow.Ended(j):
 		return "it is not pending: some of its groups have started"
-	case j.Code == cluster.Configuring:
+	case j.Code == model.Configuring:
 		return "it is starting on " + show.Hosts(j.Nodes)
-	case j.Code == cluster.Running:
+	case j.Code == model.Running:
 		return "it is running on " + show.Hosts(j.Nodes)
-	case j.Code == cluster.Completing:
+	case j.Code == model.Completing:
 		return "it is stopping on " + show.Hosts(j.Nodes)
-	case j.Code == cluster.Completed:
+	case j.Code == model.Completed:
 		return "it has completed"
-	case j.Code == cluster.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":
+	case j.Code == model.Cancelled && j.Reason.Code == "" && j.Reason.Text != "":
 		return "it was cancelled: " + j.Reason.Text
-	case j.Code == cluster.Cancelled && j.Reason.Code == "":
+	case j.Code == model.Cancelled && j.Reason.Code == "":
 		return "it was cancelled"
 	}
 	text := show.Reason(j.Reason)
 	switch {
 	case text == "":
 		text = "it has ended as " + j.State
-	case j.Code != cluster.Failed || j.Array.Size > 0 && j.Array.Index == nil || len(j.Groups) > 0:
+	case j.Code != model.Failed || j.Array.Size > 0 && j.Array.Index == nil || len(j.Groups) > 0:
 	case j.Signal != 0:
 		text += fmt.Sprintf(", signal %d", j.Signal)
 	case j.ExitCode != 0:
@@ -104,10 +104,10 @@ func notWaiting(j *api.Job) string {
 // adviceAfterEnd returns where to look after a job failed, "" for other jobs.
 func adviceAfterEnd(ref string, j *api.Job) string {
 	switch {
-	case !follow.Ended(j) || j.Code == cluster.Completed || j.Code == cluster.Cancelled:
+	case !follow.Ended(j) || j.Code == model.Completed || j.Code == model.Cancelled:
 	case j.Array.Size > 0 && j.Array.Index == nil:
 		return fmt.Sprintf("\"rota hist -j %s -s F\" lists its failed tasks", ref)
-	case j.Attempt > 0 && j.Code != cluster.BootFailed && follow.OutputElsewhere(j) == "":
+	case j.Attempt > 0 && j.Code != model.BootFailed && follow.OutputElsewhere(j) == "":
 		return fmt.Sprintf("\"rota logs %s\" shows its output", ref)
 	}
 	return ""

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rota-hpc/rota/cmd/rota/rotatest"
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // TestWhyOfWhatDoesNotWait: running and ended jobs are asked about too.
@@ -15,24 +15,24 @@ func TestWhyOfWhatDoesNotWait(t *testing.T) {
 		job  api.Job
 		want string
 	}{
-		{api.Job{Code: cluster.Configuring, Nodes: []string{"gpu1"}}, "it is starting on gpu1\n"},
-		{api.Job{Code: cluster.Running, Nodes: []string{"gpu1", "gpu2"}}, "it is running on gpu[1-2]\n"},
-		{api.Job{Code: cluster.Completing, Nodes: []string{"gpu1"}}, "it is stopping on gpu1\n"},
-		{api.Job{Code: cluster.Running, Array: api.ArrayPlace{Job: 7, Size: 3}},
+		{api.Job{Code: model.Configuring, Nodes: []string{"gpu1"}}, "it is starting on gpu1\n"},
+		{api.Job{Code: model.Running, Nodes: []string{"gpu1", "gpu2"}}, "it is running on gpu[1-2]\n"},
+		{api.Job{Code: model.Completing, Nodes: []string{"gpu1"}}, "it is stopping on gpu1\n"},
+		{api.Job{Code: model.Running, Array: api.ArrayPlace{Job: 7, Size: 3}},
 			"it is not pending: all of its tasks have started\n"},
-		{api.Job{Code: cluster.Completed, Attempt: 1}, "it has completed\n"},
-		{api.Job{Code: cluster.Cancelled}, "it was cancelled\n"},
-		{api.Job{Code: cluster.Cancelled, Reason: api.Reason{Text: "wrong data"}}, "it was cancelled: wrong data\n"},
-		{api.Job{Code: cluster.Cancelled, Reason: api.Reason{Code: "DependencyNeverSatisfied", Text: "job 3 failed"}},
+		{api.Job{Code: model.Completed, Attempt: 1}, "it has completed\n"},
+		{api.Job{Code: model.Cancelled}, "it was cancelled\n"},
+		{api.Job{Code: model.Cancelled, Reason: api.Reason{Text: "wrong data"}}, "it was cancelled: wrong data\n"},
+		{api.Job{Code: model.Cancelled, Reason: api.Reason{Code: "DependencyNeverSatisfied", Text: "job 3 failed"}},
 			"DependencyNeverSatisfied: job 3 failed\n"},
-		{api.Job{Code: cluster.Failed, Attempt: 1, ExitCode: 3, Reason: failed},
+		{api.Job{Code: model.Failed, Attempt: 1, ExitCode: 3, Reason: failed},
 			"NonZeroExitCode: its command failed, exit code 3\n\n\"rota logs 7\" shows its output\n"},
-		{api.Job{Code: cluster.Failed, Attempt: 1, Signal: 11, Reason: failed},
+		{api.Job{Code: model.Failed, Attempt: 1, Signal: 11, Reason: failed},
 			"NonZeroExitCode: its command failed, signal 11\n\n\"rota logs 7\" shows its output\n"},
-		{api.Job{Code: cluster.Failed, ExitCode: 1, Array: api.ArrayPlace{Job: 7, Size: 3},
+		{api.Job{Code: model.Failed, ExitCode: 1, Array: api.ArrayPlace{Job: 7, Size: 3},
 			Reason: api.Reason{Code: "NonZeroExitCode", Text: "2 of its 3 members failed"}},
 			"NonZeroExitCode: 2 of its 3 members failed\n\n\"rota hist -j 7 -s F\" lists its failed tasks\n"},
-		{api.Job{Code: cluster.BootFailed, Attempt: 1, Reason: api.Reason{Code: "JobLaunchFailure",
+		{api.Job{Code: model.BootFailed, Attempt: 1, Reason: api.Reason{Code: "JobLaunchFailure",
 			Text: "no such directory"}}, "JobLaunchFailure: no such directory\n"},
 	} {
 		a := rotatest.NewAnswers(t)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Headers in which a trusted caller vouches for a user.
@@ -28,7 +28,7 @@ const (
 type Caller struct {
 	// User is the user for whom the request is made. It is not set when a machine speaks for
 	// itself.
-	User cluster.Identity
+	User model.Identity
 	// Machine is set when the caller is trusted by signature and vouches for no user.
 	Machine bool
 	// Trusted callers may vouch for others.
@@ -76,7 +76,7 @@ type Guard struct {
 }
 
 // Vouch puts a user into the headers of a request that a trusted caller makes for them.
-func Vouch(h http.Header, id cluster.Identity) {
+func Vouch(h http.Header, id model.Identity) {
 	Unvouch(h)
 	h.Set(headerUID, strconv.FormatUint(uint64(id.UID), 10))
 	h.Set(headerGID, strconv.FormatUint(uint64(id.GID), 10))
@@ -169,7 +169,7 @@ func vouched(c Caller, h http.Header) (Caller, error) {
 	if err != nil {
 		return Caller{}, fmt.Errorf("header %s: %w", headerUID, err)
 	}
-	c.User = cluster.Identity{UID: uid, User: h.Get(headerUser), Home: h.Get(headerHome)}
+	c.User = model.Identity{UID: uid, User: h.Get(headerUser), Home: h.Get(headerHome)}
 	if !utf8.ValidString(c.User.User) || !utf8.ValidString(c.User.Home) {
 		return Caller{}, fmt.Errorf("headers %s and %s: not UTF-8", headerUser, headerHome)
 	}

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 var testKey = Key("0123456789abcdef0123456789abcdef")
@@ -114,7 +114,7 @@ func TestVouching(t *testing.T) {
 	addr, last := whoAmI(t, &Guard{Key: testKey}, "tcp")
 	rt := &http.Transport{}
 	defer rt.CloseIdleConnections()
-	id := cluster.Identity{UID: 1234, GID: 5, GIDs: []uint32{6, 7}, User: "ann", Home: "/home/ann"}
+	id := model.Identity{UID: 1234, GID: 5, GIDs: []uint32{6, 7}, User: "ann", Home: "/home/ann"}
 	h := http.Header{}
 	Vouch(h, id)
 	signer := &Signer{Key: testKey, From: "n1", Next: rt}
@@ -181,7 +181,7 @@ func TestAStrangerMayNotVouch(t *testing.T) {
 	r = r.WithContext(ConnContext(r.Context(), strangerConn{}))
 	p := r.Context().Value(connKey{}).(*peerOnce)
 	p.once.Do(func() { p.peer = Peer{UID: uint32(os.Getuid()) + 12345, TCP: true} })
-	Vouch(r.Header, cluster.Identity{UID: 0, User: "root"})
+	Vouch(r.Header, model.Identity{UID: 0, User: "root"})
 	if _, err := g.Caller(w, r); !errors.Is(err, ErrVouch) {
 		t.Errorf("got %v", err)
 	}

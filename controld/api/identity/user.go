@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Users looks accounts up on this machine and remembers them for a minute, since the lookup reads
@@ -20,7 +20,7 @@ type Users struct {
 }
 
 type knownUser struct {
-	id    cluster.Identity
+	id    model.Identity
 	err   error
 	until time.Time
 }
@@ -33,7 +33,7 @@ const (
 )
 
 // ByUID returns the account with a uid: its name, home and groups.
-func (u *Users) ByUID(uid uint32) (cluster.Identity, error) {
+func (u *Users) ByUID(uid uint32) (model.Identity, error) {
 	u.mu.Lock()
 	k, ok := u.known[uid]
 	u.mu.Unlock()
@@ -55,24 +55,24 @@ func (u *Users) ByUID(uid uint32) (cluster.Identity, error) {
 }
 
 // ByName returns the account with a name.
-func (u *Users) ByName(name string) (cluster.Identity, error) {
+func (u *Users) ByName(name string) (model.Identity, error) {
 	acc, err := user.Lookup(name)
 	if err != nil {
-		return cluster.Identity{}, fmt.Errorf("account %q: %w", name, err)
+		return model.Identity{}, fmt.Errorf("account %q: %w", name, err)
 	}
 	uid, err := strconv.ParseUint(acc.Uid, 10, 32)
 	if err != nil {
-		return cluster.Identity{}, fmt.Errorf("account %q has uid %q", name, acc.Uid)
+		return model.Identity{}, fmt.Errorf("account %q has uid %q", name, acc.Uid)
 	}
 	return u.ByUID(uint32(uid))
 }
 
-func lookup(uid uint32) (cluster.Identity, error) {
+func lookup(uid uint32) (model.Identity, error) {
 	acc, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		return cluster.Identity{UID: uid}, fmt.Errorf("uid %d: %w", uid, err)
+		return model.Identity{UID: uid}, fmt.Errorf("uid %d: %w", uid, err)
 	}
-	id := cluster.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"),
+	id := model.Identity{UID: uid, User: strings.ToValidUTF8(acc.Username, "?"),
 		Home: strings.ToValidUTF8(acc.HomeDir, "?")}
 	if gid, err := strconv.ParseUint(acc.Gid, 10, 32); err == nil {
 		id.GID = uint32(gid)
@@ -92,12 +92,12 @@ func lookup(uid uint32) (cluster.Identity, error) {
 
 // Of returns the account behind a peer. Groups that the kernel told take the place of those in the
 // group file, so that a login's own groups (newgrp, sg) count.
-func (u *Users) Of(p Peer) (cluster.Identity, error) {
+func (u *Users) Of(p Peer) (model.Identity, error) {
 	id, err := u.ByUID(p.UID)
 	if err != nil && !p.TCP {
 		// An account that only its own login knows, such as one in a container: the kernel's word
 		// is enough.
-		id, err = cluster.Identity{UID: p.UID, User: strconv.FormatUint(uint64(p.UID), 10)}, nil
+		id, err = model.Identity{UID: p.UID, User: strconv.FormatUint(uint64(p.UID), 10)}, nil
 	}
 	if err != nil {
 		return id, err

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -37,7 +37,7 @@ func Dragon(t *scratch.State) {
 type dragonPolicy struct {
 	*scratch.State
 	running []*elastic.Job
-	queue   []*cluster.Job
+	queue   []*model.Job
 }
 
 // pass is one round.
@@ -74,7 +74,7 @@ func (d *dragonPolicy) startOne() {
 // onTheMinute reports whether a whole number of minutes have passed since a job started or was
 // resized.
 func (d *dragonPolicy) onTheMinute() bool {
-	var last cluster.Instant
+	var last model.Instant
 	for j := range d.View.Live() {
 		last = max(last, j.Live().Assigned.At)
 	}
@@ -86,7 +86,7 @@ func (d *dragonPolicy) onTheMinute() bool {
 // greedy places the fixed parts of a gang and then as many elastic workers as fit, up to the most:
 // all on the first node that holds them, else filling up nodes in order, after the one that holds
 // most. It leaves the size with the gang, and reports whether it is legal.
-func (d *dragonPolicy) greedy(g *fit.Gang, j *cluster.Job) ([]fit.Spot, bool) {
+func (d *dragonPolicy) greedy(g *fit.Gang, j *model.Job) ([]fit.Spot, bool) {
 	terms, elastic := j.Elastic()
 	order := make([]int, 0, g.Parts())
 	for i := range g.Parts() {
@@ -128,7 +128,7 @@ func (d *dragonPolicy) greedy(g *fit.Gang, j *cluster.Job) ([]fit.Spot, bool) {
 
 // cut makes what was found of the elastic part its size, and reports whether that is enough and all
 // other parts are whole.
-func (d *dragonPolicy) cut(g *fit.Gang, terms cluster.Elastic, found [][]fit.Spot) bool {
+func (d *dragonPolicy) cut(g *fit.Gang, terms model.Elastic, found [][]fit.Spot) bool {
 	for i := range g.Parts() {
 		if i != terms.Part && len(found[i]) < g.At(i).Workers {
 			return false
@@ -175,7 +175,7 @@ func (d *dragonPolicy) fill(g *fit.Gang, order, nodes []int) ([][]fit.Spot, bool
 
 // scaleDown takes workers from those that run until the least workers of a job fit, its servers
 // left out, and reports whether they do. As long as some are still leaving none are taken.
-func (d *dragonPolicy) scaleDown(j *cluster.Job) bool {
+func (d *dragonPolicy) scaleDown(j *model.Job) bool {
 	g := d.Gang(j)
 	only := fit.Gang{Part: g.Part, Exclude: g.Exclude}
 	if terms, elastic := j.Elastic(); elastic {
@@ -271,7 +271,7 @@ func (d *dragonPolicy) fillUp(f *elastic.Job, node int) bool {
 			return false
 		}
 		d.Room.Take(&single, spot)
-		f.Join = append(f.Join, cluster.Place{Node: d.View.Nodes()[node].Name, GPUs: spot[0].GPUs})
+		f.Join = append(f.Join, model.Place{Node: d.View.Nodes()[node].Name, GPUs: spot[0].GPUs})
 	}
 	return true
 }

@@ -3,7 +3,7 @@ package baseline
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
@@ -28,14 +28,14 @@ func EASY(t *scratch.State) {
 
 // promised is room kept in one cycle for a job that does not fit.
 type promised struct {
-	at   cluster.Instant
-	keep *cluster.Reservation // reserved against jobs that run beyond at; nil: nothing
-	seen queue.Frontier       // of jobs that end by at
-	long queue.Frontier       // of jobs that run longer
+	at   model.Instant
+	keep *model.Reservation // reserved against jobs that run beyond at; nil: nothing
+	seen queue.Frontier     // of jobs that end by at
+	long queue.Frontier     // of jobs that run longer
 }
 
 // pass starts a job if that does not delay the promise.
-func (p *promised) pass(t *starter, j *cluster.Job) {
+func (p *promised) pass(t *starter, j *model.Job) {
 	short := reserve.StartedNow(t.State, j) <= p.at
 	seen := &p.seen
 	if !short {
@@ -56,7 +56,7 @@ func (p *promised) pass(t *starter, j *cluster.Job) {
 
 // promiseTo looks ahead for a job: at which instant it fits, and what of the present room it will
 // need then.
-func promiseTo(t *reserve.Forecast, j *cluster.Job) *promised {
+func promiseTo(t *reserve.Forecast, j *model.Job) *promised {
 	g := t.Gang(j)
 	ends := endings(t)
 	// More room never hurts, so the first instant can be searched for by halves.
@@ -72,7 +72,7 @@ func promiseTo(t *reserve.Forecast, j *cluster.Job) *promised {
 	p := &promised{at: ends[n].At}
 	then := roomAt(t.State, ends, p.at)
 	spots, _ := then.Place(&g)
-	need := map[int]cluster.Request{}
+	need := map[int]model.Request{}
 	for s, part := range g.Seated(spots) {
 		need[s.Node] = fit.Plus(need[s.Node], part.Request)
 	}
@@ -82,8 +82,8 @@ func promiseTo(t *reserve.Forecast, j *cluster.Job) *promised {
 
 // keepFor claims of the present room what a job needs of each node beyond what will have been freed
 // there by then.
-func keepFor(t *scratch.State, j *cluster.Job, need map[int]cluster.Request, then *fit.Room) *cluster.Reservation {
-	r := &cluster.Reservation{Job: j.ID}
+func keepFor(t *scratch.State, j *model.Job, need map[int]model.Request, then *fit.Room) *model.Reservation {
+	r := &model.Reservation{Job: j.ID}
 	for i, n := range t.View.Nodes() {
 		q, needed := need[i]
 		if !needed {
@@ -92,7 +92,7 @@ func keepFor(t *scratch.State, j *cluster.Job, need map[int]cluster.Request, the
 		freed := fit.Minus(then.Free(i), t.Room.Free(i))
 		left := fit.AtLeast(fit.Minus(q, freed))
 		left.Cores, left.Memory, left.GPUs = max(0, left.Cores), max(0, left.Memory), max(0, left.GPUs)
-		r.Claims = append(r.Claims, cluster.Claim{Node: n.Name, Room: left})
+		r.Claims = append(r.Claims, model.Claim{Node: n.Name, Resources: left})
 	}
 	return r
 }
@@ -106,7 +106,7 @@ func endings(t *reserve.Forecast) []reserve.Release {
 }
 
 // roomAt returns the room when all workers have left that leave by an instant.
-func roomAt(t *scratch.State, ends []reserve.Release, at cluster.Instant) *fit.Room {
+func roomAt(t *scratch.State, ends []reserve.Release, at model.Instant) *fit.Room {
 	r := t.Room.Copy()
 	for i := range ends {
 		if ends[i].At > at {

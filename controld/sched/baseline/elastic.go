@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -34,13 +34,13 @@ type elasticPolicy struct {
 	*scratch.State
 	running  []*elastic.Job
 	forecast *reserve.Forecast
-	head     *cluster.Job // the first that waits in vain; nil: none
+	head     *model.Job // the first that waits in vain; nil: none
 }
 
 // line is the waiting jobs that may start, best first.
-func (s *elasticPolicy) line() []*cluster.Job {
-	var list []*cluster.Job
-	for g := range s.View.Groups() {
+func (s *elasticPolicy) line() []*model.Job {
+	var list []*model.Job
+	for g := range s.View.QueueGroups() {
 		if g.Key.Held {
 			continue
 		}
@@ -78,20 +78,20 @@ func (s *elasticPolicy) serve() {
 }
 
 // sameRank reports whether a job has no lower rank than another, age disregarded.
-func sameRank(o, j *cluster.Job) bool {
+func sameRank(o, j *model.Job) bool {
 	return cmp.Or(cmp.Compare(queue.ClassRank(o.Class), queue.ClassRank(j.Class)),
 		cmp.Compare(j.Priority, o.Priority)) <= 0
 }
 
 // promised reports whether room is being freed for a job.
-func (s *elasticPolicy) promised(j *cluster.Job) bool {
+func (s *elasticPolicy) promised(j *model.Job) bool {
 	r := s.Holders[j.ID]
-	return r != nil && r.Firm
+	return r != nil && r.ForPreemptor
 }
 
 // startSized starts a job, if it is elastic with as many workers as there is room for, or with the
 // least. It reports whether it could.
-func (s *elasticPolicy) startSized(j *cluster.Job, most bool) bool {
+func (s *elasticPolicy) startSized(j *model.Job, most bool) bool {
 	c := queue.NewContender(nil, j)
 	for {
 		spots, ok := s.putSized(c, most)
@@ -130,7 +130,7 @@ func (s *elasticPolicy) putSized(c *queue.Contender, most bool) ([]fit.Spot, boo
 // placeTogether places a gang on one node if it can, the one that is left with least, and else on
 // few.
 func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
-	return t.Room.PlaceTogether(g, func(node int, free cluster.Request) float64 {
+	return t.Room.PlaceTogether(g, func(node int, free model.Request) float64 {
 		return fit.Length(free.Active,
 			t.Room.Total(node))
 	})
@@ -138,7 +138,7 @@ func placeTogether(t *scratch.State, g *fit.Gang) ([]fit.Spot, bool) {
 
 // giveWay lets jobs of a lower rank give up workers for a job, and reports whether that will be
 // enough.
-func (s *elasticPolicy) giveWay(j *cluster.Job) bool {
+func (s *elasticPolicy) giveWay(j *model.Job) bool {
 	var list []*elastic.Job
 	for _, f := range preempt.Unchanged(s.running) {
 		if queue.Compare(j, f.Job) < 0 && f.Surplus() > 0 {
@@ -175,8 +175,8 @@ func (s *elasticPolicy) pricer(list []*elastic.Job) func(*elastic.Job) int64 {
 
 // protect keeps room for the first job that waits in vain. Once it has waited for long, its room is
 // kept from all jobs; until then, when all that fit have started, only from growing jobs.
-func (s *elasticPolicy) protect(j *cluster.Job, served bool) {
-	due := j.Eligible + cluster.Instant(s.Policy.ReserveAfterMS)
+func (s *elasticPolicy) protect(j *model.Job, served bool) {
+	due := j.Eligible + model.Instant(s.Policy.ReserveAfterMS)
 	if s.Holders[j.ID] != nil || len(s.Holders) >= reserve.MaxReservations || served != (due > s.Now) {
 		return
 	}
@@ -185,7 +185,7 @@ func (s *elasticPolicy) protect(j *cluster.Job, served bool) {
 	if claims == nil {
 		return
 	}
-	r := &cluster.Reservation{Job: j.ID, Claims: claims, At: s.Now, Until: s.Now + cluster.Instant(s.Policy.ReserveHoldMS)}
+	r := &model.Reservation{Job: j.ID, Claims: claims, At: s.Now, Until: s.Now + model.Instant(s.Policy.ReserveHoldMS)}
 	if served {
 		s.WakeAt(due)
 		s.Room.Claim(r)
@@ -233,7 +233,7 @@ func (s *elasticPolicy) grow() {
 // worth is what one step more gains: speedup for each GPU, weighted by priority.
 func (s *elasticPolicy) worth(f *elastic.Job) int64 {
 	loss := elastic.LossOf(f.Job)
-	width := f.Job.WorthOf(f.Request().Active) * int64(f.Terms.Step)
+	width := f.Job.GPUEquivalentsOf(f.Request().Active) * int64(f.Terms.Step)
 	return (elastic.Speedup(f.Size+f.Terms.Step, loss) - elastic.Speedup(f.Size,
 		loss)) * 1_000_000 / width * int64(1+f.Job.Priority)
 }

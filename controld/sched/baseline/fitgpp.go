@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"iter"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -26,7 +26,7 @@ type fitgppPolicy struct {
 	*starter
 	cache  *preempt.Cache
 	roster *preempt.Candidates // nil until it is needed
-	choose func(p *fitgppPolicy, j *cluster.Job, g *fit.Gang) bool
+	choose func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool
 }
 
 // FitGpp takes the one victim with the least score on whose node the job then fits. Without any it
@@ -35,7 +35,7 @@ func FitGpp(t *scratch.State, cache *preempt.Cache) policy.Rules {
 	return newFitGpp(t, cache, (*fitgppPolicy).cheapest)
 }
 
-func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *cluster.Job,
+func newFitGpp(t *scratch.State, cache *preempt.Cache, choose func(*fitgppPolicy, *model.Job,
 	*fit.Gang) bool) policy.Rules {
 	p := &fitgppPolicy{starter: newStarter(t), cache: cache, choose: choose}
 	return policy.Rules{Serve: p.serve}
@@ -75,8 +75,8 @@ func (p *fitgppPolicy) serve() {
 // of yields the jobs of a class that may start, oldest first. One that was displaced comes at the
 // place of its submission, which is before all that have never run: they are served strictly in
 // order.
-func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*cluster.Job] {
-	return func(yield func(*cluster.Job) bool) {
+func (p *fitgppPolicy) of(class jobspec.Class) iter.Seq[*model.Job] {
+	return func(yield func(*model.Job) bool) {
 		for j := range waiting(p.State) {
 			if j.Class == class && !yield(j) {
 				return
@@ -97,7 +97,7 @@ func (p *fitgppPolicy) all() *preempt.Candidates {
 
 // drains keeps room for a job on a node where enough is being freed already, the one that will be
 // ready first, and reports whether there is one: no victim is taken for it then.
-func (p *fitgppPolicy) drains(j *cluster.Job, g *fit.Gang) bool {
+func (p *fitgppPolicy) drains(j *model.Job, g *fit.Gang) bool {
 	if g.Size() > 1 {
 		return false
 	}
@@ -115,11 +115,11 @@ func (p *fitgppPolicy) drains(j *cluster.Job, g *fit.Gang) bool {
 }
 
 // keep reserves room for a job on a node.
-func (p *fitgppPolicy) keep(j *cluster.Job, g *fit.Gang, node int) {
-	p.Reserve(&cluster.Reservation{
-		Job: j.ID, At: p.Now, Firm: true,
-		Claims: []cluster.Claim{{Node: p.View.Nodes()[node].Name, Room: fit.AtLeast(g.Request)}},
-		Until:  max(p.Now, p.all().Over[node]) + cluster.Instant(p.Policy.ReserveHoldMS),
+func (p *fitgppPolicy) keep(j *model.Job, g *fit.Gang, node int) {
+	p.Reserve(&model.Reservation{
+		Job: j.ID, At: p.Now, ForPreemptor: true,
+		Claims: []model.Claim{{Node: p.View.Nodes()[node].Name, Resources: fit.AtLeast(g.Request)}},
+		Until:  max(p.Now, p.all().Over[node]) + model.Instant(p.Policy.ReserveHoldMS),
 	})
 }
 
@@ -131,7 +131,7 @@ func (p *fitgppPolicy) mayTake(v *preempt.Candidate) bool {
 
 // cheapest takes the candidate with the least score and keeps the room on its node, else a victim
 // at random.
-func (p *fitgppPolicy) cheapest(j *cluster.Job, g *fit.Gang) bool {
+func (p *fitgppPolicy) cheapest(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
 	best, on := -1, 0
 	for node := range r.On {
@@ -152,14 +152,14 @@ func (p *fitgppPolicy) cheapest(j *cluster.Job, g *fit.Gang) bool {
 	if best < 0 {
 		return p.anyone(j, g)
 	}
-	r.Stop(p.State, &r.List[best], cluster.CauseTE, j.ID)
+	r.Stop(p.State, &r.List[best], model.CauseTE, j.ID)
 	p.keep(j, g, on)
 	return true
 }
 
 // anyone takes a victim at random, once at each instant, and keeps the room on its node if that
 // will be enough.
-func (p *fitgppPolicy) anyone(j *cluster.Job, g *fit.Gang) bool {
+func (p *fitgppPolicy) anyone(j *model.Job, g *fit.Gang) bool {
 	r := p.all()
 	if at, called := r.Asked[j.ID]; called && at >= p.Now {
 		return false
@@ -168,12 +168,12 @@ func (p *fitgppPolicy) anyone(j *cluster.Job, g *fit.Gang) bool {
 	if v == nil {
 		return false
 	}
-	r.Stop(p.State, v, cluster.CauseTE, j.ID)
+	r.Stop(p.State, v, model.CauseTE, j.ID)
 	return p.drains(j, g)
 }
 
 // drawn draws one of the victims that will do, nil if there is none.
-func (p *fitgppPolicy) drawn(j *cluster.Job, will func(*preempt.Candidate) bool) *preempt.Candidate {
+func (p *fitgppPolicy) drawn(j *model.Job, will func(*preempt.Candidate) bool) *preempt.Candidate {
 	var list []*preempt.Candidate
 	r := p.all()
 	for i := range r.List {

@@ -3,7 +3,7 @@ package baseline
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
@@ -14,8 +14,8 @@ var lasLevels = [2]int64{3_250_000, 72_000_000}
 // round what runs and does not belong to those that should is displaced for those that do
 // (discretised two-dimensional LAS).
 func LAS(t *scratch.State) {
-	minimum := cluster.Instant(t.Policy.MinRunMS)
-	displace(t, minimum, func(j *cluster.Job) int64 {
+	minimum := model.Instant(t.Policy.MinRunMS)
+	displace(t, minimum, func(j *model.Job) int64 {
 		attained := attainedBy(j, t.Now)
 		level, _ := slices.BinarySearch(lasLevels[:], attained+1)
 		return int64(level)
@@ -24,13 +24,13 @@ func LAS(t *scratch.State) {
 
 // attainedBy is the GPU time that a job has held, in ms of one GPU; of jobs without GPUs the time
 // of their workers.
-func attainedBy(j *cluster.Job, now cluster.Instant) int64 {
+func attainedBy(j *model.Job, now model.Instant) int64 {
 	sum := int64(0)
 	for i := range j.Attempts {
 		sum += scratch.RanFor(&j.Attempts[i], now)
 	}
 	if gpus := j.Total().GPUs; gpus > 0 {
-		return cluster.GPUTime(sum, gpus)
+		return model.GPUTime(sum, gpus)
 	}
 	return sum * int64(j.Workers)
 }

@@ -1,7 +1,7 @@
 package baseline
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -11,7 +11,7 @@ import (
 // LRTP takes those with most of their time limit left, which is what it is told of how long they
 // run.
 func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
-	return newFitGpp(t, cache, func(p *fitgppPolicy, j *cluster.Job, g *fit.Gang) bool {
+	return newFitGpp(t, cache, func(p *fitgppPolicy, j *model.Job, g *fit.Gang) bool {
 		return p.until(j, g, func() *preempt.Candidate {
 			var best *preempt.Candidate
 			r := p.all()
@@ -28,7 +28,7 @@ func LRTP(t *scratch.State, cache *preempt.Cache) policy.Rules {
 
 // until takes one victim after another until a node has enough for the job, or all it may take are
 // taken. Of a gang it takes one at each instant.
-func (p *fitgppPolicy) until(j *cluster.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
+func (p *fitgppPolicy) until(j *model.Job, g *fit.Gang, next func() *preempt.Candidate) bool {
 	r := p.all()
 	if g.Size() > 1 {
 		return p.anyone(j, g)
@@ -38,7 +38,7 @@ func (p *fitgppPolicy) until(j *cluster.Job, g *fit.Gang, next func() *preempt.C
 		if v == nil {
 			return false
 		}
-		r.Stop(p.State, v, cluster.CauseTE, j.ID)
+		r.Stop(p.State, v, model.CauseTE, j.ID)
 		if p.drains(j, g) {
 			return true
 		}
@@ -46,7 +46,7 @@ func (p *fitgppPolicy) until(j *cluster.Job, g *fit.Gang, next func() *preempt.C
 }
 
 // timeLeft returns what is left of a job's time limit after all its attempts, in ms.
-func timeLeft(j *cluster.Job, now cluster.Instant) int64 {
+func timeLeft(j *model.Job, now model.Instant) int64 {
 	left := int64(j.Limit) * 1000
 	for i := range j.Attempts {
 		left -= scratch.RanFor(&j.Attempts[i], now)

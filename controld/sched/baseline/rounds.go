@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -15,7 +16,7 @@ const roundMS = 60_000
 
 // ranked is a waiting or running job and what decides its turn: less comes first.
 type ranked struct {
-	job   *cluster.Job
+	job   *model.Job
 	level int64
 	live  bool
 	in    bool // it belongs to those that should run
@@ -25,7 +26,7 @@ type ranked struct {
 // that are not among the first that the cluster as a whole could hold, if jobs before them wait. No
 // job is stopped before it has run for a minimum, and for a round in any case: the room of a
 // stopped job may not be enough, and then it starts again.
-func displace(t *scratch.State, minimum cluster.Instant, key func(*cluster.Job) int64) {
+func displace(t *scratch.State, minimum model.Instant, key func(*model.Job) int64) {
 	list := rankAll(t, key)
 	admit(t, list)
 	blocked := newStarter(t).startRanked(list)
@@ -44,13 +45,13 @@ func displace(t *scratch.State, minimum cluster.Instant, key func(*cluster.Job) 
 		}
 		a := r.job.Live()
 		if a.Stop == nil && a.Started.At != 0 && t.Now-a.Started.At >= max(minimum, roundMS) {
-			t.Act(cluster.Action{Stop: &cluster.StopJob{Job: r.job.ID, Attempt: a.N, Cause: cluster.CauseOrder}})
+			t.Act(fsm.Action{Stop: &fsm.StopJob{Job: r.job.ID, Attempt: a.N, Cause: model.CauseOrder}})
 		}
 	}
 }
 
 // rankAll lists all jobs that run or may start, those first that should run first.
-func rankAll(t *scratch.State, key func(*cluster.Job) int64) []ranked {
+func rankAll(t *scratch.State, key func(*model.Job) int64) []ranked {
 	var list []ranked
 	for j := range t.View.Live() {
 		list = append(list, ranked{job: j, level: key(j), live: true})
@@ -67,9 +68,9 @@ func rankAll(t *scratch.State, key func(*cluster.Job) int64) []ranked {
 
 // admit marks the first jobs that all nodes could hold together if it were one big node.
 func admit(t *scratch.State, list []ranked) {
-	var left cluster.Request
+	var left model.Request
 	for i, n := range t.View.Nodes() {
-		if n.State == cluster.NodeUp {
+		if n.State == model.NodeUp {
 			left = fit.Plus(left, fit.Both(t.Room.Total(i)))
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
@@ -12,15 +12,15 @@ import (
 // others pass as backfill does.
 func ShortestFirst(t *scratch.State) {
 	jobs := slices.Collect(waiting(t))
-	slices.SortFunc(jobs, func(a, b *cluster.Job) int {
+	slices.SortFunc(jobs, func(a, b *model.Job) int {
 		return cmp.Or(cmp.Compare(limitOf(a), limitOf(b)), cmp.Compare(a.ID, b.ID))
 	})
 	newStarter(t).startAny(slices.Values(jobs))
 }
 
-func limitOf(j *cluster.Job) cluster.Instant {
+func limitOf(j *model.Job) model.Instant {
 	if j.Limit <= 0 {
 		return scratch.Never
 	}
-	return cluster.Instant(j.Limit) * 1000
+	return model.Instant(j.Limit) * 1000
 }

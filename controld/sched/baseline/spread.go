@@ -1,7 +1,7 @@
 package baseline
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -26,7 +26,7 @@ func Spread(t *scratch.State) {
 
 // spreadWhole starts a job, and of a record all members that may start, and reports whether it
 // could. Gangs of several parts are packed.
-func spreadWhole(s *starter, j *cluster.Job, parts bool) bool {
+func spreadWhole(s *starter, j *model.Job, parts bool) bool {
 	if parts {
 		return s.startWhole(j)
 	}

@@ -6,7 +6,7 @@ package baseline
 import (
 	"iter"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/place"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -14,8 +14,8 @@ import (
 
 // waiting yields the jobs that may start, oldest first. Jobs that were displaced come at the place
 // of their submission.
-func waiting(t *scratch.State) iter.Seq[*cluster.Job] {
-	return func(yield func(*cluster.Job) bool) {
+func waiting(t *scratch.State) iter.Seq[*model.Job] {
+	return func(yield func(*model.Job) bool) {
 		for j := range t.View.Unassigned() {
 			if j.Waits() && t.Startable(j) && !yield(j) {
 				return
@@ -33,7 +33,7 @@ type starter struct {
 func newStarter(t *scratch.State) *starter { return &starter{Packer: place.NewPacker(t)} }
 
 // startWhole starts a job, and of an array all tasks that may start, and reports whether it could.
-func (s *starter) startWhole(j *cluster.Job) bool {
+func (s *starter) startWhole(j *model.Job) bool {
 	c := &s.entry
 	*c = queue.Contender{Job: j}
 	for {
@@ -51,7 +51,7 @@ func (s *starter) startWhole(j *cluster.Job) bool {
 
 // startAny starts whatever fits, in order. What asks for at least as much as something that has
 // failed is not tried.
-func (s *starter) startAny(jobs iter.Seq[*cluster.Job]) {
+func (s *starter) startAny(jobs iter.Seq[*model.Job]) {
 	var seen queue.Frontier
 	for j := range jobs {
 		g := s.Gang(j)

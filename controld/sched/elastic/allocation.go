@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -17,13 +17,13 @@ const million = 1_000_000
 // that has had much is taken to need as much again, and those like it to need no less in all than
 // it does.
 type Prospect struct {
-	job   *cluster.Job
-	terms cluster.Elastic
+	job   *model.Job
+	terms model.Elastic
 	curve Curve
-	Left  int64 // service, as cluster.Job.Attained counts it
+	Left  int64 // service, as model.Job.Attained counts it
 	most  int   // workers that are worth their room
 	Size  int   // workers it should have
-	asks  cluster.Request
+	asks  model.Request
 }
 
 // Allocation says how the room that elastic jobs have and what is free would be divided best among
@@ -34,15 +34,15 @@ type Allocation struct {
 	*Sizing
 	running []*Job
 	list    []*Prospect
-	Of      map[cluster.JobID]*Prospect
-	pool    cluster.Request
+	Of      map[model.JobID]*Prospect
+	pool    model.Request
 	offers  []offer
 	longest map[kind]int64 // see mostHad
 }
 
 // NewAllocation divides the room among the elastic jobs that run and those that wait, in order.
-func NewAllocation(z *Sizing, running []*Job, waiting []*cluster.Job) *Allocation {
-	p := &Allocation{Sizing: z, running: running, Of: map[cluster.JobID]*Prospect{}}
+func NewAllocation(z *Sizing, running []*Job, waiting []*model.Job) *Allocation {
+	p := &Allocation{Sizing: z, running: running, Of: map[model.JobID]*Prospect{}}
 	for i := range p.View.Nodes() {
 		if p.Room.Up(i) {
 			p.pool = fit.Plus(p.pool, p.Room.Available(i))
@@ -71,7 +71,7 @@ func NewAllocation(z *Sizing, running []*Job, waiting []*cluster.Job) *Allocatio
 }
 
 // Due returns with how many workers a job should run, and how much service it still needs.
-func (p *Allocation) Due(j *cluster.Job) (size int, left int64) {
+func (p *Allocation) Due(j *model.Job) (size int, left int64) {
 	if o := p.Of[j.ID]; o != nil {
 		return o.Size, o.Left
 	}
@@ -86,7 +86,7 @@ type offer struct {
 }
 
 // add takes a job in.
-func (p *Allocation) add(j *cluster.Job, terms cluster.Elastic, had int64, worth int64) {
+func (p *Allocation) add(j *model.Job, terms model.Elastic, had int64, worth int64) {
 	o := &Prospect{job: j, terms: terms, curve: p.CurveOf(j), Left: p.Left(j, had), most: p.Fitting(j, worth),
 		asks: j.RequestOf(terms.First)}
 	p.list = append(p.list, o)
@@ -161,8 +161,8 @@ func (p *Allocation) Pop() any {
 }
 
 // Left returns how much service a job still needs that has had some, as far as that can be told.
-func (p *Allocation) Left(j *cluster.Job, had int64) int64 {
-	all := p.View.UsualService(j)
+func (p *Allocation) Left(j *model.Job, had int64) int64 {
+	all := p.View.MeanService(j)
 	if all == 0 {
 		all = 2 * max(tunables.UnseenServiceMS, had, p.mostHad()[kindOf(j)])
 	}
@@ -172,7 +172,7 @@ func (p *Allocation) Left(j *cluster.Job, had int64) int64 {
 // kind is the user and the name that jobs have in common which are taken to be alike.
 type kind struct{ user, name string }
 
-func kindOf(j *cluster.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
+func kindOf(j *model.Job) kind { return kind{j.Owner.User, j.Spec.Name} }
 
 // mostHad returns the most service that one of the elastic jobs of a kind that run has had, which
 // is looked at once a cycle.
@@ -189,8 +189,8 @@ func (p *Allocation) mostHad() map[kind]int64 {
 // Lasts returns for how long a job runs with workers that are so fast, in ms.
 func (o *Prospect) Lasts(rate int64) int64 {
 	one := max(1, o.curve.At(o.terms.Min)/int64(o.terms.Min))
-	return cluster.MulDiv(cluster.TimeOf(o.Left, o.Width()), one, max(1, rate))
+	return model.MulDiv(model.TimeOf(o.Left, o.Width()), one, max(1, rate))
 }
 
 // Width is for how many thousandths of a GPU one worker counts.
-func (o *Prospect) Width() int64 { return o.job.WorthOf(o.asks.Active) }
+func (o *Prospect) Width() int64 { return o.job.GPUEquivalentsOf(o.asks.Active) }

@@ -3,13 +3,13 @@ package elastic
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // RestartCost returns for how long a job stands still when it is started again, as it was measured
 // the last time, in ms.
-func RestartCost(j *cluster.Job) int64 {
+func RestartCost(j *model.Job) int64 {
 	terms, _ := j.Elastic()
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		a := &j.Attempts[i]
@@ -24,14 +24,14 @@ func RestartCost(j *cluster.Job) int64 {
 func gainPM(t *scratch.State) int64 { return cmp.Or(t.Policy.GrowGainPM, tunables.GainPM) }
 
 // GrowAfter is how long room has to be idle before a job grows into it.
-func GrowAfter(t *scratch.State, f *Job) cluster.Instant {
-	return cmp.Or(cluster.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
+func GrowAfter(t *scratch.State, f *Job) model.Instant {
+	return cmp.Or(model.Instant(t.Policy.GrowAfterMS), f.Terms.GrowAfter)
 }
 
 // Settled reports whether a job has had its present size for long enough to be given another for
 // its own sake, and what that size is worth is known, if the job says at all how fast it is.
 func Settled(t *scratch.State, f *Job) bool {
-	rest := cmp.Or(cluster.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
+	rest := cmp.Or(model.Instant(t.Policy.CooldownMS), f.Terms.Cooldown)
 	if f.Attempt.Rate == 0 {
 		rest = max(rest, 2*f.Terms.RateAfter())
 	}
@@ -41,10 +41,10 @@ func Settled(t *scratch.State, f *Job) bool {
 }
 
 // IdleSince returns since when no job has started, ended or arrived.
-func IdleSince(t *scratch.State) cluster.Instant {
-	var at cluster.Instant
-	if l := t.View.Learned(); l != nil {
-		at = l.Freed
+func IdleSince(t *scratch.State) model.Instant {
+	var at model.Instant
+	if l := t.View.Statistics(); l != nil {
+		at = l.LastEnded
 	}
 	for j := range t.View.Live() {
 		at = max(at, j.Live().Assigned.At)
@@ -53,7 +53,7 @@ func IdleSince(t *scratch.State) cluster.Instant {
 }
 
 // RoomIdle reports whether room has been idle for long enough for a job to grow into it.
-func RoomIdle(t *scratch.State, f *Job, since cluster.Instant) bool {
+func RoomIdle(t *scratch.State, f *Job, since model.Instant) bool {
 	at := since + GrowAfter(t, f)
 	t.WakeAt(at)
 	return at <= t.Now && len(t.Started) == 0

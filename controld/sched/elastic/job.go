@@ -7,22 +7,24 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Job is an elastic job that runs, and what the cycle at hand makes of it.
 type Job struct {
-	Job     *cluster.Job
-	Attempt *cluster.Attempt
-	Terms   cluster.Elastic
-	Size    int             // elastic workers it has
-	Nodes   []int           // where they are, by their numbers from the first elastic one
-	Broken  []int           // those with a broken GPU, by the same numbers: their room is of no use to others
-	Leave   []int           // those that are to leave, by the same numbers
-	Join    []cluster.Place // where further ones are to be
-	Allowed []uint64        // nodes on which further ones may be, as bits; nil: all
+	Job     *model.Job
+	Attempt *model.Attempt
+	Terms   model.Elastic
+	Size    int           // elastic workers it has
+	Nodes   []int         // where they are, by their numbers from the first elastic one
+	Broken  []int         // those with a broken GPU, by the same numbers: their room is of no use to others
+	Leave   []int         // those that are to leave, by the same numbers
+	Join    []model.Place // where further ones are to be
+	Allowed []uint64      // nodes on which further ones may be, as bits; nil: all
 }
 
 // Running lists the elastic jobs that run with all their workers and are not asked to stop, in
@@ -54,7 +56,7 @@ func Running(t *scratch.State) []*Job {
 func (f *Job) Surplus() int { return (f.Size - f.Terms.Min) / f.Terms.Unit * f.Terms.Unit }
 
 // Request returns what each of its elastic workers needs.
-func (f *Job) Request() cluster.Request { return f.Job.RequestOf(f.Terms.First) }
+func (f *Job) Request() model.Request { return f.Job.RequestOf(f.Terms.First) }
 
 // Apart reports whether a job has its elastic workers on several nodes.
 func (f *Job) Apart() bool {
@@ -74,19 +76,19 @@ func (f *Job) On(node int) int {
 
 // pacesOf returns what was measured of a job's speed, by size. Of several measurements at one size
 // the last counts.
-func pacesOf(j *cluster.Job) []cluster.Pace {
+func pacesOf(j *model.Job) []estimate.StepRate {
 	terms, elastic := j.Elastic()
 	if !elastic {
 		return nil
 	}
-	var list []cluster.Pace
+	var list []estimate.StepRate
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
 		if a.Rate <= 0 {
 			continue
 		}
-		p := cluster.Pace{Size: len(a.Workers) - terms.Fixed, Rate: a.Rate}
-		k, known := slices.BinarySearchFunc(list, p, func(x, y cluster.Pace) int { return cmp.Compare(x.Size, y.Size) })
+		p := estimate.StepRate{Size: len(a.Workers) - terms.Fixed, Rate: a.Rate}
+		k, known := slices.BinarySearchFunc(list, p, func(x, y estimate.StepRate) int { return cmp.Compare(x.Size, y.Size) })
 		if known {
 			list[k] = p
 		} else {
@@ -99,7 +101,7 @@ func pacesOf(j *cluster.Job) []cluster.Pace {
 // tip returns the size beyond which a job has been seen to get hardly faster: the next greater one
 // that it has had was not faster by as many thousandths. Without such a measurement it is the most
 // that the job may have.
-func tip(j *cluster.Job, gainPM int64) int {
+func tip(j *model.Job, gainPM int64) int {
 	terms, _ := j.Elastic()
 	list := pacesOf(j)
 	for i := 1; i < len(list); i++ {
@@ -114,7 +116,7 @@ func tip(j *cluster.Job, gainPM int64) int {
 const noUse = 1_000_000
 
 // LossOf estimates the loss of a job from the two greatest sizes that it was measured at.
-func LossOf(j *cluster.Job) int64 {
+func LossOf(j *model.Job) int64 {
 	list := pacesOf(j)
 	if len(list) < 2 {
 		return tunables.UsualLoss
@@ -123,7 +125,7 @@ func LossOf(j *cluster.Job) int64 {
 }
 
 // lossBetween returns the loss of which two measurements tell, the second one of the greater size.
-func lossBetween(a, b cluster.Pace) int64 {
+func lossBetween(a, b estimate.StepRate) int64 {
 	// q is how much less each worker does at the greater size: (1+c(b-1))/(1+c(a-1)).
 	const unit = 1_000_000
 	q := a.Rate * int64(b.Size) * unit / max(1, b.Rate*int64(a.Size))
@@ -184,7 +186,7 @@ func (f *Job) DropOn(node int) bool {
 // Extend finds room for n more workers, beside those that the job has as far as possible and else
 // on as few nodes as possible, and takes it on the trial. It reports whether there is room for all;
 // if not nothing is taken.
-func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, cluster.Request) bool) bool {
+func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, model.Request) bool) bool {
 	g := t.Gang(f.Job)
 	part := *g.At(f.Terms.Part)
 	more := fit.Gang{Part: part, Exclude: g.Exclude}
@@ -208,7 +210,7 @@ func Extend(t *scratch.State, f *Job, n int, allowed func([]fit.Spot, cluster.Re
 	more.Workers = n
 	t.Room.Take(&more, spots)
 	for _, s := range spots {
-		f.Join = append(f.Join, cluster.Place{Node: t.View.Nodes()[s.Node].Name, GPUs: s.GPUs})
+		f.Join = append(f.Join, model.Place{Node: t.View.Nodes()[s.Node].Name, GPUs: s.GPUs})
 	}
 	return true
 }
@@ -237,11 +239,11 @@ func beside(r *fit.Room, g *fit.Gang, f *Job, n int) []fit.Spot {
 }
 
 // Resize plans what has been made of a job, if anything has.
-func (f *Job) Resize(t *scratch.State, beneficiary cluster.JobID) {
+func (f *Job) Resize(t *scratch.State, beneficiary model.JobID) {
 	if len(f.Leave)+len(f.Join) == 0 {
 		return
 	}
-	r := &cluster.ResizeJob{Job: f.Job.ID, Attempt: f.Attempt.N, Join: f.Join, For: beneficiary}
+	r := &fsm.ResizeJob{Job: f.Job.ID, Attempt: f.Attempt.N, Join: f.Join, For: beneficiary}
 	for _, i := range f.Leave {
 		r.Leave = append(r.Leave, f.Terms.First+i)
 	}
@@ -250,8 +252,8 @@ func (f *Job) Resize(t *scratch.State, beneficiary cluster.JobID) {
 }
 
 // SurplusOn returns what a job may give up on each of its nodes that others can use.
-func (f *Job) SurplusOn(settled bool) []cluster.NodeRoom {
-	var rooms []cluster.NodeRoom
+func (f *Job) SurplusOn(settled bool) []estimate.NodeResources {
+	var rooms []estimate.NodeResources
 	n := f.Surplus()
 	if settled {
 		c := *f

@@ -3,7 +3,8 @@ package elastic
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -24,11 +25,11 @@ type Curve struct {
 
 // pacing is speeds by the number of workers, ascending.
 type pacing struct {
-	known []cluster.Pace
+	known []estimate.StepRate
 	loss  int64 // of workers beyond the greatest size measured
 }
 
-func newPacing(known []cluster.Pace) pacing {
+func newPacing(known []estimate.StepRate) pacing {
 	p := pacing{known: known, loss: tunables.UnseenLoss}
 	if n := len(known); n > 1 {
 		p.loss = lossBetween(known[n-2], known[n-1])
@@ -38,18 +39,18 @@ func newPacing(known []cluster.Pace) pacing {
 
 // CurveOf returns what is known of jobs of the same user and name. What a single worker does counts
 // for both: it is where either begins.
-func (z *Sizing) CurveOf(j *cluster.Job) Curve {
-	var near, apart []cluster.Pace
-	for _, p := range z.View.PacesOf(j) {
-		if !p.Apart {
+func (z *Sizing) CurveOf(j *model.Job) Curve {
+	var near, apart []estimate.StepRate
+	for _, p := range z.View.StepRatesOf(j) {
+		if !p.Spread {
 			near = append(near, p)
 		}
-		if p.Apart || p.Size == 1 {
+		if p.Spread || p.Size == 1 {
 			apart = append(apart, p)
 		}
 	}
 	c := Curve{near: newPacing(near), apart: newPacing(apart), Node: z.onOneNode(j)}
-	if len(apart) == 0 || !apart[len(apart)-1].Apart {
+	if len(apart) == 0 || !apart[len(apart)-1].Spread {
 		c.apart = c.near
 	} else if len(near) == 0 {
 		c.near = newPacing(apart[:1])
@@ -80,25 +81,25 @@ func (c *pacing) at(n int) int64 {
 	case n >= last.Size:
 		return last.Rate * Speedup(n, c.loss) / max(1, Speedup(last.Size, c.loss))
 	}
-	i := slices.IndexFunc(c.known, func(p cluster.Pace) bool { return p.Size >= n })
+	i := slices.IndexFunc(c.known, func(p estimate.StepRate) bool { return p.Size >= n })
 	return between(c.known[i-1], c.known[i], n)
 }
 
 // between estimates the speed with n workers from those with fewer and with more (or as many): a
 // part of the time of each step is shared among the workers, the rest is not. A straight line
 // between the speeds would say too little, and sizes that were never tried never would be.
-func between(a, b cluster.Pace, n int) int64 {
+func between(a, b estimate.StepRate, n int) int64 {
 	shared, all := int64(b.Size)*int64(n-a.Size), int64(n)*int64(b.Size-a.Size)
 	if shared == 0 {
 		return a.Rate
 	}
-	return cluster.MulDiv(cluster.MulDiv(a.Rate, all, shared), b.Rate, max(1,
-		a.Rate+cluster.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
+	return model.MulDiv(model.MulDiv(a.Rate, all, shared), b.Rate, max(1,
+		a.Rate+model.MulDiv(b.Rate, int64(a.Size)*int64(b.Size-n), shared)))
 }
 
 // Fitting returns with how many workers a job is worth its room: the most of which each does nearly
 // as much as it does at best, and with which the job is faster than with fewer.
-func (z *Sizing) Fitting(j *cluster.Job, worthPM int64) int {
+func (z *Sizing) Fitting(j *model.Job, worthPM int64) int {
 	terms, _ := j.Elastic()
 	most := max(terms.Min, min(terms.Max, z.mostWorkers(j, terms)))
 	c := z.CurveOf(j)
@@ -117,7 +118,7 @@ func (z *Sizing) Fitting(j *cluster.Job, worthPM int64) int {
 
 // Best returns the most that each of up to so many workers does, in thousandths of the curve's
 // unit.
-func (c *Curve) Best(terms cluster.Elastic, most int) int64 {
+func (c *Curve) Best(terms model.Elastic, most int) int64 {
 	each := int64(0)
 	for n := terms.Min; n <= most; n += terms.Unit {
 		each = max(each, c.At(n)*1000/int64(n))
@@ -126,7 +127,7 @@ func (c *Curve) Best(terms cluster.Elastic, most int) int64 {
 }
 
 // onOneNode is how many workers of a job the largest node would hold if it were empty.
-func (z *Sizing) onOneNode(j *cluster.Job) int {
+func (z *Sizing) onOneNode(j *model.Job) int {
 	terms, _ := j.Elastic()
 	g := z.Gang(j)
 	part := *g.At(terms.Part)
@@ -140,7 +141,7 @@ func (z *Sizing) onOneNode(j *cluster.Job) int {
 
 // mostWorkers is how many workers of a job a part of the whole cluster would hold, or the largest
 // node.
-func (z *Sizing) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
+func (z *Sizing) mostWorkers(j *model.Job, terms model.Elastic) int {
 	c := z.capacities()
 	r := j.RequestOf(terms.First).Active
 	n := max(c.part.Cores, c.largest.Cores) / max(1, r.Cores)
@@ -152,9 +153,9 @@ func (z *Sizing) mostWorkers(j *cluster.Job, terms cluster.Elastic) int {
 
 // capacities are what bounds how many workers one job grows to.
 type capacities struct {
-	part    cluster.Vector   // of all nodes that are up
-	largest cluster.Vector   // the most that one of them has
-	kinds   []cluster.Vector // what nodes have, up or not, each once
+	part    model.Vector   // of all nodes that are up
+	largest model.Vector   // the most that one of them has
+	kinds   []model.Vector // what nodes have, up or not, each once
 }
 
 // Sizing says how many workers elastic jobs should have.
@@ -172,14 +173,14 @@ func (z *Sizing) capacities() *capacities {
 		return z.whole
 	}
 	c := &capacities{}
-	seen := map[cluster.Vector]bool{}
+	seen := map[model.Vector]bool{}
 	for i := range z.View.Nodes() {
 		all := z.Room.Total(i)
 		if !seen[all] {
 			seen[all], c.kinds = true, append(c.kinds, all)
 		}
 		if z.Room.Up(i) {
-			c.part = cluster.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
+			c.part = model.Vector{Cores: c.part.Cores + all.Cores, GPUs: c.part.GPUs + all.GPUs}
 			c.largest = fit.Most(c.largest, all)
 		}
 	}

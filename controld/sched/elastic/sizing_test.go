@@ -3,7 +3,7 @@ package elastic
 import (
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 )
 
 // TestBetween estimates speeds between two that were measured. Jobs that lose by each worker as
@@ -11,7 +11,7 @@ import (
 func TestBetween(t *testing.T) {
 	const unit = 1_000_000
 	for _, loss := range []int64{0, 31_250, 250_000, noUse} {
-		a, b := cluster.Pace{Size: 4, Rate: unit * Speedup(4, loss)}, cluster.Pace{Size: 16, Rate: unit * Speedup(16, loss)}
+		a, b := estimate.StepRate{Size: 4, Rate: unit * Speedup(4, loss)}, estimate.StepRate{Size: 16, Rate: unit * Speedup(16, loss)}
 		for n := a.Size; n <= b.Size; n++ {
 			got, want := between(a, b, n), unit*Speedup(n, loss)
 			if diff := got - want; max(diff, -diff)*500 > want {
@@ -19,7 +19,7 @@ func TestBetween(t *testing.T) {
 			}
 		}
 	}
-	for _, ends := range [][2]cluster.Pace{
+	for _, ends := range [][2]estimate.StepRate{
 		{{Size: 1, Rate: 1}, {Size: 4096, Rate: 1 << 40}},
 		{{Size: 3, Rate: 1 << 40}, {Size: 9, Rate: 1}},
 		{{Size: 2, Rate: 7}, {Size: 5, Rate: 7}},

@@ -3,25 +3,25 @@ package explain
 import (
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // advice suggests what would let a job start sooner, or says nothing when waiting is all there is.
-func advice(t *scratch.State, j *cluster.Job, name string, why cluster.Reason) string {
+func advice(t *scratch.State, j *model.Job, name string, why model.Reason) string {
 	switch why.Code {
-	case cluster.ReasonHeldUser, cluster.ReasonMaxRequeue, cluster.ReasonLaunchFailure, cluster.ReasonNeverMet:
+	case model.ReasonHeldUser, model.ReasonMaxRequeue, model.ReasonLaunchFailure, model.ReasonNeverMet:
 		return fmt.Sprintf("rota release %s lets it start", name)
-	case cluster.ReasonHeldAdmin:
+	case model.ReasonHeldAdmin:
 		return fmt.Sprintf("ask an operator to release job %s", name)
-	case cluster.ReasonBadConstraint:
-		if why.Need == (cluster.Vector{}) {
+	case model.ReasonBadConstraint:
+		if why.Need == (model.Vector{}) {
 			return "change what it says of nodes; rota nodes shows what they have"
 		}
 		return "ask for less in one worker, or for fewer workers"
-	case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+	case model.ReasonNodeDown, model.ReasonNotAvail:
 		return "ask an operator about node " + why.Node
-	case cluster.ReasonResources, cluster.ReasonFragmentation, cluster.ReasonGang:
+	case model.ReasonResources, model.ReasonFragmentation, model.ReasonGang:
 		return smaller(t, j)
 	}
 	return ""
@@ -29,7 +29,7 @@ func advice(t *scratch.State, j *cluster.Job, name string, why cluster.Reason) s
 
 // smaller names a smaller gang or a smaller worker that would fit now: fewer workers first, then
 // fewer GPUs in each.
-func smaller(t *scratch.State, j *cluster.Job) string {
+func smaller(t *scratch.State, j *model.Job) string {
 	g := t.Gang(j)
 	if len(g.More) > 0 {
 		return ""

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -15,8 +15,8 @@ import (
 
 // Explanation says why a job waits.
 type Explanation struct {
-	Job    cluster.JobID
-	Reason cluster.Reason
+	Job    model.JobID
+	Reason model.Reason
 	Funnel []Step // the sieves that nodes pass through, in order; the first that too few pass is what it waits for
 	Ahead  int    // jobs that come before it, those held or in back-off left out
 	Advice string // what its owner could do, "" if only waiting helps
@@ -32,15 +32,15 @@ type Step struct {
 type Reasons struct {
 	before, after *scratch.State
 	rules         *policy.Rules
-	of            map[cluster.Shape]cluster.Reason
-	first         cluster.JobID // the first job that the cycle starts
-	keeper        cluster.JobID // the first job that the cycle reserves for
+	of            map[model.Shape]model.Reason
+	first         model.JobID // the first job that the cycle starts
+	keeper        model.JobID // the first job that the cycle reserves for
 }
 
 // New compares the scratch state before a cycle with that after it, and the rules by which it
 // decided.
 func New(before, after *scratch.State, rules *policy.Rules) *Reasons {
-	r := &Reasons{before: before, after: after, rules: rules, of: map[cluster.Shape]cluster.Reason{}}
+	r := &Reasons{before: before, after: after, rules: rules, of: map[model.Shape]model.Reason{}}
 	for _, a := range after.Actions {
 		if a.Start != nil && r.first == 0 {
 			r.first = a.Start.Job
@@ -54,11 +54,11 @@ func New(before, after *scratch.State, rules *policy.Rules) *Reasons {
 
 // Explain returns why a job waits. For a job that does not wait the reason is what the state knows
 // of it, and for an unknown id it is empty.
-func (r *Reasons) Explain(id cluster.JobID) Explanation {
+func (r *Reasons) Explain(id model.JobID) Explanation {
 	e := Explanation{Job: id, Reason: r.Reason(id)}
 	t := r.before
 	j := t.View.Job(id)
-	if record, _ := t.View.Element(id); j == nil {
+	if record, _ := t.View.ParentOf(id); j == nil {
 		j = record // of an array task that has not been made
 	}
 	if j == nil || !j.Waits() {
@@ -75,23 +75,23 @@ func (r *Reasons) Explain(id cluster.JobID) Explanation {
 }
 
 // Reason returns why a job waits.
-func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
+func (r *Reasons) Reason(id model.JobID) model.Reason {
 	j := r.before.View.Job(id)
 	switch {
 	case j == nil:
 		return r.unmade(id)
-	case j.Family != nil && !j.Waits():
+	case j.Children != nil && !j.Waits():
 		return r.ofMembers(j)
 	case !j.Waits():
 		return j.Reason
-	case j.Hold != cluster.NotHeld:
+	case j.Hold != model.NotHeld:
 		return held(j)
 	case j.Blocked():
-		return r.before.View.Waiting(j)
+		return r.before.View.DependencyReason(j)
 	case j.Eligible > r.before.Now:
 		return notYet(j)
 	case r.after.Started[id] > 0:
-		return cluster.Reason{Code: cluster.ReasonNotScheduled}
+		return model.Reason{Code: model.ReasonNotScheduled}
 	case scratch.Full(j):
 		return filled(j)
 	}
@@ -99,7 +99,7 @@ func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
 		return why
 	}
 	if r.rules.Limit != nil {
-		if why := r.rules.Limit(j); why.Code != cluster.ReasonNone {
+		if why := r.rules.Limit(j); why.Code != model.ReasonNone {
 			return why
 		}
 	}
@@ -118,34 +118,34 @@ func (r *Reasons) Reason(id cluster.JobID) cluster.Reason {
 
 // notYet says why a job is not eligible yet: it was told to begin later or its dependencies were
 // met with a delay, as the state has noted, or it waits after a failure.
-func notYet(j *cluster.Job) cluster.Reason {
-	why := cluster.Reason{Code: cluster.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
-	if j.Reason.Code == cluster.ReasonBegin || j.Reason.Code == cluster.ReasonDependency {
+func notYet(j *model.Job) model.Reason {
+	why := model.Reason{Code: model.ReasonBackoff, Until: j.Eligible, Text: j.Reason.Text}
+	if j.Reason.Code == model.ReasonBegin || j.Reason.Code == model.ReasonDependency {
 		why.Code = j.Reason.Code
 	}
 	return why
 }
 
-func held(j *cluster.Job) cluster.Reason {
-	why := cluster.Reason{Text: j.Reason.Text, Node: j.Reason.Node}
+func held(j *model.Job) model.Reason {
+	why := model.Reason{Text: j.Reason.Text, Node: j.Reason.Node}
 	switch j.Hold {
-	case cluster.HeldByAdmin:
-		why.Code = cluster.ReasonHeldAdmin
-	case cluster.HeldRequeue:
-		why.Code = cluster.ReasonMaxRequeue
-	case cluster.HeldLaunch:
-		why.Code = cluster.ReasonLaunchFailure
-	case cluster.HeldNever:
-		why.Code, why.For = cluster.ReasonNeverMet, j.Reason.For
+	case model.HeldByAdmin:
+		why.Code = model.ReasonHeldAdmin
+	case model.HeldRequeue:
+		why.Code = model.ReasonMaxRequeue
+	case model.HeldLaunch:
+		why.Code = model.ReasonLaunchFailure
+	case model.HeldNever:
+		why.Code, why.For = model.ReasonNeverMet, j.Reason.For
 	default:
-		why.Code = cluster.ReasonHeldUser
+		why.Code = model.ReasonHeldUser
 	}
 	return why
 }
 
 // funnel counts the nodes that are left after each sieve: for the workers of each part of a gang
 // one after another.
-func funnel(t *scratch.State, j *cluster.Job, g *fit.Gang) []Step {
+func funnel(t *scratch.State, j *model.Job, g *fit.Gang) []Step {
 	defer t.Room.Waive(g.For)()
 	if len(g.More) == 0 {
 		return sift(t, g, &g.Part, "")
@@ -169,9 +169,9 @@ func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
 	need, room := p.Request, t.Room
 	sieves := []sieve{
 		{"in the cluster", func(int) bool { return true }},
-		{"up", func(n int) bool { return t.View.Nodes()[n].State == cluster.NodeUp }},
+		{"up", func(n int) bool { return t.View.Nodes()[n].State == model.NodeUp }},
 	}
-	if p.Where != "" {
+	if p.Constraints != "" {
 		sieves = append(sieves, sieve{"matching its constraints", p.Wants})
 	}
 	sieves = append(sieves, []sieve{
@@ -180,8 +180,8 @@ func sift(t *scratch.State, g *fit.Gang, p *fit.Part, of string) []Step {
 		{"enough memory in total", func(n int) bool { return room.Total(n).Memory >= need.Resident.Memory }},
 		{"enough GPUs in total", func(n int) bool { return room.Total(n).GPUs >= need.Active.GPUs }},
 	}...)
-	if slices.ContainsFunc(t.View.Nodes(), func(n *cluster.Node) bool {
-		return slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return !g.Healthy })
+	if slices.ContainsFunc(t.View.Nodes(), func(n *model.Node) bool {
+		return slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return !g.Healthy })
 	}) {
 		sieves = append(sieves, sieve{"enough GPUs that work",
 			func(n int) bool { return room.Working(n).GPUs >= need.Active.GPUs }})
@@ -216,19 +216,19 @@ func count(sieves []sieve, nodes int, of string) []Step {
 
 // ahead counts the pending jobs that come before j and may start now, whatever accounts they are
 // of.
-func (r *Reasons) ahead(j *cluster.Job) int {
+func (r *Reasons) ahead(j *model.Job) int {
 	n, t, compare := 0, r.after, queue.Compare
 	if r.rules.Order != nil {
 		compare = r.rules.Order.Compare
 	}
-	for g := range t.View.Groups() {
+	for g := range t.View.QueueGroups() {
 		if g.Key.Held {
 			continue
 		}
 		for _, o := range g.Jobs {
 			switch {
-			case o.Hold != cluster.NotHeld || o.Eligible > t.Now || compare(o, j) >= 0:
-			case o.Family != nil:
+			case o.Hold != model.NotHeld || o.Eligible > t.Now || compare(o, j) >= 0:
+			case o.Children != nil:
 				n += o.Startable()
 			default:
 				n++

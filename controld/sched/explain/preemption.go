@@ -1,17 +1,17 @@
 package explain
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // ofPreemption says why a job waits if that has to do with preemption: it waits for jobs to leave,
 // no job can be asked to leave for it, its account may have no more such jobs, or it was itself
 // preempted for a job that still has the room or waits for it.
-func (r *Reasons) ofPreemption(j *cluster.Job) (cluster.Reason, bool) {
+func (r *Reasons) ofPreemption(j *model.Job) (model.Reason, bool) {
 	t := r.after
 	switch own := t.Holders[j.ID]; {
-	case own != nil && own.Firm:
-		why := cluster.Reason{Code: cluster.ReasonPreempting, Node: own.Claims[0].Node}
+	case own != nil && own.ForPreemptor:
+		why := model.Reason{Code: model.ReasonPreempting, Node: own.Claims[0].Node}
 		why.For, why.Until = r.leaving(own)
 		return why, true
 	}
@@ -20,17 +20,17 @@ func (r *Reasons) ofPreemption(j *cluster.Job) (cluster.Reason, bool) {
 			return why, true
 		}
 	}
-	if j.Reason.Code == cluster.ReasonPreempted {
+	if j.Reason.Code == model.ReasonPreempted {
 		o := t.View.Job(j.Reason.For)
 		return j.Reason, o != nil && !o.State.Final()
 	}
-	return cluster.Reason{}, false
+	return model.Reason{}, false
 }
 
 // leaving returns the first job that was asked to leave for the holder of a reservation, 0 if there
 // is none and others free the room anyway; and when the last one is killed, as far as has been
 // announced, 0 if no job has been told yet.
-func (r *Reasons) leaving(own *cluster.Reservation) (first cluster.JobID, over cluster.Instant) {
+func (r *Reasons) leaving(own *model.Reservation) (first model.JobID, over model.Instant) {
 	nodes := map[string]bool{}
 	for _, c := range own.Claims {
 		nodes[c.Node] = true

@@ -3,24 +3,24 @@ package explain
 import (
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // diagnose finds what keeps a gang from starting: first what no waiting would change, then what is
 // taken, then which jobs come first. Of several parts it is about the one that is worst off.
-func (r *Reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
+func (r *Reasons) diagnose(j *model.Job, g *fit.Gang) model.Reason {
 	t := r.before
 	s := worst(t, g)
 	p := g.At(s.part)
-	why := cluster.Reason{Need: p.Request.Active, Want: p.Workers}
+	why := model.Reason{Need: p.Request.Active, Want: p.Workers}
 	switch {
 	case s.everywhere < p.Workers:
-		why.Code, why.Fit = cluster.ReasonBadConstraint, s.everywhere
+		why.Code, why.Fit = model.ReasonBadConstraint, s.everywhere
 		why.Node, why.Have = s.largest, s.largestHas
 		if s.largest == "" {
-			why.Need, why.Text = cluster.Vector{}, t.View.Unmet(p.Where)
+			why.Need, why.Text = model.Vector{}, t.View.UnmetConstraints(p.Constraints)
 		}
 	case s.ever < p.Workers:
 		why.Code, why.Node, why.Fit = s.obstacle(p)
@@ -34,11 +34,11 @@ func (r *Reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 	case t.Room.Fits(g):
 		return r.beaten(why)
 	case s.unclaimed < p.Workers:
-		why.Code, why.For, why.Fit = cluster.ReasonReservation, s.claimant, s.unclaimed
+		why.Code, why.For, why.Fit = model.ReasonReservation, s.claimant, s.unclaimed
 	case len(g.More) > 0:
 		return together(t, g)
 	default:
-		why.Code, why.Fit, why.Text = cluster.ReasonResources, s.unclaimed,
+		why.Code, why.Fit, why.Text = model.ReasonResources, s.unclaimed,
 			"every port at which its workers could meet is in use"
 	}
 	if len(g.More) > 0 && why.Text == "" {
@@ -48,20 +48,20 @@ func (r *Reasons) diagnose(j *cluster.Job, g *fit.Gang) cluster.Reason {
 }
 
 // together says why parts do not fit at once each of which would fit by itself.
-func together(t *scratch.State, g *fit.Gang) cluster.Reason {
-	if ok, never := t.View.Nearest(g.Shape); !ok {
+func together(t *scratch.State, g *fit.Gang) model.Reason {
+	if ok, never := t.View.NearestFit(g.Shape); !ok {
 		return never
 	}
-	return cluster.Reason{Code: cluster.ReasonGang, Need: g.Request.Active, Want: g.Size(), Fit: t.Room.Reach(g)}
+	return model.Reason{Code: model.ReasonGang, Need: g.Request.Active, Want: g.Size(), Fit: t.Room.Reach(g)}
 }
 
 // beaten returns the job that a gang waits for which would fit.
-func (r *Reasons) beaten(why cluster.Reason) cluster.Reason {
-	why.Code, why.For, why.Fit = cluster.ReasonPriority, r.first, why.Want
+func (r *Reasons) beaten(why model.Reason) model.Reason {
+	why.Code, why.For, why.Fit = model.ReasonPriority, r.first, why.Want
 	switch {
 	case r.first != 0:
 	case r.keeper != 0:
-		why.Code, why.For = cluster.ReasonReservation, r.keeper
+		why.Code, why.For = model.ReasonReservation, r.keeper
 	default:
 		why.Text = "it is left free for jobs to come"
 	}
@@ -69,15 +69,15 @@ func (r *Reasons) beaten(why cluster.Reason) cluster.Reason {
 }
 
 // shortageCode tells apart three ways of having too little room now.
-func shortageCode(s *surveyed, p *fit.Part) cluster.ReasonCode {
+func shortageCode(s *surveyed, p *fit.Part) model.ReasonCode {
 	need := p.Request.Active.GPUs
 	switch {
 	case s.free > 0:
-		return cluster.ReasonGang
+		return model.ReasonGang
 	case need > 0 && s.freeGPUs >= need*int64(p.Workers) && s.nearestHas.GPUs < need:
-		return cluster.ReasonFragmentation
+		return model.ReasonFragmentation
 	}
-	return cluster.ReasonResources
+	return model.ReasonResources
 }
 
 // surveyed counts the workers of a part that nodes could hold under ever harder conditions.
@@ -89,10 +89,10 @@ type surveyed struct {
 	unclaimed  int // with what is free now and not claimed by others
 
 	largest, nearest       string // the node that holds most in total, and that has most free
-	largestHas, nearestHas cluster.Vector
+	largestHas, nearestHas model.Vector
 	freeGPUs               int64  // on nodes that count for ever
 	down, barred           string // a node that would help if it were up; or not drained or avoided
-	claimant               cluster.JobID
+	claimant               model.JobID
 }
 
 // stage is how many of the conditions a part gets past.
@@ -121,14 +121,14 @@ func worst(t *scratch.State, g *fit.Gang) surveyed {
 
 // obstacle names what keeps nodes from counting: being down, which passes, comes before being
 // drained or avoided. A job that wants certain nodes is told that these are not available.
-func (s *surveyed) obstacle(p *fit.Part) (cluster.ReasonCode, string, int) {
+func (s *surveyed) obstacle(p *fit.Part) (model.ReasonCode, string, int) {
 	switch {
-	case s.down != "" && p.Where == "":
-		return cluster.ReasonNodeDown, s.down, s.ever
+	case s.down != "" && p.Constraints == "":
+		return model.ReasonNodeDown, s.down, s.ever
 	case s.down != "":
-		return cluster.ReasonNotAvail, s.down, s.ever
+		return model.ReasonNotAvail, s.down, s.ever
 	}
-	return cluster.ReasonNotAvail, s.barred, s.ever
+	return model.ReasonNotAvail, s.barred, s.ever
 }
 
 // survey counts for a part by itself. Claims that do not bind its gang have been waived.
@@ -155,19 +155,19 @@ func survey(t *scratch.State, g *fit.Gang, part int) surveyed {
 }
 
 // bar notes a node that is left out and would have helped.
-func (s *surveyed) bar(n *cluster.Node, could int) {
+func (s *surveyed) bar(n *model.Node, could int) {
 	switch {
 	case could == 0:
-	case n.State == cluster.NodeDown && s.down == "":
+	case n.State == model.NodeDown && s.down == "":
 		s.down = n.Name
-	case n.State != cluster.NodeDown && s.barred == "":
+	case n.State != model.NodeDown && s.barred == "":
 		s.barred = n.Name
 	}
 }
 
 func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Part) {
 	free := t.Room.Open(node, p)
-	if free != (cluster.Request{}) {
+	if free != (model.Request{}) {
 		s.freeGPUs += t.Room.Free(node).Active.GPUs
 	}
 	holds := fit.Capacity(p, free)
@@ -184,7 +184,7 @@ func (s *surveyed) surveyFree(t *scratch.State, node int, g *fit.Gang, p *fit.Pa
 
 // nearer reports whether x comes nearer to need than y does: by GPUs, then cores, then memory,
 // counting nothing beyond the need.
-func nearer(need, x, y cluster.Vector) bool {
+func nearer(need, x, y model.Vector) bool {
 	if a, b := min(x.GPUs, need.GPUs), min(y.GPUs, need.GPUs); a != b {
 		return a > b
 	}

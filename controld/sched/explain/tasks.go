@@ -1,25 +1,27 @@
 package explain
 
-import "github.com/rota-hpc/rota/controld/cluster"
+import (
+	"github.com/rota-hpc/rota/controld/model"
+)
 
 // unmade says why a member of a record waits that has not been made: for what its record waits for,
 // unless it is told apart.
-func (r *Reasons) unmade(id cluster.JobID) cluster.Reason {
-	record, n := r.before.View.Element(id)
-	if record == nil || !record.Family.Waiting.Has(n) {
-		return cluster.Reason{}
+func (r *Reasons) unmade(id model.JobID) model.Reason {
+	record, n := r.before.View.ParentOf(id)
+	if record == nil || !record.Children.Waiting.Has(n) {
+		return model.Reason{}
 	}
-	f := record.Family
+	f := record.Children
 	switch why := r.Reason(record.ID); {
-	case record.Hold != cluster.NotHeld:
+	case record.Hold != model.NotHeld:
 		return why
 	case f.HeldAdmin.Has(n):
-		return cluster.Reason{Code: cluster.ReasonHeldAdmin}
+		return model.Reason{Code: model.ReasonHeldAdmin}
 	case f.HeldUser.Has(n):
-		return cluster.Reason{Code: cluster.ReasonHeldUser}
+		return model.Reason{Code: model.ReasonHeldUser}
 	case !record.MayStart().Has(n):
-		return r.before.View.Waiting(record)
-	case why.Code == cluster.ReasonNotScheduled && !r.starts(record.ID, n):
+		return r.before.View.DependencyReason(record)
+	case why.Code == model.ReasonNotScheduled && !r.starts(record.ID, n):
 		return r.notYetItsTurn(record)
 	default:
 		return why
@@ -27,9 +29,9 @@ func (r *Reasons) unmade(id cluster.JobID) cluster.Reason {
 }
 
 // starts reports whether the cycle starts a member of a record.
-func (r *Reasons) starts(record cluster.JobID, member int) bool {
+func (r *Reasons) starts(record model.JobID, member int) bool {
 	for _, a := range r.after.Actions {
-		if a.Start != nil && a.Start.Job == record && a.Start.Member == member {
+		if a.Start != nil && a.Start.Job == record && a.Start.TaskNumber == member {
 			return true
 		}
 	}
@@ -37,38 +39,38 @@ func (r *Reasons) starts(record cluster.JobID, member int) bool {
 }
 
 // notYetItsTurn says why a member does not start with those of its record that come before it.
-func (r *Reasons) notYetItsTurn(record *cluster.Job) cluster.Reason {
+func (r *Reasons) notYetItsTurn(record *model.Job) model.Reason {
 	if r.after.Started[record.ID] >= record.Startable() {
 		return filled(record)
 	}
-	return cluster.Reason{Code: cluster.ReasonPriority, For: record.ID, Need: record.Request.Active, Want: record.Workers}
+	return model.Reason{Code: model.ReasonPriority, For: record.ID, Need: record.Request.Active, Want: record.Workers}
 }
 
 // filled says why a record starts no more members although some wait.
-func filled(j *cluster.Job) cluster.Reason {
-	f := j.Family
+func filled(j *model.Job) model.Reason {
+	f := j.Children
 	switch left := j.MayStart().Without(f.HeldUser).Without(f.HeldAdmin); {
 	case len(left) > 0:
-		return cluster.Reason{Code: cluster.ReasonArrayLimit, Want: j.Spec.Array.MaxParallel, Fit: f.Live}
+		return model.Reason{Code: model.ReasonArrayLimit, Want: j.Spec.Array.MaxParallel, Fit: f.Live}
 	case len(f.HeldUser) > 0:
-		return cluster.Reason{Code: cluster.ReasonHeldUser}
+		return model.Reason{Code: model.ReasonHeldUser}
 	}
-	return cluster.Reason{Code: cluster.ReasonHeldAdmin}
+	return model.Reason{Code: model.ReasonHeldAdmin}
 }
 
 // ofMembers says why a record waits all of whose members have been made: for what the first of them
 // does, or for them to end.
-func (r *Reasons) ofMembers(j *cluster.Job) cluster.Reason {
-	if j.State != cluster.Pending {
+func (r *Reasons) ofMembers(j *model.Job) model.Reason {
+	if j.State != model.Pending {
 		if j.State.Final() {
 			return j.Reason
 		}
-		return cluster.Reason{Code: cluster.ReasonMembers}
+		return model.Reason{Code: model.ReasonMembers}
 	}
-	for m := range r.before.View.Members(j.ID) {
-		if m.State == cluster.Pending {
+	for m := range r.before.View.ChildrenOf(j.ID) {
+		if m.State == model.Pending {
 			return r.Reason(m.ID)
 		}
 	}
-	return cluster.Reason{Code: cluster.ReasonMembers}
+	return model.Reason{Code: model.ReasonMembers}
 }

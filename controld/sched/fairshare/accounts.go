@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -36,24 +38,24 @@ type Accounts struct {
 	Tree      *shares.Tree
 	Models    []string // told apart, in the order of their amounts
 	pasts     []past   // by the mark of the node, less one
-	decay     *cluster.Decay
-	leaves    map[cluster.Leaf]*shares.Node
+	decay     *estimate.Decay
+	leaves    map[model.Association]*shares.Node
 	open      *leafQueue                 // jobs that fit as far as is known
 	heads     *leafQueue                 // the first blocked job of each leaf
 	first     queue.Firsts[*shares.Node] // the first blocked job of each leaf
 	seen      queue.Frontier
 	queues    []*leafQueue // to be told when holdings change
 
-	counted    int                    // actions of this cycle of which the holdings know
-	promised   map[cluster.JobID]bool // waiting jobs that count as there, because room is kept for them
-	foreseen   bool                   // jobs that are leaving count as gone
-	Candidates *preempt.Candidates    // told which jobs are asked to leave; nil when preemptions are not tracked
+	counted    int                  // actions of this cycle of which the holdings know
+	promised   map[model.JobID]bool // waiting jobs that count as there, because room is kept for them
+	foreseen   bool                 // jobs that are leaving count as gone
+	Candidates *preempt.Candidates  // told which jobs are asked to leave; nil when preemptions are not tracked
 }
 
 // NewAccounts makes the tree from the configuration and the state, and settles it.
 func NewAccounts(o *queue.Order) *Accounts {
-	f := &Accounts{Order: o, leaves: map[cluster.Leaf]*shares.Node{}, first: queue.Firsts[*shares.Node]{},
-		promised: map[cluster.JobID]bool{}}
+	f := &Accounts{Order: o, leaves: map[model.Association]*shares.Node{}, first: queue.Firsts[*shares.Node]{},
+		promised: map[model.JobID]bool{}}
 	f.Models = f.View.Models()
 	f.Tree = shares.New(f.capacities())
 	f.open, f.heads = newLeafQueue(f), newLeafQueue(f)
@@ -62,13 +64,13 @@ func NewAccounts(o *queue.Order) *Accounts {
 		if u.User == "" && u.Empty() {
 			f.pastOf(f.Account(u.Account)).usage = u
 		} else {
-			f.pastOf(f.Leaf(u.Leaf)).usage = u
+			f.pastOf(f.Leaf(u.Association)).usage = u
 		}
 	}
-	for st := range f.View.Standings() {
-		leaf := f.Leaf(st.Leaf)
+	for st := range f.View.UsageCounters() {
+		leaf := f.Leaf(st.Association)
 		leaf.Hold(f.amounts(&st.Held))
-		leaf.Want(f.amounts(&st.Wants))
+		leaf.Want(f.amounts(&st.Requested))
 		f.pastOf(leaf).standing = st
 	}
 	f.Tree.Remember(f.remember)
@@ -79,8 +81,8 @@ func NewAccounts(o *queue.Order) *Accounts {
 
 // past is where it says what a user has used, or for how long an account was active.
 type past struct {
-	usage    *cluster.Usage
-	standing *cluster.Standing // for what has not ended
+	usage    *estimate.Usage
+	standing *estimate.UsageCounter // for what has not ended
 }
 
 // pastOf returns the past of an account or a user, to be filled in.
@@ -105,17 +107,17 @@ func (f *Accounts) remember(n *shares.Node) {
 		return
 	}
 	if f.decay == nil {
-		f.decay = cluster.NewDecay(f.Now, f.Policy.HalfLifeMS)
+		f.decay = estimate.NewDecay(f.Now, f.Policy.HalfLifeMS)
 	}
 	p := &f.pasts[n.Mark-1]
 	if p.usage != nil {
-		n.Attend(f.decay.Active(p.usage))
+		n.Attend(f.decay.ActiveTime(p.usage))
 		if n.User {
-			n.Use(f.Amount(f.decay.Of(p.usage)))
+			n.Use(f.Amount(f.decay.PastUsage(p.usage)))
 		}
 	}
 	if p.standing != nil {
-		n.Use(f.Amount(f.decay.Lasted(p.standing)))
+		n.Use(f.Amount(f.decay.RunningUsage(p.standing)))
 	}
 }
 
@@ -145,7 +147,7 @@ func (f *Accounts) Amount(cores, memoryMiB, gpus int64) shares.Amount {
 }
 
 // addGPU adds some thousandths of a GPU of a node.
-func (f *Accounts) addGPU(a shares.Amount, n *cluster.Node, gpu int, of int64) {
+func (f *Accounts) addGPU(a shares.Amount, n *model.Node, gpu int, of int64) {
 	a[shares.GPUs] += of
 	if i, ok := slices.BinarySearch(f.Models, n.GPUs[gpu].Model); ok {
 		a[shares.Models+i] += of
@@ -153,7 +155,7 @@ func (f *Accounts) addGPU(a shares.Amount, n *cluster.Node, gpu int, of int64) {
 }
 
 // quota returns what is configured as an amount, nil for nothing.
-func (f *Accounts) quota(q *cluster.Quota) shares.Amount {
+func (f *Accounts) quota(q *model.Quota) shares.Amount {
 	if q == nil {
 		return nil
 	}
@@ -178,7 +180,7 @@ func (f *Accounts) quota(q *cluster.Quota) shares.Amount {
 	return a
 }
 
-func (f *Accounts) terms(t cluster.Terms) shares.Terms {
+func (f *Accounts) terms(t model.Terms) shares.Terms {
 	return shares.Terms{Weight: int64(t.Weight), Deserved: f.quota(t.Deserved), Limit: f.quota(t.Limit)}
 }
 
@@ -200,7 +202,7 @@ func (f *Accounts) addAccounts() {
 		}
 		n := f.Tree.AddAccount(name, parent, f.terms(a.Terms))
 		for user, terms := range a.Users {
-			f.leaves[cluster.Leaf{Account: name, User: user}] = f.Tree.AddUser(n, user, f.terms(terms))
+			f.leaves[model.Association{Account: name, User: user}] = f.Tree.AddUser(n, user, f.terms(terms))
 		}
 		return n
 	}
@@ -211,7 +213,7 @@ func (f *Accounts) addAccounts() {
 
 // Leaf returns the leaf of a user in an account. Accounts of which nothing is configured are at the
 // top.
-func (f *Accounts) Leaf(of cluster.Leaf) *shares.Node {
+func (f *Accounts) Leaf(of model.Association) *shares.Node {
 	if n := f.leaves[of]; n != nil {
 		return n
 	}
@@ -229,24 +231,24 @@ func (f *Accounts) Account(name string) *shares.Node {
 }
 
 // HeldBy returns what the workers of an attempt hold that have not ended.
-func (f *Accounts) HeldBy(j *cluster.Job, a *cluster.Attempt) shares.Amount {
+func (f *Accounts) HeldBy(j *model.Job, a *model.Attempt) shares.Amount {
 	held := f.View.HeldBy(j, a)
 	return f.amounts(&held)
 }
 
 // amounts returns the amount that the state knows as amounts.
-func (f *Accounts) amounts(all *cluster.Amounts) shares.Amount {
+func (f *Accounts) amounts(all *model.Amounts) shares.Amount {
 	a := f.Amount(all.Cores, all.Memory, all.GPUs)
 	copy(a[shares.Models:], all.Models)
 	return a
 }
 
 // InMiB returns bytes in whole MiB, the unit of memory in amounts.
-func InMiB(bytes int64) int64 { return cluster.InMiB(bytes) }
+func InMiB(bytes int64) int64 { return model.InMiB(bytes) }
 
 // Asks returns what one attempt of a waiting job would hold. Of which model its GPUs would be is
 // not known, so that they count for each.
-func (f *Accounts) Asks(j *cluster.Job) shares.Amount {
+func (f *Accounts) Asks(j *model.Job) shares.Amount {
 	v := j.Total()
 	a := f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs)
 	for i := range f.Models {
@@ -274,19 +276,19 @@ func (f *Accounts) before(a *queue.Contender, x *shares.Node, b *queue.Contender
 func (f *Accounts) line(q *queue.FrontScan) {
 	for _, r := range f.View.Reservations() {
 		if j := f.View.Job(r.Job); f.Holders[r.Job] != nil && f.Startable(j) {
-			f.open.push(f.Leaf(j.Leaf()), &queue.Contender{Job: j})
+			f.open.push(f.Leaf(j.Association()), &queue.Contender{Job: j})
 		}
 	}
 	var c queue.Contender // see line.form
-	for at, front := range f.View.Fronts() {
+	for at, front := range f.View.QueueHeads() {
 		if front.Held || q.Does(at, front) {
 			continue
 		}
-		c = queue.Contender{Group: f.View.GroupAt(at)}
+		c = queue.Contender{Group: f.View.QueueGroupAt(at)}
 		if !c.Advance(f.Order) {
 			continue
 		}
-		if leaf := f.Leaf(c.Job.Leaf()); !f.Limited(leaf, c.Job) && f.screen(leaf, &c) {
+		if leaf := f.Leaf(c.Job.Association()); !f.Limited(leaf, c.Job) && f.screen(leaf, &c) {
 			open := c
 			f.open.push(leaf, &open)
 		}
@@ -299,8 +301,8 @@ func (f *Accounts) line(q *queue.FrontScan) {
 // frontScan finds the first job of each leaf, if seen is not nil the first blocked one. A job that
 // a limit keeps from starting is not blocked.
 func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.Node]) *queue.FrontScan {
-	return queue.NewFrontScan(f.Order, seen, func(g *cluster.Group) *queue.Key {
-		leaf := f.Leaf(g.Key.Leaf())
+	return queue.NewFrontScan(f.Order, seen, func(g *fsm.QueueGroup) *queue.Key {
+		leaf := f.Leaf(g.Key.Association())
 		if (seen != nil || f.QuotaOnly) && leaf.Bounded() {
 			return nil
 		}
@@ -309,17 +311,17 @@ func (f *Accounts) frontScan(seen *queue.Frontier, first queue.Firsts[*shares.No
 }
 
 // LimitOf says whose limit keeps a job from starting, nothing if none does.
-func (f *Accounts) LimitOf(j *cluster.Job) cluster.Reason {
+func (f *Accounts) LimitOf(j *model.Job) model.Reason {
 	v := j.Total()
-	at, r := f.Leaf(j.Leaf()).Limited(f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs))
+	at, r := f.Leaf(j.Association()).Limited(f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs))
 	if at == nil {
-		return cluster.Reason{}
+		return model.Reason{}
 	}
 	of := "account " + at.Name
 	if at.User {
 		of = "user " + at.Name + " in account " + at.Parent().Name
 	}
-	return cluster.Reason{Code: cluster.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
+	return model.Reason{Code: model.ReasonLimit, Want: j.Workers, Need: j.Request.Active,
 		Text: fmt.Sprintf("%s may hold %s at once and holds %s",
 			of, f.told(r, at.Terms().Limit[r]), f.told(r, at.Held()[r]))}
 }
@@ -338,7 +340,7 @@ func (f *Accounts) told(r int, n int64) string {
 }
 
 // Limited reports whether a limit keeps a job from starting wherever it is put.
-func (f *Accounts) Limited(leaf *shares.Node, j *cluster.Job) bool {
+func (f *Accounts) Limited(leaf *shares.Node, j *model.Job) bool {
 	v := j.Total()
 	at, _ := leaf.Limited(f.Amount(v.Cores, InMiB(int64(v.Memory)), v.GPUs))
 	return at != nil
@@ -369,8 +371,8 @@ func (f *Accounts) place() {
 	f.line(f.frontScan(&f.seen, f.first))
 	b := reserve.NewBypass(&reserve.HeadRules{
 		Order:  f.Order,
-		Within: func(j *cluster.Job) bool { return f.Entitled(f.Leaf(j.Leaf()), f.Asks(j)) },
-		Start:  func(c *queue.Contender, spots []fit.Spot, past cluster.JobID) { c.Start(f.State, spots, past) },
+		Within: func(j *model.Job) bool { return f.Entitled(f.Leaf(j.Association()), f.Asks(j)) },
+		Start:  func(c *queue.Contender, spots []fit.Spot, past model.JobID) { c.Start(f.State, spots, past) },
 	})
 	for !f.Freed {
 		c, leaf := f.open.best()
@@ -422,7 +424,7 @@ func (f *Accounts) serve(b *reserve.Bypass, c *queue.Contender, leaf *shares.Nod
 }
 
 // At returns what a job holds at the places that were found for it.
-func (f *Accounts) At(j *cluster.Job, spots []fit.Spot) shares.Amount {
+func (f *Accounts) At(j *model.Job, spots []fit.Spot) shares.Amount {
 	v := j.Total()
 	a := f.Amount(v.Cores, InMiB(int64(v.Memory)), 0)
 	for i, s := range spots {

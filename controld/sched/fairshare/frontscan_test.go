@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -22,7 +23,7 @@ import (
 func TestGlance(t *testing.T) {
 	for _, policy := range []string{"rota", "standard", "fitgpp", "fairshare"} {
 		passed := 0
-		eachView(t, policy, func(v *cluster.View, now cluster.Instant) error {
+		eachView(t, policy, func(v *fsm.View, now model.Instant) error {
 			quick, n := linesOf(v, now, true)
 			passed += n
 			if slow, _ := linesOf(v, now, false); quick != slow {
@@ -41,7 +42,7 @@ func TestGlance(t *testing.T) {
 func TestOrderOfGroups(t *testing.T) {
 	for _, policy := range []string{"rota", "standard", "fairshare"} {
 		differ := 0
-		eachView(t, policy, func(v *cluster.View, now cluster.Instant) error {
+		eachView(t, policy, func(v *fsm.View, now model.Instant) error {
 			other := reread(t, v)
 			if fmt.Sprint(groupsOf(v)) == fmt.Sprint(groupsOf(other)) {
 				return nil
@@ -62,7 +63,7 @@ func TestOrderOfGroups(t *testing.T) {
 
 // eachView plays random histories, with limits and without, and looks at a state every now and
 // then.
-func eachView(t *testing.T, policy string, look func(*cluster.View, cluster.Instant) error) {
+func eachView(t *testing.T, policy string, look func(*fsm.View, model.Instant) error) {
 	const steps = 25
 	for seed := range uint64(schedtest.States(4_000) / steps) {
 		c := schedtest.NewContest(1+seed, policy, map[string]int{})
@@ -85,12 +86,12 @@ func eachView(t *testing.T, policy string, look func(*cluster.View, cluster.Inst
 }
 
 // reread returns a state as it is read from its snapshot.
-func reread(t *testing.T, v *cluster.View) *cluster.View {
+func reread(t *testing.T, v *fsm.View) *fsm.View {
 	var b bytes.Buffer
 	if err := v.WriteSnapshot(&b); err != nil {
 		t.Fatal(err)
 	}
-	s, err := cluster.ReadSnapshot(&b)
+	s, err := fsm.ReadSnapshot(&b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,14 +99,14 @@ func reread(t *testing.T, v *cluster.View) *cluster.View {
 }
 
 // groupsOf lists the first jobs of the groups in their order.
-func groupsOf(v *cluster.View) (list []cluster.JobID) {
-	for g := range v.Groups() {
-		list = append(list, g.Front.Job)
+func groupsOf(v *fsm.View) (list []model.JobID) {
+	for g := range v.QueueGroups() {
+		list = append(list, g.Head.Job)
 	}
 	return list
 }
 
-func planText(t *testing.T, plan cluster.CommitPlan) string {
+func planText(t *testing.T, plan fsm.CommitPlan) string {
 	text, err := json.Marshal(plan)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func planText(t *testing.T, plan cluster.CommitPlan) string {
 
 // linesOf writes down the lines that a cycle goes by, and when it would be woken, and counts the
 // groups that were passed over.
-func linesOf(v *cluster.View, now cluster.Instant, quick bool) (text string, passed int) {
+func linesOf(v *fsm.View, now model.Instant, quick bool) (text string, passed int) {
 	t := schedtest.Expired(v, now)
 	f := schedtest.AccountsOn(t)
 	f.FullScan = !quick

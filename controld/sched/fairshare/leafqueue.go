@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	shares "github.com/rota-hpc/rota/controld/sched/share"
 )
@@ -38,7 +38,7 @@ type turn struct {
 	place    int     // in above.below, if best is not nil
 
 	best *queue.Contender // nil: no job stands in line
-	job  *cluster.Job     // its job, until it is found out anew
+	job  *model.Job       // its job, until it is found out anew
 	leaf *shares.Node
 	asks shares.Amount
 	next shares.Candidate // the node with as much more as best asks for
@@ -57,7 +57,7 @@ func (s turns) Less(i, j int) bool {
 		queue.FirstRank(a)-queue.FirstRank(b)); by != 0 {
 		return by < 0
 	}
-	if a.First {
+	if a.OwnRoomFirst {
 		return a.ID < b.ID
 	}
 	return s[i].next.Compare(&s[j].next) < 0

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -26,20 +27,20 @@ type quarrel struct {
 	t       *testing.T
 	policy  string
 	seed, n uint64
-	minimum cluster.Instant
-	swaps   map[[2]cluster.JobID]cluster.Instant // when one job last left for another, the lower id first
+	minimum model.Instant
+	swaps   map[[2]model.JobID]model.Instant // when one job last left for another, the lower id first
 	states  int
 	busy    int // account whose users submit; the others wait or are away
 	seen    map[string]int
 	broken  []string // what was found to be unfair
 
-	spoil func(*quarrel, *fairshare.Accounts, *[]cluster.Action) // plants a fault in what is planned
+	spoil func(*quarrel, *fairshare.Accounts, *[]fsm.Action) // plants a fault in what is planned
 }
 
 func newQuarrel(t *testing.T, policy string, seed, n uint64, seen map[string]int) *quarrel {
 	q := &quarrel{Rand: rand.New(rand.NewPCG(seed, n)), World: schedtest.NewWorld(), t: t, policy: policy, seed: seed,
-		n: n, swaps: map[[2]cluster.JobID]cluster.Instant{}, seen: seen}
-	q.minimum = cluster.Instant(60_000 * (1 + q.Int64N(10)))
+		n: n, swaps: map[[2]model.JobID]model.Instant{}, seen: seen}
+	q.minimum = model.Instant(60_000 * (1 + q.Int64N(10)))
 	q.must("policy", fmt.Sprintf("name=%s min-runtime=%dms half-life=%dh influence=%d reserve-after=%dm", policy,
 		q.minimum, q.IntN(48), 500*q.IntN(3), 1+q.IntN(60)))
 	for i := range 1 + q.IntN(3) {
@@ -94,15 +95,15 @@ func (q *quarrel) arrive() {
 		q.must("submit", fmt.Sprintf("j%d account=a%d user=u%d class=%s cores=%d memory=%d priority=%d grace=%ds %s",
 			q.State.View().LastJob()+1, q.busy, q.IntN(2), class, 1+q.IntN(3), 1+q.IntN(4), q.IntN(3), q.IntN(100), size))
 	}
-	q.Now += cluster.Instant(q.Int64N(400_000))
+	q.Now += model.Instant(q.Int64N(400_000))
 	for j := range q.State.View().Live() {
-		leaves := j.State == cluster.Completing && q.IntN(3) > 0 || j.State == cluster.Running && q.IntN(30) == 0
+		leaves := j.State == model.Completing && q.IntN(3) > 0 || j.State == model.Running && q.IntN(30) == 0
 		var err error
 		switch {
-		case j.State == cluster.Configuring:
-			err = q.Bring(j, nil, cluster.WorkerCreated, cluster.WorkerRunning)
+		case j.State == model.Configuring:
+			err = q.Bring(j, nil, model.WorkerCreated, model.WorkerRunning)
 		case leaves:
-			err = q.Bring(j, map[string]string{"code": fmt.Sprint(j.Counters.Reclaim + 1)}, cluster.WorkerExited)
+			err = q.Bring(j, map[string]string{"code": fmt.Sprint(j.Counters.Reclaim + 1)}, model.WorkerExited)
 		}
 		if err != nil {
 			q.t.Fatal(err)
@@ -117,7 +118,7 @@ func (q *quarrel) settle() {
 		plan, _ := sched.Cycle(v, q.Now, v.Config().Policy)
 		q.judge(v, plan)
 		if len(plan.Actions) == 0 {
-			q.atRest(v, plan.Turns)
+			q.atRest(v, plan.Rotated)
 			return
 		}
 		if err := q.Commit(plan); err != nil {
@@ -129,7 +130,7 @@ func (q *quarrel) settle() {
 
 // atRest looks at a state in which nothing is left to be done. Policy rota reclaims once a minute,
 // when it looks whose turn it is; and what it lets idle TestInvariants knows.
-func (q *quarrel) atRest(v *cluster.View, turned bool) {
+func (q *quarrel) atRest(v *fsm.View, turned bool) {
 	q.covered(v)
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now)) // limits are judged by the same holdings as shares
 	if q.policy == "rota" {
@@ -146,7 +147,7 @@ func (q *quarrel) atRest(v *cluster.View, turned bool) {
 
 // turns holds whose turn it is, as the queue keeps it, against a queue that has kept nothing, while
 // lines and holdings change.
-func (q *quarrel) turns(v *cluster.View) {
+func (q *quarrel) turns(v *fsm.View) {
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
 	fairshare.AccountsLine(f, fairshare.AccountsGlance(f, &(*fairshare.AccountsSeen(f)), (*fairshare.AccountsFirst(f))))
 	for i := range 60 {
@@ -170,13 +171,13 @@ func (q *quarrel) turns(v *cluster.View) {
 
 // covered is A5 as well: what was taken for jobs is free, or will be when those have left who are
 // leaving.
-func (q *quarrel) covered(v *cluster.View) {
+func (q *quarrel) covered(v *fsm.View) {
 	for i, n := range v.Nodes() {
-		var claimed cluster.Request
+		var claimed model.Request
 		for _, r := range v.Reservations() {
 			for _, c := range r.Claims {
-				if r.Firm && c.Node == n.Name {
-					claimed = fit.Plus(claimed, fit.Both(c.Room))
+				if r.ForPreemptor && c.Node == n.Name {
+					claimed = fit.Plus(claimed, fit.Both(c.Resources))
 				}
 			}
 		}
@@ -189,7 +190,7 @@ func (q *quarrel) covered(v *cluster.View) {
 // judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
 // and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
 // before, when those have left who are leaving and those are there for whom room is kept.
-func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
+func (q *quarrel) judge(v *fsm.View, plan fsm.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
 	f.Foresee()
@@ -203,17 +204,17 @@ func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 		case a.Start != nil:
 			fairshare.AccountsBegan(f, a.Start)
 		case a.Reserve != nil:
-			if a.Reserve.Owed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
+			if a.Reserve.Guaranteed && !reservedAgain(actions[i+1:], a.Reserve.Job) {
 				q.judgeTaker(f, actions, a.Reserve)
 			}
 			if fairshare.AccountsCounts(f, a.Reserve) {
 				fairshare.AccountsPromise(f, a.Reserve.Job)
 			}
-		case a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim:
+		case a.Stop != nil && a.Stop.Cause == model.CauseReclaim:
 			q.seen["reclaimed"]++
-			if !slices.ContainsFunc(actions, func(r cluster.Action) bool {
+			if !slices.ContainsFunc(actions, func(r fsm.Action) bool {
 				return r.Reserve != nil &&
-					r.Reserve.Job == a.Stop.For && r.Reserve.Firm
+					r.Reserve.Job == a.Stop.For && r.Reserve.ForPreemptor
 			}) {
 				q.wrong("A5: job %d leaves and its room is kept for nobody", a.Stop.Job)
 			}
@@ -225,16 +226,16 @@ func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 }
 
 // reservedAgain reports whether other room is kept for a job by one of some actions.
-func reservedAgain(actions []cluster.Action, id cluster.JobID) bool {
-	return slices.ContainsFunc(actions, func(a cluster.Action) bool { return a.Reserve != nil && a.Reserve.Job == id })
+func reservedAgain(actions []fsm.Action, id model.JobID) bool {
+	return slices.ContainsFunc(actions, func(a fsm.Action) bool { return a.Reserve != nil && a.Reserve.Job == id })
 }
 
 // judgeTaker looks at those who leave for one job, and counts them as gone.
-func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []cluster.Action, r *cluster.Reservation) {
+func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []fsm.Action, r *model.Reservation) {
 	taker := f.View.Job(r.Job)
-	var victims []*cluster.Job
+	var victims []*model.Job
 	for _, a := range actions {
-		if a.Stop != nil && a.Stop.For == r.Job && a.Stop.Cause == cluster.CauseReclaim {
+		if a.Stop != nil && a.Stop.For == r.Job && a.Stop.Cause == model.CauseReclaim {
 			victims = append(victims, f.View.Job(a.Stop.Job))
 		}
 	}
@@ -242,8 +243,8 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []cluster.Action, r 
 	for _, v := range victims {
 		q.judgeVictim(f, taker, v, victims)
 	}
-	if r.Firm != (len(victims) > 0) {
-		q.wrong("A5: the reservation for job %d is firm: %v, with %d who leave for it", r.Job, r.Firm, len(victims))
+	if r.ForPreemptor != (len(victims) > 0) {
+		q.wrong("A5: the reservation for job %d is firm: %v, with %d who leave for it", r.Job, r.ForPreemptor, len(victims))
 	}
 	for _, v := range victims {
 		fairshare.AccountsGone(f, v.ID)
@@ -251,8 +252,8 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []cluster.Action, r 
 }
 
 // judgeVictim looks at one of those who leave for a job.
-func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *cluster.Job, victims []*cluster.Job) {
-	mine, theirs := shares.Part(f.Leaf(taker.Leaf()), f.Leaf(v.Leaf()))
+func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *model.Job, victims []*model.Job) {
+	mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 	switch {
 	case mine == nil:
 		q.wrong("I1: job %d leaves for %d of the same user", v.ID, taker.ID)
@@ -273,19 +274,19 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *cluster.Job, vict
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is
 // not known who was taken last, so it is enough that this holds for one of them.
-func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*cluster.Job, theirs *shares.Node) {
-	var below []*cluster.Job
+func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*model.Job, theirs *shares.Node) {
+	var below []*model.Job
 	for _, v := range victims {
-		if _, n := shares.Part(f.Leaf(v.Leaf()), theirs); n == nil {
+		if _, n := shares.Part(f.Leaf(v.Association()), theirs); n == nil {
 			below = append(below, v)
 		}
 	}
-	hold := func(v *cluster.Job, sign bool) {
+	hold := func(v *model.Job, sign bool) {
 		a := f.HeldBy(v, v.Live())
 		if !sign {
 			a = a.Negative()
 		}
-		f.Leaf(v.Leaf()).Hold(a)
+		f.Leaf(v.Association()).Hold(a)
 	}
 	above := false
 	for _, last := range below {
@@ -307,8 +308,8 @@ func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*cluster.Job, their
 }
 
 // swap is I3.
-func (q *quarrel) swap(leaves, stays cluster.JobID) {
-	pair := [2]cluster.JobID{min(leaves, stays), max(leaves, stays)}
+func (q *quarrel) swap(leaves, stays model.JobID) {
+	pair := [2]model.JobID{min(leaves, stays), max(leaves, stays)}
 	if at, ok := q.swaps[pair]; ok {
 		q.seen["swapped back"]++
 		if q.Now-at < q.minimum {
@@ -320,15 +321,15 @@ func (q *quarrel) swap(leaves, stays cluster.JobID) {
 
 // idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for
 // whose room no other waits.
-func (q *quarrel) idle(v *cluster.View) {
+func (q *quarrel) idle(v *fsm.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
-	for g := range v.Groups() {
+	for g := range v.QueueGroups() {
 		for _, j := range g.Jobs {
 			gang := f.Gang(j)
 			if g.Key.Held || !f.Startable(j) || !f.Room.Fits(&gang) {
 				continue
 			}
-			if !f.Limited(f.Leaf(j.Leaf()), j) {
+			if !f.Limited(f.Leaf(j.Association()), j) {
 				q.wrong("I5: job %d waits although it fits", j.ID)
 			}
 			q.seen["limited"]++
@@ -366,7 +367,7 @@ func (q *quarrel) holdings(f *fairshare.Accounts) string {
 	return fmt.Sprint(lines)
 }
 
-func (q *quarrel) free(room *fit.Room) (list []cluster.Request) {
+func (q *quarrel) free(room *fit.Room) (list []model.Request) {
 	for i := range q.State.View().Nodes() {
 		list = append(list, room.Free(i))
 	}
@@ -446,41 +447,41 @@ func TestUnfairReclaimIsTold(t *testing.T) {
 }
 
 // unfair has a fault for each rule of reclaiming.
-var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
+var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]fsm.Action){
 	// one more leaves, whose account is not above its share
-	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) {
+	"I1": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
 		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
 			return shares.HasUsedLess(mine, theirs) &&
 				!theirs.Above()
 		})
 	},
 	// one more leaves, whose account has used less
-	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]cluster.Action) {
+	"I2": func(q *quarrel, f *fairshare.Accounts, actions *[]fsm.Action) {
 		q.plantVictim(f, actions, func(mine, theirs *shares.Node) bool {
 			return !shares.HasUsedLess(mine, theirs) &&
 				theirs.Above()
 		})
 	},
 	// the one for whom somebody leaves has just left for him
-	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) {
+	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]fsm.Action) {
 		for _, a := range *actions {
-			if a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim {
-				q.swaps[[2]cluster.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = q.Now
+			if a.Stop != nil && a.Stop.Cause == model.CauseReclaim {
+				q.swaps[[2]model.JobID{min(a.Stop.Job, a.Stop.For), max(a.Stop.Job, a.Stop.For)}] = q.Now
 			}
 		}
 	},
-	"A5": func(_ *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) { // the room that others leave is not kept
-		*actions = slices.DeleteFunc(*actions, func(a cluster.Action) bool { return a.Reserve != nil && a.Reserve.Owed })
+	"A5": func(_ *quarrel, _ *fairshare.Accounts, actions *[]fsm.Action) { // the room that others leave is not kept
+		*actions = slices.DeleteFunc(*actions, func(a fsm.Action) bool { return a.Reserve != nil && a.Reserve.Guaranteed })
 	},
 }
 
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
 // those whose account is neither the taker's nor one of which somebody leaves anyway.
-func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action,
+func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]fsm.Action,
 	will func(mine, theirs *shares.Node) bool) {
-	i := slices.IndexFunc(*actions, func(a cluster.Action) bool {
+	i := slices.IndexFunc(*actions, func(a fsm.Action) bool {
 		return a.Stop != nil &&
-			a.Stop.Cause == cluster.CauseReclaim
+			a.Stop.Cause == model.CauseReclaim
 	})
 	if i < 0 {
 		return
@@ -489,13 +490,13 @@ func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action,
 	taker, leaves := f.View.Job(first.For), f.View.Job(first.Job)
 	for v := range f.View.Live() {
 		a := v.Live()
-		mine, theirs := shares.Part(f.Leaf(taker.Leaf()), f.Leaf(v.Leaf()))
+		mine, theirs := shares.Part(f.Leaf(taker.Association()), f.Leaf(v.Association()))
 		if a.Stop != nil || v.Class == jobspec.TE || a.Started.At == 0 || q.Now-a.Started.At < q.minimum || mine == nil ||
 			v.Account == leaves.Account || !will(mine, theirs) {
 			continue
 		}
-		*actions = append(*actions, cluster.Action{Stop: &cluster.StopJob{Job: v.ID, Attempt: a.N,
-			Cause: cluster.CauseReclaim, For: taker.ID}})
+		*actions = append(*actions, fsm.Action{Stop: &fsm.StopJob{Job: v.ID, Attempt: a.N,
+			Cause: model.CauseReclaim, For: taker.ID}})
 		return
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -53,12 +54,12 @@ func (f *Accounts) Reclaim() {
 // ends, as for any blocked head. An account's entitlement comes before that, so they are lined up
 // with jobs without a reservation. Not in doubt is room that is free, being freed, or that other
 // jobs are to leave for the holder.
-func (f *Accounts) doubted() []*cluster.Job {
-	var inForce []*cluster.Reservation
+func (f *Accounts) doubted() []*model.Job {
+	var inForce []*model.Reservation
 	soft := false
 	for id, r := range f.Holders {
 		if f.Started[id] == 0 {
-			inForce, soft = append(inForce, r), soft || !r.Firm && f.counts(r)
+			inForce, soft = append(inForce, r), soft || !r.ForPreemptor && f.counts(r)
 		}
 	}
 	if !soft {
@@ -66,21 +67,21 @@ func (f *Accounts) doubted() []*cluster.Job {
 	}
 	slices.SortFunc(inForce, precedence)
 	p := reserve.NewProspects(f.State)
-	var list []*cluster.Job
+	var list []*model.Job
 	for _, r := range inForce {
-		if j := f.View.Job(r.Job); !p.Cover(r) && !r.Firm && f.counts(r) && j.Hold == cluster.NotHeld && f.Startable(j) {
+		if j := f.View.Job(r.Job); !p.Cover(r) && !r.ForPreemptor && f.counts(r) && j.Hold == model.NotHeld && f.Startable(j) {
 			list = append(list, j)
 		}
 	}
 	return list
 }
 
-// precedence orders reservations: see [cluster.Reservation.Before].
-func precedence(a, b *cluster.Reservation) int {
+// precedence orders reservations: see [model.Reservation.Before].
+func precedence(a, b *model.Reservation) int {
 	switch {
-	case a.Before(b):
+	case a.Precedes(b):
 		return -1
-	case b.Before(a):
+	case b.Precedes(a):
 		return 1
 	}
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job))
@@ -105,7 +106,7 @@ func (f *Accounts) starved() *leafQueue {
 	}
 	for _, j := range f.doubted() {
 		restore := f.apart(j.ID)
-		add(f.Leaf(j.Leaf()), &queue.Contender{Job: j})
+		add(f.Leaf(j.Association()), &queue.Contender{Job: j})
 		restore()
 	}
 	return q
@@ -114,12 +115,12 @@ func (f *Accounts) starved() *leafQueue {
 // firstsStarved finds the first waiting job of every leaf for which no room is kept. Without a
 // front scan all groups are looked at.
 func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.FrontScan) {
-	for at, front := range f.View.Fronts() {
+	for at, front := range f.View.QueueHeads() {
 		if front.Held || q.Does(at, front) {
 			continue
 		}
-		if j := f.firstStarved(f.View.GroupAt(at)); j != nil {
-			first.Of(f.Leaf(j.Leaf())).Keep(queue.KeyOf(j))
+		if j := f.firstStarved(f.View.QueueGroupAt(at)); j != nil {
+			first.Of(f.Leaf(j.Association())).Keep(queue.KeyOf(j))
 		}
 	}
 }
@@ -127,7 +128,7 @@ func (f *Accounts) firstsStarved(first queue.Firsts[*shares.Node], q *queue.Fron
 // firstStarved returns the first job of a group for which no room is kept, nil if there is none. It
 // does not matter how the job stands in line: a job that was lined up apart because it has waited
 // for long is entitled to as much as others.
-func (f *Accounts) firstStarved(g *cluster.Group) *cluster.Job {
+func (f *Accounts) firstStarved(g *fsm.QueueGroup) *model.Job {
 	for _, j := range g.Jobs {
 		if f.Started[j.ID] == 0 && !f.keeps(j.ID) && f.Startable(j) {
 			return j
@@ -138,11 +139,11 @@ func (f *Accounts) firstStarved(g *cluster.Group) *cluster.Job {
 
 // keeps reports whether room is kept for a job so that it need not be made: under policy rota not
 // if that is what is kept for any blocked head, which comes after what an account deserves.
-func (f *Accounts) keeps(id cluster.JobID) bool { return f.counts(f.Holders[id]) }
+func (f *Accounts) keeps(id model.JobID) bool { return f.counts(f.Holders[id]) }
 
 // counts reports whether the holder of a reservation counts as started.
-func (f *Accounts) counts(r *cluster.Reservation) bool {
-	return r != nil && (r.Firm || r.Owed || !f.QuotaOnly)
+func (f *Accounts) counts(r *model.Reservation) bool {
+	return r != nil && (r.ForPreemptor || r.Guaranteed || !f.QuotaOnly)
 }
 
 // emptied returns the room when all jobs have left that are leaving. Of a job that is resized these
@@ -191,7 +192,7 @@ func (f *Accounts) reclaimFor(c *queue.Contender, leaf *shares.Node, room *fit.R
 
 // unkept lifts what is kept for a job in case other jobs end, until the function that it returns is
 // called, unless something else is kept for it by then.
-func (f *Accounts) unkept(id cluster.JobID, room *fit.Room) (restore func()) {
+func (f *Accounts) unkept(id model.JobID, room *fit.Room) (restore func()) {
 	own := f.Holders[id]
 	if own == nil {
 		return func() {}
@@ -207,7 +208,7 @@ func (f *Accounts) unkept(id cluster.JobID, room *fit.Room) (restore func()) {
 // onItsWay reports whether exactly this room is kept for a job already, as what it is owed.
 func (f *Accounts) onItsWay(c *queue.Contender, spots []fit.Spot) bool {
 	own := f.Holders[c.Job.ID]
-	return own != nil && own.Owed && slices.Equal(own.Claims, reserve.ClaimsFor(f.State, c.Gang(f.State), spots))
+	return own != nil && own.Guaranteed && slices.Equal(own.Claims, reserve.ClaimsFor(f.State, c.Gang(f.State), spots))
 }
 
 // Entitled reports whether a leaf or anything above it is with the job within what it is entitled
@@ -229,9 +230,9 @@ func (f *Accounts) mayReclaim(n *shares.Node) bool { return !f.QuotaOnly || n.Gu
 // there from now on.
 func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, taken []reclaimable) {
 	claims := reserve.ClaimsFor(f.State, c.Gang(f.State), spots)
-	r := &cluster.Reservation{
-		Job: c.Job.ID, Claims: claims, At: f.Now, Until: f.readyBy(claims, taken) + cluster.Instant(f.Policy.ReserveHoldMS),
-		Firm: len(taken) > 0, Owed: true,
+	r := &model.Reservation{
+		Job: c.Job.ID, Claims: claims, At: f.Now, Until: f.readyBy(claims, taken) + model.Instant(f.Policy.ReserveHoldMS),
+		ForPreemptor: len(taken) > 0, Guaranteed: true,
 	}
 	room.Unclaim(c.Job.ID)
 	room.Claim(r)
@@ -246,18 +247,18 @@ func (f *Accounts) commit(c *queue.Contender, room *fit.Room, spots []fit.Spot, 
 
 // readyBy returns when the jobs that were taken will have left, and those that are leaving the
 // claimed nodes already.
-func (f *Accounts) readyBy(claims []cluster.Claim, taken []reclaimable) cluster.Instant {
+func (f *Accounts) readyBy(claims []model.Claim, taken []reclaimable) model.Instant {
 	by := f.Now
 	for i := range taken {
-		by = max(by, f.Now+cluster.Instant(scratch.GraceOf(taken[i].job)))
+		by = max(by, f.Now+model.Instant(scratch.GraceOf(taken[i].job)))
 	}
 	for j := range f.View.Live() {
 		a := j.Live()
 		if a.Stop == nil || a.Stop.KillAt <= by {
 			continue
 		}
-		if slices.ContainsFunc(a.Workers, func(w cluster.Worker) bool {
-			return !w.State.Final() && slices.ContainsFunc(claims, func(c cluster.Claim) bool { return c.Node == w.Node })
+		if slices.ContainsFunc(a.Workers, func(w model.Worker) bool {
+			return !w.State.Final() && slices.ContainsFunc(claims, func(c model.Claim) bool { return c.Node == w.Node })
 		}) {
 			by = a.Stop.KillAt
 		}
@@ -266,13 +267,13 @@ func (f *Accounts) readyBy(claims []cluster.Claim, taken []reclaimable) cluster.
 }
 
 // displace asks a job to leave for another.
-func (f *Accounts) displace(d *reclaimable, taker cluster.JobID) {
+func (f *Accounts) displace(d *reclaimable, taker model.JobID) {
 	if f.Candidates != nil {
 		if i := slices.IndexFunc(f.Candidates.List, func(v preempt.Candidate) bool { return v.Job.ID == d.job.ID }); i >= 0 {
-			f.Candidates.Stop(f.State, &f.Candidates.List[i], cluster.CauseReclaim, taker)
+			f.Candidates.Stop(f.State, &f.Candidates.List[i], model.CauseReclaim, taker)
 			return
 		}
 	}
-	f.Act(cluster.Action{Stop: &cluster.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: cluster.CauseReclaim,
+	f.Act(fsm.Action{Stop: &fsm.StopJob{Job: d.job.ID, Attempt: d.attempt.N, Cause: model.CauseReclaim,
 		For: taker}})
 }

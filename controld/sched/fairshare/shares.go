@@ -3,7 +3,8 @@ package fairshare
 import (
 	"math/big"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -29,7 +30,7 @@ type Share struct {
 
 // Shares lists accounts, parents first, each followed by its users. It is the same whatever the
 // policy is.
-func Shares(v *cluster.View, now cluster.Instant, p cluster.Policy) []Share {
+func Shares(v *fsm.View, now model.Instant, p model.Policy) []Share {
 	f := NewAccounts(&queue.Order{State: scratch.New(v, now, p, new(fit.Room))})
 	var list []Share
 	for _, n := range f.Tree.Root().Children() {

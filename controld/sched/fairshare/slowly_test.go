@@ -29,7 +29,7 @@ func sooner(f *fairshare.Accounts, a *queue.Contender, x *shares.Node, b *queue.
 		queue.FirstRank(a.Job)-queue.FirstRank(b.Job)); by != 0 {
 		return by < 0
 	}
-	if a.Job.First {
+	if a.Job.OwnRoomFirst {
 		return a.Job.ID < b.Job.ID
 	}
 	return shares.Compare(x, f.Asks(a.Job), y, f.Asks(b.Job)) < 0

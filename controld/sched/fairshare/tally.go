@@ -3,7 +3,8 @@ package fairshare
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 	shares "github.com/rota-hpc/rota/controld/sched/share"
@@ -22,7 +23,7 @@ func (f *Accounts) Foresee() {
 	}
 	f.CatchUp()
 	f.foreseen = true
-	for r := range f.View.Runs() {
+	for r := range f.View.LiveAttempts() {
 		if r.Stopping {
 			f.gone(r.Job.ID)
 		}
@@ -46,7 +47,7 @@ func (f *Accounts) CatchUp() {
 		switch a := &f.Actions[f.counted]; {
 		case a.Start != nil:
 			f.began(a.Start)
-		case a.Reserve != nil && a.Reserve.Firm:
+		case a.Reserve != nil && a.Reserve.ForPreemptor:
 			f.promise(a.Reserve.Job)
 		case a.Stop != nil && f.foreseen:
 			f.gone(a.Stop.Job)
@@ -55,9 +56,9 @@ func (f *Accounts) CatchUp() {
 }
 
 // began counts a job that was started.
-func (f *Accounts) began(a *cluster.StartJob) {
+func (f *Accounts) began(a *fsm.StartJob) {
 	j := f.View.Job(a.Job)
-	leaf := f.Leaf(j.Leaf())
+	leaf := f.Leaf(j.Association())
 	f.renounce(j.ID)
 	var spots []fit.Spot
 	for _, p := range a.Places {
@@ -68,26 +69,26 @@ func (f *Accounts) began(a *cluster.StartJob) {
 }
 
 // promise counts a job as there for which room is kept.
-func (f *Accounts) promise(id cluster.JobID) {
+func (f *Accounts) promise(id model.JobID) {
 	if !f.promised[id] {
 		f.promised[id] = true
 		j := f.View.Job(id)
-		f.Leaf(j.Leaf()).Hold(f.Asks(j))
+		f.Leaf(j.Association()).Hold(f.Asks(j))
 	}
 }
 
 // renounce undoes promise.
-func (f *Accounts) renounce(id cluster.JobID) {
+func (f *Accounts) renounce(id model.JobID) {
 	if f.promised[id] {
 		delete(f.promised, id)
 		j := f.View.Job(id)
-		f.Leaf(j.Leaf()).Hold(f.Asks(j).Negative())
+		f.Leaf(j.Association()).Hold(f.Asks(j).Negative())
 	}
 }
 
 // apart counts a job as not there, if room is kept for it, until the function that it returns is
 // called.
-func (f *Accounts) apart(id cluster.JobID) (restore func()) {
+func (f *Accounts) apart(id model.JobID) (restore func()) {
 	if !f.promised[id] {
 		return func() {}
 	}
@@ -96,13 +97,13 @@ func (f *Accounts) apart(id cluster.JobID) (restore func()) {
 }
 
 // gone counts a job that is leaving as gone, of one that is resized the workers that do not stay.
-func (f *Accounts) gone(id cluster.JobID) {
+func (f *Accounts) gone(id model.JobID) {
 	j := f.View.Job(id)
-	f.Leaf(j.Leaf()).Hold(f.leavingBy(j, j.Live()).Negative())
+	f.Leaf(j.Association()).Hold(f.leavingBy(j, j.Live()).Negative())
 }
 
 // leavingBy returns what the workers of an attempt hold that have not ended and do not stay.
-func (f *Accounts) leavingBy(j *cluster.Job, a *cluster.Attempt) shares.Amount {
+func (f *Accounts) leavingBy(j *model.Job, a *model.Attempt) shares.Amount {
 	if a.Stop == nil || a.Stop.Resize == nil {
 		return f.HeldBy(j, a)
 	}
@@ -110,7 +111,7 @@ func (f *Accounts) leavingBy(j *cluster.Job, a *cluster.Attempt) shares.Amount {
 	left.Workers = slices.Clone(a.Workers)
 	for i := range left.Workers {
 		if scratch.Stays(a, i) {
-			left.Workers[i].State = cluster.WorkerExited
+			left.Workers[i].State = model.WorkerExited
 		}
 	}
 	return f.HeldBy(j, &left)

@@ -1,7 +1,7 @@
 package fairshare
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Tunables are the numbers that steer reclaim. Each has a unit, a reason and its evidence.
@@ -11,7 +11,7 @@ type Tunables struct {
 	MaxReclaims int
 	// ReconsiderMS, in ms: a search that found nothing is made again after so long although nothing
 	// has happened. Reason: usage and running times have grown. Evidence: none recorded.
-	ReconsiderMS cluster.Instant
+	ReconsiderMS model.Instant
 	// MinRuntimeMS, in ms: a job runs undisturbed for so long, if the policy block does not say;
 	// under policy rota a trial-and-error job takes the room of one that has run for less if
 	// nothing else helps. Reason: most short jobs end by then. Evidence: docs/papers.md, "Fair

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -20,15 +21,15 @@ import (
 
 // reclaimable is a running job that could leave.
 type reclaimable struct {
-	job     *cluster.Job
-	attempt *cluster.Attempt
+	job     *model.Job
+	attempt *model.Attempt
 	leaf    *shares.Node
 	amount  shares.Amount
-	cost    int64 // seconds of GPUs lost, as [cluster.Job.ServiceOf] counts them
+	cost    int64 // seconds of GPUs lost, as [model.Job.ServiceOf] counts them
 	// of attained service, where that counts; 0 of all small jobs, of which the last that started
 	// leaves first
 	level int
-	since cluster.Instant
+	since model.Instant
 }
 
 // candidates lists the jobs that could leave as far as they alone are concerned, in order of id.
@@ -43,10 +44,10 @@ func (f *Accounts) candidates() []reclaimable {
 		case f.Now-a.Started.At < least:
 			f.WakeAt(a.Started.At + least)
 		default:
-			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Leaf()), amount: f.HeldBy(j, a), cost: f.lost(j),
+			d := reclaimable{job: j, attempt: a, leaf: f.Leaf(j.Association()), amount: f.HeldBy(j, a), cost: f.lost(j),
 				since: a.Started.At}
 			if had := scratch.AttainedService(j, a, f.Now); f.QuotaOnly && had >= preempt.ServedLeast {
-				d.level = j.LevelAt(had)
+				d.level = j.ServiceLevelAt(had)
 			}
 			list = append(list, d)
 		}
@@ -55,21 +56,21 @@ func (f *Accounts) candidates() []reclaimable {
 }
 
 // expiring reports whether this cycle stops, ends or resizes a job.
-func (f *Accounts) expiring(j *cluster.Job) bool {
-	return slices.ContainsFunc(f.Actions, func(a cluster.Action) bool {
+func (f *Accounts) expiring(j *model.Job) bool {
+	return slices.ContainsFunc(f.Actions, func(a fsm.Action) bool {
 		return a.Stop != nil && a.Stop.Job == j.ID || a.End != nil && a.End.Job == j.ID || a.Resize != nil &&
 			a.Resize.Job == j.ID
 	})
 }
 
 // MinRuntime is how long a job runs undisturbed.
-func MinRuntime(t *scratch.State) cluster.Instant {
-	return cluster.Instant(cmp.Or(t.Policy.MinRuntimeMS, tunables.MinRuntimeMS))
+func MinRuntime(t *scratch.State) model.Instant {
+	return model.Instant(cmp.Or(t.Policy.MinRuntimeMS, tunables.MinRuntimeMS))
 }
 
 // lost is what it costs to take a job away: the work that it has not saved, and its grace.
-func (f *Accounts) lost(j *cluster.Job) int64 {
-	return (preempt.UnsavedWork(f.State, f.View.Run(j.ID)) + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
+func (f *Accounts) lost(j *model.Job) int64 {
+	return (preempt.UnsavedWork(f.State, f.View.LiveAttempt(j.ID)) + j.ServiceOf(tunables.GraceWeight*scratch.GraceOf(j))) / 1000
 }
 
 // reclaimSet is a set of jobs that make room for one, and where it then runs.
@@ -233,7 +234,7 @@ func (f *Accounts) prune(room *fit.Room, taken []reclaimable, place func(*fit.Ro
 	return needed
 }
 
-func (f *Accounts) release(room *fit.Room, j *cluster.Job, a *cluster.Attempt) {
+func (f *Accounts) release(room *fit.Room, j *model.Job, a *model.Attempt) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if _, n := f.View.Node(w.Node); n >= 0 && !w.State.Final() && !scratch.Stays(a, i) {

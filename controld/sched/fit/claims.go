@@ -3,18 +3,19 @@ package fit
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Claim puts a reservation on the copy.
-func (r *Room) Claim(v *cluster.Reservation) {
+func (r *Room) Claim(v *model.Reservation) {
 	r.reservations = append(r.reservations, v)
 	r.each(v, r.grid.Claim)
 }
 
 // Unclaim lifts a job's reservation, if it has one.
-func (r *Room) Unclaim(id cluster.JobID) {
-	i := slices.IndexFunc(r.reservations, func(v *cluster.Reservation) bool { return v.Job == id })
+func (r *Room) Unclaim(id model.JobID) {
+	i := slices.IndexFunc(r.reservations, func(v *model.Reservation) bool { return v.Job == id })
 	if i < 0 {
 		return
 	}
@@ -24,30 +25,30 @@ func (r *Room) Unclaim(id cluster.JobID) {
 
 // Waive lifts the claims that do not bind a job, until the function that it returns is called, as
 // View.Waive does.
-func (r *Room) Waive(id cluster.JobID) (restore func()) {
-	i := slices.IndexFunc(r.reservations, func(v *cluster.Reservation) bool { return v.Job == id })
+func (r *Room) Waive(id model.JobID) (restore func()) {
+	i := slices.IndexFunc(r.reservations, func(v *model.Reservation) bool { return v.Job == id })
 	if i < 0 {
 		return func() {}
 	}
-	return cluster.Waive(&r.grid, r.reservations[i], r.reservations, func(node string) int {
+	return grid.LiftClaims(&r.grid, r.reservations[i], r.reservations, func(node string) int {
 		_, n := r.view.Node(node)
 		return n
 	})
 }
 
-func (r *Room) each(v *cluster.Reservation, do func(node int, room cluster.Vector)) {
+func (r *Room) each(v *model.Reservation, do func(node int, room model.Vector)) {
 	for _, c := range v.Claims {
 		if _, i := r.view.Node(c.Node); i >= 0 {
-			do(i, c.Room)
+			do(i, c.Resources)
 		}
 	}
 }
 
 // Claimant returns the first job other than id that claims room on a node, 0 if none.
-func (r *Room) Claimant(node int, id cluster.JobID) cluster.JobID {
+func (r *Room) Claimant(node int, id model.JobID) model.JobID {
 	name := r.grid.Node(node).Name
 	for _, v := range r.reservations {
-		if v.Job != id && slices.ContainsFunc(v.Claims, func(c cluster.Claim) bool { return c.Node == name }) {
+		if v.Job != id && slices.ContainsFunc(v.Claims, func(c model.Claim) bool { return c.Node == name }) {
 			return v.Job
 		}
 	}
@@ -61,19 +62,19 @@ func (r *Room) Usable(node int, p *Part, exclude []int) bool {
 }
 
 // Whole reports whether the workers on a node have it for themselves.
-func (r *Room) Whole(node int) bool { return r.grid.Whole(node) }
+func (r *Room) Whole(node int) bool { return r.grid.Exclusive(node) }
 
 // Empty reports whether a node has no workers.
 func (r *Room) Empty(node int) bool { return r.grid.Workers(node) == 0 }
 
 // Claimed returns what reservations claim of a node, those that were lifted left out.
-func (r *Room) Claimed(node int) cluster.Vector { return r.grid.Claimed(node) }
+func (r *Room) Claimed(node int) model.Vector { return r.grid.Claimed(node) }
 
 // Open returns the free room on a node that counts for a part: none where others have the node for
 // themselves, or where it would have to have it for itself and cannot.
-func (r *Room) Open(node int, p *Part) cluster.Request {
-	if r.grid.Whole(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
-		return cluster.Request{}
+func (r *Room) Open(node int, p *Part) model.Request {
+	if r.grid.Exclusive(node) || p.Request.Exclusive && r.grid.Workers(node) > 0 {
+		return model.Request{}
 	}
 	free := r.Free(node)
 	free.Active.GPUs = r.gpusFor(node, p)
@@ -82,51 +83,51 @@ func (r *Room) Open(node int, p *Part) cluster.Request {
 
 // Unclaimed is Open without what others claim. It can be negative: claims may be for more than is
 // free.
-func (r *Room) Unclaimed(node int, p *Part) cluster.Request {
+func (r *Room) Unclaimed(node int, p *Part) model.Request {
 	free, claimed := r.Open(node, p), r.grid.Claimed(node)
-	if p.Request.Exclusive && claimed != (cluster.Vector{}) {
-		return cluster.Request{}
+	if p.Request.Exclusive && claimed != (model.Vector{}) {
+		return model.Request{}
 	}
-	return cluster.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
+	return model.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
 }
 
 // Total returns all that a node has.
-func (r *Room) Total(node int) cluster.Vector { return r.grid.Capacity(node) }
+func (r *Room) Total(node int) model.Vector { return r.grid.Capacity(node) }
 
 // Working returns all that a node has except GPUs that are broken: what it has for others when it
 // is empty.
-func (r *Room) Working(node int) cluster.Vector {
+func (r *Room) Working(node int) model.Vector {
 	v := r.grid.Capacity(node)
-	v.GPUs -= int64(r.grid.Broken(node)) * gpu
+	v.GPUs -= int64(r.grid.BrokenGPUs(node)) * gpu
 	return v
 }
 
 // Broken returns how many GPUs of a node cannot be given to a job although they count in what it
 // has.
-func (r *Room) Broken(node int) int { return r.grid.Broken(node) }
+func (r *Room) Broken(node int) int { return r.grid.BrokenGPUs(node) }
 
 // Free returns what is free on a node, claims disregarded, what is left of GPUs that some share
 // included.
-func (r *Room) Free(node int) cluster.Request {
-	return cluster.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
+func (r *Room) Free(node int) model.Request {
+	return model.Request{Active: r.grid.Free(node), Resident: r.grid.FreeResident(node)}
 }
 
 // Available returns what is free on a node and not claimed by a reservation that has not been
 // lifted. It can be negative: claims may be for more than is free.
-func (r *Room) Available(node int) cluster.Request {
+func (r *Room) Available(node int) model.Request {
 	free, claimed := r.Free(node), r.grid.Claimed(node)
-	return cluster.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
+	return model.Request{Active: minus(free.Active, claimed), Resident: minus(free.Resident, claimed)}
 }
 
 // AvailableTo is Available with the GPUs that count for a part: see [Capacity].
-func (r *Room) AvailableTo(node int, p *Part) cluster.Request {
+func (r *Room) AvailableTo(node int, p *Part) model.Request {
 	free := r.Available(node)
 	free.Active.GPUs += r.gpusFor(node, p) - r.grid.Free(node).GPUs
 	return free
 }
 
 // TotalUp returns what all nodes have together that are up.
-func (r *Room) TotalUp() (all cluster.Vector) {
+func (r *Room) TotalUp() (all model.Vector) {
 	for node := range r.grid.Len() {
 		if r.grid.Up(node) {
 			all = plus(all, r.Total(node))
@@ -136,11 +137,11 @@ func (r *Room) TotalUp() (all cluster.Vector) {
 }
 
 // AvailableUp returns what is free on all nodes together that are up, without what others claim.
-func (r *Room) AvailableUp() (free cluster.Vector) {
+func (r *Room) AvailableUp() (free model.Vector) {
 	for node := range r.grid.Len() {
 		if r.grid.Up(node) {
 			a := r.Available(node).Active
-			free = plus(free, cluster.Vector{Cores: max(0, a.Cores), Memory: max(0, a.Memory), GPUs: max(0, a.GPUs)})
+			free = plus(free, model.Vector{Cores: max(0, a.Cores), Memory: max(0, a.Memory), GPUs: max(0, a.GPUs)})
 		}
 	}
 	return free

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -31,16 +33,16 @@ func eachSeed(t *testing.T, n uint64, test func(seed uint64) error) {
 // small is a random cluster of few nodes, part of which is taken and part claimed.
 type small struct {
 	random *rand.Rand
-	state  *cluster.State
+	state  *fsm.State
 	index  uint64
 }
 
 var models = [...]string{"A100", "H100"}
 
 func newSmall(seed uint64, ports int) *small {
-	s := &small{random: rand.New(rand.NewPCG(seed, 1)), state: cluster.New(cluster.DefaultConfig())}
+	s := &small{random: rand.New(rand.NewPCG(seed, 1)), state: fsm.New(model.DefaultConfig())}
 	for n := range 1 + s.random.IntN(4) {
-		node := cluster.Node{
+		node := model.Node{
 			Name: fmt.Sprintf("n%d", n), Addr: "127.0.0.1:1", BootID: "boot", Version: "test",
 			Cores:  int64(1 + s.random.IntN(8)),
 			Labels: map[string]string{"rack": fmt.Sprint(s.random.IntN(2))},
@@ -48,10 +50,10 @@ func newSmall(seed uint64, ports int) *small {
 			PortMax: 28999 + max(1, s.random.IntN(ports+1)),
 		}
 		for i := range s.random.IntN(6) {
-			node.GPUs = append(node.GPUs, cluster.GPU{UUID: fmt.Sprintf("GPU-%d-%d", n, i), Model: models[s.random.IntN(2)],
+			node.GPUs = append(node.GPUs, model.GPU{UUID: fmt.Sprintf("GPU-%d-%d", n, i), Model: models[s.random.IntN(2)],
 				Minor: -1, Healthy: s.random.IntN(8) > 0})
 		}
-		s.apply(cluster.RegisterNode{Node: node})
+		s.apply(fsm.RegisterNode{Node: node})
 	}
 	for range s.random.IntN(6) {
 		s.occupy()
@@ -59,16 +61,16 @@ func newSmall(seed uint64, ports int) *small {
 	return s
 }
 
-func (s *small) apply(c cluster.Command) any {
+func (s *small) apply(c fsm.Command) any {
 	s.index++
-	result, err := s.state.Apply(s.index, cluster.Entry{Stamp: cluster.Stamp{At: 1, Wall: 1}, Command: c})
+	result, err := s.state.Apply(s.index, fsm.Entry{Stamp: model.Stamp{At: 1, Wall: 1}, Command: c})
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", c.Kind(), err))
 	}
 	return result
 }
 
-func (s *small) submit(workers, perNode int, r jobspec.Resources) *cluster.Job {
+func (s *small) submit(workers, perNode int, r jobspec.Resources) *model.Job {
 	return s.submitGroups(&jobspec.Job{}, group(workers, perNode, r))
 }
 
@@ -77,13 +79,13 @@ func group(workers, perNode int, r jobspec.Resources) jobspec.Group {
 		Command: []string{"true"}, Resources: r}}}
 }
 
-func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *cluster.Job {
+func (s *small) submitGroups(spec *jobspec.Job, groups ...jobspec.Group) *model.Job {
 	spec.Name, spec.Workdir, spec.Groups = "j", "/", groups
 	for i := range groups {
 		groups[i].Name = fmt.Sprint("g", i)
 	}
-	c := cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}}
-	ids := s.apply(c).([]cluster.JobID)
+	c := fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "ada"}, Jobs: []*jobspec.Job{spec}}
+	ids := s.apply(c).([]model.JobID)
 	return s.state.View().Job(ids[0])
 }
 
@@ -94,16 +96,16 @@ func (s *small) occupy() {
 	n := nodes[s.random.IntN(len(nodes))]
 	j := s.submit(1, 1, jobspec.Resources{Cores: 1 + s.random.IntN(3), Memory: jobspec.GiB, GPUs: s.random.IntN(3)})
 	if s.random.IntN(4) == 0 {
-		claim := cluster.Claim{Node: n.Name, Room: j.Request.Active}
-		s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Reserve: &cluster.Reservation{Job: j.ID,
-			Claims: []cluster.Claim{claim}, Until: 1000}}}})
+		claim := model.Claim{Node: n.Name, Resources: j.Request.Active}
+		s.apply(fsm.CommitPlan{Actions: []fsm.Action{{Reserve: &model.Reservation{Job: j.ID,
+			Claims: []model.Claim{claim}, Until: 1000}}}})
 		return
 	}
 	gpus := s.random.Perm(max(1, len(n.GPUs)))[:min(int(j.Request.Active.GPUs/1000), len(n.GPUs))]
 	port, _ := s.state.View().FreePort(n.Name)
-	place := cluster.Place{Node: n.Name, GPUs: gpus}
-	s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Start: &cluster.StartJob{Job: j.ID,
-		Places: []cluster.Place{place}, Port: port}}}})
+	place := model.Place{Node: n.Name, GPUs: gpus}
+	s.apply(fsm.CommitPlan{Actions: []fsm.Action{{Start: &fsm.StartJob{Job: j.ID,
+		Places: []model.Place{place}, Port: port}}}})
 }
 
 func (s *small) gang() Gang {
@@ -130,7 +132,7 @@ func (s *small) gang() Gang {
 // fewest tries every way of spreading a gang's workers over the nodes, one after another, and
 // returns the fewest nodes that do, 0 if none does. It knows nothing of buckets, order or
 // preference.
-func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
+func fewest(v *fsm.View, g Gang, node, left int, met bool) int {
 	if left == 0 {
 		if met || g.Workers == 1 {
 			return 1 // one more than needed, so that 0 can mean none
@@ -141,12 +143,12 @@ func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
 		return 0
 	}
 	best := fewest(v, g, node+1, left, met)
-	if slices.Contains(g.Exclude, node) || !wanted(v.Nodes()[node], g.Where) {
+	if slices.Contains(g.Exclude, node) || !wanted(v.Nodes()[node], g.Constraints) {
 		return best
 	}
 	_, port := v.FreePort(v.Nodes()[node].Name)
 	for w := 1; w <= min(g.PerNode, left); w++ {
-		if cluster.Fits(v.Grid(), node, Times(g.Request, w), nil) != nil {
+		if grid.Fits(v.Grid(), node, Times(g.Request, w), nil) != nil {
 			break
 		}
 		if n := fewest(v, g, node+1, left-w, met || port); n > 0 && (best == 0 || n+1 < best) {
@@ -157,10 +159,10 @@ func fewest(v *cluster.View, g Gang, node, left int, met bool) int {
 }
 
 // wanted says of a node whether it meets what gang demands, by looking for the words of it.
-func wanted(n *cluster.Node, where string) bool {
+func wanted(n *model.Node, where string) bool {
 	for _, name := range models {
-		if strings.Contains(where, name) && (len(n.GPUs) == 0 || slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Healthy && g.Model != name }) ||
-			!slices.ContainsFunc(n.GPUs, func(g cluster.GPU) bool { return g.Model == name })) {
+		if strings.Contains(where, name) && (len(n.GPUs) == 0 || slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return g.Healthy && g.Model != name }) ||
+			!slices.ContainsFunc(n.GPUs, func(g model.GPU) bool { return g.Model == name })) {
 			return false
 		}
 	}
@@ -204,12 +206,12 @@ func TestPlaceAgainstReference(t *testing.T) {
 }
 
 func (s *small) commit(room *Room, g Gang, spots []Spot) error {
-	start := &cluster.StartJob{Job: g.For, Port: room.Take(&g, spots)}
+	start := &fsm.StartJob{Job: g.For, Port: room.Take(&g, spots)}
 	for _, spot := range spots {
-		start.Places = append(start.Places, cluster.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs,
+		start.Places = append(start.Places, model.Place{Node: s.state.View().Nodes()[spot.Node].Name, GPUs: spot.GPUs,
 			Port: spot.Port})
 	}
-	errs := s.apply(cluster.CommitPlan{Actions: []cluster.Action{{Start: start}}}).([]error)
+	errs := s.apply(fsm.CommitPlan{Actions: []fsm.Action{{Start: start}}}).([]error)
 	if errs[0] != nil {
 		return fmt.Errorf("the state refused %+v: %w", start, errs[0])
 	}
@@ -232,7 +234,7 @@ func TestPlaceBestFit(t *testing.T) {
 			return v.Grid().Free(a).GPUs < v.Grid().Free(b).GPUs
 		}
 		for i, n := range v.Nodes() {
-			if slices.Contains(g.Exclude, i) || !wanted(n, g.Where) || cluster.Fits(v.Grid(), i, g.Request, nil) != nil {
+			if slices.Contains(g.Exclude, i) || !wanted(n, g.Constraints) || grid.Fits(v.Grid(), i, g.Request, nil) != nil {
 				continue
 			}
 			if best < 0 || better(i, best) {
@@ -248,9 +250,9 @@ func TestPlaceBestFit(t *testing.T) {
 }
 
 // score reads the only preference that a gang can have.
-func score(g Gang, n *cluster.Node) int {
+func score(g Gang, n *model.Node) int {
 	weight := 0
-	if _, err := fmt.Sscanf(g.Prefer, "%d node.cores", &weight); err != nil || n.Cores <= 4 {
+	if _, err := fmt.Sscanf(g.Affinities, "%d node.cores", &weight); err != nil || n.Cores <= 4 {
 		return 0
 	}
 	return weight
@@ -285,9 +287,9 @@ func TestWaive(t *testing.T) {
 		v := s.state.View()
 		for _, own := range v.Reservations() {
 			room := NewRoom(v)
-			var want cluster.Grid
+			var want grid.Grid
 			want.CopyFrom(v.Grid())
-			v.Waive(&want, own.Job)
+			v.LiftClaims(&want, own.Job)
 			restore := room.Waive(own.Job)
 			for i := range v.Nodes() {
 				if room.grid.Claimed(i) != want.Claimed(i) {

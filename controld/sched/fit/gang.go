@@ -5,36 +5,38 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/topology"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Part is like workers of a gang: Shape.Workers of them, at most Shape.PerNode on one node. Most
 // gangs have one.
 type Part struct {
-	cluster.Shape
-	Nodes  []uint64        // that will do, as bits by position; nil: all
-	Levels []cluster.Level // nodes in the order in which they are liked; nil: it is all one
+	model.Shape
+	Nodes  []uint64                 // that will do, as bits by position; nil: all
+	Levels []topology.AffinityLevel // nodes in the order in which they are liked; nil: it is all one
 }
 
 // Gang is what a placement is asked for. It is placed whole or not at all.
 type Gang struct {
-	Part                  // the first
-	More    []Part        // the others, in order
-	For     cluster.JobID // the job whose reservation, if it has one, makes room for it
-	Exclude []int         // positions of nodes to avoid
+	Part                // the first
+	More    []Part      // the others, in order
+	For     model.JobID // the job whose reservation, if it has one, makes room for it
+	Exclude []int       // positions of nodes to avoid
 }
 
 // NewGang returns what a job asks of a placement.
-func NewGang(v *cluster.View, j *cluster.Job) Gang {
-	g := Gang{Part: newPart(v, cluster.ShapeOf(j))}
-	for _, s := range cluster.MoreParts(j) {
+func NewGang(v *fsm.View, j *model.Job) Gang {
+	g := Gang{Part: newPart(v, model.ShapeOf(j))}
+	for _, s := range model.MoreParts(j) {
 		g.More = append(g.More, newPart(v, s))
 	}
 	return g.Of(v, j)
 }
 
 // Of returns the gang of another job that has the same shape.
-func (g Gang) Of(v *cluster.View, j *cluster.Job) Gang {
+func (g Gang) Of(v *fsm.View, j *model.Job) Gang {
 	g.For, g.Exclude = j.ID, nil
 	for _, name := range j.Exclude {
 		if _, i := v.Node(name); i >= 0 {
@@ -44,8 +46,8 @@ func (g Gang) Of(v *cluster.View, j *cluster.Job) Gang {
 	return g
 }
 
-func newPart(v *cluster.View, s cluster.Shape) Part {
-	return Part{Shape: s, Nodes: v.Eligible(s.Where), Levels: v.Preferred(s.Prefer)}
+func newPart(v *fsm.View, s model.Shape) Part {
+	return Part{Shape: s, Nodes: v.EligibleNodes(s.Constraints), Levels: v.NodesByAffinity(s.Affinities)}
 }
 
 // Size returns the number of workers of all parts.

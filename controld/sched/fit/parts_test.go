@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // parts is a gang of two or three groups.
-func (s *small) parts() (Gang, *cluster.Job) {
+func (s *small) parts() (Gang, *model.Job) {
 	var groups []jobspec.Group
 	for range 2 + s.random.IntN(2) {
 		g := group(1+s.random.IntN(2), 1+s.random.IntN(2), jobspec.Resources{Cores: 1, Memory: jobspec.GiB,
@@ -26,12 +28,12 @@ func (s *small) parts() (Gang, *cluster.Job) {
 
 // possible tries every node for every worker, one after another, and asks the state about each gang
 // that it comes up with.
-func (s *small) possible(v *cluster.View, j *cluster.Job, places []cluster.Place, taken map[string]int) bool {
+func (s *small) possible(v *fsm.View, j *model.Job, places []model.Place, taken map[string]int) bool {
 	worker := len(places)
 	if worker == j.Workers {
-		start := cluster.StartJob{Job: j.ID, Places: places, Port: s.portOf(v, places[0].Node, taken)}
-		plan := cluster.CommitPlan{Actions: []cluster.Action{{Start: &start}}}
-		errs, _ := cluster.Fork(v).Apply(v.Index()+1, cluster.Entry{Stamp: cluster.Stamp{At: 1, Wall: 1}, Command: plan})
+		start := fsm.StartJob{Job: j.ID, Places: places, Port: s.portOf(v, places[0].Node, taken)}
+		plan := fsm.CommitPlan{Actions: []fsm.Action{{Start: &start}}}
+		errs, _ := fsm.Fork(v).Apply(v.Index()+1, fsm.Entry{Stamp: model.Stamp{At: 1, Wall: 1}, Command: plan})
 		return errs.([]error)[0] == nil
 	}
 	for i, n := range v.Nodes() {
@@ -41,10 +43,10 @@ func (s *small) possible(v *cluster.View, j *cluster.Job, places []cluster.Place
 				free = without(free, p.GPUs)
 			}
 		}
-		if len(free) < need || cluster.Fits(v.Grid(), i, j.RequestOf(worker), nil) != nil {
+		if len(free) < need || grid.Fits(v.Grid(), i, j.RequestOf(worker), nil) != nil {
 			continue
 		}
-		place := cluster.Place{Node: n.Name, GPUs: free[:need], Port: s.portOf(v, n.Name, taken)}
+		place := model.Place{Node: n.Name, GPUs: free[:need], Port: s.portOf(v, n.Name, taken)}
 		taken[n.Name]++
 		if s.possible(v, j, append(places[:worker:worker], place), taken) {
 			return true
@@ -55,7 +57,7 @@ func (s *small) possible(v *cluster.View, j *cluster.Job, places []cluster.Place
 }
 
 // portOf returns the next free port of a node, 0 if there is none.
-func (s *small) portOf(v *cluster.View, node string, taken map[string]int) int {
+func (s *small) portOf(v *fsm.View, node string, taken map[string]int) int {
 	var used []int
 	for range taken[node] {
 		port, _ := v.FreePort(node, used...)

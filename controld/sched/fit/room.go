@@ -12,7 +12,9 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Spot is one worker's place, by position of the node in the view.
@@ -25,9 +27,9 @@ type Spot struct {
 // Room is a scratch copy of a view's free room with the reservations on it. It is not for
 // concurrent use.
 type Room struct {
-	view         *cluster.View
-	grid         cluster.Grid
-	reservations []*cluster.Reservation
+	view         *fsm.View
+	grid         grid.Grid
+	reservations []*model.Reservation
 	ports        map[int][]int // ports taken on the copy
 	used         []stretch     // scratch of search
 	options      []option      // scratch of sharedStretches
@@ -40,14 +42,14 @@ type stretch struct {
 }
 
 // NewRoom copies the free room of a view.
-func NewRoom(v *cluster.View) *Room {
+func NewRoom(v *fsm.View) *Room {
 	r := &Room{}
 	r.Reset(v)
 	return r
 }
 
 // Reset makes r what NewRoom makes of a view, in the memory that r has.
-func (r *Room) Reset(v *cluster.View) {
+func (r *Room) Reset(v *fsm.View) {
 	r.view, r.reservations = v, append(r.reservations[:0], v.Reservations()...)
 	if r.ports == nil {
 		r.ports = map[int][]int{}
@@ -139,7 +141,7 @@ func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
 	defer func() {
 		for i, spots := range found {
 			for _, s := range spots {
-				r.grid.Give(s.Node, g.At(i).Request, orNone(s.GPUs))
+				r.grid.Release(s.Node, g.At(i).Request, orNone(s.GPUs))
 			}
 		}
 		r.asked = nil
@@ -154,7 +156,7 @@ func (r *Room) placeInOrder(g *Gang, order []int) (found [][]Spot, failed int) {
 			r.ask(found[i][0].Node) // where the gang meets
 		}
 		for _, s := range found[i] {
-			r.grid.Take(s.Node, p.Request, orNone(s.GPUs))
+			r.grid.Allocate(s.Node, p.Request, orNone(s.GPUs))
 			r.ask(s.Node)
 		}
 	}
@@ -173,7 +175,7 @@ func (r *Room) ask(node int) {
 func (r *Room) Take(g *Gang, spots []Spot) int {
 	r.Unclaim(g.For)
 	for s, part := range g.Seated(spots) {
-		r.grid.Take(s.Node, part.Request, orNone(s.GPUs))
+		r.grid.Allocate(s.Node, part.Request, orNone(s.GPUs))
 	}
 	meeting := r.takePort(spots[0].Node)
 	for i := range spots {
@@ -288,13 +290,13 @@ func (r *Room) uses(node int) bool {
 
 // holds reports whether a node has room for what some workers need together and, in a gang of
 // several parts, as many ports.
-func (r *Room) holds(node int, need cluster.Request, workers int) bool {
-	return r.grid.Obstacle(node, need, nil) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
+func (r *Room) holds(node int, need model.Request, workers int) bool {
+	return r.grid.Obstacle(node, need, nil) == model.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
 }
 
 // takes is holds for what each of the workers needs, which may be a part of a GPU.
-func (r *Room) takes(node int, worker cluster.Request, workers int) bool {
-	return r.grid.ObstacleTo(node, worker, workers) == cluster.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
+func (r *Room) takes(node int, worker model.Request, workers int) bool {
+	return r.grid.ObstacleTo(node, worker, workers) == model.ReasonNone && (r.asked == nil || r.portsFor(node, workers))
 }
 
 // meets reports whether a gang can meet on a node with some of its workers: it has a port left, or

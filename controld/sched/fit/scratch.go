@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Copy returns a copy on which things can be tried that the original does not see.
@@ -37,7 +37,7 @@ func (r *Room) WithGPUs(least int) iter.Seq[int] {
 
 // Release gives back what a worker holds on a node, as if it had ended: for looking ahead. Its port
 // stays taken.
-func (r *Room) Release(node int, q cluster.Request, gpus []int) { r.grid.Give(node, q, orNone(gpus)) }
+func (r *Room) Release(node int, q model.Request, gpus []int) { r.grid.Release(node, q, orNone(gpus)) }
 
 // PutBack undoes [Room.Release].
-func (r *Room) PutBack(node int, q cluster.Request, gpus []int) { r.grid.Take(node, q, orNone(gpus)) }
+func (r *Room) PutBack(node int, q model.Request, gpus []int) { r.grid.Allocate(node, q, orNone(gpus)) }

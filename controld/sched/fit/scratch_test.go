@@ -4,24 +4,25 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // TestScratch tries things on a copy of which the original must not know.
 func TestScratch(t *testing.T) {
-	s := cluster.New(cluster.DefaultConfig())
-	n := cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]cluster.GPU, 8)}
+	s := fsm.New(model.DefaultConfig())
+	n := model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]model.GPU, 8)}
 	for i := range n.GPUs {
 		n.GPUs[i].Healthy = true
 	}
-	if _, err := s.Apply(1, cluster.Entry{Command: cluster.RegisterNode{Node: n}}); err != nil {
+	if _, err := s.Apply(1, fsm.Entry{Command: fsm.RegisterNode{Node: n}}); err != nil {
 		t.Fatal(err)
 	}
 	room := NewRoom(s.View())
-	v := cluster.Vector{Cores: 4, Memory: jobspec.GiB, GPUs: 5000}
-	g := Gang{Part: Part{Shape: cluster.Shape{Request: cluster.Request{Active: v,
-		Resident: cluster.Vector{Memory: v.Memory, GPUs: v.GPUs}}, Workers: 1, PerNode: 1}}}
+	v := model.Vector{Cores: 4, Memory: jobspec.GiB, GPUs: 5000}
+	g := Gang{Part: Part{Shape: model.Shape{Request: model.Request{Active: v,
+		Resident: model.Vector{Memory: v.Memory, GPUs: v.GPUs}}, Workers: 1, PerNode: 1}}}
 	try := room.Copy()
 	spots, ok := try.Place(&g)
 	if !ok {
@@ -43,20 +44,20 @@ func TestScratch(t *testing.T) {
 
 // TestPutBack gives back what workers hold, in any order, and puts it back: nobody can tell.
 func TestPutBack(t *testing.T) {
-	s := cluster.New(cluster.DefaultConfig())
-	n := cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]cluster.GPU, 4)}
+	s := fsm.New(model.DefaultConfig())
+	n := model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB, GPUs: make([]model.GPU, 4)}
 	for i := range n.GPUs {
 		n.GPUs[i].Healthy = i != 1 // which may have broken while somebody held it
 	}
-	if _, err := s.Apply(1, cluster.Entry{Command: cluster.RegisterNode{Node: n}}); err != nil {
+	if _, err := s.Apply(1, fsm.Entry{Command: fsm.RegisterNode{Node: n}}); err != nil {
 		t.Fatal(err)
 	}
-	worker := func(gpus int64, exclusive bool) cluster.Request {
-		v := cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpus}
-		return cluster.Request{Active: v, Resident: cluster.Vector{Memory: v.Memory, GPUs: v.GPUs}, Exclusive: exclusive}
+	worker := func(gpus int64, exclusive bool) model.Request {
+		v := model.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpus}
+		return model.Request{Active: v, Resident: model.Vector{Memory: v.Memory, GPUs: v.GPUs}, Exclusive: exclusive}
 	}
 	type held struct {
-		request cluster.Request
+		request model.Request
 		gpus    []int
 	}
 	for name, list := range map[string][]held{

@@ -6,11 +6,12 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // gpu is one GPU in the unit of vectors.
-const gpu = cluster.WholeGPU
+const gpu = model.WholeGPU
 
 // option is a node for workers that share GPUs, and how much of a GPU the first of them finds
 // there: less is a tighter fit.
@@ -61,9 +62,9 @@ func (r *Room) sharedStretches(p *Part, exclude []int, w, n int, among []uint64,
 // tightness is how much is free of the GPU on which a share leaves least. Of a GPU that is empty it
 // is more the more there are of these on its node, and 0 says that there is no such GPU.
 func (r *Room) tightness(node, empty int, share int64) int64 {
-	if r.grid.Shared(node) != 0 {
-		if n := r.grid.Tightest(node, share); n >= 0 && r.grid.Left(node, n) < gpu {
-			return r.grid.Left(node, n)
+	if r.grid.SharedGPUs(node) != 0 {
+		if n := r.grid.BestFitGPU(node, share); n >= 0 && r.grid.FreeShare(node, n) < gpu {
+			return r.grid.FreeShare(node, n)
 		}
 	}
 	return gpu * int64(empty)
@@ -92,32 +93,32 @@ func (r *Room) Left(node int) []int64 { return r.LeftIn(node, nil) }
 func (r *Room) LeftIn(node int, left []int64) []int64 {
 	left = left[:0]
 	for n := range r.grid.Node(node).GPUs {
-		left = append(left, r.grid.Left(node, n))
+		left = append(left, r.grid.FreeShare(node, n))
 	}
 	return left
 }
 
 // Sharing reports whether any GPU has been shared since the grid was made.
-func (r *Room) Sharing() bool { return r.grid.Sharing() }
+func (r *Room) Sharing() bool { return r.grid.HasSharedGPUs() }
 
 // Firm returns a copy with the firm reservations only, while the others are lifted by WaiveSoft.
 func (r *Room) Firm() *Room {
 	c := r.Copy()
-	c.reservations = slices.DeleteFunc(c.reservations, func(v *cluster.Reservation) bool { return !v.Firm })
+	c.reservations = slices.DeleteFunc(c.reservations, func(v *model.Reservation) bool { return !v.ForPreemptor })
 	return c
 }
 
 // FirmClaims returns how many thousandths of GPUs firm reservations of others than a job claim of a
 // node, the greatest first: of workers that ask for parts of GPUs one by one.
-func (r *Room) FirmClaims(node int, id cluster.JobID) []int64 {
+func (r *Room) FirmClaims(node int, id model.JobID) []int64 {
 	var list []int64
 	for _, v := range r.reservations {
-		if !v.Firm || v.Job == id {
+		if !v.ForPreemptor || v.Job == id {
 			continue
 		}
 		for _, c := range v.Claims {
 			if c.Node == r.grid.Node(node).Name {
-				list = append(list, r.apiece(v.Job, c.Room.GPUs)...)
+				list = append(list, r.apiece(v.Job, c.Resources.GPUs)...)
 			}
 		}
 	}
@@ -126,7 +127,7 @@ func (r *Room) FirmClaims(node int, id cluster.JobID) []int64 {
 }
 
 // apiece tells what a job claims apart by its workers, if they share GPUs.
-func (r *Room) apiece(id cluster.JobID, claimed int64) (list []int64) {
+func (r *Room) apiece(id model.JobID, claimed int64) (list []int64) {
 	each := claimed
 	if j := r.view.Job(id); j != nil {
 		if q := j.RequestOf(0); q.Share() > 0 && len(j.Parts) == 0 {
@@ -162,7 +163,7 @@ func both(a, b []uint64) []uint64 {
 }
 
 // Shares reports whether something is free of GPUs of a node that some share.
-func (r *Room) Shares(node int) bool { return r.grid.Shared(node) != 0 }
+func (r *Room) Shares(node int) bool { return r.grid.SharedGPUs(node) != 0 }
 
 // Candidates yields nodes that have room for one worker of a part, those with the fewest empty GPUs
 // first.
@@ -189,15 +190,17 @@ func (r *Room) Candidates(p *Part, exclude []int) iter.Seq[int] {
 }
 
 // Rest returns what is free on a node, its GPUs told apart, in the memory of shared.
-func (r *Room) Rest(node int, shared []int64) cluster.Rest { return r.grid.Rest(node, shared) }
+func (r *Room) Rest(node int, shared []int64) grid.FreeResources {
+	return r.grid.FreeResources(node, shared)
+}
 
 // HoldsOn is Holds on certain GPUs of a node.
 func (r *Room) HoldsOn(node int, p *Part, gpus []int) bool {
-	return r.grid.Obstacle(node, p.Request, gpus) == cluster.ReasonNone
+	return r.grid.Obstacle(node, p.Request, gpus) == model.ReasonNone
 }
 
 // SharedGPUs returns the GPUs of a node that some share and of which something is free, by index.
-func (r *Room) SharedGPUs(node int) []int { return list(r.grid.Shared(node)) }
+func (r *Room) SharedGPUs(node int) []int { return list(r.grid.SharedGPUs(node)) }
 
 // FirstEmpty returns the first empty GPU of a node, -1 if there is none.
 func (r *Room) FirstEmpty(node int) int {
@@ -212,7 +215,7 @@ func (r *Room) FirstEmpty(node int) int {
 // theirs as a whole only those that are empty; for workers that share, as many thousandths as
 // [Capacity] makes the number of workers of that have room.
 func (r *Room) gpusFor(node int, p *Part) int64 {
-	shared := r.grid.Shared(node)
+	shared := r.grid.SharedGPUs(node)
 	if shared == 0 || p.Request.Active.GPUs == 0 {
 		return r.grid.Free(node).GPUs
 	}
@@ -222,7 +225,7 @@ func (r *Room) gpusFor(node int, p *Part) int64 {
 	}
 	per, workers := gpu/share, int64(0)
 	for ; shared != 0; shared &= shared - 1 {
-		workers += r.grid.Left(node, bits.TrailingZeros64(shared)) / share
+		workers += r.grid.FreeShare(node, bits.TrailingZeros64(shared)) / share
 	}
 	return (empty+workers/per)*gpu + workers%per*share
 }

@@ -3,7 +3,7 @@ package fit
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Holds reports whether a node has room for one worker of a part beside what others claim.
@@ -18,35 +18,35 @@ func (r *Room) PlaceOn(g *Gang, node int) ([]Spot, bool) {
 }
 
 // Covers reports whether a is at least as much as b in every respect.
-func Covers(a, b cluster.Request) bool {
+func Covers(a, b model.Request) bool {
 	return covers(a.Active, b.Active) && covers(a.Resident, b.Resident)
 }
 
-func covers(a, b cluster.Vector) bool {
+func covers(a, b model.Vector) bool {
 	return a.Cores >= b.Cores && a.Memory >= b.Memory && a.GPUs >= b.GPUs
 }
 
 // WaiveSoft lifts the claims of all reservations that are not firm, until the function that it
 // returns is called: a job that may take room from others may take that too.
 func (r *Room) WaiveSoft() (restore func()) {
-	return r.WaiveIf(func(v *cluster.Reservation) bool { return !v.Firm })
+	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor })
 }
 
 // WaiveNotOwed lifts the claims of reservations that are neither firm nor owed in the same way.
 func (r *Room) WaiveNotOwed() (restore func()) {
-	return r.WaiveIf(func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
+	return r.WaiveIf(func(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed })
 }
 
 // LiftNotOwed lifts the claims of the same reservations for good, as if there were none.
 func (r *Room) LiftNotOwed() {
 	r.WaiveNotOwed()
-	r.reservations = slices.DeleteFunc(r.reservations, func(v *cluster.Reservation) bool { return !v.Firm && !v.Owed })
+	r.reservations = slices.DeleteFunc(r.reservations, func(v *model.Reservation) bool { return !v.ForPreemptor && !v.Guaranteed })
 }
 
 // WaiveIf lifts the claims of those reservations of which it is told so, until the function that it
 // returns is called.
-func (r *Room) WaiveIf(will func(*cluster.Reservation) bool) (restore func()) {
-	var waived []*cluster.Reservation
+func (r *Room) WaiveIf(will func(*model.Reservation) bool) (restore func()) {
+	var waived []*model.Reservation
 	for _, v := range r.reservations {
 		if will(v) {
 			waived = append(waived, v)

@@ -1,10 +1,12 @@
 package fit
 
-import "github.com/rota-hpc/rota/controld/cluster"
+import (
+	"github.com/rota-hpc/rota/controld/model"
+)
 
 // PlaceTogether is Place, but looks first for one node that holds all parts: the one on which least
 // is left by a measure.
-func (r *Room) PlaceTogether(g *Gang, left func(node int, free cluster.Request) float64) ([]Spot, bool) {
+func (r *Room) PlaceTogether(g *Gang, left func(node int, free model.Request) float64) ([]Spot, bool) {
 	if node := r.tightest(g, left); node >= 0 {
 		only := *g
 		only.Part.Nodes = r.bit(node)
@@ -21,7 +23,7 @@ func (r *Room) PlaceTogether(g *Gang, left func(node int, free cluster.Request) 
 }
 
 // tightest returns the node that holds all of a gang with the least left, -1 if none does.
-func (r *Room) tightest(g *Gang, left func(node int, free cluster.Request) float64) int {
+func (r *Room) tightest(g *Gang, left func(node int, free model.Request) float64) int {
 	defer r.Waive(g.For)()
 	best, least := -1, 0.0
 	for node := range r.grid.Len() {
@@ -38,8 +40,8 @@ func (r *Room) tightest(g *Gang, left func(node int, free cluster.Request) float
 
 // wholeOn returns what a gang needs if all of it is on one node, and whether the node has that and
 // may have all of it.
-func (r *Room) wholeOn(g *Gang, node int) (cluster.Request, bool) {
-	var need cluster.Request
+func (r *Room) wholeOn(g *Gang, node int) (model.Request, bool) {
+	var need model.Request
 	for i := range g.Parts() {
 		p := g.At(i)
 		if p.Workers > p.PerNode || p.Request.Exclusive && g.Parts() > 1 || !r.Usable(node, p, g.Exclude) {

@@ -3,7 +3,7 @@
 package place
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
@@ -14,8 +14,8 @@ import (
 type Rules struct {
 	reserve.HeadRules
 	// what has started since the line was formed keeps the job from starting
-	Blocked func(*cluster.Job) bool
-	Denied  func(*cluster.Job, []fit.Spot) bool // the job may not start at these spots
+	Blocked func(*model.Job) bool
+	Denied  func(*model.Job, []fit.Spot) bool // the job may not start at these spots
 	// the entry that starts next, and where; nil: the best one, anywhere
 	Next func(*queue.Line) (c *queue.Contender, spots []fit.Spot, ok bool)
 }
@@ -63,6 +63,6 @@ func (r *Rules) choose(l *queue.Line) (*queue.Contender, []fit.Spot, bool) {
 // Standard serves jobs in the order of [compare] and disturbs no running job.
 func Standard(t *scratch.State) {
 	r := &Rules{HeadRules: reserve.HeadRules{Order: &queue.Order{State: t}}}
-	r.HeadRules.Start = func(c *queue.Contender, spots []fit.Spot, past cluster.JobID) { c.Start(t, spots, past) }
+	r.HeadRules.Start = func(c *queue.Contender, spots []fit.Spot, past model.JobID) { c.Start(t, spots, past) }
 	InOrder(r)
 }

@@ -1,22 +1,25 @@
 package place
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
 // Mix is what jobs usually ask for, and how much of the free GPUs of each node is of no use to
 // them: the measure of FGD (ATC'23), in thousandths of a GPU times the workers that are known.
 type Mix struct {
-	Kinds  []cluster.Asked
+	Kinds  []estimate.RequestCount
 	shares bool    // some ask for a part of a GPU
 	at     []int64 // by node; -1: not known now
 	shared []int64 // scratch
 }
 
 // newMix returns the mix that the state has learned, nil if nothing is known.
-func newMix(v *cluster.View) *Mix {
-	l := v.Learned()
+func newMix(v *fsm.View) *Mix {
+	l := v.Statistics()
 	if l == nil || l.Mix == nil || len(l.Mix.Kinds) == 0 {
 		return nil
 	}
@@ -25,7 +28,7 @@ func newMix(v *cluster.View) *Mix {
 		m.at[i] = -1
 	}
 	for i := range m.Kinds {
-		m.shares = m.shares || m.Kinds[i].Worker.GPUs < cluster.WholeGPU
+		m.shares = m.shares || m.Kinds[i].Worker.GPUs < model.WholeGPU
 	}
 	return m
 }
@@ -41,21 +44,21 @@ func (m *Mix) forget(spots []fit.Spot) {
 }
 
 // Unusable adds up for all kinds what of a node's free GPUs is of no use to them.
-func (m *Mix) Unusable(r *cluster.Rest) int64 {
+func (m *Mix) Unusable(r *grid.FreeResources) int64 {
 	all := r.GPUs()
 	if all == 0 {
 		return 0
 	}
-	most, least := int64(0), int64(cluster.WholeGPU)
+	most, least := int64(0), int64(model.WholeGPU)
 	for _, left := range r.Shared {
 		most, least = max(most, left), min(least, left)
 	}
-	shared, sum := all-r.Empty*cluster.WholeGPU, int64(0)
+	shared, sum := all-r.Empty*model.WholeGPU, int64(0)
 	for i := range m.Kinds {
 		k := &m.Kinds[i]
 		need := k.Worker.GPUs
 		switch {
-		case k.Worker.Cores > r.Cores || k.Worker.Memory > r.Memory || r.Empty*cluster.WholeGPU < need && most < need:
+		case k.Worker.Cores > r.Cores || k.Worker.Memory > r.Memory || r.Empty*model.WholeGPU < need && most < need:
 			sum += k.Count * all
 		case need > most: // only empty GPUs will do
 			sum += k.Count * shared

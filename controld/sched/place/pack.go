@@ -1,7 +1,7 @@
 package place
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -19,14 +19,14 @@ type scarcity struct {
 
 // newScarcity returns how dear the resources are now.
 func newScarcity(t *scratch.State) *scarcity {
-	var free, all cluster.Vector
+	var free, all model.Vector
 	for i, n := range t.View.Nodes() {
-		if n.State != cluster.NodeUp {
+		if n.State != model.NodeUp {
 			continue
 		}
 		f, a := t.Room.Free(i).Active, t.Room.Total(i)
-		free = cluster.Vector{Cores: free.Cores + f.Cores, Memory: free.Memory + f.Memory, GPUs: free.GPUs + f.GPUs}
-		all = cluster.Vector{Cores: all.Cores + a.Cores, Memory: all.Memory + a.Memory, GPUs: all.GPUs + a.GPUs}
+		free = model.Vector{Cores: free.Cores + f.Cores, Memory: free.Memory + f.Memory, GPUs: free.GPUs + f.GPUs}
+		all = model.Vector{Cores: all.Cores + a.Cores, Memory: all.Memory + a.Memory, GPUs: all.GPUs + a.GPUs}
 	}
 	return &scarcity{dearness(free.Cores, all.Cores), dearness(int64(free.Memory), int64(all.Memory)),
 		dearness(free.GPUs, all.GPUs)}
@@ -41,18 +41,18 @@ func dearness(free, all int64) int64 {
 	if all <= 0 {
 		return 0
 	}
-	part := least + cluster.MulDiv(max(0, free), 1000, all)
+	part := least + model.MulDiv(max(0, free), 1000, all)
 	return scale / (part * part)
 }
 
 // left rates what is left over on a node, in ten-thousandths of what it has of each resource times
 // how dear that is: less is better.
-func (s *scarcity) left(v, of cluster.Vector) int64 {
+func (s *scarcity) left(v, of model.Vector) int64 {
 	rate := func(weight, left, all int64) int64 {
 		if all <= 0 {
 			return 0
 		}
-		return weight * cluster.MulDiv(max(0, left), 10_000, all)
+		return weight * model.MulDiv(max(0, left), 10_000, all)
 	}
 	return rate(s.cores, v.Cores, of.Cores) + rate(s.memory, int64(v.Memory), int64(of.Memory)) +
 		rate(s.gpus, v.GPUs, of.GPUs)
@@ -88,7 +88,7 @@ func (t *Packer) Sharing() bool {
 }
 
 // Leftover rates what is left over on a node beside a worker: see [scarcity.left].
-func (t *Packer) Leftover(node int, worker cluster.Request) int64 {
+func (t *Packer) Leftover(node int, worker model.Request) int64 {
 	if t.dear == nil {
 		t.dear = newScarcity(t.State)
 	}
@@ -96,7 +96,7 @@ func (t *Packer) Leftover(node int, worker cluster.Request) int64 {
 }
 
 // Tightest returns the node that is left with least, -1 if a worker fits on none.
-func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker cluster.Request) int) int {
+func (t *Packer) Tightest(g *fit.Gang, lost func(node int, worker model.Request) int) int {
 	defer t.Room.Waive(g.For)()
 	best, fewest, least := -1, 0, int64(0)
 	for node := range t.View.Nodes() {

@@ -3,7 +3,7 @@ package place
 import (
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -11,9 +11,9 @@ import (
 // memory on a node counts for more than GPUs do.
 func TestScarcity(t *testing.T) {
 	s := scarcity{cores: dearness(300, 1000), memory: dearness(30, 1000), gpus: dearness(300, 1000)}
-	node := cluster.Vector{Cores: 32, Memory: 256 * jobspec.GiB, GPUs: 8000}
-	memory := s.left(cluster.Vector{Memory: 16 * jobspec.GiB, GPUs: 0}, node)
-	gpus := s.left(cluster.Vector{Memory: 0, GPUs: 4000}, node)
+	node := model.Vector{Cores: 32, Memory: 256 * jobspec.GiB, GPUs: 8000}
+	memory := s.left(model.Vector{Memory: 16 * jobspec.GiB, GPUs: 0}, node)
+	gpus := s.left(model.Vector{Memory: 0, GPUs: 4000}, node)
 	if memory <= gpus {
 		t.Errorf("16 GiB left cost %d, 4 GPUs %d", memory, gpus)
 	}

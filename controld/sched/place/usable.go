@@ -3,7 +3,7 @@ package place
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
@@ -33,7 +33,7 @@ const mixCandidates = 512
 // LeaveUsable puts a worker where it makes least of the free GPUs useless to what is usually asked
 // for, false if it has no room anywhere. Of equal places it takes that where least is left. If it
 // is to spare the headroom that comes first.
-func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker cluster.Request) int) ([]fit.Spot, bool) {
+func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker model.Request) int) ([]fit.Spot, bool) {
 	best := t.mostUsable(g, lost)
 	switch {
 	case best.node < 0:
@@ -44,7 +44,7 @@ func (t *Packer) LeaveUsable(g *fit.Gang, lost func(node int, worker cluster.Req
 	return t.Room.PlaceOn(g, best.node)
 }
 
-func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker cluster.Request) int) nodeChoice {
+func (t *Packer) mostUsable(g *fit.Gang, lost func(node int, worker model.Request) int) nodeChoice {
 	defer t.Room.Waive(g.For)()
 	m, best, left := t.Usual(), nodeChoice{node: -1}, len(t.View.Nodes())
 	if left > PackNodes {
@@ -82,7 +82,7 @@ func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
 		}
 	}
 	if share == 0 {
-		rest.Empty -= p.Request.Active.GPUs / cluster.WholeGPU
+		rest.Empty -= p.Request.Active.GPUs / model.WholeGPU
 		try(-1)
 		return
 	}
@@ -96,7 +96,7 @@ func (t *Packer) weigh(m *Mix, best *nodeChoice, c nodeChoice, p *fit.Part) {
 	}
 	if gpu := t.Room.FirstEmpty(c.node); gpu >= 0 {
 		rest.Empty--
-		rest.Shared = append(rest.Shared, cluster.WholeGPU-share)
+		rest.Shared = append(rest.Shared, model.WholeGPU-share)
 		try(gpu)
 		m.shared = rest.Shared
 	}

@@ -1,7 +1,9 @@
 package policy
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/reserve"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -10,7 +12,7 @@ import (
 // on nodes that have been silent for so long that their shims must have stopped them, waiting jobs
 // that can no longer end by their deadline, and reservations, also those for room that does not
 // come. What it stops still holds its room: that is freed by reports, not by hope.
-func Expire(t *scratch.State, due *scratch.Pages[cluster.Instant]) {
+func Expire(t *scratch.State, due *scratch.Pages[model.Instant]) {
 	lost := lostNodes(t)
 	for p, first := range due.Walk(t.View, firstEnd) {
 		if lost == nil && (first == 0 || first > t.Now) {
@@ -41,7 +43,7 @@ func Expire(t *scratch.State, due *scratch.Pages[cluster.Instant]) {
 
 // firstEnd returns when the first time limit or deadline of some attempts is over, 0 if none has
 // any.
-func firstEnd(p cluster.RunPage) (first cluster.Instant) {
+func firstEnd(p fsm.AttemptPage) (first model.Instant) {
 	for r := range p.Runs {
 		if r.Ends != 0 && (first == 0 || r.Ends < first) {
 			first = r.Ends
@@ -52,14 +54,14 @@ func firstEnd(p cluster.RunPage) (first cluster.Instant) {
 
 // lostNodes returns, for every node that is down, the instant from which nothing can run there any
 // more. Nil if no node is down.
-func lostNodes(t *scratch.State) map[string]cluster.Instant {
-	var lost map[string]cluster.Instant
+func lostNodes(t *scratch.State) map[string]model.Instant {
+	var lost map[string]model.Instant
 	for i, n := range t.View.Nodes() {
-		if t.Room.Up(i) || n.State != cluster.NodeDown {
+		if t.Room.Up(i) || n.State != model.NodeDown {
 			continue
 		}
 		if lost == nil {
-			lost = make(map[string]cluster.Instant)
+			lost = make(map[string]model.Instant)
 		}
 		lost[n.Name] = t.View.LostAt(n)
 	}
@@ -67,7 +69,7 @@ func lostNodes(t *scratch.State) map[string]cluster.Instant {
 }
 
 // endLost ends an attempt that has a worker on a lost node, and reports whether it did.
-func endLost(t *scratch.State, lost map[string]cluster.Instant, j *cluster.Job, a *cluster.Attempt) bool {
+func endLost(t *scratch.State, lost map[string]model.Instant, j *model.Job, a *model.Attempt) bool {
 	if len(lost) == 0 {
 		return false
 	}
@@ -78,7 +80,7 @@ func endLost(t *scratch.State, lost map[string]cluster.Instant, j *cluster.Job, 
 			continue
 		}
 		if over <= t.Now {
-			t.Act(cluster.Action{End: &cluster.EndAttempt{Job: j.ID, Attempt: a.N, Cause: cluster.CauseNodeLost}})
+			t.Act(fsm.Action{End: &fsm.EndAttempt{Job: j.ID, Attempt: a.N, Cause: model.CauseNodeLost}})
 			return true
 		}
 		t.WakeAt(over)
@@ -89,20 +91,20 @@ func endLost(t *scratch.State, lost map[string]cluster.Instant, j *cluster.Job, 
 // stopAtLimit stops an attempt that has run for the job's time limit, counted from when all its
 // workers ran. An attempt that is being stopped already is left alone: its grace is never
 // restarted.
-func stopAtLimit(t *scratch.State, r *cluster.Run) {
+func stopAtLimit(t *scratch.State, r *estimate.LiveAttempt) {
 	switch {
 	case r.Ends == 0:
 	case r.Ends > t.Now:
 		t.WakeAt(r.Ends)
 	default:
-		t.Act(cluster.Action{Stop: &cluster.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: cluster.CauseTimeout}})
+		t.Act(fsm.Action{Stop: &fsm.StopJob{Job: r.Job.ID, Attempt: r.Attempt.N, Cause: model.CauseTimeout}})
 	}
 }
 
 // giveUp ends waiting jobs that can no longer end by their deadline, and lets the state go on with
 // what it has left over.
 func giveUp(t *scratch.State) {
-	for j := range t.View.Dated() {
+	for j := range t.View.WithDeadline() {
 		latest, _ := j.LatestStart()
 		if max(t.Now, j.Eligible) <= latest {
 			t.WakeAt(latest + 1)
@@ -112,9 +114,9 @@ func giveUp(t *scratch.State) {
 		if t.Late[id] = true; t.Late[j.Parent] {
 			continue // its record takes it along
 		}
-		t.Act(cluster.Action{GiveUp: &id})
+		t.Act(fsm.Action{GiveUp: &id})
 	}
-	if t.View.Unsettled() {
-		t.Act(cluster.Action{Settle: true})
+	if t.View.HasUnsettled() {
+		t.Act(fsm.Action{Settle: true})
 	}
 }

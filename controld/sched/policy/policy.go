@@ -3,7 +3,7 @@
 package policy
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -21,9 +21,9 @@ type Rules struct {
 	// Answers to users.
 	Order *queue.Order // how jobs are ordered; nil: by class, priority and age
 	// the limit that keeps a job from starting, the zero reason if none does
-	Limit  func(*cluster.Job) cluster.Reason
-	Reason func(*cluster.Job) (cluster.Reason, bool) // a reason of the policy's own; false if it has none
-	Advice func(*cluster.Job) string                 // what else a user should know, "" if nothing
+	Limit  func(*model.Job) model.Reason
+	Reason func(*model.Job) (model.Reason, bool) // a reason of the policy's own; false if it has none
+	Advice func(*model.Job) string               // what else a user should know, "" if nothing
 }
 
 // Run runs the phases. When a start has freed room that was reserved, nothing is taken from running

@@ -5,7 +5,9 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -18,14 +20,14 @@ const one = int64(1) << 32
 // Candidate is a running best-effort job that is not asked to stop yet, or the workers that such a
 // job could give up.
 type Candidate struct {
-	run     *cluster.Run
-	Job     *cluster.Job
-	Attempt *cluster.Attempt
-	Rooms   []cluster.NodeRoom // what it holds, one for each of its nodes
-	size    float64            // of all it holds, as a length: each resource counts in parts of the largest node
-	Grace   int64              // ms
-	Score   int64              // what it costs to take it
-	Taken   bool               // in this cycle
+	run     *estimate.LiveAttempt
+	Job     *model.Job
+	Attempt *model.Attempt
+	Rooms   []estimate.NodeResources // what it holds, one for each of its nodes
+	size    float64                  // of all it holds, as a length: each resource counts in parts of the largest node
+	Grace   int64                    // ms
+	Score   int64                    // what it costs to take it
+	Taken   bool                     // in this cycle
 	facts
 
 	Index       int32        // of the entry for all of the job
@@ -39,7 +41,7 @@ type Candidate struct {
 // facts is what of a run matters for its price, side by side: in a large cluster it takes longer to
 // fetch each run from memory than to price it.
 type facts struct {
-	Since, Started cluster.Instant
+	Since, Started model.Instant
 	Saves          int64 // as in the run
 	declared       int64 // grace, in ms
 	Gpus, worth    int64 // of all workers: thousandths of a GPU that they have, and that they count for
@@ -50,13 +52,13 @@ type facts struct {
 }
 
 // factsOf returns what a run says, but for what has a number in Candidates.
-func factsOf(r *cluster.Run) facts {
+func factsOf(r *estimate.LiveAttempt) facts {
 	f := facts{
-		Since: r.Since, Started: r.Started, Saves: r.Saves, declared: r.Grace, Gpus: r.Total.GPUs, worth: r.Worth, node: -1,
+		Since: r.Since, Started: r.Started, Saves: r.CheckpointEvery, declared: r.Grace, Gpus: r.Total.GPUs, worth: r.GPUEquivalents, node: -1,
 		Again: r.Number > 1, displaced: len(r.Displaced) > 0,
 	}
-	if len(r.Rooms) == 1 {
-		f.node = int32(r.Rooms[0].Node)
+	if len(r.Holds) == 1 {
+		f.node = int32(r.Holds[0].Node)
 	}
 	return f
 }
@@ -64,15 +66,15 @@ func factsOf(r *cluster.Run) facts {
 // Candidates is all that could be asked to leave, and what is leaving already.
 type Candidates struct {
 	List     []Candidate
-	On       [][]int32         // by node: indices of victims that hold room there, ascending
-	Draining []cluster.Request // by node: held by attempts that are being stopped
-	Over     []cluster.Instant // by node: when the last of those is killed
-	largest  cluster.Vector    // the most that any node that is up has of each resource
-	weight   int64             // of grace in the score
-	longest  int64             // grace, in ms
-	greatest float64           // size
+	On       [][]int32       // by node: indices of victims that hold room there, ascending
+	Draining []model.Request // by node: held by attempts that are being stopped
+	Over     []model.Instant // by node: when the last of those is killed
+	largest  model.Vector    // the most that any node that is up has of each resource
+	weight   int64           // of grace in the score
+	longest  int64           // grace, in ms
+	greatest float64         // size
 
-	Asked map[cluster.JobID]cluster.Instant // when a job was last stopped for this one, of those that are still leaving
+	Asked map[model.JobID]model.Instant // when a job was last stopped for this one, of those that are still leaving
 
 	Accounts, queues numbering
 
@@ -86,8 +88,8 @@ type Candidates struct {
 
 // sheet is the entries for a page of the attempts in progress.
 type sheet struct {
-	from, to int            // victims
-	leaving  []*cluster.Run // asked to stop
+	from, to int                     // victims
+	leaving  []*estimate.LiveAttempt // asked to stop
 }
 
 // NewCandidates looks at every live attempt once. What has been started in this cycle is not among
@@ -96,7 +98,7 @@ func NewCandidates(t *scratch.State, cache *Cache) *Candidates {
 	r := cache.take()
 	r.begin(t)
 	ending := t.Ending()
-	for p := range t.View.RunPages {
+	for p := range t.View.AttemptPages {
 		if anyOn(p, ending) {
 			r.enter(p, ending)
 			continue
@@ -123,8 +125,8 @@ func (r *Candidates) discount(t *scratch.State) {
 		if t.Room.Broken(node) == 0 {
 			continue
 		}
-		for _, id := range t.View.Running(nil, node) {
-			run := t.View.Run(id)
+		for _, id := range t.View.JobsOnNode(nil, node) {
+			run := t.View.LiveAttempt(id)
 			lost := scratch.BrokenOf(run, t.View.Nodes()[node])
 			switch i := r.victimOn(node, id); {
 			case lost == 0:
@@ -138,7 +140,7 @@ func (r *Candidates) discount(t *scratch.State) {
 }
 
 // victimOn returns the number of the victim that is a job on a node, -1 if it is none.
-func (r *Candidates) victimOn(node int, id cluster.JobID) int32 {
+func (r *Candidates) victimOn(node int, id model.JobID) int32 {
 	for _, i := range r.On[node] {
 		if r.List[i].Job.ID == id {
 			return i
@@ -148,7 +150,7 @@ func (r *Candidates) victimOn(node int, id cluster.JobID) int32 {
 }
 
 // less returns rooms with fewer GPUs on one node.
-func less(list []cluster.NodeRoom, node int, gpus int64) []cluster.NodeRoom {
+func less(list []estimate.NodeResources, node int, gpus int64) []estimate.NodeResources {
 	list = slices.Clone(list)
 	for i := range list {
 		if list[i].Node == node {
@@ -159,7 +161,7 @@ func less(list []cluster.NodeRoom, node int, gpus int64) []cluster.NodeRoom {
 }
 
 // anyOn reports whether any of some jobs is on a page.
-func anyOn(p cluster.RunPage, ids map[cluster.JobID]bool) bool {
+func anyOn(p fsm.AttemptPage, ids map[model.JobID]bool) bool {
 	for id := range ids {
 		if p.Has(id) {
 			return true
@@ -172,9 +174,9 @@ func anyOn(p cluster.RunPage, ids map[cluster.JobID]bool) bool {
 func (r *Candidates) begin(t *scratch.State) {
 	n := len(t.View.Nodes())
 	r.On, r.Draining, r.Over = scratch.Cleared(r.On, n), scratch.Cleared(r.Draining, n), scratch.Cleared(r.Over, n)
-	r.Asked = map[cluster.JobID]cluster.Instant{}
+	r.Asked = map[model.JobID]model.Instant{}
 	r.before, r.List = r.List, r.before[:0]
-	largest := cluster.Vector{}
+	largest := model.Vector{}
 	for i := range r.On {
 		if t.Room.Up(i) {
 			largest = fit.Most(largest, t.Room.Total(i))
@@ -205,11 +207,11 @@ func (r *Candidates) repeat(s *sheet) {
 // fresh forgets what a cycle has noted.
 func (v *Candidate) fresh() {
 	v.Taken, v.Barred, v.Surplus, v.alternative = false, false, nil, 0
-	v.Grace, v.Score, v.Unsaved, v.Reluctance, v.Rooms = v.declared, 0, 0, 0, v.run.Rooms
+	v.Grace, v.Score, v.Unsaved, v.Reluctance, v.Rooms = v.declared, 0, 0, 0, v.run.Holds
 }
 
 // enter looks at the runs of a page, but for those that end now.
-func (r *Candidates) enter(p cluster.RunPage, ending map[cluster.JobID]bool) sheet {
+func (r *Candidates) enter(p fsm.AttemptPage, ending map[model.JobID]bool) sheet {
 	s := sheet{from: len(r.List)}
 	for run := range p.Runs {
 		switch {
@@ -281,29 +283,29 @@ func (n *numbering) of(name string) int32 {
 
 // leave notes an attempt that is being stopped. Of one that goes on with other workers only those
 // free their room that do not stay.
-func (r *Candidates) leave(run *cluster.Run) {
+func (r *Candidates) leave(run *estimate.LiveAttempt) {
 	stop := run.Attempt.Stop
-	for i := range run.Frees {
-		r.drain(run.Frees[i], stop.KillAt)
+	for i := range run.Releases {
+		r.drain(run.Releases[i], stop.KillAt)
 	}
 	if stop.For != 0 {
 		r.Asked[stop.For] = max(r.Asked[stop.For], stop.At)
 	}
 }
 
-func (r *Candidates) drain(s cluster.NodeRoom, over cluster.Instant) {
+func (r *Candidates) drain(s estimate.NodeResources, over model.Instant) {
 	r.Draining[s.Node] = fit.Plus(r.Draining[s.Node], s.Room)
 	r.Over[s.Node] = max(r.Over[s.Node], over)
 }
 
 // add lists an attempt as a possible victim.
-func (r *Candidates) add(run *cluster.Run) {
-	var held cluster.Request
-	for i := range run.Rooms {
-		held = fit.Plus(held, run.Rooms[i].Room)
+func (r *Candidates) add(run *estimate.LiveAttempt) {
+	var held model.Request
+	for i := range run.Holds {
+		held = fit.Plus(held, run.Holds[i].Room)
 	}
 	v := Candidate{
-		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Rooms, Grace: run.Grace,
+		run: run, Job: run.Job, Attempt: run.Attempt, Rooms: run.Holds, Grace: run.Grace,
 		size: fit.Length(held.Active, r.largest), facts: factsOf(run),
 	}
 	v.Account, v.queue = r.Accounts.of(run.Job.Account), r.queues.of(run.Queue)
@@ -311,13 +313,13 @@ func (r *Candidates) add(run *cluster.Run) {
 }
 
 // At returns what a victim holds on a node.
-func (v *Candidate) At(node int) cluster.Request {
+func (v *Candidate) At(node int) model.Request {
 	for i := range v.Rooms {
 		if v.Rooms[i].Node == node {
 			return v.Rooms[i].Room
 		}
 	}
-	return cluster.Request{}
+	return model.Request{}
 }
 
 // part returns a / b as a fixed-point number, 0 if b is 0.
@@ -368,12 +370,12 @@ func Compare(a, b *Candidate) int {
 }
 
 // Displacements returns how often a job has been displaced in its life.
-func Displacements(j *cluster.Job) int { return j.Counters.TE + j.Counters.Reclaim + j.Counters.Order }
+func Displacements(j *model.Job) int { return j.Counters.TE + j.Counters.Reclaim + j.Counters.Order }
 
 // Stop asks a victim to leave for a job.
-func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause cluster.Cause, beneficiary cluster.JobID) {
+func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause model.Cause, beneficiary model.JobID) {
 	v.Taken = true
-	over := t.Now + cluster.Instant(v.Grace)
+	over := t.Now + model.Instant(v.Grace)
 	for _, s := range v.Rooms {
 		r.drain(s, over)
 	}
@@ -383,12 +385,12 @@ func (r *Candidates) Stop(t *scratch.State, v *Candidate, cause cluster.Cause, b
 
 // Coming returns what a node will have for a part when all jobs have left that are asked to, less
 // what others claim. It can be negative.
-func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) cluster.Request {
+func (r *Candidates) Coming(t *scratch.State, node int, p *fit.Part) model.Request {
 	return fit.Plus(t.Room.AvailableTo(node, p), r.Draining[node])
 }
 
 // Delay is what it costs to wait for the jobs that are leaving a node: as much as a victim's grace
 // would.
-func (r *Candidates) Delay(now cluster.Instant, node int) int64 {
+func (r *Candidates) Delay(now model.Instant, node int) int64 {
 	return Ratio(int64(max(0, r.Over[node]-now)), r.longest) * r.weight / 1000
 }

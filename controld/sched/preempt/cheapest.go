@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -46,7 +47,7 @@ func withoutSharers(r *Candidates) (restore func()) {
 	}
 }
 
-func sharesGPU(j *cluster.Job) bool {
+func sharesGPU(j *model.Job) bool {
 	for i := range j.Workers {
 		if r := j.RequestOf(i); r.Share() > 0 {
 			return true
@@ -66,7 +67,7 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 	for s, part := range g.Seated(spots) {
 		set.Claims = fit.AddRoom(set.Claims, s.Node, part.Request)
 	}
-	slices.SortFunc(set.Claims, func(a, b cluster.NodeRoom) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
 	return true
 }
 
@@ -74,7 +75,7 @@ func (m *Preemptor) proven(set *Set, g *fit.Gang) bool {
 // Reservations that are not firm are lifted.
 func (m *Preemptor) freed(set *Set, g *fit.Gang) ([]fit.Spot, bool) {
 	room := m.state.Room.Firm()
-	leave := func(j *cluster.Job) {
+	leave := func(j *model.Job) {
 		a := j.Live()
 		for i := range a.Workers {
 			if w := &a.Workers[i]; !w.State.Final() && !scratch.Stays(a, i) && !m.state.KeepsWorker(j.ID, i) {

@@ -5,7 +5,8 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -39,14 +40,14 @@ func lossPrice(unsaved int64) int64 {
 
 // priceOf is what a victim costs that gives up some of its room and is started again: its size is
 // that of what it gives up, its grace and its loss are whole.
-func (r *Candidates) priceOf(v *Candidate, room cluster.Vector) int64 {
+func (r *Candidates) priceOf(v *Candidate, room model.Vector) int64 {
 	return part(fit.Length(room, r.largest), r.greatest) + Ratio(v.Grace, r.longest)*r.weight/1000 + lossPrice(v.Unsaved)
 }
 
 // gracesOf returns for some queues how long a job will take to leave at most, in ms, whatever it
 // has declared. It is what is usual there, so that no job becomes dear by declaring much.
 func gracesOf(t *scratch.State, queues []string) []int64 {
-	usual, list := usualGraces(t.View.Learned()), make([]int64, len(queues))
+	usual, list := usualGraces(t.View.Statistics()), make([]int64, len(queues))
 	for i, queue := range queues {
 		list[i] = math.MaxInt64
 		if ms, known := usual[queue]; known {
@@ -58,10 +59,10 @@ func gracesOf(t *scratch.State, queues []string) []int64 {
 
 // usualGraces returns in what time nearly all jobs had left that were asked to leave, by queue, as
 // far as there were enough of them.
-func usualGraces(l *cluster.Learned) map[string]int64 {
+func usualGraces(l *estimate.Statistics) map[string]int64 {
 	usual := map[string]int64{}
 	if l != nil {
-		for queue, g := range l.Grace {
+		for queue, g := range l.StopDurations {
 			if ms, enough := g.P95(); enough {
 				usual[queue] = ms
 			}
@@ -72,13 +73,13 @@ func usualGraces(l *cluster.Learned) map[string]int64 {
 
 // UnsavedWork returns how much work is lost with an attempt, in ms of one GPU: none if it saves
 // when it is asked to leave, else that since the last time it may have saved.
-func UnsavedWork(t *scratch.State, r *cluster.Run) int64 {
+func UnsavedWork(t *scratch.State, r *estimate.LiveAttempt) int64 {
 	f := factsOf(r)
 	return f.unsavedAt(t.Now)
 }
 
 // unsavedAt is unsaved at an instant.
-func (f *facts) unsavedAt(now cluster.Instant) int64 {
+func (f *facts) unsavedAt(now model.Instant) int64 {
 	if f.Started == 0 || f.Saves == 0 {
 		return 0
 	}
@@ -86,7 +87,7 @@ func (f *facts) unsavedAt(now cluster.Instant) int64 {
 	if f.Saves > 0 {
 		since %= f.Saves
 	}
-	return cluster.GPUTime(since, f.worth)
+	return model.GPUTime(since, f.worth)
 }
 
 // log2Hours returns log2(1 + hours) in 1024ths, with a straight line between powers of two:

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -18,10 +18,10 @@ import (
 // code with the search.
 func equation4(t *scratch.State, g *fit.Gang, s int64) (best int, cost int64) {
 	v := t.View
-	var jobs []*cluster.Job
+	var jobs []*model.Job
 	var size float64
 	var grace int64
-	largest := cluster.Vector{}
+	largest := model.Vector{}
 	for i := range v.Nodes() {
 		largest = fit.Most(largest, t.Room.Total(i))
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -56,7 +56,7 @@ func TestEvictionHolds(t *testing.T) {
 		for i := range m.Candidates.List {
 			one := &preempt.Set{Candidates: []int32{int32(i)}}
 			for n := range v.Nodes() {
-				one.Claims = append(one.Claims, cluster.NodeRoom{Node: n, Room: g.Request})
+				one.Claims = append(one.Claims, estimate.NodeResources{Node: n, Room: g.Request})
 			}
 			if frees(m, one, &g) {
 				t.Fatalf("seed=%d: nobody is found to leave for %+v, but %d alone would do", seed, g.Request, i)

@@ -1,7 +1,7 @@
 package preempt
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
@@ -13,7 +13,7 @@ const WastePart = 5
 // now: work since it saved last, and restarts after it was displaced or moved, of what it has held
 // within a day. One that never saves loses all its work, which is what makes it dear. The cycle
 // looks again when that is over.
-func Wasteful(t *scratch.State, j *cluster.Job) bool {
+func Wasteful(t *scratch.State, j *model.Job) bool {
 	if j.Spec.Checkpoint == nil {
 		return false
 	}
@@ -21,7 +21,7 @@ func Wasteful(t *scratch.State, j *cluster.Job) bool {
 	from, again := t.Now-scratch.Day, false
 	for i := range j.Attempts {
 		a := &j.Attempts[i]
-		displaced := Displacing(a.Cause) || a.Cause == cluster.CauseMigrate
+		displaced := Displacing(a.Cause) || a.Cause == model.CauseMigrate
 		end := a.Ended.At
 		if end == 0 {
 			end, displaced = t.Now, true
@@ -45,22 +45,22 @@ func Wasteful(t *scratch.State, j *cluster.Job) bool {
 }
 
 // savedBy returns when a job will have saved its state, or held its room for so many ms more.
-func savedBy(t *scratch.State, j *cluster.Job, missing int64) cluster.Instant {
-	every := cluster.Instant(j.Spec.Checkpoint.Interval) * 1000
+func savedBy(t *scratch.State, j *model.Job, missing int64) model.Instant {
+	every := model.Instant(j.Spec.Checkpoint.Interval) * 1000
 	if a := j.Live(); every > 0 && a != nil && a.Started.At != 0 {
 		return t.Now + every - (t.Now-a.Started.At)%every
 	}
-	return t.Now + cluster.Instant(missing)
+	return t.Now + model.Instant(missing)
 }
 
 // Displacing reports whether an attempt that ended for a cause has left for another job.
-func Displacing(c cluster.Cause) bool {
-	return c == cluster.CauseTE || c == cluster.CauseReclaim || c == cluster.CauseOrder
+func Displacing(c model.Cause) bool {
+	return c == model.CauseTE || c == model.CauseReclaim || c == model.CauseOrder
 }
 
 // restartOf returns for how long an attempt held its room before it ran, in ms, as far as that was
 // later than an instant.
-func restartOf(a *cluster.Attempt, from, end cluster.Instant) int64 {
+func restartOf(a *model.Attempt, from, end model.Instant) int64 {
 	began := a.Started.At
 	if began == 0 {
 		began = end
@@ -70,7 +70,7 @@ func restartOf(a *cluster.Attempt, from, end cluster.Instant) int64 {
 
 // UnsavedMS returns for how long an attempt had run when it was asked to leave, or has run now,
 // since it saved its state last, in ms.
-func UnsavedMS(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
+func UnsavedMS(j *model.Job, a *model.Attempt, now model.Instant) int64 {
 	if a.Started.At == 0 || j.Spec.Checkpoint.Interval == 0 {
 		return 0 // it saves when it is asked to leave
 	}
@@ -81,7 +81,7 @@ func UnsavedMS(j *cluster.Job, a *cluster.Attempt, now cluster.Instant) int64 {
 	return int64(until-a.Started.At) % (int64(j.Spec.Checkpoint.Interval) * 1000)
 }
 
-// ServedLeast is what a job counts for at least, in the unit of [cluster.Job.Attained], before
+// ServedLeast is what a job counts for at least, in the unit of [model.Job.Attained], before
 // others take its turn: four hours of one GPU. A user with more work than there is room for mostly
 // has many jobs that take about equally long, and most are over before. To put one of those off for
 // the next delays both jobs. The few that hold their room for days leave it for all others.
@@ -92,4 +92,4 @@ const ServedLeast = 4 * 3600 * 1000
 const MaxDisplacements = 10
 
 // WornOut reports whether a job has been displaced as often as a job may be in its life.
-func WornOut(j *cluster.Job) bool { return Displacements(j) >= MaxDisplacements }
+func WornOut(j *model.Job) bool { return Displacements(j) >= MaxDisplacements }

@@ -3,7 +3,8 @@ package preempt
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -65,7 +66,7 @@ func (r *Candidates) withdraw(before int) {
 // leaving counts the workers of a partial preemption that the job has on a node.
 func (v *Candidate) leaving(node int) int {
 	room, n := v.At(node), 0
-	for room != (cluster.Request{}) && fit.Covers(room, fit.Times(v.Surplus.Request(), n+1)) {
+	for room != (model.Request{}) && fit.Covers(room, fit.Times(v.Surplus.Request(), n+1)) {
 		n++
 	}
 	return n
@@ -100,7 +101,7 @@ func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
 			if v.Surplus == nil {
 				continue
 			}
-			for n := v.leaving(c.Node); n > 0 && positive(missing) != (cluster.Request{}) && v.Surplus.DropOn(c.Node); n-- {
+			for n := v.leaving(c.Node); n > 0 && positive(missing) != (model.Request{}) && v.Surplus.DropOn(c.Node); n-- {
 				missing = fit.Minus(missing, v.Surplus.Request())
 			}
 		}
@@ -108,10 +109,10 @@ func (m *Preemptor) nameWorkers(g *fit.Gang, set *Set) {
 }
 
 // ResizeFor asks an elastic job to give up the workers that were chosen.
-func (m *Preemptor) ResizeFor(v *Candidate, beneficiary cluster.JobID) {
+func (m *Preemptor) ResizeFor(v *Candidate, beneficiary model.JobID) {
 	f, r := v.Surplus, m.All()
 	for _, i := range f.Leave {
-		r.drain(cluster.NodeRoom{Node: f.Nodes[i], Room: f.Request()}, m.state.Now+cluster.Instant(v.Grace))
+		r.drain(estimate.NodeResources{Node: f.Nodes[i], Room: f.Request()}, m.state.Now+model.Instant(v.Grace))
 	}
 	r.List[v.alternative-1].Taken = true
 	r.Asked[beneficiary] = m.state.Now

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
@@ -64,7 +64,7 @@ func reference(t *scratch.State, r *preempt.Candidates, g *fit.Gang) int64 {
 	best := int64(-1)
 	for set := range 1 << len(r.List) {
 		var cost int64
-		freed := make([]cluster.Request, len(t.View.Nodes()))
+		freed := make([]model.Request, len(t.View.Nodes()))
 		for i := range r.List {
 			if set&(1<<i) == 0 {
 				continue

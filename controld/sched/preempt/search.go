@@ -5,7 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -15,8 +16,8 @@ const dear = math.MaxInt64 / 4
 
 // Set is the room for a gang and the candidates that have to leave for it.
 type Set struct {
-	Claims     []cluster.NodeRoom // by node
-	Candidates []int32            // ascending
+	Claims     []estimate.NodeResources // by node
+	Candidates []int32                  // ascending
 	Cost       int64
 	Inexact    bool // it is not proven that there is no cheaper one
 }
@@ -276,8 +277,8 @@ func (s *search) offer(p *fit.Part, node int, bound int64) (onNode, bool) {
 }
 
 // workersIn returns how many workers of a part some room holds. Where more of anything is claimed
-// than there is, it holds none, as for cluster.Fits, whether the worker needs some of it or not.
-func workersIn(p *fit.Part, have cluster.Request) int {
+// than there is, it holds none, as for grid.Fits, whether the worker needs some of it or not.
+func workersIn(p *fit.Part, have model.Request) int {
 	a, r := have.Active, have.Resident
 	if a.Cores < 0 || a.Memory < 0 || a.GPUs < 0 || r.Memory < 0 || r.GPUs < 0 {
 		return 0
@@ -297,7 +298,7 @@ func (s *search) offerWhole(p *fit.Part, node int, bound int64) (onNode, bool) {
 		held = fit.Plus(held, v.At(node))
 	}
 	empty := fit.Plus(held, s.Room.Free(node))
-	if all.cost >= bound || s.Room.Claimed(node) != (cluster.Vector{}) ||
+	if all.cost >= bound || s.Room.Claimed(node) != (model.Vector{}) ||
 		!fit.Within(fit.Both(s.Room.Working(node)), fit.Both(empty.Active)) {
 		return o, false
 	}
@@ -337,13 +338,13 @@ func (s *search) leastOn(node int, bound int64) int64 {
 
 // state is some victims of a node: what is still missing when they have left, and what they cost.
 type state struct {
-	missing cluster.Request
+	missing model.Request
 	choice
 }
 
 // cheapest finds the cheapest set of items on a node that frees what is missing: of two sets that
 // are built up in the same order, the one that costs more and frees no more is dropped.
-func (s *search) cheapest(missing cluster.Request, node int, items []int32, bound int64) choice {
+func (s *search) cheapest(missing model.Request, node int, items []int32, bound int64) choice {
 	best := choice{cost: bound}
 	states := []state{{missing: positive(missing)}}
 	for k, i := range items {
@@ -380,7 +381,7 @@ func (s *search) with(states, from []state, v *Candidate, k, node int, best *cho
 		}
 		next.missing = positive(fit.Minus(from[i].missing, room))
 		switch {
-		case next.missing == cluster.Request{}:
+		case next.missing == model.Request{}:
 			*best = next.choice
 		case next.missing != from[i].missing:
 			states = append(states, next)
@@ -412,11 +413,11 @@ func prune(states []state, bound int64) []state {
 }
 
 // positive is what is missing: nothing where more than enough is there.
-func positive(r cluster.Request) cluster.Request {
-	up := func(v cluster.Vector) cluster.Vector {
-		return cluster.Vector{Cores: max(0, v.Cores), Memory: max(0, v.Memory), GPUs: max(0, v.GPUs)}
+func positive(r model.Request) model.Request {
+	up := func(v model.Vector) model.Vector {
+		return model.Vector{Cores: max(0, v.Cores), Memory: max(0, v.Memory), GPUs: max(0, v.GPUs)}
 	}
-	return cluster.Request{Active: up(r.Active), Resident: up(r.Resident)}
+	return model.Request{Active: up(r.Active), Resident: up(r.Resident)}
 }
 
 // divide divides the workers of a part among nodes at the least cost, each node beyond the first at
@@ -461,13 +462,13 @@ func (s *search) divide(p *fit.Part, offers []onNode) *Set {
 		if p.Request.Exclusive {
 			room = fit.Both(s.Room.Total(o.node))
 		}
-		set.Claims = append(set.Claims, cluster.NodeRoom{Node: o.node, Room: room})
+		set.Claims = append(set.Claims, estimate.NodeResources{Node: o.node, Room: room})
 		for b, i := range o.items {
 			if o.choices[k].set&(1<<b) != 0 {
 				set.Candidates = append(set.Candidates, i)
 			}
 		}
 	}
-	slices.SortFunc(set.Claims, func(a, b cluster.NodeRoom) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(set.Claims, func(a, b estimate.NodeResources) int { return cmp.Compare(a.Node, b.Node) })
 	return set
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
 )
@@ -40,7 +42,7 @@ func (m *Preemptor) holdersOn(node int) []holder {
 			continue
 		}
 		t := holder{victim: -1, leaves: a.Stop != nil && a.Stop.Resize == nil, gpus: w.GPUs,
-			each: min(cluster.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
+			each: min(model.WholeGPU, d.Job.RequestOf(d.Worker).Active.GPUs)}
 		for _, i := range m.Candidates.On[node] {
 			if m.Candidates.List[i].Job.ID == d.Job.ID {
 				t.victim = i
@@ -80,7 +82,7 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 	}
 	if s.mix != nil {
 		for i := range s.mix.Kinds {
-			s.unit += s.mix.Kinds[i].Count * cluster.WholeGPU
+			s.unit += s.mix.Kinds[i].Count * model.WholeGPU
 		}
 		s.unit = max(1, s.unit/1024)
 	}
@@ -93,7 +95,7 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 		return nil
 	}
 	slices.Sort(s.best.victims)
-	return &Set{Claims: []cluster.NodeRoom{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims,
+	return &Set{Claims: []estimate.NodeResources{{Node: s.best.node, Room: g.Request}}, Candidates: s.best.victims,
 		Cost: s.best.cost}
 }
 
@@ -101,7 +103,7 @@ func (m *Preemptor) sharedCheapest(g *fit.Gang, limit int) *Set {
 // its way, or if it has a job that may be asked to leave and costs less; where it counts what
 // becomes useless, any job that may be asked.
 func (s *sharedSearch) promises(node int) bool {
-	if s.Candidates.Draining[node] != (cluster.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
+	if s.Candidates.Draining[node] != (model.Request{}) || s.state.Room.Holds(node, &s.gang.Part) {
 		return true
 	}
 	for _, i := range s.Candidates.On[node] {
@@ -122,7 +124,7 @@ type sharedSearch struct {
 	best    sharedSet
 	left    []int64 // of each GPU of the node at hand, when all have left that are asked to
 	order   []int   // scratch
-	scratch cluster.Rest
+	scratch grid.FreeResources
 }
 
 // node tries one node.
@@ -155,8 +157,8 @@ func (s *sharedSearch) vacate(node int, t *holder) {
 // it leaves least, or of the freest ones.
 func (s *sharedSearch) setAside(node int) {
 	for _, claimed := range s.state.Room.FirmClaims(node, s.gang.For) {
-		for ; claimed > 0; claimed -= cluster.WholeGPU {
-			part, best := min(claimed, cluster.WholeGPU), -1
+		for ; claimed > 0; claimed -= model.WholeGPU {
+			part, best := min(claimed, model.WholeGPU), -1
 			for n, left := range s.left {
 				if best < 0 || left >= part && (s.left[best] < part || left < s.left[best]) || s.left[best] < part &&
 					left > s.left[best] {
@@ -198,7 +200,7 @@ func (s *sharedSearch) targets(node int) [][]int {
 
 // price is what it costs to empty a GPU, for each holder by the part that it has there.
 func (s *sharedSearch) price(node, gpu int) int64 {
-	if s.left[gpu] >= cluster.WholeGPU {
+	if s.left[gpu] >= model.WholeGPU {
 		return 0
 	}
 	sum, left := int64(0), s.left[gpu]
@@ -208,7 +210,7 @@ func (s *sharedSearch) price(node, gpu int) int64 {
 			left += t.each
 		}
 	}
-	if left < cluster.WholeGPU {
+	if left < model.WholeGPU {
 		return dear
 	}
 	return sum
@@ -221,9 +223,9 @@ func (s *sharedSearch) mayTake(i int32) bool {
 
 // clear finds victims that make room on some GPUs, and for the worker's cores and memory; false if
 // they may not be asked.
-func (s *sharedSearch) clear(node int, gpus []int, have cluster.Request) ([]int32, bool) {
+func (s *sharedSearch) clear(node int, gpus []int, have model.Request) ([]int32, bool) {
 	var set []int32
-	each := min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
+	each := min(model.WholeGPU, s.gang.Request.Active.GPUs)
 	for _, gpu := range gpus {
 		left := s.left[gpu]
 		for _, i := range set {
@@ -247,7 +249,7 @@ func (s *sharedSearch) clear(node int, gpus []int, have cluster.Request) ([]int3
 
 // clearRest adds victims until there are enough cores and enough memory too, the cheapest first,
 // and leaves out those that turn out not to be needed.
-func (s *sharedSearch) clearRest(node int, set []int32, have cluster.Request) ([]int32, bool) {
+func (s *sharedSearch) clearRest(node int, set []int32, have model.Request) ([]int32, bool) {
 	need := s.gang.Request
 	need.Active.GPUs, need.Resident.GPUs = 0, 0
 	for _, i := range set {
@@ -304,7 +306,7 @@ func (s *sharedSearch) holdsOf(node int, victim int32, gpu int) int64 {
 }
 
 // weighSet compares a set with the best so far.
-func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have cluster.Request) {
+func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have model.Request) {
 	e := sharedSet{node: node, victims: set}
 	for _, i := range set {
 		e.cost += s.Candidates.List[i].Score
@@ -322,7 +324,7 @@ func (s *sharedSearch) weighSet(node int, gpus []int, set []int32, have cluster.
 
 // makesUseless returns by how much more of a node's GPUs is of no use when a set has left and the
 // worker is there.
-func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have cluster.Request) int64 {
+func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have model.Request) int64 {
 	before := s.mix.Unusable(s.rest(s.left, have))
 	after := slices.Clone(s.left)
 	for i := range s.holders[node] {
@@ -338,18 +340,18 @@ func (s *sharedSearch) makesUseless(node int, gpus []int, set []int32, have clus
 		have = fit.Plus(have, s.Candidates.List[i].At(node))
 	}
 	for _, n := range gpus {
-		after[n] -= min(cluster.WholeGPU, s.gang.Request.Active.GPUs)
+		after[n] -= min(model.WholeGPU, s.gang.Request.Active.GPUs)
 	}
 	return s.mix.Unusable(s.rest(after, fit.Minus(have, s.gang.Request))) - before
 }
 
 // rest is what is free as the mixture sees it.
-func (s *sharedSearch) rest(left []int64, have cluster.Request) *cluster.Rest {
+func (s *sharedSearch) rest(left []int64, have model.Request) *grid.FreeResources {
 	r := &s.scratch
-	*r = cluster.Rest{Cores: have.Active.Cores, Memory: have.Active.Memory, Shared: r.Shared[:0]}
+	*r = grid.FreeResources{Cores: have.Active.Cores, Memory: have.Active.Memory, Shared: r.Shared[:0]}
 	for _, l := range left {
 		switch {
-		case l >= cluster.WholeGPU:
+		case l >= model.WholeGPU:
 			r.Empty++
 		case l > 0:
 			r.Shared = append(r.Shared, l)

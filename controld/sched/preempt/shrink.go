@@ -3,7 +3,8 @@ package preempt
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -12,10 +13,10 @@ import (
 // ShrinkPlan is which elastic jobs give up workers so that another job can start, and the room that
 // it will have.
 type ShrinkPlan struct {
-	claims []cluster.NodeRoom
+	claims []estimate.NodeResources
 	Jobs   []*elastic.Job // with the workers that are to leave
 	leave  [][]int        // of each
-	over   cluster.Instant
+	over   model.Instant
 }
 
 // PlanShrink looks for the cheapest surplus of running jobs that lets a gang start, all of it or
@@ -44,9 +45,9 @@ func PlanShrink(t *scratch.State, g *fit.Gang, running, list []*elastic.Job,
 func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price func(*elastic.Job) int64,
 	settled bool) *Candidates {
 	n := len(t.View.Nodes())
-	r := &Candidates{On: make([][]int32, n), Draining: make([]cluster.Request, n), Over: make([]cluster.Instant, n),
-		Asked: map[cluster.JobID]cluster.Instant{}}
-	for run := range t.View.Runs() {
+	r := &Candidates{On: make([][]int32, n), Draining: make([]model.Request, n), Over: make([]model.Instant, n),
+		Asked: map[model.JobID]model.Instant{}}
+	for run := range t.View.LiveAttempts() {
 		if run.Attempt.Stop != nil {
 			r.leave(run)
 		}
@@ -57,11 +58,11 @@ func surplusCandidates(t *scratch.State, running, list []*elastic.Job, price fun
 			if slices.Contains(f.Broken, i) {
 				continue
 			}
-			r.drain(cluster.NodeRoom{Node: f.Nodes[i], Room: f.Request()}, t.Now+cluster.Instant(scratch.GraceOf(f.Job)))
+			r.drain(estimate.NodeResources{Node: f.Nodes[i], Room: f.Request()}, t.Now+model.Instant(scratch.GraceOf(f.Job)))
 		}
 	}
 	for i, f := range list {
-		v := Candidate{Job: f.Job, Attempt: f.Attempt, run: t.View.Run(f.Job.ID), Rooms: f.SurplusOn(settled),
+		v := Candidate{Job: f.Job, Attempt: f.Attempt, run: t.View.LiveAttempt(f.Job.ID), Rooms: f.SurplusOn(settled),
 			Grace: scratch.GraceOf(f.Job), Score: price(f)}
 		for _, s := range v.Rooms {
 			r.On[s.Node] = append(r.On[s.Node], int32(i))
@@ -92,11 +93,11 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 		missing := positive(fit.Minus(c.Room, fit.Plus(t.Room.Available(c.Node), r.Draining[c.Node])))
 		missing.Resident.Cores = 0
 		for _, i := range set.Candidates {
-			for f := list[i]; missing != (cluster.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
+			for f := list[i]; missing != (model.Request{}) && left[int(i)] > 0 && f.DropOn(c.Node); left[int(i)]-- {
 				missing = positive(fit.Minus(missing, f.Request()))
 			}
 		}
-		if missing != (cluster.Request{}) {
+		if missing != (model.Request{}) {
 			p.forget(set, list)
 			return false
 		}
@@ -113,7 +114,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 			f.Drop(f.Terms.Unit - odd)
 		}
 		p.Jobs, p.leave = append(p.Jobs, f), append(p.leave, f.Leave)
-		p.over = max(p.over, t.Now+cluster.Instant(scratch.GraceOf(f.Job)))
+		p.over = max(p.over, t.Now+model.Instant(scratch.GraceOf(f.Job)))
 	}
 	for _, c := range set.Claims {
 		p.over = max(p.over, r.Over[c.Node])
@@ -123,7 +124,7 @@ func (p *ShrinkPlan) choose(t *scratch.State, r *Candidates, set *Set, list []*e
 
 // spareNeedless lets workers on a node stay that were chosen before others which turned out to be
 // enough. have is what there is beyond the claim without any that leave, which may be negative.
-func spareNeedless(list []*elastic.Job, set *Set, node int, have cluster.Request) {
+func spareNeedless(list []*elastic.Job, set *Set, node int, have model.Request) {
 	for _, i := range set.Candidates {
 		for _, w := range list[i].Leave {
 			if list[i].Nodes[w] == node {
@@ -171,10 +172,10 @@ func (p *ShrinkPlan) Redo() {
 }
 
 // Shrink keeps the room of a plan for a job and asks the others to give it up.
-func Shrink(t *scratch.State, j *cluster.Job, p *ShrinkPlan) {
-	v := &cluster.Reservation{Job: j.ID, At: t.Now, Firm: true, Until: p.over + cluster.Instant(t.Policy.ReserveHoldMS)}
+func Shrink(t *scratch.State, j *model.Job, p *ShrinkPlan) {
+	v := &model.Reservation{Job: j.ID, At: t.Now, ForPreemptor: true, Until: p.over + model.Instant(t.Policy.ReserveHoldMS)}
 	for _, c := range p.claims {
-		v.Claims = append(v.Claims, cluster.Claim{Node: t.View.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
+		v.Claims = append(v.Claims, model.Claim{Node: t.View.Nodes()[c.Node].Name, Resources: fit.AtLeast(c.Room)})
 	}
 	t.Room.Unclaim(j.ID)
 	t.Reserve(v)
@@ -191,5 +192,5 @@ func Unchanged(list []*elastic.Job) []*elastic.Job {
 // Standstill is what a resize costs: the grace of a job and what it loses of its work, times what
 // it holds, in ms of one GPU.
 func Standstill(t *scratch.State, f *elastic.Job) int64 {
-	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.Run(f.Job.ID))
+	return f.Job.ServiceOf(scratch.GraceOf(f.Job)+elastic.RestartCost(f.Job)) + UnsavedWork(t, t.View.LiveAttempt(f.Job.ID))
 }

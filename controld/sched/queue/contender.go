@@ -3,7 +3,8 @@ package queue
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 	"github.com/rota-hpc/rota/jobspec"
@@ -14,45 +15,45 @@ import (
 // than the others of its group.
 type Contender struct {
 	order   *Order // nil: jobs are ordered by compare alone
-	Job     *cluster.Job
-	request fit.Gang       // see gang; of no job until it is needed
-	Group   *cluster.Group // nil for a job alone
-	next    int            // index in group.Jobs of the first one behind job
-	Members *cluster.Turns // the tasks of an array in the order in which they start, once one has started
+	Job     *model.Job
+	request fit.Gang         // see gang; of no job until it is needed
+	Group   *fsm.QueueGroup  // nil for a job alone
+	next    int              // index in group.Jobs of the first one behind job
+	Members *model.TaskOrder // the tasks of an array in the order in which they start, once one has started
 
-	head     bool          // the job does not fit, and is only to be protected
-	excess   OverQuota     // see jobOrder.excess
-	excessOf cluster.JobID // the job of which excess is known
-	level    int           // see jobOrder.level
-	levelOf  cluster.JobID // the job of which level is known
+	head     bool        // the job does not fit, and is only to be protected
+	excess   OverQuota   // see jobOrder.excess
+	excessOf model.JobID // the job of which excess is known
+	level    int         // see jobOrder.level
+	levelOf  model.JobID // the job of which level is known
 }
 
 // NewContender returns an entry for one job.
-func NewContender(o *Order, j *cluster.Job) *Contender { return &Contender{order: o, Job: j} }
+func NewContender(o *Order, j *model.Job) *Contender { return &Contender{order: o, Job: j} }
 
 // NewContenderFor returns an entry for one job of which it is known what it asks for.
-func NewContenderFor(o *Order, j *cluster.Job, g *fit.Gang) *Contender {
+func NewContenderFor(o *Order, j *model.Job, g *fit.Gang) *Contender {
 	return &Contender{order: o, Job: j, request: *g}
 }
 
 // Start starts the job, or the next task of the array, at the spots that were found for it.
-func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past cluster.JobID) {
+func (c *Contender) Start(t *scratch.State, spots []fit.Spot, past model.JobID) {
 	t.Start(c.Job, c.member(), c.Gang(t), spots, past)
 }
 
 // member returns the number of the array task that starts next, 0 for a job that is no array.
 func (c *Contender) member() int {
-	if c.Job.Family == nil {
+	if c.Job.Children == nil {
 		return 0
 	}
 	if c.Members == nil {
-		c.Members = c.Job.Turns()
+		c.Members = c.Job.TaskOrder()
 	}
 	return c.Members.Next()
 }
 
 // NextTask reports whether more tasks of the array may start.
-func (c *Contender) NextTask() bool { return c.Members != nil && c.Members.Left() > 0 }
+func (c *Contender) NextTask() bool { return c.Members != nil && c.Members.Len() > 0 }
 
 // skipTasks lets no further task of the array start.
 func (c *Contender) skipTasks() { c.Members = nil }
@@ -135,7 +136,7 @@ func (c *Contender) excessNow() OverQuota {
 // Alike reports whether only age tells two best-effort jobs apart in the order.
 func (c *Contender) Alike(o *Contender) bool {
 	a, b := c.Job, o.Job
-	return c.excessNow() == o.excessNow() && a.First == b.First && a.Priority == b.Priority &&
+	return c.excessNow() == o.excessNow() && a.OwnRoomFirst == b.OwnRoomFirst && a.Priority == b.Priority &&
 		c.order.Level(a) == c.order.Level(b)
 }
 

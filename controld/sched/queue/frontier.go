@@ -135,7 +135,7 @@ func partAtLeast(a, b *fit.Part) bool {
 // choosier reports whether every node that a wants is one that b wants.
 func choosier(a, b *fit.Part) bool {
 	switch {
-	case b.Nodes == nil || a.Where == b.Where:
+	case b.Nodes == nil || a.Constraints == b.Constraints:
 		return true
 	case a.Nodes == nil:
 		return false

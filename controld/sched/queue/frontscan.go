@@ -1,6 +1,9 @@
 package queue
 
-import "github.com/rota-hpc/rota/controld/cluster"
+import (
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
+)
 
 // FrontScan finds the first jobs of accounts, or of leaves of the account tree, by the fronts of
 // their groups alone. That is possible where the first job of a group may start and only its sort
@@ -11,7 +14,7 @@ type FrontScan struct {
 	seen  *Frontier // nil: jobs are sought whether they fit or not
 	// where the key of a group's first job goes; nil: a limit applies, so the group has to be
 	// looked at
-	keyFor func(*cluster.Group) *Key
+	keyFor func(*fsm.QueueGroup) *Key
 	known  []leafKey // the same, by the number of the leaf
 	apart  idSet     // jobs that do not stand in line as their groups do, and some others
 }
@@ -24,7 +27,7 @@ type leafKey struct {
 
 // NewFrontScan returns a front scan. keyFor says where the key of a group's first job goes, nil if
 // the group has to be looked at; with seen, only blocked jobs are sought.
-func NewFrontScan(o *Order, seen *Frontier, keyFor func(*cluster.Group) *Key) *FrontScan {
+func NewFrontScan(o *Order, seen *Frontier, keyFor func(*fsm.QueueGroup) *Key) *FrontScan {
 	q := &FrontScan{order: o, seen: seen, keyFor: keyFor}
 	for id := range o.Holders {
 		q.apart.add(id)
@@ -39,7 +42,7 @@ func NewFrontScan(o *Order, seen *Frontier, keyFor func(*cluster.Group) *Key) *F
 }
 
 // Does handles a group by its front, and reports whether that was enough.
-func (q *FrontScan) Does(at int64, f *cluster.Front) bool {
+func (q *FrontScan) Does(at int64, f *fsm.QueueHead) bool {
 	if q == nil || q.order.FullScan || !f.Plain || f.Eligible > q.order.Now || q.seen != nil &&
 		!q.seen.knownToFail(int(f.Shape)) || q.apart.has(f.Job) && q.standsApart(f.Job) {
 		return false
@@ -62,25 +65,25 @@ func (q *FrontScan) Does(at int64, f *cluster.Front) bool {
 
 // firstAt returns the key of the first job of a group's account or leaf, nil if the group has to be
 // looked at.
-func (q *FrontScan) firstAt(at int64, f *cluster.Front) *Key {
+func (q *FrontScan) firstAt(at int64, f *fsm.QueueHead) *Key {
 	for int(f.Leaf) >= len(q.known) {
 		q.known = append(q.known, make([]leafKey, max(64, len(q.known)))...)
 	}
 	o := &q.known[f.Leaf]
 	if !o.met {
-		*o = leafKey{true, q.keyFor(q.order.View.GroupAt(at))}
+		*o = leafKey{true, q.keyFor(q.order.View.QueueGroupAt(at))}
 	}
 	return o.first
 }
 
 // standsApart reports whether a job has started, is given up, or holds a reservation.
-func (q *FrontScan) standsApart(id cluster.JobID) bool {
+func (q *FrontScan) standsApart(id model.JobID) bool {
 	return q.order.Started[id] > 0 || q.order.Late[id] || q.order.Holders[id] != nil
 }
 
 // idSet is a set of a few ids. It may have others, but hardly any.
 type idSet [16]uint64
 
-func (s *idSet) add(id cluster.JobID) { s[uint64(id)/64%16] |= 1 << (uint64(id) % 64) }
+func (s *idSet) add(id model.JobID) { s[uint64(id)/64%16] |= 1 << (uint64(id) % 64) }
 
-func (s *idSet) has(id cluster.JobID) bool { return s[uint64(id)/64%16]&(1<<(uint64(id)%64)) != 0 }
+func (s *idSet) has(id model.JobID) bool { return s[uint64(id)/64%16]&(1<<(uint64(id)%64)) != 0 }

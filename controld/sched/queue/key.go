@@ -3,14 +3,14 @@ package queue
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Compare orders jobs by class, priority and age. Within a class a job comes first that has left
 // its room to another which then did not use it. The order is total: the id, which grows with age,
 // decides last.
-func Compare(a, b *cluster.Job) int {
+func Compare(a, b *model.Job) int {
 	return cmp.Or(
 		cmp.Compare(ClassRank(a.Class), ClassRank(b.Class)),
 		FirstRank(a)-FirstRank(b),
@@ -19,8 +19,8 @@ func Compare(a, b *cluster.Job) int {
 }
 
 // FirstRank is 0 for a job that comes first in its class, else 1.
-func FirstRank(j *cluster.Job) int {
-	if j.First {
+func FirstRank(j *model.Job) int {
+	if j.OwnRoomFirst {
 		return 0
 	}
 	return 1
@@ -37,7 +37,7 @@ func ClassRank(c jobspec.Class) int {
 // Key is what decides the place of a job in the order. The zero value means: no job.
 type Key struct {
 	class, first, priority, level int
-	Job                           cluster.JobID
+	Job                           model.JobID
 }
 
 func (k *Key) compare(o *Key) int {
@@ -55,7 +55,7 @@ func (k *Key) compare(o *Key) int {
 }
 
 // KeyOf returns the sort key of a job by the function compare.
-func KeyOf(j *cluster.Job) Key {
+func KeyOf(j *model.Job) Key {
 	return Key{class: ClassRank(j.Class), first: FirstRank(j), priority: j.Priority, Job: j.ID}
 }
 

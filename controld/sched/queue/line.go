@@ -10,7 +10,8 @@ import (
 	"container/heap"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Line is all jobs that wait, best first. The open entries fit as far as is known. The heads are
@@ -35,7 +36,7 @@ func emptyLine(o *Order) *Line { return &Line{Order: o, first: Firsts[string]{}}
 
 // frontScan finds the first blocked job of each account.
 func (l *Line) frontScan() *FrontScan {
-	return NewFrontScan(l.Order, &l.seen, func(g *cluster.Group) *Key {
+	return NewFrontScan(l.Order, &l.seen, func(g *fsm.QueueGroup) *Key {
 		if l.Bounded != nil && l.Bounded(g) {
 			return nil
 		}
@@ -53,11 +54,11 @@ func (l *Line) form(q *FrontScan) {
 	// one for all groups: most are blocked, and thousands of short-lived ones would keep the
 	// collector busy
 	var c Contender
-	for at, front := range l.View.Fronts() {
+	for at, front := range l.View.QueueHeads() {
 		if front.Held || q.Does(at, front) {
 			continue
 		}
-		g := l.View.GroupAt(at)
+		g := l.View.QueueGroupAt(at)
 		if l.Aged != nil && g.Key.Level > 0 {
 			l.promote(g)
 		}
@@ -76,18 +77,18 @@ func (l *Line) form(q *FrontScan) {
 
 // standAlone lines up the holder of a reservation. It is never screened: its own claim makes the
 // difference.
-func (l *Line) standAlone(j *cluster.Job) {
+func (l *Line) standAlone(j *model.Job) {
 	if l.Startable(j) {
 		l.open = append(l.open, NewContender(l.Order, j))
 	}
 }
 
 // promote lines up apart from its group each job that has waited for so long that it counts as new.
-func (l *Line) promote(g *cluster.Group) {
+func (l *Line) promote(g *fsm.QueueGroup) {
 	for _, j := range g.Jobs {
 		if l.Holders[j.ID] == nil && l.Aged(j) {
 			if l.alone == nil {
-				l.alone = map[cluster.JobID]bool{}
+				l.alone = map[model.JobID]bool{}
 			}
 			l.alone[j.ID] = true
 			l.standAlone(j)

@@ -3,7 +3,8 @@ package queue
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
@@ -11,18 +12,18 @@ import (
 // jobs are ordered by [compare] alone.
 type Order struct {
 	*scratch.State
-	MayStart  func(*cluster.Job) bool      // the policy allows the start
-	Level     func(*cluster.Job) int       // service level, which decides before age: lower first
-	Aged      func(*cluster.Job) bool      // the job has waited for so long that it counts as new
-	Excess    func(*cluster.Job) OverQuota // how far its accounts are over quota, which decides before anything else
-	HoldsBack func(*cluster.Job) bool      // the job leaves free room to new jobs: no room is kept for it
-	Bounded   func(*cluster.Group) bool    // a limit applies to the group's user or account
+	MayStart  func(*model.Job) bool      // the policy allows the start
+	Level     func(*model.Job) int       // service level, which decides before age: lower first
+	Aged      func(*model.Job) bool      // the job has waited for so long that it counts as new
+	Excess    func(*model.Job) OverQuota // how far its accounts are over quota, which decides before anything else
+	HoldsBack func(*model.Job) bool      // the job leaves free room to new jobs: no room is kept for it
+	Bounded   func(*fsm.QueueGroup) bool // a limit applies to the group's user or account
 	// all groups are looked at, also where their fronts say enough: the order is the same
 	FullScan  bool
 	Fronts    int  // groups of which the front said enough
 	TeLimited bool // accounts may hold only so many GPUs in trial-and-error jobs
 
-	alone map[cluster.JobID]bool // jobs that stand in line apart from their groups
+	alone map[model.JobID]bool // jobs that stand in line apart from their groups
 }
 
 // OverQuota says how far the accounts and the user of a job hold as much as they are entitled to,
@@ -33,16 +34,16 @@ type OverQuota struct {
 }
 
 // Startable reports whether a job may start now.
-func (o *Order) Startable(j *cluster.Job) bool {
+func (o *Order) Startable(j *model.Job) bool {
 	return o.State.Startable(j) && (o.MayStart == nil || o.MayStart(j))
 }
 
 // LeavesRoom reports whether a job leaves free room to new jobs.
-func (o *Order) LeavesRoom(j *cluster.Job) bool { return o.HoldsBack != nil && o.HoldsBack(j) }
+func (o *Order) LeavesRoom(j *model.Job) bool { return o.HoldsBack != nil && o.HoldsBack(j) }
 
 // Compare orders jobs. Among those that only age would tell apart, the lower service level comes
 // first.
-func (o *Order) Compare(a, b *cluster.Job) int {
+func (o *Order) Compare(a, b *model.Job) int {
 	if o.byLevel(a, b) {
 		if c := cmp.Compare(o.Level(a), o.Level(b)); c != 0 {
 			return c
@@ -52,12 +53,12 @@ func (o *Order) Compare(a, b *cluster.Job) int {
 }
 
 // byLevel reports whether the service level decides between two jobs before age does.
-func (o *Order) byLevel(a, b *cluster.Job) bool {
-	return o != nil && o.Level != nil && a.Class == b.Class && a.First == b.First && a.Priority == b.Priority
+func (o *Order) byLevel(a, b *model.Job) bool {
+	return o != nil && o.Level != nil && a.Class == b.Class && a.OwnRoomFirst == b.OwnRoomFirst && a.Priority == b.Priority
 }
 
 // keyOf returns the sort key of a job.
-func (o *Order) keyOf(j *cluster.Job) Key {
+func (o *Order) keyOf(j *model.Job) Key {
 	k := KeyOf(j)
 	if o != nil && o.Level != nil {
 		k.level = o.Level(j)

@@ -6,7 +6,7 @@
 package reserve
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -20,10 +20,10 @@ const MaxReservations = 16
 type HeadRules struct {
 	*queue.Order
 	// the job is within its account's quota: its reservation goes before others
-	Within func(*cluster.Job) bool
+	Within func(*model.Job) bool
 	// how long a head waits before its room is kept; nil: as the policy block says
-	ReserveAfter func(j *cluster.Job, within bool) cluster.Instant
-	Start        func(c *queue.Contender, spots []fit.Spot, past cluster.JobID)
+	ReserveAfter func(j *model.Job, within bool) model.Instant
+	Start        func(c *queue.Contender, spots []fit.Spot, past model.JobID)
 }
 
 // Bypass bounds how often blocked heads are passed, and makes their reservations.
@@ -51,7 +51,7 @@ func NewBypass(r *HeadRules) *Bypass {
 	return b
 }
 
-func (b *Bypass) owes(j *cluster.Job) bool { return b.Within != nil && b.Within(j) }
+func (b *Bypass) owes(j *model.Job) bool { return b.Within != nil && b.Within(j) }
 
 // Consider protects a head that comes next: with a reservation if that is due, else by counting the
 // starts that pass it.
@@ -59,7 +59,7 @@ func (b *Bypass) Consider(h *queue.Contender) {
 	within := b.owes(h.Job)
 	own := b.Holders[h.Job.ID]
 	switch {
-	case own != nil && (own.Firm || own.Owed || !within):
+	case own != nil && (own.ForPreemptor || own.Guaranteed || !within):
 		return
 	case own == nil && b.LeavesRoom(h.Job):
 		return
@@ -80,18 +80,18 @@ func (b *Bypass) Consider(h *queue.Contender) {
 }
 
 // waitOf returns how long a head waits before its room is kept.
-func (b *Bypass) waitOf(j *cluster.Job, within bool) cluster.Instant {
+func (b *Bypass) waitOf(j *model.Job, within bool) model.Instant {
 	if b.ReserveAfter != nil {
 		return b.ReserveAfter(j, within)
 	}
-	return cluster.Instant(b.Policy.ReserveAfterMS)
+	return model.Instant(b.Policy.ReserveAfterMS)
 }
 
 // replaceable returns the job whose reservation a head within quota may replace: of its own
 // account, not firm, and not within quota itself; of several the oldest job. 0 if there is none.
-func (b *Bypass) replaceable(h *queue.Contender) (oldest cluster.JobID) {
+func (b *Bypass) replaceable(h *queue.Contender) (oldest model.JobID) {
 	for id, r := range b.Holders {
-		if !r.Firm && !r.Owed && b.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
+		if !r.ForPreemptor && !r.Guaranteed && b.View.Job(id).Account == h.Job.Account && (oldest == 0 || id < oldest) {
 			oldest = id
 		}
 	}
@@ -99,7 +99,7 @@ func (b *Bypass) replaceable(h *queue.Contender) (oldest cluster.JobID) {
 }
 
 // Past returns the head that the next start goes past, 0 if there is none.
-func (b *Bypass) Past() cluster.JobID {
+func (b *Bypass) Past() model.JobID {
 	if len(b.waiting) == 0 {
 		return 0
 	}
@@ -148,8 +148,8 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 		b.Freed = true
 	}
 	b.reserved[h.Job.Account] = true
-	b.Reserve(&cluster.Reservation{
-		Job: h.Job.ID, Claims: claims, At: b.Now, Until: b.Now + cluster.Instant(b.Policy.ReserveHoldMS), Owed: within,
+	b.Reserve(&model.Reservation{
+		Job: h.Job.ID, Claims: claims, At: b.Now, Until: b.Now + model.Instant(b.Policy.ReserveHoldMS), Guaranteed: within,
 	})
 	if within && old != 0 && b.firstBefore(h.Job) {
 		return // the room that is free again is offered to that job first
@@ -163,16 +163,16 @@ func (b *Bypass) reserveFor(h *queue.Contender) {
 
 // firstBefore reports whether a job of the same class comes first because it left its room to
 // another that did not use it, unless h does so as well.
-func (b *Bypass) firstBefore(h *cluster.Job) bool {
-	if h.First {
+func (b *Bypass) firstBefore(h *model.Job) bool {
+	if h.OwnRoomFirst {
 		return false
 	}
-	for g := range b.View.Groups() {
+	for g := range b.View.QueueGroups() {
 		if g.Key.Held || g.Key.Class != h.Class {
 			continue
 		}
 		for _, j := range g.Jobs {
-			if j.First && b.Started[j.ID] == 0 && b.Startable(j) {
+			if j.OwnRoomFirst && b.Started[j.ID] == 0 && b.Startable(j) {
 				return true
 			}
 		}
@@ -182,9 +182,9 @@ func (b *Bypass) firstBefore(h *cluster.Job) bool {
 
 // youngestKept returns the youngest job for which room is kept idle that is not within its
 // account's quota, 0 if there is none.
-func youngestKept(t *scratch.State) (youngest cluster.JobID) {
+func youngestKept(t *scratch.State) (youngest model.JobID) {
 	for id, r := range t.Holders {
-		if !r.Firm && !r.Owed {
+		if !r.ForPreemptor && !r.Guaranteed {
 			youngest = max(youngest, id)
 		}
 	}
@@ -196,7 +196,7 @@ func youngestKept(t *scratch.State) (youngest cluster.JobID) {
 func kept(t *scratch.State) int {
 	n := 0
 	for _, r := range t.Holders {
-		if !r.Firm {
+		if !r.ForPreemptor {
 			n++
 		}
 	}

@@ -4,28 +4,29 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
 
 // Release is room that a running attempt gives back, at its time limit at the latest.
 type Release struct {
-	At   cluster.Instant
+	At   model.Instant
 	Node int
-	Room cluster.Request
+	Room model.Request
 	Gpus []int // on which it lies
 }
 
 // slot is room for one worker of a gang on one node, and when it will be there.
 type slot struct {
-	at   cluster.Instant
+	at   model.Instant
 	node int
 }
 
 // booking is what the parts of one gang have been promised so far, by node.
 type booking struct {
-	room  map[int]cluster.Request
+	room  map[int]model.Request
 	whole map[int]bool // nodes that one part has for itself
 }
 
@@ -46,12 +47,12 @@ func NewForecast(t *scratch.State) *Forecast { return &Forecast{State: t} }
 // longest. Nodes do not count that the gang avoids or does not want, that are not up, or whose room
 // others claim. At equal times the node that comes first by name is taken. The part that is hardest
 // to place chooses first. Nil: no set of nodes could hold the gang.
-func (f *Forecast) Soonest(g *fit.Gang) []cluster.Claim {
+func (f *Forecast) Soonest(g *fit.Gang) []model.Claim {
 	if !EverHolds(f.State, g) {
 		return nil
 	}
 	releases := f.ByNode()
-	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+	b := booking{room: map[int]model.Request{}, whole: map[int]bool{}}
 	for _, i := range g.Hardest() {
 		p := g.At(i)
 		var slots []slot
@@ -81,7 +82,7 @@ func (b *booking) book(slots []slot, p *fit.Part) {
 
 // Holdable reports whether the nodes that are up could hold the jobs of a group if they were empty,
 // as far as that can be seen quickly.
-func Holdable(t *scratch.State, group *cluster.Group) bool {
+func Holdable(t *scratch.State, group *fsm.QueueGroup) bool {
 	g := t.Gang(group.Jobs[0])
 	g.Exclude = nil
 	return EverHolds(t, &g)
@@ -162,7 +163,7 @@ func listReleases(t *scratch.State) [][]Release {
 }
 
 // endBy returns when an attempt has ended at the latest, as far as is known now.
-func endBy(t *scratch.State, j *cluster.Job, a *cluster.Attempt) cluster.Instant {
+func endBy(t *scratch.State, j *model.Job, a *model.Attempt) model.Instant {
 	if a.Stop != nil {
 		return max(a.Stop.KillAt, t.Now)
 	}
@@ -173,11 +174,11 @@ func endBy(t *scratch.State, j *cluster.Job, a *cluster.Attempt) cluster.Instant
 }
 
 // StartedNow returns when a job reaches its limit if it starts now.
-func StartedNow(t *scratch.State, j *cluster.Job) cluster.Instant {
+func StartedNow(t *scratch.State, j *model.Job) model.Instant {
 	if j.Limit <= 0 {
 		return scratch.Never
 	}
-	return t.Now + cluster.Instant(j.Limit)*1000
+	return t.Now + model.Instant(j.Limit)*1000
 }
 
 // slotsOn appends a slot for each worker that a node can hold beside what has been promised there,
@@ -186,7 +187,7 @@ func StartedNow(t *scratch.State, j *cluster.Job) cluster.Instant {
 func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, releases []Release) []slot {
 	promised, taken := b.room[node]
 	alone := p.Request.Exclusive
-	if b.whole[node] || alone && (taken || t.Room.Claimed(node) != cluster.Vector{}) {
+	if b.whole[node] || alone && (taken || t.Room.Claimed(node) != model.Vector{}) {
 		return slots
 	}
 	if parted(t, node, p, releases) {
@@ -212,23 +213,23 @@ func slotsOn(t *scratch.State, slots []slot, node int, p *fit.Part, b *booking, 
 }
 
 // claims turns what is promised into one claim a node, by node.
-func (b *booking) claims(t *scratch.State) []cluster.Claim {
-	var claims []cluster.Claim
+func (b *booking) claims(t *scratch.State) []model.Claim {
+	var claims []model.Claim
 	for i, n := range t.View.Nodes() {
 		room, booked := b.room[i]
 		switch {
 		case b.whole[i]:
-			claims = append(claims, cluster.Claim{Node: n.Name, Room: t.Room.Total(i)})
+			claims = append(claims, model.Claim{Node: n.Name, Resources: t.Room.Total(i)})
 		case booked:
-			claims = append(claims, cluster.Claim{Node: n.Name, Room: fit.AtLeast(room)})
+			claims = append(claims, model.Claim{Node: n.Name, Resources: fit.AtLeast(room)})
 		}
 	}
 	return claims
 }
 
 // ClaimsFor turns places into one claim a node, by node.
-func ClaimsFor(t *scratch.State, g *fit.Gang, spots []fit.Spot) []cluster.Claim {
-	b := booking{room: map[int]cluster.Request{}, whole: map[int]bool{}}
+func ClaimsFor(t *scratch.State, g *fit.Gang, spots []fit.Spot) []model.Claim {
+	b := booking{room: map[int]model.Request{}, whole: map[int]bool{}}
 	for s, part := range g.Seated(spots) {
 		b.room[s.Node] = fit.Plus(b.room[s.Node], part.Request)
 		b.whole[s.Node] = part.Request.Exclusive

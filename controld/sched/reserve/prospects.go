@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -12,13 +12,13 @@ import (
 // prospects is what reservations can still count on, node by node.
 type prospects struct {
 	*scratch.State
-	left map[int]cluster.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
-	gpus map[int][]int64         // of nodes where GPUs are shared: what of each will be free, promised or not
+	left map[int]model.Request // free, or held by jobs that are leaving, and not promised to an earlier reservation
+	gpus map[int][]int64       // of nodes where GPUs are shared: what of each will be free, promised or not
 }
 
 // NewProspects returns what reservations can count on, before any is covered.
 func NewProspects(t *scratch.State) *prospects {
-	return &prospects{State: t, left: map[int]cluster.Request{}, gpus: map[int][]int64{}}
+	return &prospects{State: t, left: map[int]model.Request{}, gpus: map[int][]int64{}}
 }
 
 // InVain returns the jobs whose reservations are for room that does not come; nil if there are
@@ -27,29 +27,29 @@ func NewProspects(t *scratch.State) *prospects {
 // empty. A firm one is so too if the jobs that were to leave have not been asked to, because the
 // plan came too late, or if others got parts of the GPUs meanwhile and none is left that would do.
 // What is free, or will be when all have left that are leaving, is kept for it.
-func InVain(t *scratch.State) map[cluster.JobID]bool {
+func InVain(t *scratch.State) map[model.JobID]bool {
 	all := t.View.Reservations()
 	if len(all) == 0 {
 		return nil
 	}
 	p := NewProspects(t)
-	var firm []*cluster.Reservation
-	var vain map[cluster.JobID]bool
-	give := func(r *cluster.Reservation) {
+	var firm []*model.Reservation
+	var vain map[model.JobID]bool
+	give := func(r *model.Reservation) {
 		if vain == nil {
-			vain = map[cluster.JobID]bool{}
+			vain = map[model.JobID]bool{}
 		}
 		vain[r.Job] = true
 	}
 	for _, r := range all {
 		switch {
-		case r.Firm:
+		case r.ForPreemptor:
 			firm = append(firm, r)
 		case !p.possible(r):
 			give(r)
 		}
 	}
-	slices.SortFunc(firm, func(a, b *cluster.Reservation) int {
+	slices.SortFunc(firm, func(a, b *model.Reservation) int {
 		return cmp.Or(cmp.Compare(a.At, b.At),
 			cmp.Compare(a.Job, b.Job))
 	})
@@ -63,22 +63,22 @@ func InVain(t *scratch.State) map[cluster.JobID]bool {
 
 // possible reports whether the nodes that a reservation claims could hold as much if they were
 // empty.
-func (p *prospects) possible(r *cluster.Reservation) bool {
-	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
+func (p *prospects) possible(r *model.Reservation) bool {
+	return !slices.ContainsFunc(r.Claims, func(c model.Claim) bool {
 		_, node := p.View.Node(c.Node)
-		return node < 0 || !p.Room.Up(node) || !fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Room))
+		return node < 0 || !p.Room.Up(node) || !fit.Covers(fit.Both(p.Room.Working(node)), p.claimed(node, r.Job, c.Resources))
 	}) && (!p.alone(r.Job) || p.seatsAlone(r))
 }
 
 // Cover reports whether there is, or will be, as much as a reservation claims, and takes it from
 // what is left for later ones.
-func (p *prospects) Cover(r *cluster.Reservation) bool {
+func (p *prospects) Cover(r *model.Reservation) bool {
 	for _, c := range r.Claims {
 		_, node := p.View.Node(c.Node)
 		if node < 0 || !p.Room.Up(node) {
 			return false
 		}
-		if claimed := p.claimed(node, r.Job, c.Room); !fit.Covers(p.at(node), claimed) ||
+		if claimed := p.claimed(node, r.Job, c.Resources); !fit.Covers(p.at(node), claimed) ||
 			!p.apiece(node, r.Job, claimed.Active.GPUs) {
 			return false
 		}
@@ -88,28 +88,28 @@ func (p *prospects) Cover(r *cluster.Reservation) bool {
 	}
 	for _, c := range r.Claims {
 		_, node := p.View.Node(c.Node)
-		p.left[node] = fit.Minus(p.at(node), p.claimed(node, r.Job, c.Room))
+		p.left[node] = fit.Minus(p.at(node), p.claimed(node, r.Job, c.Resources))
 	}
 	return true
 }
 
 // at returns what is left of a node.
-func (p *prospects) at(node int) cluster.Request {
+func (p *prospects) at(node int) model.Request {
 	left, known := p.left[node]
 	if known {
 		return left
 	}
 	left = p.Room.Free(node)
-	for _, id := range p.View.Running(nil, node) {
-		run := p.View.Run(id)
+	for _, id := range p.View.JobsOnNode(nil, node) {
+		run := p.View.LiveAttempt(id)
 		if run == nil || !run.Stopping {
 			continue
 		}
 		if p.Room.Broken(node) > 0 {
 			left.Active.GPUs -= scratch.BrokenOf(run, p.View.Nodes()[node])
 		}
-		for i := range run.Frees {
-			if f := &run.Frees[i]; f.Node == node {
+		for i := range run.Releases {
+			if f := &run.Releases[i]; f.Node == node {
 				left = fit.Plus(left, f.Room)
 			}
 		}
@@ -120,23 +120,23 @@ func (p *prospects) at(node int) cluster.Request {
 
 // claimed is what a job's claim is for. A claim for a whole node counts the GPUs that are broken,
 // which are not waited for.
-func (p *prospects) claimed(node int, id cluster.JobID, room cluster.Vector) cluster.Request {
+func (p *prospects) claimed(node int, id model.JobID, room model.Vector) model.Request {
 	if p.alone(id) {
 		room.GPUs = min(room.GPUs, p.Room.Working(node).GPUs)
 	}
-	return cluster.Request{Active: room, Resident: cluster.Vector{Memory: room.Memory}}
+	return model.Request{Active: room, Resident: model.Vector{Memory: room.Memory}}
 }
 
 // alone reports whether a job has nodes for itself.
-func (p *prospects) alone(id cluster.JobID) bool {
+func (p *prospects) alone(id model.JobID) bool {
 	j := p.View.Job(id)
 	return j != nil && (j.Request.Exclusive || slices.ContainsFunc(j.Parts,
-		func(part cluster.Part) bool { return part.Request.Exclusive }))
+		func(part model.Part) bool { return part.Request.Exclusive }))
 }
 
 // seatsAlone reports whether the nodes that a job claims for itself hold its workers without the
 // GPUs that are broken. Of several parts it is not told which is to be where.
-func (p *prospects) seatsAlone(r *cluster.Reservation) bool {
+func (p *prospects) seatsAlone(r *model.Reservation) bool {
 	g, workers := p.Gang(p.View.Job(r.Job)), 0
 	for _, c := range r.Claims {
 		_, node := p.View.Node(c.Node)
@@ -147,7 +147,7 @@ func (p *prospects) seatsAlone(r *cluster.Reservation) bool {
 
 // apiece reports whether the GPUs of a node can hold a job's workers for which so much is claimed,
 // once all jobs have left that are leaving.
-func (p *prospects) apiece(node int, id cluster.JobID, claimed int64) bool {
+func (p *prospects) apiece(node int, id model.JobID, claimed int64) bool {
 	j := p.View.Job(id)
 	if j == nil || !p.Room.Sharing() {
 		return true

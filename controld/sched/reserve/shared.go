@@ -3,7 +3,7 @@ package reserve
 import (
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 )
@@ -19,7 +19,7 @@ func parted(t *scratch.State, node int, p *fit.Part, releases []Release) bool {
 
 // slotsOnParted is slotsOn where GPUs are shared. What others have been promised is taken from the
 // GPUs that are free soonest.
-func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised cluster.Request, whole bool,
+func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promised model.Request, whole bool,
 	releases []Release) []slot {
 	free, at := fit.Minus(t.Room.Available(node), promised), t.Now
 	taken := t.Room.Claimed(node).GPUs + promised.Active.GPUs
@@ -28,7 +28,7 @@ func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promis
 		r := &releases[0]
 		for _, n := range r.Gpus {
 			if t.View.Nodes()[node].GPUs[n].Healthy {
-				left[n] += min(cluster.WholeGPU, r.Room.Active.GPUs)
+				left[n] += min(model.WholeGPU, r.Room.Active.GPUs)
 			}
 		}
 		free, at, releases = fit.Plus(free, r.Room), r.At, releases[1:]
@@ -52,7 +52,7 @@ func slotsOnParted(t *scratch.State, slots []slot, node int, p *fit.Part, promis
 
 // comingGPUs returns how many thousandths of each GPU of a node will be free when all jobs have
 // left that have been asked to, and one job more, 0 for none.
-func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
+func comingGPUs(t *scratch.State, node int, also model.JobID) []int64 {
 	left, n := t.Room.Left(node), t.View.Nodes()[node]
 	for _, d := range t.View.Desired(n.Name) {
 		a := d.Job.Live()
@@ -64,7 +64,7 @@ func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
 		r := d.Job.RequestOf(d.Worker)
 		for _, i := range a.Workers[d.Worker].GPUs {
 			if n.GPUs[i].Healthy {
-				left[i] += min(cluster.WholeGPU, r.Active.GPUs)
+				left[i] += min(model.WholeGPU, r.Active.GPUs)
 			}
 		}
 	}
@@ -73,27 +73,27 @@ func comingGPUs(t *scratch.State, node int, also cluster.JobID) []int64 {
 
 // SeatsOne reports whether one worker will find its GPUs on a node when all jobs have left that
 // have been asked to, and one job more.
-func SeatsOne(t *scratch.State, node int, r *cluster.Request, also cluster.JobID) bool {
+func SeatsOne(t *scratch.State, node int, r *model.Request, also model.JobID) bool {
 	return r.Active.GPUs == 0 || !t.Room.Sharing() || seats(comingGPUs(t, node, also), 0, r) > 0
 }
 
 // seats counts the workers that find their GPUs in what is left of each when so much is taken, from
 // empty GPUs first.
-func seats(left []int64, taken int64, r *cluster.Request) int64 {
+func seats(left []int64, taken int64, r *model.Request) int64 {
 	empty, n, share := int64(0), int64(0), r.Share()
 	for _, l := range left {
 		switch {
-		case l >= cluster.WholeGPU:
+		case l >= model.WholeGPU:
 			empty++
 		case share > 0:
 			n += l / share
 		}
 	}
 	for ; taken > 0 && empty > 0; empty-- {
-		taken -= cluster.WholeGPU
+		taken -= model.WholeGPU
 	}
 	if share > 0 {
-		return max(0, n+empty*(cluster.WholeGPU/share)-max(0, taken)/share)
+		return max(0, n+empty*(model.WholeGPU/share)-max(0, taken)/share)
 	}
-	return empty * cluster.WholeGPU / r.Active.GPUs
+	return empty * model.WholeGPU / r.Active.GPUs
 }

@@ -1,7 +1,8 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -31,36 +32,36 @@ func (t *rotaPolicy) accounts() *fairshare.Accounts {
 
 // overLimit reports whether a limit of its account or user keeps a job from starting wherever it is
 // put.
-func (t *rotaPolicy) overLimit(j *cluster.Job) bool {
+func (t *rotaPolicy) overLimit(j *model.Job) bool {
 	if !t.limited() {
 		return false
 	}
-	if own := t.Holders[j.ID]; own != nil && own.Firm {
+	if own := t.Holders[j.ID]; own != nil && own.ForPreemptor {
 		return false // it counted when the room was promised
 	}
 	f := t.accounts()
-	return f.Limited(f.Leaf(j.Leaf()), j)
+	return f.Limited(f.Leaf(j.Association()), j)
 }
 
 // overLimitAt reports whether a limit keeps a job from starting at the places that were found for
 // it, because of the GPUs there.
-func (t *rotaPolicy) overLimitAt(j *cluster.Job, spots []fit.Spot) bool {
+func (t *rotaPolicy) overLimitAt(j *model.Job, spots []fit.Spot) bool {
 	if !t.limited() || len(t.accounts().Models) == 0 {
 		return false
 	}
-	at, _ := t.fair.Leaf(j.Leaf()).Limited(t.fair.At(j, spots))
+	at, _ := t.fair.Leaf(j.Association()).Limited(t.fair.At(j, spots))
 	return at != nil
 }
 
 // limits reports whether a limit applies to the user or an account of a group.
-func (t *rotaPolicy) limits(g *cluster.Group) bool {
-	return t.limited() && t.accounts().Leaf(g.Key.Leaf()).Bounded()
+func (t *rotaPolicy) limits(g *fsm.QueueGroup) bool {
+	return t.limited() && t.accounts().Leaf(g.Key.Association()).Bounded()
 }
 
 // limitOf returns the limit that keeps a job from starting, the zero reason if none does.
-func (t *rotaPolicy) limitOf(j *cluster.Job) cluster.Reason {
+func (t *rotaPolicy) limitOf(j *model.Job) model.Reason {
 	if !t.limited() {
-		return cluster.Reason{}
+		return model.Reason{}
 	}
 	return t.accounts().LimitOf(j)
 }
@@ -68,7 +69,7 @@ func (t *rotaPolicy) limitOf(j *cluster.Job) cluster.Reason {
 // limited reports whether the configuration has a limit.
 func (t *rotaPolicy) limited() bool {
 	if t.limit == nil {
-		any := anyTerms(t.View.Config(), func(c *cluster.Terms) bool { return c.Limit != nil })
+		any := anyTerms(t.View.Config(), func(c *model.Terms) bool { return c.Limit != nil })
 		t.limit = &any
 	}
 	return *t.limit
@@ -77,7 +78,7 @@ func (t *rotaPolicy) limited() bool {
 // hasQuota reports whether the configuration gives an account or a user a quota.
 func (t *rotaPolicy) hasQuota() bool {
 	if t.quota == nil {
-		any := anyTerms(t.View.Config(), func(c *cluster.Terms) bool { return c.Deserved != nil })
+		any := anyTerms(t.View.Config(), func(c *model.Terms) bool { return c.Deserved != nil })
 		t.quota = &any
 	}
 	return *t.quota
@@ -85,16 +86,16 @@ func (t *rotaPolicy) hasQuota() bool {
 
 // withinQuota reports whether a job that waits is within what was configured that its account or
 // user deserves: room is kept for it before others.
-func (t *rotaPolicy) withinQuota(j *cluster.Job) bool {
+func (t *rotaPolicy) withinQuota(j *model.Job) bool {
 	if !t.hasQuota() {
 		return false
 	}
 	f := t.accounts()
-	return f.Entitled(f.Leaf(j.Leaf()), f.Asks(j))
+	return f.Entitled(f.Leaf(j.Association()), f.Asks(j))
 }
 
 // anyTerms reports whether something holds of the terms of any account or user.
-func anyTerms(cfg *cluster.Config, holds func(*cluster.Terms) bool) bool {
+func anyTerms(cfg *model.Config, holds func(*model.Terms) bool) bool {
 	for _, a := range cfg.Accounts {
 		if holds(&a.Terms) {
 			return true
@@ -109,13 +110,13 @@ func anyTerms(cfg *cluster.Config, holds func(*cluster.Terms) bool) bool {
 }
 
 // excess returns what stands in the way of a job's going first.
-func (t *rotaPolicy) excess(j *cluster.Job) queue.OverQuota {
-	if j.First {
+func (t *rotaPolicy) excess(j *model.Job) queue.OverQuota {
+	if j.OwnRoomFirst {
 		return queue.OverQuota{Accounts: -1}
 	}
 	const deepest = 16 // levels of accounts; there are fewer
 	var e queue.OverQuota
-	for n := t.accounts().Leaf(j.Leaf()); n.Parent() != nil; n = n.Parent() {
+	for n := t.accounts().Leaf(j.Association()); n.Parent() != nil; n = n.Parent() {
 		switch {
 		case !over(n):
 		case n.User && !n.Guaranteed():

@@ -3,7 +3,7 @@ package rota
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -33,7 +33,7 @@ const (
 // reluctanceFor returns how readily candidates may be taken for a trial-and-error job: each degree
 // of reluctance is divided by the account that they are of. What accounts hold is computed only if
 // another account has jobs that could leave.
-func (m *preemptor) reluctanceFor(j *cluster.Job) func(*preempt.Candidate) int {
+func (m *preemptor) reluctanceFor(j *model.Job) func(*preempt.Candidate) int {
 	var known []int // by the account's number in Candidates: the tier and one more
 	return func(v *preempt.Candidate) int {
 		degree := m.reluctance(v)
@@ -62,7 +62,7 @@ func (m *preemptor) reluctanceOf(account string) func(*preempt.Candidate) int {
 }
 
 // nested reports whether an account is within another.
-func nested(cfg *cluster.Config) bool {
+func nested(cfg *model.Config) bool {
 	for _, a := range cfg.Accounts {
 		if a.Parent != "" {
 			return true
@@ -72,13 +72,13 @@ func nested(cfg *cluster.Config) bool {
 }
 
 // tier says whose the victim of another account is.
-func (m *preemptor) tier(j, victim *cluster.Job) int {
+func (m *preemptor) tier(j, victim *model.Job) int {
 	if victim.Account == j.Account {
 		return ofOwn
 	}
 	f := m.accounts()
 	f.Foresee()
-	mine, theirs := shares.Part(f.Leaf(j.Leaf()).Parent(), f.Account(victim.Account))
+	mine, theirs := shares.Part(f.Leaf(j.Association()).Parent(), f.Account(victim.Account))
 	if mine == nil { // one account is within the other
 		return ofOwn
 	}
@@ -96,7 +96,7 @@ func (m *preemptor) tier(j, victim *cluster.Job) int {
 // refuses when MaxRepairs were left out has so many jobs that cost little that it is left alone
 // altogether, and so are as many others. If nothing is found then, the job is told that no job can
 // be asked to leave.
-func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause cluster.Cause) *preempt.Set {
+func (m *preemptor) affordable(j *model.Job, g *fit.Gang, limit int, cause model.Cause) *preempt.Set {
 	m.lifted = m.lifts(j, cause)
 	defer m.lifted()()
 	var barred []*preempt.Candidate
@@ -107,7 +107,7 @@ func (m *preemptor) affordable(j *cluster.Job, g *fit.Gang, limit int, cause clu
 	}()
 	for tries := range 2*tunables.MaxRepairs + 1 {
 		set := m.Cheapest(g, limit)
-		if set == nil || cause != cluster.CauseTE {
+		if set == nil || cause != model.CauseTE {
 			return set
 		}
 		v := m.refused(g, set)
@@ -211,7 +211,7 @@ func (m *preemptor) losing(v *preempt.Candidate) shares.Amount {
 }
 
 // elasticAmount returns what so many elastic workers of a job hold.
-func (m *preemptor) elasticAmount(j *cluster.Job, workers int) shares.Amount {
+func (m *preemptor) elasticAmount(j *model.Job, workers int) shares.Amount {
 	terms, _ := j.Elastic()
 	r := fit.Times(j.RequestOf(terms.First), workers).Active
 	return m.accounts().Amount(r.Cores, fairshare.InMiB(int64(r.Memory)), r.GPUs)
@@ -229,17 +229,17 @@ func partOf(n *shares.Node, a shares.Amount) shares.Fraction {
 func (m *preemptor) lent(account string) (shares.Amount, int) {
 	f := m.accounts()
 	sum, jobs := f.Amount(0, 0, 0), 0
-	add := func(taker cluster.JobID, lost shares.Amount) {
+	add := func(taker model.JobID, lost shares.Amount) {
 		if o := m.View.Job(taker); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
 			sum, jobs = sum.Plus(lost), jobs+1
 		}
 	}
-	for g := range m.View.Groups() {
+	for g := range m.View.QueueGroups() {
 		if g.Key.Account != account {
 			continue
 		}
 		for _, j := range g.Jobs {
-			if j.Reason.Code == cluster.ReasonPreempted {
+			if j.Reason.Code == model.ReasonPreempted {
 				add(j.Reason.For, f.Asks(j))
 			}
 		}
@@ -253,10 +253,10 @@ func (m *preemptor) lent(account string) (shares.Amount, int) {
 }
 
 // lentBy yields what a job that runs has given up, or is giving up, and the job that takes it.
-func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost shares.Amount)) {
+func (m *preemptor) lentBy(j *model.Job, yield func(taker model.JobID, lost shares.Amount)) {
 	last := len(j.Attempts) - 1
 	for i := range last {
-		if a := &j.Attempts[i]; a.Cause == cluster.CauseShrink && a.Stop != nil &&
+		if a := &j.Attempts[i]; a.Cause == model.CauseShrink && a.Stop != nil &&
 			len(a.Workers) > len(j.Attempts[i+1].Workers) {
 			yield(a.Stop.For, m.elasticAmount(j, len(a.Workers)-len(j.Attempts[i+1].Workers)))
 		}
@@ -265,7 +265,7 @@ func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost 
 	switch taker, asked := m.Stopping[j.ID]; {
 	case a.Stop != nil && a.Stop.Resize != nil:
 		yield(a.Stop.For, m.elasticAmount(j, len(a.Stop.Resize.Leave)))
-	case a.Stop != nil && a.Stop.Cause == cluster.CauseTE:
+	case a.Stop != nil && a.Stop.Cause == model.CauseTE:
 		yield(a.Stop.For, m.accounts().HeldBy(j, a))
 	case asked:
 		yield(taker, m.asked(j))
@@ -273,7 +273,7 @@ func (m *preemptor) lentBy(j *cluster.Job, yield func(taker cluster.JobID, lost 
 }
 
 // asked returns what a job holds that was asked in this cycle to give it up.
-func (m *preemptor) asked(j *cluster.Job) shares.Amount {
+func (m *preemptor) asked(j *model.Job) shares.Amount {
 	for i := range m.Actions {
 		if r := m.Actions[i].Resize; r != nil && r.Job == j.ID {
 			return m.elasticAmount(j, len(r.Leave))

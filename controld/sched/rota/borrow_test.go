@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -49,20 +49,20 @@ func newMarket(seed uint64) *market {
 			1+c.Random.IntN(600))
 	}
 	c.Must("cycle")
-	k.each(func(j *cluster.Job) { c.Must("run %s", c.Names[j.ID]) })
+	k.each(func(j *model.Job) { c.Must("run %s", c.Names[j.ID]) })
 	c.Must("advance 1h")
 	for i := range c.Random.IntN(4) { // some of them have lent already, or are about to
 		c.Must("submit t%d class=te account=a%d gpus=%d", i, c.Random.IntN(4), 1+c.Random.IntN(2))
 		c.Must("cycle")
-		k.each(func(j *cluster.Job) {
+		k.each(func(j *model.Job) {
 			if j.Live().Stop != nil && c.Random.IntN(2) == 0 {
 				c.Must("exit code=85 %s", c.Names[j.ID])
 			}
 		})
 	}
 	c.Must("cycle")
-	k.each(func(j *cluster.Job) {
-		if j.State == cluster.Configuring {
+	k.each(func(j *model.Job) {
+		if j.State == model.Configuring {
 			c.Must("run %s", c.Names[j.ID])
 		}
 	})
@@ -72,7 +72,7 @@ func newMarket(seed uint64) *market {
 }
 
 // each does something to every job that runs.
-func (k *market) each(do func(*cluster.Job)) {
+func (k *market) each(do func(*model.Job)) {
 	for _, j := range slices.Collect(k.State.View().Live()) {
 		do(j)
 	}
@@ -81,7 +81,7 @@ func (k *market) each(do func(*cluster.Job)) {
 // mayLose says what the contracts do: a trial-and-error job may take from accounts above their
 // shares, or of what one was promised a small part, but one job in any case. It is written from
 // there and knows nothing but jobs; only how much an account's share is it asks the tree.
-func (k *market) mayLose(f *fairshare.Accounts, taker *cluster.Job, lost []*cluster.Job) bool {
+func (k *market) mayLose(f *fairshare.Accounts, taker *model.Job, lost []*model.Job) bool {
 	v := k.State.View()
 	for account, deserved := range k.deserved {
 		sum, largest, leave := 0, 0, 0
@@ -99,12 +99,12 @@ func (k *market) mayLose(f *fairshare.Accounts, taker *cluster.Job, lost []*clus
 		}
 		lent, jobs := 0, 0
 		for j := range v.Jobs() {
-			by := cluster.JobID(0)
+			by := model.JobID(0)
 			switch a := j.Live(); {
 			case j.Account != account:
 			case a != nil && a.Stop != nil:
 				by = a.Stop.For
-			case j.Waits() && j.Reason.Code == cluster.ReasonPreempted:
+			case j.Waits() && j.Reason.Code == model.ReasonPreempted:
 				by = j.Reason.For
 			}
 			if o := v.Job(by); o != nil && o.Class == jobspec.TE && o.Account != account && !o.State.Final() {
@@ -118,7 +118,7 @@ func (k *market) mayLose(f *fairshare.Accounts, taker *cluster.Job, lost []*clus
 	return true
 }
 
-func width(j *cluster.Job) int { return int(j.Total().GPUs / 1000) }
+func width(j *model.Job) int { return int(j.Total().GPUs / 1000) }
 
 // willHold is what an account holds when those have left who are leaving and those are there for
 // whom room is made.
@@ -126,7 +126,7 @@ func (k *market) willHold(account string) (gpus int) {
 	v := k.State.View()
 	for j := range v.Jobs() {
 		a, r := j.Live(), v.Reservation(j.ID)
-		if j.Account == account && (a != nil && a.Stop == nil || a == nil && r != nil && (r.Firm || r.Owed)) {
+		if j.Account == account && (a != nil && a.Stop == nil || a == nil && r != nil && (r.ForPreemptor || r.Guaranteed)) {
 			gpus += width(j)
 		}
 	}
@@ -136,13 +136,13 @@ func (k *market) willHold(account string) (gpus int) {
 // cheapestFor returns what the cheapest set of victims that may leave costs that lets a job of one
 // worker start, -1 if there is none, and all sets that cost no more. Every set is tried on every
 // node.
-func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*cluster.Job) bool) (least int64, best [][]*cluster.Job) {
+func cheapestFor(m *rota.Preemptor, g *fit.Gang, may func([]*model.Job) bool) (least int64, best [][]*model.Job) {
 	defer m.Room.WaiveSoft()()
 	least = -1
 	for node := range m.View.Nodes() {
 		on, have := m.Candidates.On[node], m.Candidates.Coming(m.State, node, &g.Part)
 		for set := range 1 << len(on) {
-			cost, room, jobs := int64(0), have, []*cluster.Job(nil)
+			cost, room, jobs := int64(0), have, []*model.Job(nil)
 			for b, i := range on {
 				if v := &m.Candidates.List[i]; set&(1<<b) != 0 {
 					cost, room, jobs = cost+v.Score, fit.Plus(room, v.At(node)), append(jobs, v.Job)
@@ -187,16 +187,16 @@ func TestBudgetsAgainstReference(t *testing.T) {
 				t.Fatalf("seed=%d: %s is as reluctant as %d", seed, k.Names[r.List[i].Job.ID], r.List[i].Reluctance)
 			}
 		}
-		got := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, cluster.CauseTE)
+		got := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, model.CauseTE)
 		if i := slices.IndexFunc(r.List, func(v preempt.Candidate) bool { return v.Barred }); i >= 0 {
 			t.Fatalf("seed=%d: %s is left out for ever", seed, k.Names[r.List[i].Job.ID])
 		}
 		f := rota.PreemptorAccounts(m)
 		f.Foresee()
-		may := func(jobs []*cluster.Job) bool { return k.mayLose(f, x, jobs) }
-		least, sets := cheapestFor(m, &g, func([]*cluster.Job) bool { return true })
+		may := func(jobs []*model.Job) bool { return k.mayLose(f, x, jobs) }
+		least, sets := cheapestFor(m, &g, func([]*model.Job) bool { return true })
 		lawfulLeast, _ := cheapestFor(m, &g, may)
-		refused := slices.ContainsFunc(sets, func(jobs []*cluster.Job) bool { return !may(jobs) })
+		refused := slices.ContainsFunc(sets, func(jobs []*model.Job) bool { return !may(jobs) })
 		switch {
 		case got == nil && lawfulLeast >= 0 && !refused:
 			t.Fatalf("seed=%d: found nothing, the cheapest costs %d and may leave", seed, lawfulLeast)
@@ -207,7 +207,7 @@ func TestBudgetsAgainstReference(t *testing.T) {
 			none++
 			continue
 		}
-		var jobs []*cluster.Job
+		var jobs []*model.Job
 		for _, i := range got.Candidates {
 			jobs = append(jobs, r.List[i].Job)
 		}
@@ -227,11 +227,11 @@ func TestBudgetsAgainstReference(t *testing.T) {
 				dearer++
 			}
 		}
-		(*rota.PreemptorPlaces(m)) = map[cluster.JobID]int{} // the turns of those for whom room is kept come after x's
+		(*rota.PreemptorPlaces(m)) = map[model.JobID]int{} // the turns of those for whom room is kept come after x's
 		for _, o := range v.Reservations() {
 			(*rota.PreemptorPlaces(m))[o.Job] = 1
 		}
-		if other := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, cluster.CauseOrder); other == nil ||
+		if other := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, model.CauseOrder); other == nil ||
 			other.Cost != least || other.Inexact {
 			t.Fatalf("seed=%d: a turn finds %+v, the cheapest costs %d", seed, other, least)
 		}
@@ -279,7 +279,7 @@ func TestSearchIsRepaired(t *testing.T) {
 		for i := range r.List {
 			r.List[i].Reluctance = lawful(&r.List[i])
 		}
-		got := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, cluster.CauseTE)
+		got := rota.PreemptorAffordable(m, x, &g, rota.Tiers-1, model.CauseTE)
 		if found := got != nil; found != c.found {
 			t.Errorf("%+v: found %+v", c, got)
 		}
@@ -328,7 +328,7 @@ func TestPlansSayWhatIsInexact(t *testing.T) {
 
 // roomFor returns how many workers of a part some room holds, none where more is claimed than there
 // is.
-func roomFor(p *fit.Part, have cluster.Request) int {
+func roomFor(p *fit.Part, have model.Request) int {
 	if have.Active.Cores < 0 || have.Active.Memory < 0 || have.Active.GPUs < 0 || have.Resident.Memory < 0 ||
 		have.Resident.GPUs < 0 {
 		return 0

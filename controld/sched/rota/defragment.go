@@ -3,7 +3,7 @@ package rota
 import (
 	"cmp"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -20,18 +20,18 @@ import (
 
 // defragment makes room for a job by moving others into free room elsewhere, if all that is free
 // would do. It reports whether it did.
-func (m *preemptor) defragment(j *cluster.Job, g *fit.Gang) bool {
-	if g.Size() == 1 && g.Request.Active.GPUs <= cluster.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
+func (m *preemptor) defragment(j *model.Job, g *fit.Gang) bool {
+	if g.Size() == 1 && g.Request.Active.GPUs <= model.WholeGPU || !m.enoughInPieces(j) || !m.anyMovable(j) {
 		return false
 	}
 	for range tunables.MaxRepairs {
-		set := m.affordable(j, g, 0, cluster.CauseMigrate)
+		set := m.affordable(j, g, 0, model.CauseMigrate)
 		if set == nil || len(set.Candidates) > tunables.MaxMoves {
 			return false
 		}
 		stuck, ok := m.elsewhere(j, set)
 		if ok {
-			m.carryOut(j, g, set, cluster.CauseMigrate)
+			m.carryOut(j, g, set, model.CauseMigrate)
 			return true
 		}
 		if stuck == nil {
@@ -43,14 +43,14 @@ func (m *preemptor) defragment(j *cluster.Job, g *fit.Gang) bool {
 }
 
 // enoughInPieces reports whether as much is free, wherever it is, as a job needs.
-func (m *preemptor) enoughInPieces(j *cluster.Job) bool {
-	defer m.lifts(j, cluster.CauseMigrate)()()
-	return fit.Within(cluster.Request{Active: j.Total()}, cluster.Request{Active: m.Room.AvailableUp()})
+func (m *preemptor) enoughInPieces(j *model.Job) bool {
+	defer m.lifts(j, model.CauseMigrate)()()
+	return fit.Within(model.Request{Active: j.Total()}, model.Request{Active: m.Room.AvailableUp()})
 }
 
 // anyMovable notes of every victim whether it may be asked to move for a job, and reports whether
 // any may.
-func (m *preemptor) anyMovable(j *cluster.Job) bool {
+func (m *preemptor) anyMovable(j *model.Job) bool {
 	r, any := m.All(), false
 	for i := range r.List {
 		v := &r.List[i]
@@ -65,14 +65,14 @@ func (m *preemptor) anyMovable(j *cluster.Job) bool {
 // movable reports whether a running job may be asked to move for a larger one: it can save its
 // state, and has run, and the other has waited, for many times as long as moving takes it. An
 // elastic job moves when it is resized.
-func (m *preemptor) movable(v *preempt.Candidate, j *cluster.Job) bool {
+func (m *preemptor) movable(v *preempt.Candidate, j *model.Job) bool {
 	a := v.Attempt
 	if v.Taken || v.Surplus != nil || v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || v.Job.Width() >= j.Width() {
 		return false
 	}
-	lost := cluster.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
-	cost := tunables.TurnPerCost * (a.Started.At - a.Assigned.At + cluster.Instant(v.Grace) + lost)
-	least := max(cost, cluster.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS)), fairshare.MinRuntime(m.State))
+	lost := model.Instant(preempt.UnsavedMS(v.Job, a, m.Now))
+	cost := tunables.TurnPerCost * (a.Started.At - a.Assigned.At + model.Instant(v.Grace) + lost)
+	least := max(cost, model.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS)), fairshare.MinRuntime(m.State))
 	if m.Now-j.Eligible < cost || m.Now-a.Started.At < least {
 		return false
 	}
@@ -83,7 +83,7 @@ func (m *preemptor) movable(v *preempt.Candidate, j *cluster.Job) bool {
 // elsewhere reports whether all of a set would find room elsewhere with the job's room taken, and
 // enough stays free for trial-and-error jobs. Else it returns the candidate that would not, nil if
 // too little stays free.
-func (m *preemptor) elsewhere(j *cluster.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
+func (m *preemptor) elsewhere(j *model.Job, set *preempt.Set) (stuck *preempt.Candidate, ok bool) {
 	r, room := m.All(), m.Room.Copy()
 	room.Claim(m.promise(j, set))
 	for _, i := range set.Candidates {
@@ -99,10 +99,10 @@ func (m *preemptor) elsewhere(j *cluster.Job, set *preempt.Set) (stuck *preempt.
 }
 
 // promise returns the reservation that keeps the room of a set for a job.
-func (m *preemptor) promise(j *cluster.Job, set *preempt.Set) *cluster.Reservation {
-	v := &cluster.Reservation{Job: j.ID, At: m.Now, Firm: true}
+func (m *preemptor) promise(j *model.Job, set *preempt.Set) *model.Reservation {
+	v := &model.Reservation{Job: j.ID, At: m.Now, ForPreemptor: true}
 	for _, c := range set.Claims {
-		v.Claims = append(v.Claims, cluster.Claim{Node: m.View.Nodes()[c.Node].Name, Room: fit.AtLeast(c.Room)})
+		v.Claims = append(v.Claims, model.Claim{Node: m.View.Nodes()[c.Node].Name, Resources: fit.AtLeast(c.Room)})
 	}
 	return v
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -20,13 +21,13 @@ import (
 type elasticPhases struct {
 	*rotaPolicy
 	running []*elastic.Job
-	divided *elastic.Allocation          // nil until it is needed
-	rested  map[cluster.Instant][]uint64 // see restedFor
+	divided *elastic.Allocation        // nil until it is needed
+	rested  map[model.Instant][]uint64 // see restedFor
 }
 
 // newElasticPhases returns the phases, nil where there has never been an elastic job.
 func newElasticPhases(t *rotaPolicy) *elasticPhases {
-	if l := t.View.Learned(); t.Policy.Rigid || l == nil || l.Elastic == 0 && t.View.ElasticFirst() == 0 {
+	if l := t.View.Statistics(); t.Policy.Rigid || l == nil || l.LastElasticStart == 0 && t.View.ElasticHeads() == 0 {
 		return nil
 	}
 	return &elasticPhases{rotaPolicy: t, running: elastic.Running(t.State)}
@@ -41,20 +42,20 @@ func (s *elasticPhases) allocation() *elastic.Allocation {
 }
 
 // due returns with how many workers a job should run, and how much service it still needs.
-func (s *elasticPhases) due(j *cluster.Job) (size int, left int64) { return s.allocation().Due(j) }
+func (s *elasticPhases) due(j *model.Job) (size int, left int64) { return s.allocation().Due(j) }
 
 // waitingJobs is the elastic jobs that may start, in order.
-func (s *elasticPhases) waitingJobs() []*cluster.Job {
-	if s.View.ElasticFirst() == 0 {
+func (s *elasticPhases) waitingJobs() []*model.Job {
+	if s.View.ElasticHeads() == 0 {
 		return nil
 	}
-	var list []*cluster.Job
-	for g := range s.View.Groups() {
-		if !g.Front.Elastic || g.Front.Held || g.Front.TE {
+	var list []*model.Job
+	for g := range s.View.QueueGroups() {
+		if !g.Head.Elastic || g.Head.Held || g.Head.TE {
 			continue
 		}
 		for _, j := range g.Jobs[:min(len(g.Jobs), tunables.ElasticJobs)] {
-			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Family == nil && s.startable(j) {
+			if _, elastic := j.Elastic(); elastic && s.Holders[j.ID] == nil && j.Children == nil && s.startable(j) {
 				list = append(list, j) // beside it, jobs of as many workers for good may wait
 			}
 		}
@@ -76,7 +77,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 	if s.allocation(); len(s.running) == 0 { // divided before any job has started
 		return
 	}
-	slices.SortStableFunc(line, func(a, b *cluster.Job) int {
+	slices.SortStableFunc(line, func(a, b *model.Job) int {
 		_, first := s.due(a)
 		_, second := s.due(b)
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(first, second))
@@ -97,7 +98,7 @@ func (s *elasticPhases) shrinkForWaiting() {
 
 // takeUpTo takes room for as many elastic workers of a gang as there is, up to a number, and
 // returns it: 0 if not even the least fit.
-func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
+func takeUpTo(r *fit.Room, g *fit.Gang, terms model.Elastic, most int) int {
 	part := g.At(terms.Part)
 	for part.Workers = most; part.Workers >= terms.Min; part.Workers -= terms.Unit {
 		if spots, ok := r.Place(g); ok {
@@ -111,7 +112,7 @@ func takeUpTo(r *fit.Room, g *fit.Gang, terms cluster.Elastic, most int) int {
 // shrinkFor lets jobs give up workers for one that could have no more than a few: for as many as
 // are fitting, or for fewer if not so many jobs have to be restarted then. Where there is no room
 // for its minimum, any job with more than its own minimum may have to give some.
-func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, want int) {
+func (s *elasticPhases) shrinkFor(j *model.Job, terms model.Elastic, have, want int) {
 	sizes := []int{want, want * 3 / 4, want / 2, want / 4}
 	if s.giveAny(j, terms, sizes, 2*have, func(f *elastic.Job) bool { return s.mayGive(f, j) }) || have > 0 {
 		return
@@ -121,7 +122,7 @@ func (s *elasticPhases) shrinkFor(j *cluster.Job, terms cluster.Elastic, have, w
 
 // giveAny looks for the plan with the fewest jobs that give up workers, of those that may, and
 // carries it out. It reports whether there was one.
-func (s *elasticPhases) giveAny(j *cluster.Job, terms cluster.Elastic, sizes []int, least int,
+func (s *elasticPhases) giveAny(j *model.Job, terms model.Elastic, sizes []int, least int,
 	may func(*elastic.Job) bool) bool {
 	list := slices.DeleteFunc(preempt.Unchanged(s.running), func(f *elastic.Job) bool { return !may(f) })
 	if len(list) == 0 {
@@ -154,14 +155,14 @@ func (s *elasticPhases) canGive(f *elastic.Job) bool {
 	if f.Surplus() == 0 || f.Job.Class != jobspec.BE {
 		return false
 	}
-	at := f.Attempt.Started.At + cluster.Instant(tunables.GiveAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + model.Instant(tunables.GiveAfter*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
-	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.Run(f.Job.ID)) <= preempt.MuchUnsaved
+	return at <= s.Now && preempt.UnsavedWork(s.State, s.View.LiveAttempt(f.Job.ID)) <= preempt.MuchUnsaved
 }
 
 // mayGive reports whether a job may have to give up workers for another: it can, should have fewer
 // than it has, and still needs much more than the other.
-func (s *elasticPhases) mayGive(f *elastic.Job, j *cluster.Job) bool {
+func (s *elasticPhases) mayGive(f *elastic.Job, j *model.Job) bool {
 	size, left := s.due(f.Job)
 	_, needs := s.due(j)
 	return s.canGive(f) && f.Size > size && left >= tunables.GiveBeyond*needs
@@ -191,7 +192,7 @@ func (s *elasticPhases) enlargeStarts() {
 		}
 		j := s.View.Job(a.Job)
 		terms, elastic := j.Elastic()
-		if r := s.View.Reservation(a.Job); !elastic || s.Freed && (r == nil || !r.Firm) {
+		if r := s.View.Reservation(a.Job); !elastic || s.Freed && (r == nil || !r.ForPreemptor) {
 			continue
 		}
 		s.enlarge(a, j, terms)
@@ -199,7 +200,7 @@ func (s *elasticPhases) enlargeStarts() {
 }
 
 // enlarge places a start anew with as many workers as there is room for, up to what is fitting.
-func (s *elasticPhases) enlarge(a *cluster.StartJob, j *cluster.Job, terms cluster.Elastic) {
+func (s *elasticPhases) enlarge(a *fsm.StartJob, j *model.Job, terms model.Elastic) {
 	want, _ := s.due(j)
 	g := s.Gang(j)
 	g.For = 0 // its own reservation is lifted already
@@ -220,16 +221,16 @@ func (s *elasticPhases) enlarge(a *cluster.StartJob, j *cluster.Job, terms clust
 		s.spare.took([]fit.Spot{{Node: node}})
 	}
 	s.spare.took(spots)
-	a.Places = make([]cluster.Place, 0, len(spots))
+	a.Places = make([]model.Place, 0, len(spots))
 	for _, spot := range spots {
-		a.Places = append(a.Places, cluster.Place{Node: s.View.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
+		a.Places = append(a.Places, model.Place{Node: s.View.Nodes()[spot.Node].Name, GPUs: spot.GPUs, Port: spot.Port})
 	}
 }
 
 // compact finds room for as many elastic workers as are fitting, or as there is room for, and
 // leaves their number with the gang: rather for fewer that are on no more nodes than they have to
 // be, as long as these are at least half as many. Nil: for no more than the least.
-func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *cluster.Job, terms cluster.Elastic, want int) []fit.Spot {
+func (s *elasticPhases) compact(r *fit.Room, g *fit.Gang, j *model.Job, terms model.Elastic, want int) []fit.Spot {
 	part := g.At(terms.Part)
 	c := s.sizes.CurveOf(j)
 	each := c.Best(terms, want)
@@ -323,20 +324,20 @@ func (s *elasticPhases) hasRested(f *elastic.Job) bool {
 	if f.Attempt.N == 1 {
 		return true
 	}
-	at := f.Attempt.Started.At + cluster.Instant(tunables.GrowAfter*elastic.RestartCost(f.Job))
+	at := f.Attempt.Started.At + model.Instant(tunables.GrowAfter*elastic.RestartCost(f.Job))
 	s.WakeAt(at)
 	return at <= s.Now
 }
 
 // restedFor returns on which nodes there is room that has been free for so long, as bits; nil: on
 // none.
-func (s *elasticPhases) restedFor(wait cluster.Instant) []uint64 {
+func (s *elasticPhases) restedFor(wait model.Instant) []uint64 {
 	if only, known := s.rested[wait]; known {
 		return only
 	}
 	var only []uint64
 	for node := range s.View.Nodes() {
-		if s.Room.Available(node).Active == (cluster.Vector{}) {
+		if s.Room.Available(node).Active == (model.Vector{}) {
 			continue
 		}
 		at := s.View.FreedAt(node) + wait
@@ -349,7 +350,7 @@ func (s *elasticPhases) restedFor(wait cluster.Instant) []uint64 {
 		only[node/64] |= 1 << (node % 64)
 	}
 	if s.rested == nil {
-		s.rested = map[cluster.Instant][]uint64{}
+		s.rested = map[model.Instant][]uint64{}
 	}
 	s.rested[wait] = only
 	return only
@@ -397,7 +398,7 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 		node = -1
 	}
 	for n := f.Size + (most-f.Size)/f.Terms.Unit*f.Terms.Unit; n > f.Size; n -= f.Terms.Unit {
-		if elastic.Extend(s.State, f, n-f.Size, func(spots []fit.Spot, request cluster.Request) bool {
+		if elastic.Extend(s.State, f, n-f.Size, func(spots []fit.Spot, request model.Request) bool {
 			apart := f.Apart() || spots[0].Node != f.Nodes[0] || scattered(spots)
 			return worth(n, apart) && (node < 0 || c.Spread(n, apart) > c.Spread(size, false) || !apart && n >= size) &&
 				s.spare.allowsMore(spots, request)
@@ -415,11 +416,11 @@ func (s *elasticPhases) growInto(f *elastic.Job, most int) {
 // something already. As long as none like it has completed it is taken to need as much again as it
 // has had, which is more and more.
 func (s *elasticPhases) wakeOnceItPays(f *elastic.Job, o *elastic.Prospect, saves, cost int64) {
-	if saves <= 0 || saves >= cost || s.View.UsualService(f.Job) > 0 {
+	if saves <= 0 || saves >= cost || s.View.MeanService(f.Job) > 0 {
 		return
 	}
-	after := cluster.TimeOf(cluster.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
-	s.WakeAt(s.Now + cluster.Instant(min(max(after, tunables.GrowCheckMS), scratch.Day)))
+	after := model.TimeOf(model.MulDiv(o.Left, cost-saves, saves), int64(f.Size)*o.Width())
+	s.WakeAt(s.Now + model.Instant(min(max(after, tunables.GrowCheckMS), scratch.Day)))
 }
 
 // nodeToGatherOn returns the node on which a job would have most of its workers if it had all of
@@ -460,7 +461,7 @@ func (s *elasticPhases) gatherOn(f *elastic.Job, node, size int) bool {
 		}
 		s.Room.Take(&more, spots)
 		for _, o := range spots {
-			f.Join = append(f.Join, cluster.Place{Node: s.View.Nodes()[o.Node].Name, GPUs: o.GPUs})
+			f.Join = append(f.Join, model.Place{Node: s.View.Nodes()[o.Node].Name, GPUs: o.GPUs})
 		}
 	}
 	for i, on := range f.Nodes {

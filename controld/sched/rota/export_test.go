@@ -1,17 +1,17 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // What tests of this package look at beside its exported names.
 const Tiers = tiers
 
-func HeadroomNow(x *headroom) *outlook                    { return &x.now }
-func HeadroomSoon(x *headroom) *outlook                   { return &x.soon }
-func OutlookOn(x *outlook) *[]uint64                      { return &x.on }
-func OutlookWant(x *outlook) *int                         { return &x.want }
-func PreemptorPlaces(x *preemptor) *map[cluster.JobID]int { return &x.places }
+func HeadroomNow(x *headroom) *outlook                  { return &x.now }
+func HeadroomSoon(x *headroom) *outlook                 { return &x.soon }
+func OutlookOn(x *outlook) *[]uint64                    { return &x.on }
+func OutlookWant(x *outlook) *int                       { return &x.want }
+func PreemptorPlaces(x *preemptor) *map[model.JobID]int { return &x.places }
 
 type Outlook = outlook
 type Preemptor = preemptor

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
 	"github.com/rota-hpc/rota/jobspec"
@@ -36,7 +38,7 @@ type headroom struct {
 // newHeadroom returns what is to be left free by what trial-and-error jobs have asked for lately,
 // nil if nothing.
 func newHeadroom(t *scratch.State, cache *Cache) *headroom {
-	l := t.View.Learned()
+	l := t.View.Statistics()
 	if l == nil || l.TE.Last == 0 || t.Now-l.TE.Last > scratch.Day || t.Policy.HeadroomPM < 0 {
 		return nil
 	}
@@ -65,7 +67,7 @@ func newHeadroom(t *scratch.State, cache *Cache) *headroom {
 // worth reports, by how many jobs of each class have had to wait lately, whether room that is free
 // now is worth keeping, and whether that is which will be free soon: less is while fewer
 // trial-and-error jobs have waited for how many best-effort jobs have.
-func worth(w *cluster.Waits) (now, soon bool) {
+func worth(w *estimate.QueueWaits) (now, soon bool) {
 	cost := w.TE * tunables.WaitForTE
 	return 2*cost >= w.BE, cost >= w.BE
 }
@@ -91,7 +93,7 @@ func (h *headroom) countAll() {
 		h.count(node)
 	}
 	for node, more := range h.soon.more {
-		if more != (cluster.Request{}) {
+		if more != (model.Request{}) {
 			h.count(node)
 		}
 	}
@@ -99,26 +101,26 @@ func (h *headroom) countAll() {
 
 // count notes anew which workers a node would take.
 func (h *headroom) count(node int) {
-	now := h.now.takes(h.Room, node, cluster.Request{}, h.all())
+	now := h.now.takes(h.Room, node, model.Request{}, h.all())
 	h.now.note(node, now)
 	if h.soon.want == 0 {
 		return
 	}
 	soon := now // and what more will come free can only add to that
-	if h.soon.more[node] != (cluster.Request{}) {
-		soon |= h.soon.takes(h.Room, node, cluster.Request{}, h.all()&^now)
+	if h.soon.more[node] != (model.Request{}) {
+		soon |= h.soon.takes(h.Room, node, model.Request{}, h.all()&^now)
 	}
 	h.soon.note(node, soon)
 }
 
 // brief is a trial-and-error job that runs, and what it holds.
 type brief struct {
-	since cluster.Instant
-	rooms []cluster.NodeRoom
+	since model.Instant
+	rooms []estimate.NodeResources
 }
 
 // comingFree returns, by node, what trial-and-error jobs hold that run and have not run for long.
-func (h *headroom) comingFree() []cluster.Request {
+func (h *headroom) comingFree() []model.Request {
 	h.cache.coming = scratch.Cleared(h.cache.coming, len(h.View.Nodes()))
 	coming := h.cache.coming
 	for _, list := range h.cache.briefs.Walk(h.View, briefsOf) {
@@ -135,10 +137,10 @@ func (h *headroom) comingFree() []cluster.Request {
 }
 
 // briefsOf returns the trial-and-error jobs among some attempts.
-func briefsOf(p cluster.RunPage) (list []brief) {
+func briefsOf(p fsm.AttemptPage) (list []brief) {
 	for r := range p.Runs {
 		if !r.BestEffort {
-			list = append(list, brief{since: r.Since, rooms: r.Rooms})
+			list = append(list, brief{since: r.Since, rooms: r.Holds})
 		}
 	}
 	return list
@@ -168,7 +170,7 @@ func (h *headroom) begun(g *fit.Gang, spots []fit.Spot) {
 type loss struct{ now, soon tally }
 
 // lose adds what is lost with some room of a node.
-func (h *headroom) lose(l *loss, node int, need cluster.Request) {
+func (h *headroom) lose(l *loss, node int, need model.Request) {
 	l.now.add(h.now.lost(h.Room, node, need))
 	l.soon.add(h.soon.lost(h.Room, node, need))
 }
@@ -181,18 +183,18 @@ func (h *headroom) spares(lost *loss, patient bool) bool {
 
 // patient reports whether a job still leaves all that is wanted: one that has waited for long
 // leaves half, rounded up.
-func (h *headroom) patient(j *cluster.Job) bool {
-	return h.State.Now-j.Eligible < tunables.HeadroomPatience*cluster.Instant(h.Policy.ReserveAfterMS)
+func (h *headroom) patient(j *model.Job) bool {
+	return h.State.Now-j.Eligible < tunables.HeadroomPatience*model.Instant(h.Policy.ReserveAfterMS)
 }
 
 // allows reports whether a best-effort job may have its spots. On nodes where room is reserved for
 // it, it takes what was not counted.
-func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
+func (h *headroom) allows(j *model.Job, g *fit.Gang, spots []fit.Spot) bool {
 	if h == nil || j.Class == jobspec.TE {
 		return true
 	}
 	var lost loss
-	var need cluster.Request // of the workers that follow each other on a node
+	var need model.Request // of the workers that follow each other on a node
 	at := 0
 	for s, part := range g.Seated(spots) {
 		need = fit.Plus(need, part.Request)
@@ -202,20 +204,20 @@ func (h *headroom) allows(j *cluster.Job, g *fit.Gang, spots []fit.Spot) bool {
 		if !h.hasClaim(j.ID, s.Node) {
 			h.lose(&lost, s.Node, need)
 		}
-		need = cluster.Request{}
+		need = model.Request{}
 	}
 	return h.spares(&lost, h.patient(j))
 }
 
 // hasClaim reports whether room on a node is reserved for a job.
-func (h *headroom) hasClaim(id cluster.JobID, node int) bool {
+func (h *headroom) hasClaim(id model.JobID, node int) bool {
 	r := h.Holders[id]
 	return r != nil && slices.ContainsFunc(r.Claims,
-		func(c cluster.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
+		func(c model.Claim) bool { return c.Node == h.View.Nodes()[node].Name })
 }
 
 // allowsOn is allows for a single worker on a node.
-func (h *headroom) allowsOn(j *cluster.Job, g *fit.Gang, node int) bool {
+func (h *headroom) allowsOn(j *model.Job, g *fit.Gang, node int) bool {
 	if h == nil {
 		return true
 	}
@@ -226,11 +228,11 @@ func (h *headroom) allowsOn(j *cluster.Job, g *fit.Gang, node int) bool {
 
 // allowsMore reports whether a running best-effort job may grow by so many workers that ask for the
 // same.
-func (h *headroom) allowsMore(spots []fit.Spot, request cluster.Request) bool {
+func (h *headroom) allowsMore(spots []fit.Spot, request model.Request) bool {
 	if h == nil {
 		return true
 	}
-	need := map[int]cluster.Request{}
+	need := map[int]model.Request{}
 	for _, s := range spots {
 		need[s.Node] = fit.Plus(need[s.Node], request)
 	}
@@ -246,7 +248,7 @@ func (h *headroom) keptIn(room *fit.Room) bool { return h.now.keptIn(room) && h.
 
 // cost returns how many of the last workers a node would not take any more at once with some room
 // gone.
-func (h *headroom) cost(node int, need cluster.Request) int {
+func (h *headroom) cost(node int, need model.Request) int {
 	return h.weigh(h.now.lost(h.Room, node, need))
 }
 
@@ -255,7 +257,7 @@ func (h *headroom) cost(node int, need cluster.Request) int {
 type Cache struct {
 	words  []uint64
 	briefs scratch.Pages[[]brief]
-	coming []cluster.Request
+	coming []model.Request
 }
 
 // cleared returns so many words that are 0.

@@ -3,7 +3,7 @@ package rota_test
 import (
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/rota"
 	"github.com/rota-hpc/rota/controld/sched/schedtest"
 )
@@ -32,7 +32,7 @@ func TestHeadroomCount(t *testing.T) {
 			rota.HeadroomCountAll(h)
 			for node := range v.Nodes() {
 				for _, o := range []*rota.Outlook{&(*rota.HeadroomNow(h)), &(*rota.HeadroomSoon(h))} {
-					if want := rota.OutlookTakes(o, tr.Room, node, cluster.Request{},
+					if want := rota.OutlookTakes(o, tr.Room, node, model.Request{},
 						rota.OutlookAll(o)); (*rota.OutlookOn(o))[node] != want {
 						t.Fatalf("seed %d step %d: node %d would take %b, said to take %b", 1+seed, step, node, want,
 							(*rota.OutlookOn(o))[node])

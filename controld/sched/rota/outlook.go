@@ -3,30 +3,31 @@ package rota
 import (
 	"math/bits"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 )
 
 // demand is what the workers of the last trial-and-error jobs asked for.
 type demand struct {
-	shapes []fit.Part      // at most 64, told apart
-	weight []int           // by shape: how many of the last workers were like it
-	least  cluster.Request // of each resource what the most modest of them needs
-	usual  int64           // thousandths of a GPU, on average
-	missed int             // of them, how many may find less than is wanted
+	shapes []fit.Part    // at most 64, told apart
+	weight []int         // by shape: how many of the last workers were like it
+	least  model.Request // of each resource what the most modest of them needs
+	usual  int64         // thousandths of a GPU, on average
+	missed int           // of them, how many may find less than is wanted
 }
 
 // newDemand returns what the last workers asked for.
-func newDemand(a *cluster.Arrivals) demand {
+func newDemand(a *estimate.Arrivals) demand {
 	recent := a.Recent
 	if len(recent) == 0 { // learnt by an earlier version
 		w := a.Worker
 		w.Cores, w.GPUs = (w.Cores+999)/1000, (w.GPUs+999)/1000*1000
-		recent = []cluster.Vector{w}
+		recent = []model.Vector{w}
 	}
 	d := demand{shapes: make([]fit.Part, 0, len(recent)), weight: make([]int, 0, len(recent)),
 		missed: len(recent) / tunables.MissedPart}
-	known := make(map[cluster.Vector]int, len(recent))
+	known := make(map[model.Vector]int, len(recent))
 	for _, v := range recent {
 		d.usual += v.GPUs
 		i, seen := known[v]
@@ -48,7 +49,7 @@ func newDemand(a *cluster.Arrivals) demand {
 
 // within forgets workers that ask for more than one part of so many of anything there is, and
 // reports whether any others are left.
-func (d *demand) within(all cluster.Vector, parts int64) bool {
+func (d *demand) within(all model.Vector, parts int64) bool {
 	kept := 0
 	for i := range d.shapes {
 		v := d.shapes[i].Request.Active
@@ -62,15 +63,15 @@ func (d *demand) within(all cluster.Vector, parts int64) bool {
 	return kept > 0
 }
 
-func fewest(a, b cluster.Vector) cluster.Vector {
-	return cluster.Vector{Cores: min(a.Cores, b.Cores), Memory: min(a.Memory, b.Memory), GPUs: min(a.GPUs, b.GPUs)}
+func fewest(a, b model.Vector) model.Vector {
+	return model.Vector{Cores: min(a.Cores, b.Cores), Memory: min(a.Memory, b.Memory), GPUs: min(a.GPUs, b.GPUs)}
 }
 
 // single is a part of one worker that may be anywhere.
-func single(v cluster.Vector) (p fit.Part) {
+func single(v model.Vector) (p fit.Part) {
 	resident := v
 	resident.Cores = 0 // a suspended worker needs no cores
-	p.Request = cluster.Request{Active: v, Resident: resident}
+	p.Request = model.Request{Active: v, Resident: resident}
 	p.Workers, p.PerNode = 1, 1
 	return p
 }
@@ -79,7 +80,7 @@ func single(v cluster.Vector) (p fit.Part) {
 func (d *demand) all() uint64 { return ^uint64(0) >> (64 - len(d.shapes)) }
 
 // fitting returns which shapes, of those asked about, a node would take with some room gone.
-func (d *demand) fitting(room *fit.Room, node int, gone cluster.Request, of uint64) uint64 {
+func (d *demand) fitting(room *fit.Room, node int, gone model.Request, of uint64) uint64 {
 	if of == 0 || room.Whole(node) || !room.Usable(node, &d.shapes[0], nil) {
 		return 0
 	}
@@ -100,7 +101,7 @@ func (d *demand) fitting(room *fit.Room, node int, gone cluster.Request, of uint
 }
 
 // enough is fit.Within without a division: it is asked for every shape of every node.
-func enough(need, free *cluster.Request) bool {
+func enough(need, free *model.Request) bool {
 	a, b, r := &need.Active, &free.Active, &free.Resident
 	return a.Cores <= max(0, b.Cores) && a.Memory <= max(0, b.Memory) && a.GPUs <= max(0, b.GPUs) &&
 		need.Resident.Memory <= max(0, r.Memory) && need.Resident.GPUs <= max(0, r.GPUs)
@@ -117,10 +118,10 @@ func (d *demand) weigh(set uint64) (workers int) {
 // outlook is which workers nodes would take, and how many nodes are to take each.
 type outlook struct {
 	*demand
-	want  int               // nodes for each shape; 0: it does not matter
-	more  []cluster.Request // by node: what will have come free; nil: nothing
-	on    []uint64          // by node: the shapes that would fit, as bits
-	nodes []int             // by shape: how many nodes would take it
+	want  int             // nodes for each shape; 0: it does not matter
+	more  []model.Request // by node: what will have come free; nil: nothing
+	on    []uint64        // by node: the shapes that would fit, as bits
+	nodes []int           // by shape: how many nodes would take it
 }
 
 // tally is how many nodes would take each shape.
@@ -156,7 +157,7 @@ func (o *outlook) note(node int, set uint64) {
 
 // takes returns which shapes, of those asked about, a node would take with some room gone, and what
 // will have come free.
-func (o *outlook) takes(room *fit.Room, node int, gone cluster.Request, of uint64) uint64 {
+func (o *outlook) takes(room *fit.Room, node int, gone model.Request, of uint64) uint64 {
 	if o.more != nil {
 		gone = fit.Minus(gone, o.more[node])
 	}
@@ -164,7 +165,7 @@ func (o *outlook) takes(room *fit.Room, node int, gone cluster.Request, of uint6
 }
 
 // lost returns which shapes a node would not take any more with some room gone.
-func (o *outlook) lost(room *fit.Room, node int, need cluster.Request) uint64 {
+func (o *outlook) lost(room *fit.Room, node int, need model.Request) uint64 {
 	if o.want == 0 || o.on[node] == 0 {
 		return 0
 	}
@@ -178,7 +179,7 @@ func (o *outlook) keptIn(room *fit.Room) bool {
 	}
 	var there tally
 	for node := range o.on {
-		there.add(o.takes(room, node, cluster.Request{}, o.all()))
+		there.add(o.takes(room, node, model.Request{}, o.all()))
 	}
 	short := 0
 	for i, weight := range o.weight {

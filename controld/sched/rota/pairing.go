@@ -1,7 +1,7 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -23,7 +23,7 @@ type matcher struct {
 
 // pairing is where a job would go.
 type pairing struct {
-	job  *cluster.Job
+	job  *model.Job
 	node int   // -1: nowhere
 	took int32 // of the node, when it was chosen
 	left int64

@@ -1,7 +1,7 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/place"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -13,7 +13,7 @@ import (
 // scarce or, once parts of GPUs are asked for, where it leaves most of those usable.
 func (t *rotaPolicy) place(c *queue.Contender) ([]fit.Spot, bool) {
 	g := c.Gang(t.State)
-	var lost func(int, cluster.Request) int
+	var lost func(int, model.Request) int
 	if c.Job.Class == jobspec.BE && t.spare != nil {
 		lost = t.spare.cost
 	}

@@ -1,7 +1,7 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -24,15 +24,15 @@ import (
 type freeCapacity struct {
 	known           bool
 	revision        int // of the room
-	free, keep, all cluster.Vector
+	free, keep, all model.Vector
 }
 
 // backsOff reports whether a job that waits leaves the room that is free to new jobs.
-func (t *rotaPolicy) backsOff(j *cluster.Job) bool {
+func (t *rotaPolicy) backsOff(j *model.Job) bool {
 	n := len(j.Attempts)
-	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.First || j.Class == jobspec.TE ||
+	if n == 0 || !preempt.Displacing(j.Attempts[n-1].Cause) || j.OwnRoomFirst || j.Class == jobspec.TE ||
 		j.Attained() < tunables.HadMuch ||
-		j.Width() >= cluster.WideGPUs || t.Holders[j.ID] != nil || t.aged(j) || !t.jobsCome() {
+		j.Width() >= model.WideGPUs || t.Holders[j.ID] != nil || t.aged(j) || !t.jobsCome() {
 		return false
 	}
 	if !t.freeUp.known || t.freeUp.revision != t.Revision {
@@ -51,15 +51,15 @@ func short(free, need, keep, all int64) bool { return keep > 0 && free-need < mi
 
 // jobsCome reports whether a job was submitted of late.
 func (t *rotaPolicy) jobsCome() bool {
-	l := t.View.Learned()
-	return l != nil && l.Came > 0 && t.Now-l.Came < tunables.ArrivalMS
+	l := t.View.Statistics()
+	return l != nil && l.LastSubmitted > 0 && t.Now-l.LastSubmitted < tunables.ArrivalMS
 }
 
 // newFreeCapacity adds up what is free and not reserved on nodes that are up.
 func (t *rotaPolicy) newFreeCapacity() freeCapacity {
 	all := t.Room.TotalUp()
 	a := freeCapacity{known: true, revision: t.Revision, free: t.Room.AvailableUp(), all: all}
-	if all.GPUs >= tunables.FreeCluster*cluster.WholeGPU {
+	if all.GPUs >= tunables.FreeCluster*model.WholeGPU {
 		a.keep.GPUs = all.GPUs / tunables.FreePart
 	}
 	if all.Cores >= tunables.FreeCluster {

@@ -10,7 +10,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/elastic"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
@@ -55,12 +56,12 @@ type rotaPolicy struct {
 	sizes    *elastic.Sizing
 	spare    *headroom // nil: none is kept
 	matches  matcher
-	freeUp   freeCapacity           // what is free altogether, as far as it is known
-	hopeless map[cluster.JobID]bool // trial-and-error jobs for which no job can be asked to leave
-	fair     *fairshare.Accounts    // what accounts and users hold; nil until it is needed
-	limit    *bool                  // the configuration has a limit; nil until it is needed
-	quota    *bool                  // the configuration has a quota; nil until it is needed
-	teHeld   map[string]int64       // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
+	freeUp   freeCapacity         // what is free altogether, as far as it is known
+	hopeless map[model.JobID]bool // trial-and-error jobs for which no job can be asked to leave
+	fair     *fairshare.Accounts  // what accounts and users hold; nil until it is needed
+	limit    *bool                // the configuration has a limit; nil until it is needed
+	quota    *bool                // the configuration has a quota; nil until it is needed
+	teHeld   map[string]int64     // by account: thousandths of a GPU of trial-and-error jobs; nil until it is needed
 }
 
 func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
@@ -74,23 +75,23 @@ func newRota(t *scratch.State, rooms *Cache) *rotaPolicy {
 }
 
 // startable reports whether a job may start now.
-func (t *rotaPolicy) startable(j *cluster.Job) bool { return t.order.Startable(j) }
+func (t *rotaPolicy) startable(j *model.Job) bool { return t.order.Startable(j) }
 
 // mayStart reports whether no limit of its account or user keeps a job from starting.
-func (t *rotaPolicy) mayStart(j *cluster.Job) bool { return !t.overTELimit(j) && !t.overLimit(j) }
+func (t *rotaPolicy) mayStart(j *model.Job) bool { return !t.overTELimit(j) && !t.overLimit(j) }
 
 // serve starts what fits.
 func (t *rotaPolicy) serve() {
 	place.InOrder(&place.Rules{
 		HeadRules: reserve.HeadRules{Order: &t.order, Within: t.withinQuota, ReserveAfter: t.reserveAfter, Start: t.start},
-		Blocked:   func(j *cluster.Job) bool { return !t.mayStart(j) || t.backsOff(j) },
+		Blocked:   func(j *model.Job) bool { return !t.mayStart(j) || t.backsOff(j) },
 		Denied:    t.overLimitAt,
 		Next:      func(l *queue.Line) (*queue.Contender, []fit.Spot, bool) { return t.matches.next(t, l) },
 	})
 }
 
 // start starts a job and keeps count of what depends on that.
-func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past cluster.JobID) {
+func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past model.JobID) {
 	t.countTE(c.Job)
 	c.Start(t.State, spots, past)
 	if c.Job.Class == jobspec.TE {
@@ -105,27 +106,27 @@ func (t *rotaPolicy) start(c *queue.Contender, spots []fit.Spot, past cluster.Jo
 // jobs leave for a gang whose turn it is, so it waits once for each of its workers, within bounds.
 // That does not hold for a job within its account's quota, nor for a wide gang, which hardly ever
 // finds its room by itself.
-func (t *rotaPolicy) reserveAfter(j *cluster.Job, within bool) cluster.Instant {
-	after := cluster.Instant(t.Policy.ReserveAfterMS)
-	if !within && !j.First && j.Class == jobspec.BE && j.Width() < cluster.WideGPUs {
-		after *= cluster.Instant(max(1, min(j.Workers, tunables.GangPatience)))
+func (t *rotaPolicy) reserveAfter(j *model.Job, within bool) model.Instant {
+	after := model.Instant(t.Policy.ReserveAfterMS)
+	if !within && !j.OwnRoomFirst && j.Class == jobspec.BE && j.Width() < model.WideGPUs {
+		after *= model.Instant(max(1, min(j.Workers, tunables.GangPatience)))
 	}
 	return after
 }
 
 // reasonOf returns why a job waits, if that is a rule of the policy's own.
-func (t *rotaPolicy) reasonOf(j *cluster.Job) (cluster.Reason, bool) {
+func (t *rotaPolicy) reasonOf(j *model.Job) (model.Reason, bool) {
 	switch {
 	case t.overTELimit(j):
-		return cluster.Reason{Code: cluster.ReasonTELimit}, true
+		return model.Reason{Code: model.ReasonTELimit}, true
 	case t.hopeless[j.ID]:
-		return cluster.Reason{Code: cluster.ReasonNoVictim}, true
+		return model.Reason{Code: model.ReasonNoVictim}, true
 	}
-	return cluster.Reason{}, false
+	return model.Reason{}, false
 }
 
 // advise tells what a user cannot see of why a job waits.
-func (t *rotaPolicy) advise(j *cluster.Job) string {
+func (t *rotaPolicy) advise(j *model.Job) string {
 	if t.backsOff(j) {
 		return "it has had much: it comes back once that leaves a tenth of the cluster free, or an hour after the last new job has come"
 	}
@@ -140,10 +141,10 @@ func newPreemptor(p *rotaPolicy, candidates *preempt.Cache) *preemptor {
 type preemptor struct {
 	*rotaPolicy
 	*preempt.Preemptor
-	servedLong []bool                // by candidate: its turn is over
-	turnOf     []*rotationEntry      // by candidate: its place in the order; nil: it has none
-	places     map[cluster.JobID]int // places in the order of the jobs that hold a reservation
-	place      int                   // of the job at hand
+	servedLong []bool              // by candidate: its turn is over
+	turnOf     []*rotationEntry    // by candidate: its place in the order; nil: it has none
+	places     map[model.JobID]int // places in the order of the jobs that hold a reservation
+	place      int                 // of the job at hand
 	// lifts the claims that are no obstacle to the job for which room is made, until what it
 	// returns is called
 	lifted func() func()
@@ -151,7 +152,7 @@ type preemptor struct {
 
 // serveTE makes room for the trial-and-error jobs that wait in vain, first come first served.
 func (m *preemptor) serveTE() {
-	vain, tried := map[*cluster.Group]bool{}, 0
+	vain, tried := map[*fsm.QueueGroup]bool{}, 0
 	for _, c := range m.waitingTE() {
 		if _, known := vain[c.group]; !known {
 			vain[c.group] = !reserve.Holdable(m.State, c.group)
@@ -167,7 +168,7 @@ func (m *preemptor) serveTE() {
 			vain[c.group] = len(c.job.Exclude) == 0
 		}
 		if m.hopeless == nil {
-			m.hopeless = map[cluster.JobID]bool{}
+			m.hopeless = map[model.JobID]bool{}
 		}
 		m.hopeless[c.job.ID] = true
 	}
@@ -176,21 +177,21 @@ func (m *preemptor) serveTE() {
 // waiter is a job that waits, and its group: where there is no room for it there is none for the
 // next jobs of its group.
 type waiter struct {
-	job   *cluster.Job
-	group *cluster.Group
+	job   *model.Job
+	group *fsm.QueueGroup
 }
 
 // waitingTE are the trial-and-error jobs that may start and have neither started nor been promised
 // room that others leave.
 func (m *preemptor) waitingTE() []waiter {
 	var list []waiter
-	for at, front := range m.View.Fronts() {
+	for at, front := range m.View.QueueHeads() {
 		if front.Held || !front.TE {
 			continue
 		}
-		taken, group := 0, m.View.GroupAt(at)
+		taken, group := 0, m.View.QueueGroupAt(at)
 		for _, j := range group.Jobs {
-			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
+			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.ForPreemptor) && m.startable(j) {
 				list = append(list, waiter{j, group})
 				if taken++; taken == tunables.Callers {
 					break
@@ -218,11 +219,11 @@ func (m *preemptor) reluctance(v *preempt.Candidate) int {
 
 // isWide reports whether a victim is a wide gang. It would wait for long until so many GPUs come
 // free together again, for the sake of a job that mostly needs few of them.
-func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= cluster.WideGPUs }
+func isWide(v *preempt.Candidate) bool { return v.Surplus == nil && v.Gpus >= model.WideGPUs }
 
 // mayDisplace reports whether a job has been displaced seldom enough, of late and in its life, and
 // would not lose too much by it.
-func (m *preemptor) mayDisplace(j *cluster.Job) bool {
+func (m *preemptor) mayDisplace(j *model.Job) bool {
 	limit := cmp.Or(m.Policy.MaxPreempts, tunables.PreemptsPerDay)
 	return (limit < 0 || j.DisplacedSince(m.Now-scratch.Day) < limit && !preempt.WornOut(j)) &&
 		!preempt.Wasteful(m.State, j)
@@ -244,26 +245,26 @@ func (m *preemptor) mayDisplaceVictim(v *preempt.Candidate) bool {
 // preempt asks the cheapest set of victims to leave that lets a job start, and keeps the room for
 // it. If enough is free or being freed already, no job is asked. It reports whether there was a
 // way.
-func (m *preemptor) preempt(j *cluster.Job, g *fit.Gang, cause cluster.Cause,
+func (m *preemptor) preempt(j *model.Job, g *fit.Gang, cause model.Cause,
 	lawful func(*preempt.Candidate) int) bool {
 	return m.preemptWith(j, g, cause, lawful, ^uint64(0))
 }
 
 // preemptForTE is preempt for a trial-and-error job. What accounts hold is worked out only if
 // those jobs of its own that can be taken at once do not do.
-func (m *preemptor) preemptForTE(j *cluster.Job, g *fit.Gang) bool {
+func (m *preemptor) preemptForTE(j *model.Job, g *fit.Gang) bool {
 	rest := ^uint64(0)
 	if !nested(m.View.Config()) {
-		if m.preemptWith(j, g, cluster.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
+		if m.preemptWith(j, g, model.CauseTE, m.reluctanceOf(j.Account), 1<<ofOwn) {
 			return true
 		}
 		rest &^= 1 << ofOwn
 	}
-	return m.preemptWith(j, g, cluster.CauseTE, m.reluctanceFor(j), rest)
+	return m.preemptWith(j, g, model.CauseTE, m.reluctanceFor(j), rest)
 }
 
 // preemptWith is preempt with certain degrees of reluctance, as bits, one after another.
-func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause, lawful func(*preempt.Candidate) int,
+func (m *preemptor) preemptWith(j *model.Job, g *fit.Gang, cause model.Cause, lawful func(*preempt.Candidate) int,
 	degrees uint64) bool {
 	r := m.All()
 	known := uint64(1) // those degrees of reluctance that there are; it may be that no job has to leave
@@ -284,7 +285,7 @@ func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause
 		if set == nil {
 			continue
 		}
-		if len(set.Candidates) == 0 && cause != cluster.CauseTE && !m.leavesHeadroom(j, g) {
+		if len(set.Candidates) == 0 && cause != model.CauseTE && !m.leavesHeadroom(j, g) {
 			return false
 		}
 		m.carryOut(j, g, set, cause)
@@ -295,7 +296,7 @@ func (m *preemptor) preemptWith(j *cluster.Job, g *fit.Gang, cause cluster.Cause
 
 // leavesHeadroom reports whether a job that starts without preemption leaves free what is kept for
 // trial-and-error jobs, as a job that is placed does.
-func (m *preemptor) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
+func (m *preemptor) leavesHeadroom(j *model.Job, g *fit.Gang) bool {
 	defer m.lifted()()
 	spots, ok := m.Room.Place(g)
 	return !ok || m.spare.allows(j, g, spots)
@@ -304,18 +305,18 @@ func (m *preemptor) leavesHeadroom(j *cluster.Job, g *fit.Gang) bool {
 // lifts returns what lifts the claims that are no obstacle to a job for which room is made. Of room
 // that is kept for blocked heads a trial-and-error job takes any, another only what is kept for
 // jobs that come after it.
-func (m *preemptor) lifts(j *cluster.Job, cause cluster.Cause) func() func() {
+func (m *preemptor) lifts(j *model.Job, cause model.Cause) func() func() {
 	return func() func() {
-		return m.Room.WaiveIf(func(r *cluster.Reservation) bool {
-			return !r.Firm &&
-				(cause == cluster.CauseTE || m.yields(r, j))
+		return m.Room.WaiveIf(func(r *model.Reservation) bool {
+			return !r.ForPreemptor &&
+				(cause == model.CauseTE || m.yields(r, j))
 		})
 	}
 }
 
 // carryOut keeps the room of a set for a job and asks its victims to leave. A job for which no job
 // has to leave starts at once, if it waited only because the room was kept for a blocked head.
-func (m *preemptor) carryOut(j *cluster.Job, g *fit.Gang, set *preempt.Set, cause cluster.Cause) {
+func (m *preemptor) carryOut(j *model.Job, g *fit.Gang, set *preempt.Set, cause model.Cause) {
 	r := m.All()
 	r.DropPartial(set)
 	restore := m.lifted()
@@ -323,13 +324,13 @@ func (m *preemptor) carryOut(j *cluster.Job, g *fit.Gang, set *preempt.Set, caus
 	restore()
 	over := m.Now
 	for _, i := range set.Candidates {
-		over = max(over, m.Now+cluster.Instant(scratch.GraceOf(r.List[i].Job)))
+		over = max(over, m.Now+model.Instant(scratch.GraceOf(r.List[i].Job)))
 	}
 	v := m.promise(j, set)
 	for _, c := range set.Claims {
 		over = max(over, r.Over[c.Node])
 	}
-	v.Until = over + cluster.Instant(m.Policy.ReserveHoldMS)
+	v.Until = over + model.Instant(m.Policy.ReserveHoldMS)
 	m.Room.Unclaim(j.ID)
 	m.countTE(j)
 	m.Reserve(v)
@@ -351,12 +352,12 @@ func (m *preemptor) carryOut(j *cluster.Job, g *fit.Gang, set *preempt.Set, caus
 // levelOf returns the service level of a waiting job, unless it counts as new. A gang goes by the
 // level that decides on its turn: one of a kind that takes long would else gather room that others
 // had been asked to leave for gangs.
-func (t *rotaPolicy) levelOf(j *cluster.Job) int {
+func (t *rotaPolicy) levelOf(j *model.Job) int {
 	if j.Workers > 1 && j.Class == jobspec.BE {
 		level, _ := t.serviceLevel(j, &served{})
 		return level
 	}
-	level := j.Level()
+	level := j.ServiceLevel()
 	if level > 0 && t.aged(j) {
 		return 0
 	}
@@ -364,10 +365,10 @@ func (t *rotaPolicy) levelOf(j *cluster.Job) int {
 }
 
 // aged reports whether a job has waited for so long that it begins anew.
-func (t *rotaPolicy) aged(j *cluster.Job) bool {
+func (t *rotaPolicy) aged(j *model.Job) bool {
 	times := int64(tunables.AgedAfter)
-	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == cluster.CauseTE {
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Cause == model.CauseTE {
 		times = tunables.AgedAfterTE
 	}
-	return int64(t.Now-j.Eligible) >= times*j.RanFor(j.Attained())
+	return int64(t.Now-j.Eligible) >= times*j.RuntimeOf(j.Attained())
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
@@ -16,12 +17,12 @@ import (
 
 // rotationEntry is a best-effort job that runs or waits, and its place in the order.
 type rotationEntry struct {
-	job     *cluster.Job
+	job     *model.Job
 	level   int
-	service int64          // in the unit of cluster.Job.Attained; 0 of a job that comes first whatever it has had
-	victim  int            // index in Candidates of one that runs, -1 of one that waits
-	in      bool           // it should run
-	group   *cluster.Group // of one that waits
+	service int64           // in the unit of model.Job.Attained; 0 of a job that comes first whatever it has had
+	victim  int             // index in Candidates of one that runs, -1 of one that waits
+	in      bool            // it should run
+	group   *fsm.QueueGroup // of one that waits
 
 	leaf *shares.Node
 	// of each node from the leaf up: what those below it ask for that come up to this job, in order
@@ -36,8 +37,8 @@ func (m *preemptor) rotate() {
 	if !m.anyWaits() {
 		return
 	}
-	if l := m.View.Learned(); l != nil && m.Now-l.Turns < tunables.RotationMS && l.Turns > 0 {
-		m.WakeAt(l.Turns + tunables.RotationMS)
+	if l := m.View.Statistics(); l != nil && m.Now-l.LastRotation < tunables.RotationMS && l.LastRotation > 0 {
+		m.WakeAt(l.LastRotation + tunables.RotationMS)
 		return
 	}
 	m.RotationChecked = true
@@ -51,7 +52,7 @@ func (m *preemptor) rotate() {
 	list := m.rotationOrder(f)
 	m.admit(list)
 	m.notePlaces(list)
-	asked, shared, vain := 0, m.Room.Sharing(), map[*cluster.Group]bool{}
+	asked, shared, vain := 0, m.Room.Sharing(), map[*fsm.QueueGroup]bool{}
 	for i := range list {
 		w := &list[i]
 		if w.victim >= 0 || !w.in || asked == tunables.Callers || vain[w.group] || m.overLimit(w.job) || m.backsOff(w.job) {
@@ -60,7 +61,7 @@ func (m *preemptor) rotate() {
 		asked++
 		m.place = i
 		g := m.Gang(w.job)
-		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, cluster.CauseOrder,
+		if !m.defragment(w.job, &g) && !m.preempt(w.job, &g, model.CauseOrder,
 			func(v *preempt.Candidate) int { return m.reluctanceToRotate(v, w, shared) }) {
 			vain[w.group] = len(w.job.Exclude) == 0
 		}
@@ -70,7 +71,7 @@ func (m *preemptor) rotate() {
 
 // notePlaces notes the places in the order of jobs that hold a reservation.
 func (m *preemptor) notePlaces(list []rotationEntry) {
-	m.places = map[cluster.JobID]int{}
+	m.places = map[model.JobID]int{}
 	for i := range list {
 		if w := &list[i]; w.victim < 0 && m.Holders[w.job.ID] != nil {
 			m.places[w.job.ID] = i
@@ -80,7 +81,7 @@ func (m *preemptor) notePlaces(list []rotationEntry) {
 
 // yields reports whether room that is kept for a blocked head is no obstacle to a job: it is kept
 // for that job, or for one that comes after it.
-func (m *preemptor) yields(r *cluster.Reservation, j *cluster.Job) bool {
+func (m *preemptor) yields(r *model.Reservation, j *model.Job) bool {
 	place, known := m.places[r.Job]
 	return r.Job == j.ID || known && place > m.place
 }
@@ -96,8 +97,8 @@ func (m *preemptor) reclaim() {
 
 // anyWaits reports whether best-effort jobs wait that are not held.
 func (m *preemptor) anyWaits() bool {
-	for g := range m.View.Groups() {
-		if !g.Front.Held && !g.Front.TE && (len(g.Jobs) > 1 || m.Started[g.Jobs[0].ID] == 0) {
+	for g := range m.View.QueueGroups() {
+		if !g.Head.Held && !g.Head.TE && (len(g.Jobs) > 1 || m.Started[g.Jobs[0].ID] == 0) {
 			return true
 		}
 	}
@@ -122,33 +123,33 @@ func (m *preemptor) anyServedEnough(r *preempt.Candidates) bool {
 // for a chance to get it together again.
 func (m *preemptor) servedEnough(v *preempt.Candidate) bool {
 	a := v.Attempt
-	if v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.Job) || v.Job.Width() >= cluster.WideGPUs {
+	if v.Job.Spec.Checkpoint == nil || a.Started.At == 0 || !m.mayDisplace(v.Job) || v.Job.Width() >= model.WideGPUs {
 		return false
 	}
-	tired := 1 + tunables.TiredFor*cluster.Instant(max(0, preempt.Displacements(v.Job)-tunables.TiredAfter))
+	tired := 1 + tunables.TiredFor*model.Instant(max(0, preempt.Displacements(v.Job)-tunables.TiredAfter))
 	cost := a.Started.At - a.Assigned.At + m.graceUsual(v.Job.Queue)
 	ran := m.Now - a.Started.At
 	if ran < max(fairshare.MinRuntime(m.State), tunables.TurnPerCost*cost) {
 		return false
 	}
-	least := cluster.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS))
+	least := model.Instant(cmp.Or(m.Policy.MinTurnMS, tunables.MinTurnMS))
 	return ran >= least*tired || m.Policy.MinTurnMS == 0 && ran >= tunables.LongTurnMS*tired && m.goesOn(v)
 }
 
 // goesOn reports whether a running job is of a kind that by the cluster's history runs for so long
 // yet that its turn need not be longer than that. Most others are about to end when it is over.
 func (m *preemptor) goesOn(v *preempt.Candidate) bool {
-	left, known := m.View.Foresee(v.Job, v.Job.RanFor(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
-	return known && cluster.Instant(left) >= tunables.LongTurnMS
+	left, known := m.View.PredictRemaining(v.Job, v.Job.RuntimeOf(scratch.AttainedService(v.Job, v.Attempt, m.Now)))
+	return known && model.Instant(left) >= tunables.LongTurnMS
 }
 
 // graceUsual returns in what time nearly all of a queue's jobs have left that were displaced;
 // nothing until enough have been.
-func (m *preemptor) graceUsual(queue string) cluster.Instant {
-	if l := m.View.Learned(); l != nil {
-		if g, known := l.Grace[queue]; known {
+func (m *preemptor) graceUsual(queue string) model.Instant {
+	if l := m.View.Statistics(); l != nil {
+		if g, known := l.StopDurations[queue]; known {
 			usual, _ := g.P95()
-			return cluster.Instant(usual)
+			return model.Instant(usual)
 		}
 	}
 	return 0
@@ -212,26 +213,26 @@ func (w *rotationEntry) fullness(n *shares.Node) shares.Ratio {
 func (m *preemptor) rotationOrder(f *fairshare.Accounts) []rotationEntry {
 	var list []rotationEntry
 	r := m.All()
-	add := func(j *cluster.Job, level int, service int64, victim int, group *cluster.Group) {
+	add := func(j *model.Job, level int, service int64, victim int, group *fsm.QueueGroup) {
 		if level <= 0 {
 			level, service = 0, 0
 		}
 		list = append(list, rotationEntry{job: j, level: level, service: service, victim: victim, group: group,
-			leaf: f.Leaf(j.Leaf())})
+			leaf: f.Leaf(j.Association())})
 	}
 	for i := range r.List {
 		if v := &r.List[i]; !v.Taken {
 			service := m.serviceOf(v.Job, scratch.AttainedService(v.Job, v.Attempt, m.Now))
-			add(v.Job, v.Job.LevelAt(service), service, i, nil)
+			add(v.Job, v.Job.ServiceLevelAt(service), service, i, nil)
 		}
 	}
-	for g := range m.View.Groups() {
+	for g := range m.View.QueueGroups() {
 		if g.Key.Held || g.Key.Class == jobspec.TE || !reserve.Holdable(m.State, g) {
 			continue
 		}
 		var like served
 		for _, j := range g.Jobs {
-			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.Firm) && m.startable(j) {
+			if r := m.Holders[j.ID]; m.Started[j.ID] == 0 && (r == nil || !r.ForPreemptor) && m.startable(j) {
 				level, service := m.serviceLevel(j, &like)
 				add(j, level, service, -1, g)
 			}
@@ -273,7 +274,7 @@ func countTurns(f *fairshare.Accounts, list []rotationEntry) {
 func (m *preemptor) admit(list []rotationEntry) {
 	left := m.roomForBE()
 	for i := range list {
-		need := cluster.Request{Active: list[i].job.Total()}
+		need := model.Request{Active: list[i].job.Total()}
 		if fit.Within(need, left) {
 			left = fit.Minus(left, need)
 			list[i].in = true
@@ -282,10 +283,10 @@ func (m *preemptor) admit(list []rotationEntry) {
 }
 
 // roomForBE returns the room for best-effort jobs on nodes that are up.
-func (m *preemptor) roomForBE() cluster.Request {
+func (m *preemptor) roomForBE() model.Request {
 	defer m.Room.WaiveSoft()()
 	r := m.All()
-	var left cluster.Request
+	var left model.Request
 	for i := range m.View.Nodes() {
 		if m.Room.Up(i) {
 			left = fit.Plus(left, fit.Plus(fit.Minus(m.Room.Free(i), fit.Both(m.Room.Claimed(i))), r.Draining[i]))
@@ -295,7 +296,7 @@ func (m *preemptor) roomForBE() cluster.Request {
 		v := &r.List[i]
 		for _, s := range v.Rooms {
 			if !v.Taken && m.Room.Up(s.Node) {
-				left = fit.Plus(left, cluster.Request{Active: s.Room.Active})
+				left = fit.Plus(left, model.Request{Active: s.Room.Active})
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // # What a job counts for
@@ -15,12 +15,12 @@ import (
 // serviceOf returns the service that decides a job's turn after it has had so much: the middle
 // between that and what it takes by the history to bring one of its kind to its end. Wide gangs
 // count for what they have had: what protects them is about that.
-func (t *rotaPolicy) serviceOf(j *cluster.Job, attained int64) int64 {
-	if j.Width() >= cluster.WideGPUs {
+func (t *rotaPolicy) serviceOf(j *model.Job, attained int64) int64 {
+	if j.Width() >= model.WideGPUs {
 		return attained
 	}
-	ran := j.RanFor(attained)
-	if left, known := t.View.Foresee(j, ran); known {
+	ran := j.RuntimeOf(attained)
+	if left, known := t.View.PredictRemaining(j, ran); known {
 		return j.ServiceOf((ran + left) / 2)
 	}
 	return attained
@@ -29,13 +29,13 @@ func (t *rotaPolicy) serviceOf(j *cluster.Job, attained int64) int64 {
 // served is what the first job of a kind in a queue counts for that has had nothing: so does the
 // next one, mostly.
 type served struct {
-	job     *cluster.Job
+	job     *model.Job
 	service int64
 }
 
 // serviceOf is rotaPolicy.serviceOf for jobs of one group, which differ by what they have had and
 // by name.
-func (s *served) serviceOf(t *rotaPolicy, j *cluster.Job) int64 {
+func (s *served) serviceOf(t *rotaPolicy, j *model.Job) int64 {
 	if j.Attained() > 0 {
 		return t.serviceOf(j, j.Attained())
 	}
@@ -48,13 +48,13 @@ func (s *served) serviceOf(t *rotaPolicy, j *cluster.Job) int64 {
 // serviceLevel returns the level and the service that a waiting best-effort job counts for. A job
 // counts as new that has waited for long beside what it has run, and for as long as it would have
 // run for what it counts for: the history delays no job for longer.
-func (t *rotaPolicy) serviceLevel(j *cluster.Job, like *served) (level int, service int64) {
-	if j.First {
-		return cluster.LevelFirst, 0
+func (t *rotaPolicy) serviceLevel(j *model.Job, like *served) (level int, service int64) {
+	if j.OwnRoomFirst {
+		return model.LevelOwnRoom, 0
 	}
 	service = like.serviceOf(t, j)
-	level = j.LevelAt(service)
-	if level > 0 && t.aged(j) && int64(t.Now-j.Eligible) >= j.RanFor(service) {
+	level = j.ServiceLevelAt(service)
+	if level > 0 && t.aged(j) && int64(t.Now-j.Eligible) >= j.RuntimeOf(service) {
 		return 0, 0
 	}
 	return level, service

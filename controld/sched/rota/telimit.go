@@ -1,19 +1,19 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // overTELimit reports whether a trial-and-error job's account has as many GPUs in such jobs as it
 // may.
-func (t *rotaPolicy) overTELimit(j *cluster.Job) bool {
+func (t *rotaPolicy) overTELimit(j *model.Job) bool {
 	limit := t.Policy.TEAccountGPUs
 	if limit <= 0 || j.Class != jobspec.TE {
 		return false
 	}
 	own := t.Holders[j.ID]
-	if own != nil && own.Firm {
+	if own != nil && own.ForPreemptor {
 		return false // it was counted when the room was promised
 	}
 	if t.teHeld == nil {
@@ -31,15 +31,15 @@ func (t *rotaPolicy) countAllTE() {
 		}
 	}
 	for id, r := range t.Holders {
-		if o := t.View.Job(id); r.Firm && o.Class == jobspec.TE {
+		if o := t.View.Job(id); r.ForPreemptor && o.Class == jobspec.TE {
 			t.teHeld[o.Account] += o.Width()
 		}
 	}
 }
 
 // countTE notes that a job has started or been promised room, once.
-func (t *rotaPolicy) countTE(j *cluster.Job) {
-	if own := t.Holders[j.ID]; t.teHeld == nil || j.Class != jobspec.TE || own != nil && own.Firm {
+func (t *rotaPolicy) countTE(j *model.Job) {
+	if own := t.Holders[j.ID]; t.teHeld == nil || j.Class != jobspec.TE || own != nil && own.ForPreemptor {
 		return
 	}
 	t.teHeld[j.Account] += j.Width()

@@ -1,7 +1,7 @@
 package rota
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/preempt"
 )
 
@@ -18,7 +18,7 @@ type Tunables struct {
 	// LongTurnMS, in ms: the same for a job of a kind that by the history goes on for as long
 	// again. Reason: such jobs hold room for long, so an early turn costs others least. Evidence:
 	// docs/papers.md, "HPC2N".
-	LongTurnMS cluster.Instant
+	LongTurnMS model.Instant
 	// Callers, in jobs of each class: room is sought for so many in one cycle. Reason: bounds the
 	// time of a cycle. Evidence: none recorded.
 	Callers int
@@ -35,11 +35,11 @@ type Tunables struct {
 	GangPatience int
 	// RotationMS, in ms: the service order is checked so often. Reason: more often costs cycles and
 	// changes little. Evidence: none recorded.
-	RotationMS cluster.Instant
+	RotationMS model.Instant
 	// TurnPerCost, in times the cost of a preemption: a job runs for so long before others take its
 	// turn; the cost is the usual grace of its queue and its start. Reason: keeps restarts below a
 	// twentieth of the time. Evidence: none recorded.
-	TurnPerCost cluster.Instant
+	TurnPerCost model.Instant
 	// LevelsWorse, in service levels: a job must be so much worse than the one that takes its turn:
 	// it has had at least four times as much. Reason: two jobs with about equal service would take
 	// turns for ever, which helps neither. Evidence: docs/papers.md, "HPC2N".
@@ -49,7 +49,7 @@ type Tunables struct {
 	TiredAfter int
 	// TiredFor, in times the usual turn: by so much longer for each further preemption. Reason: as
 	// above. Evidence: none recorded.
-	TiredFor cluster.Instant
+	TiredFor model.Instant
 	// ScantPart, in parts of its fitting workers: an elastic job that would start with less than
 	// one part gets room from others. Reason: with fewer workers it would hold its place for very
 	// long. Evidence: docs/papers.md, "Elastic jobs with measured speeds".
@@ -100,11 +100,11 @@ type Tunables struct {
 	SoonTimes int64
 	// BriefMS, in ms: a trial-and-error job that has run for longer is not expected to end soon.
 	// Reason: most run for minutes. Evidence: none recorded.
-	BriefMS cluster.Instant
+	BriefMS model.Instant
 	// HeadroomPatience, in times ReserveAfterMS: a waiting job leaves all headroom free for so
 	// long, and half of it after that. Reason: no job waits for ever beside free room. Evidence:
 	// docs/papers.md, "Hard load and few GPUs".
-	HeadroomPatience cluster.Instant
+	HeadroomPatience model.Instant
 	// AgeWorthMS, in ms of waiting: make up for one unit of leftover resources: see
 	// [place.Packer.Leftover]. Reason: with less, age decides where much waits and nodes are filled
 	// worse; with much more, jobs that fit badly wait for longest. Evidence: none recorded.
@@ -126,12 +126,12 @@ type Tunables struct {
 	// FreeCluster, in GPUs, or cores: smaller clusters leave nothing free. Reason: a part of them
 	// holds no job. Evidence: docs/papers.md, "Small clusters".
 	FreeCluster int64
-	// HadMuch, in service, as [cluster.Job.Attained]: a job that has had less does not back off.
+	// HadMuch, in service, as [model.Job.Attained]: a job that has had less does not back off.
 	// Reason: short jobs are better finished. Evidence: docs/papers.md, "HPC2N".
 	HadMuch int64
 	// ArrivalMS, in ms: new jobs are expected for so long after the last one. Reason: without
 	// arrivals free room is wasted. Evidence: docs/papers.md, "HPC2N".
-	ArrivalMS cluster.Instant
+	ArrivalMS model.Instant
 	// MaxMoves, in jobs: so many move for one at most. Reason: each move is a restart. Evidence:
 	// none recorded.
 	MaxMoves int

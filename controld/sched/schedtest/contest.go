@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/scratch"
@@ -25,7 +27,7 @@ func States(usual int) int {
 
 // Attempt names one attempt of a job.
 type Attempt struct {
-	Job cluster.JobID
+	Job model.JobID
 	N   int
 }
 
@@ -35,15 +37,15 @@ type Contest struct {
 	Random *rand.Rand
 	Policy string
 	jobs   int
-	Faulty bool                     // nodes and GPUs break
-	stops  map[Attempt]cluster.Stop // as first seen
-	Seen   map[string]int           // what has happened, so that the histories prove something
+	Faulty bool                   // nodes and GPUs break
+	stops  map[Attempt]model.Stop // as first seen
+	Seen   map[string]int         // what has happened, so that the histories prove something
 }
 
 // NewContest returns a random history under a policy. What happens is counted in seen.
 func NewContest(seed uint64, policy string, seen map[string]int) *Contest {
 	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 7)), Policy: policy,
-		stops: map[Attempt]cluster.Stop{}, Seen: seen}
+		stops: map[Attempt]model.Stop{}, Seen: seen}
 	c.Must("policy name=%s p=%d min-runtime=%dm reserve-after=%dm max-bypass=%d te-gpus=%d min-turn=%dm", policy,
 		1+c.Random.IntN(3), 1+c.Random.IntN(10),
 		1+c.Random.IntN(20), c.Random.IntN(5), []int{0, 0, 8}[c.Random.IntN(3)], 10+c.Random.IntN(60))
@@ -81,7 +83,7 @@ func (c *Contest) Step() {
 
 // disturb does something to a random job that is not final.
 func (c *Contest) disturb() {
-	var live []*cluster.Job
+	var live []*model.Job
 	for j := range c.State.View().Jobs() {
 		if !j.State.Final() {
 			live = append(live, j)
@@ -98,7 +100,7 @@ func (c *Contest) disturb() {
 		c.Must("cancel %s", name)
 	case a.Stop != nil:
 		c.Must("exit code=%d %s", []int{0, 85, 85, 85, 1}[c.Random.IntN(5)], name)
-	case j.State == cluster.Configuring:
+	case j.State == model.Configuring:
 		c.Must("run %s", name)
 	default:
 		c.Must("%s %s", [...]string{"exit", "exit", "exit code=1", "cancel"}[c.Random.IntN(4)], name)
@@ -132,10 +134,10 @@ func (c *Contest) Settle() error {
 
 // sound looks at a plan alone: it stops no job that is being stopped, none twice, no
 // trial-and-error job, and each for a job that waits.
-func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
-	stopped := map[cluster.JobID]bool{}
+func (c *Contest) sound(v *fsm.View, plan fsm.CommitPlan) error {
+	stopped := map[model.JobID]bool{}
 	for _, a := range plan.Actions {
-		if a.Stop == nil || a.Stop.Cause == cluster.CauseTimeout {
+		if a.Stop == nil || a.Stop.Cause == model.CauseTimeout {
 			continue
 		}
 		j := v.Job(a.Stop.Job)
@@ -146,10 +148,10 @@ func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
 			return fmt.Errorf("%s is a trial-and-error job and has to leave", c.Names[j.ID])
 		case !v.Job(a.Stop.For).Waits():
 			return fmt.Errorf("%s leaves for %s, which does not wait", c.Names[j.ID], c.Names[a.Stop.For])
-		case c.Policy == "rota" && a.Stop.Cause != cluster.CauseMigrate &&
+		case c.Policy == "rota" && a.Stop.Cause != model.CauseMigrate &&
 			j.DisplacedSince(c.Now-scratch.Day) >= v.Config().Policy.MaxPreempts:
 			return fmt.Errorf("%s is displaced too often", c.Names[j.ID])
-		case a.Stop.Cause == cluster.CauseOrder && j.Spec.Checkpoint == nil:
+		case a.Stop.Cause == model.CauseOrder && j.Spec.Checkpoint == nil:
 			return fmt.Errorf("%s loses its turn although it cannot save its state", c.Names[j.ID])
 		}
 		stopped[j.ID] = true
@@ -163,7 +165,7 @@ func (c *Contest) sound(v *cluster.View, plan cluster.CommitPlan) error {
 // retries (A7).
 func (c *Contest) lawful() error {
 	v := c.State.View()
-	leaving := make([]cluster.Request, len(v.Nodes()))
+	leaving := make([]model.Request, len(v.Nodes()))
 	for j := range v.Live() {
 		a := j.Live()
 		if a.Stop == nil {
@@ -180,16 +182,16 @@ func (c *Contest) lawful() error {
 			}
 		}
 	}
-	claimed := make([]cluster.Vector, len(v.Nodes()))
+	claimed := make([]model.Vector, len(v.Nodes()))
 	for _, r := range v.Reservations() {
 		for _, claim := range r.Claims {
-			if _, n := v.Node(claim.Node); r.Firm {
-				claimed[n] = fit.AtLeast(fit.Plus(fit.Both(claimed[n]), fit.Both(claim.Room)))
+			if _, n := v.Node(claim.Node); r.ForPreemptor {
+				claimed[n] = fit.AtLeast(fit.Plus(fit.Both(claimed[n]), fit.Both(claim.Resources)))
 			}
 		}
 	}
 	for n, node := range v.Nodes() {
-		have := cluster.Request{Active: v.Grid().Free(n), Resident: v.Grid().FreeResident(n)}
+		have := model.Request{Active: v.Grid().Free(n), Resident: v.Grid().FreeResident(n)}
 		have = fit.Plus(have, leaving[n])
 		have.Resident.Cores = have.Active.Cores
 		if !fit.Covers(have, fit.Both(claimed[n])) {
@@ -207,24 +209,24 @@ func (c *Contest) lawful() error {
 // besideOthers reports whether GPUs are shared on a node where room is kept for a job, and some of
 // it for others too. Claims do not name GPUs: where one breaks, what is left may do for each of
 // them, but not for all, and the last one waits until those before it have started.
-func besideOthers(v *cluster.View, j *cluster.Job) bool {
-	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own cluster.Claim) bool {
+func besideOthers(v *fsm.View, j *model.Job) bool {
+	return slices.ContainsFunc(v.Reservation(j.ID).Claims, func(own model.Claim) bool {
 		_, node := v.Node(own.Node)
-		return v.Grid().Shared(node) != 0 && slices.ContainsFunc(v.Reservations(), func(r *cluster.Reservation) bool {
-			return r.Firm && r.Job != j.ID &&
-				slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool { return c.Node == own.Node })
+		return v.Grid().SharedGPUs(node) != 0 && slices.ContainsFunc(v.Reservations(), func(r *model.Reservation) bool {
+			return r.ForPreemptor && r.Job != j.ID &&
+				slices.ContainsFunc(r.Claims, func(c model.Claim) bool { return c.Node == own.Node })
 		})
 	})
 }
 
-func (c *Contest) counted(j *cluster.Job) error {
-	n := map[cluster.Cause]int{}
+func (c *Contest) counted(j *model.Job) error {
+	n := map[model.Cause]int{}
 	for i := range j.Attempts {
 		n[j.Attempts[i].Cause]++
 	}
-	if k := j.Counters; j.Attempt <= cluster.MaxAttemptsKept &&
-		(k.TE != n[cluster.CauseTE] || k.Order != n[cluster.CauseOrder] || k.Reclaim != n[cluster.CauseReclaim] ||
-			k.UserFailures != n[cluster.CauseFailed]+n[cluster.CauseOOM]) {
+	if k := j.Counters; j.Attempt <= model.MaxAttemptsKept &&
+		(k.TE != n[model.CauseTE] || k.Order != n[model.CauseOrder] || k.Reclaim != n[model.CauseReclaim] ||
+			k.UserFailures != n[model.CauseFailed]+n[model.CauseOOM]) {
 		return fmt.Errorf("%s: %+v of attempts that ended by %v", c.Names[j.ID], k, n)
 	}
 	return nil
@@ -240,18 +242,18 @@ func (c *Contest) atRest() error {
 	v := c.State.View()
 	reason := sched.Reasons(v, c.Now, v.Config().Policy)
 	for j := range v.Jobs() {
-		if !j.Waits() || j.Eligible > c.Now || j.Hold != cluster.NotHeld {
+		if !j.Waits() || j.Eligible > c.Now || j.Hold != model.NotHeld {
 			continue
 		}
 		why := reason(j.ID)
-		limited := why.Code == cluster.ReasonTELimit
+		limited := why.Code == model.ReasonTELimit
 		if limited {
 			c.Seen["limit"]++
 		}
 		if (CouldStart(v, j) || HasCome(v, j) && !(c.Faulty && besideOthers(v, j))) && !limited {
 			return fmt.Errorf("%s waits although it fits, or its room has come: %+v", c.Names[j.ID], why)
 		}
-		if j.First {
+		if j.OwnRoomFirst {
 			c.Seen["first"]++
 		}
 		if j.Class != jobspec.TE {
@@ -259,12 +261,12 @@ func (c *Contest) atRest() error {
 		}
 		c.Seen[string(why.Code)]++
 		switch why.Code {
-		case cluster.ReasonPreempting:
+		case model.ReasonPreempting:
 			if why.Until > c.Now+600_000 {
 				return fmt.Errorf("%s waits until %d for those who leave", c.Names[j.ID], why.Until)
 			}
-		case cluster.ReasonNoVictim, cluster.ReasonTELimit, cluster.ReasonBadConstraint:
-		case cluster.ReasonNodeDown, cluster.ReasonNotAvail:
+		case model.ReasonNoVictim, model.ReasonTELimit, model.ReasonBadConstraint:
+		case model.ReasonNodeDown, model.ReasonNotAvail:
 			if !c.Faulty {
 				return fmt.Errorf("%s waits for nodes, and all are up: %+v", c.Names[j.ID], why)
 			}
@@ -276,10 +278,10 @@ func (c *Contest) atRest() error {
 }
 
 // CouldStart counts workers node by node with the state's own Fits, and nothing else.
-func CouldStart(v *cluster.View, j *cluster.Job) bool {
-	var g cluster.Grid
+func CouldStart(v *fsm.View, j *model.Job) bool {
+	var g grid.Grid
 	g.CopyFrom(v.Grid())
-	v.Waive(&g, j.ID)
+	v.LiftClaims(&g, j.ID)
 	if len(j.Parts) > 0 || j.Workers > 1 && j.Request.Active.GPUs%1000 != 0 {
 		gang := fit.NewGang(v, j) // nothing simple decides this; fit's own tests try everything
 		return fit.NewRoom(v).Fits(&gang)
@@ -290,7 +292,7 @@ func CouldStart(v *cluster.View, j *cluster.Job) bool {
 			continue
 		}
 		w := 0
-		for w < cluster.PerNode(j) && cluster.Fits(&g, i, fit.Times(j.Request, w+1), nil) == nil {
+		for w < model.PerNode(j) && grid.Fits(&g, i, fit.Times(j.Request, w+1), nil) == nil {
 			w++
 		}
 		if _, port := v.FreePort(n.Name); w > 0 && port {
@@ -302,7 +304,7 @@ func CouldStart(v *cluster.View, j *cluster.Job) bool {
 }
 
 // wanted asks a node for the few things that wishes says, in its own way.
-func wanted(j *cluster.Job, n *cluster.Node) bool {
+func wanted(j *model.Job, n *model.Node) bool {
 	for _, c := range j.Spec.Groups[0].Constraints {
 		switch {
 		case c.Attribute == "node.cores" && n.Cores < 8,
@@ -319,7 +321,7 @@ func wanted(j *cluster.Job, n *cluster.Node) bool {
 	return (j.Spec.Nodes == nil || "n0" <= n.Name && n.Name <= "n2") && (j.Spec.ExcludeNodes == nil || n.Name != "n1")
 }
 
-func excluded(j *cluster.Job, node string) bool {
+func excluded(j *model.Job, node string) bool {
 	for _, name := range j.Exclude {
 		if name == node {
 			return true
@@ -330,12 +332,12 @@ func excluded(j *cluster.Job, node string) bool {
 
 // HasCome reports whether all jobs have left a job's nodes that were to leave for it, while the
 // room is still kept for it.
-func HasCome(v *cluster.View, job *cluster.Job) bool {
+func HasCome(v *fsm.View, job *model.Job) bool {
 	r := v.Reservation(job.ID)
-	if r == nil || !r.Firm {
+	if r == nil || !r.ForPreemptor {
 		return false
 	}
-	return !slices.ContainsFunc(r.Claims, func(c cluster.Claim) bool {
+	return !slices.ContainsFunc(r.Claims, func(c model.Claim) bool {
 		_, node := v.Node(c.Node)
 		return WillBeFree(v, v.Live(), node).Active != v.Grid().Free(node)
 	})
@@ -343,8 +345,8 @@ func HasCome(v *cluster.View, job *cluster.Job) bool {
 
 // WillBeFree returns what of a node is free, or will be when those jobs have left it that are
 // leaving. Of one that is resized only some workers do.
-func WillBeFree(v *cluster.View, jobs iter.Seq[*cluster.Job], node int) cluster.Request {
-	have := cluster.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
+func WillBeFree(v *fsm.View, jobs iter.Seq[*model.Job], node int) model.Request {
+	have := model.Request{Active: v.Grid().Free(node), Resident: v.Grid().FreeResident(node)}
 	for job := range jobs {
 		a := job.Live()
 		if a == nil || a.Stop == nil {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -13,7 +14,7 @@ import (
 func setElastic(g *jobspec.Group, k, v string) (err error) {
 	if g.Elastic == nil {
 		g.Elastic = &jobspec.Elastic{Cooldown: 60, GrowAfter: 60}
-		g.MaxWorkersPerNode = cluster.MaxGPUsPerNode
+		g.MaxWorkersPerNode = model.MaxGPUsPerNode
 	}
 	e := g.Elastic
 	var ms int64
@@ -54,18 +55,18 @@ func (w *World) rate(names []string, options map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return w.each(names, func(j *cluster.Job) error {
+	return w.each(names, func(j *model.Job) error {
 		a := j.Live()
 		worker := &a.Workers[0]
 		node, _ := w.State.View().Node(worker.Node)
-		report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, State: worker.State, Rate: n}
-		_, err := w.Apply(cluster.NodeReport{Node: node.Name, BootID: node.BootID, Workers: []cluster.WorkerReport{report}})
+		report := model.WorkerReport{Job: j.ID, Attempt: a.N, State: worker.State, Rate: n}
+		_, err := w.Apply(fsm.NodeReport{Node: node.Name, BootID: node.BootID, Workers: []model.WorkerReport{report}})
 		return err
 	})
 }
 
 // resizing says what a plan makes of an elastic job.
-func (w *World) resizing(r *cluster.ResizeJob) string {
+func (w *World) resizing(r *fsm.ResizeJob) string {
 	j := w.State.View().Job(r.Job)
 	s := fmt.Sprintf("resize %s from %d to %d:", w.Names[r.Job], j.Size(), j.Size()-len(r.Leave)+len(r.Join))
 	for _, i := range r.Leave {

@@ -2,13 +2,13 @@ package schedtest
 
 import (
 	"errors"
-	"testing"
-
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // mishaps break and mend nodes and their GPUs while histories go on. They have a source of chance
@@ -31,7 +31,7 @@ func (m *mishaps) perhaps() error {
 	}
 	nodes := m.State.View().Nodes()
 	n := nodes[m.random.IntN(len(nodes))]
-	if n.State != cluster.NodeUp && m.random.IntN(2) == 0 {
+	if n.State != model.NodeUp && m.random.IntN(2) == 0 {
 		return m.note("up", m.setNode("up", []string{n.Name}))
 	}
 	switch m.random.IntN(8) {
@@ -50,7 +50,7 @@ func (m *mishaps) perhaps() error {
 }
 
 // gpus breaks one of a node's GPUs, or mends all of them.
-func (m *mishaps) gpus(n *cluster.Node, broken bool) error {
+func (m *mishaps) gpus(n *model.Node, broken bool) error {
 	if len(n.GPUs) == 0 {
 		return nil
 	}
@@ -61,20 +61,20 @@ func (m *mishaps) gpus(n *cluster.Node, broken bool) error {
 	}
 	if g := &next.GPUs[m.random.IntN(len(next.GPUs))]; broken {
 		g.Healthy, g.Problem, what = false, "it fell off the bus", "GPU broken"
-		if slices.ContainsFunc(m.State.View().Running(nil, m.at(n)), func(id cluster.JobID) bool { return true }) {
+		if slices.ContainsFunc(m.State.View().JobsOnNode(nil, m.at(n)), func(id model.JobID) bool { return true }) {
 			what = "GPU of a busy node broken"
 		}
 	}
 	return m.note(what, m.register(next))
 }
 
-func (m *mishaps) at(n *cluster.Node) int {
+func (m *mishaps) at(n *model.Node) int {
 	_, at := m.State.View().Node(n.Name)
 	return at
 }
 
-func (m *mishaps) register(n cluster.Node) error {
-	_, err := m.Apply(cluster.RegisterNode{Node: n})
+func (m *mishaps) register(n model.Node) error {
+	_, err := m.Apply(fsm.RegisterNode{Node: n})
 	return err
 }
 

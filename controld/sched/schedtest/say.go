@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -16,10 +17,10 @@ import (
 // What scenarios print.
 
 // Action writes an action of a plan in words.
-func (w *World) Action(a cluster.Action) string {
+func (w *World) Action(a fsm.Action) string {
 	switch {
 	case a.Start != nil:
-		s := "start " + w.Names[a.Start.Job+cluster.JobID(a.Start.Member)]
+		s := "start " + w.Names[a.Start.Job+model.JobID(a.Start.TaskNumber)]
 		for _, p := range a.Start.Places {
 			s += " on " + p.Node + gpuList(p.GPUs)
 			if p.Port != 0 {
@@ -27,8 +28,8 @@ func (w *World) Action(a cluster.Action) string {
 			}
 		}
 		s += fmt.Sprintf(" port %d", a.Start.Port)
-		if a.Start.Past != 0 {
-			s += " past " + w.Names[a.Start.Past]
+		if a.Start.Bypasses != 0 {
+			s += " past " + w.Names[a.Start.Bypasses]
 		}
 		return s
 	case a.Stop != nil:
@@ -44,7 +45,7 @@ func (w *World) Action(a cluster.Action) string {
 	case a.Reserve != nil:
 		s := "reserve for " + w.Names[a.Reserve.Job]
 		for _, c := range a.Reserve.Claims {
-			s += fmt.Sprintf(" on %s %s", c.Node, amount(c.Room))
+			s += fmt.Sprintf(" on %s %s", c.Node, amount(c.Resources))
 		}
 		return s + " for " + duration(int64(a.Reserve.Until-w.Now))
 	}
@@ -78,15 +79,15 @@ func gpuList(gpus []int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-func amount(v cluster.Vector) string {
+func amount(v model.Vector) string {
 	return fmt.Sprintf("(%g GPUs, %d cores, %d GiB)", float64(v.GPUs)/1000, v.Cores, v.Memory/jobspec.GiB)
 }
 
 // why prints the reason, the funnel without its unchanging steps, and the advice.
-func (w *World) why(id cluster.JobID) {
+func (w *World) why(id model.JobID) {
 	v := w.State.View()
 	j := v.Job(id)
-	if j != nil && !j.Waits() && j.State != cluster.Pending {
+	if j != nil && !j.Waits() && j.State != model.Pending {
 		if j.State.Final() && j.Reason.Code != "" {
 			w.say("%s has ended as %s (%s): %s", w.Names[id], j.State, j.Reason.Code, w.named(j.Reason))
 			return
@@ -110,7 +111,7 @@ func (w *World) why(id cluster.JobID) {
 }
 
 // named is the sentence of a reason with the job's name in place of its number.
-func (w *World) named(r cluster.Reason) string {
+func (w *World) named(r model.Reason) string {
 	return w.called(r.Sentence())
 }
 
@@ -119,7 +120,7 @@ func (w *World) waiting() error {
 	v := w.State.View()
 	reason := sched.Reasons(v, w.Now, v.Config().Policy)
 	for j := range v.Jobs() {
-		if j.State == cluster.Pending || j.Waits() {
+		if j.State == model.Pending || j.Waits() {
 			w.say("%s %s", w.Names[j.ID], reason(j.ID).Code)
 		}
 	}
@@ -128,10 +129,10 @@ func (w *World) waiting() error {
 
 // jobs prints every job's state, with its nodes while it has some.
 func (w *World) jobs() error {
-	all := slices.SortedFunc(w.State.View().Jobs(), func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
+	all := slices.SortedFunc(w.State.View().Jobs(), func(a, b *model.Job) int { return cmp.Compare(a.ID, b.ID) })
 	for _, j := range all {
 		s := w.Names[j.ID] + " " + string(j.State)
-		if f := j.Family; f != nil {
+		if f := j.Children; f != nil {
 			s += fmt.Sprintf(" waiting [%s] dropped [%s], %d live, %d completed, %d failed, %d cancelled",
 				f.Waiting, f.Dropped, f.Live, f.Completed, f.Failed, f.Cancelled)
 		}

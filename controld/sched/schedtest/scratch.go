@@ -1,7 +1,8 @@
 package schedtest
 
 import (
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched/fairshare"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/policy"
@@ -12,14 +13,14 @@ import (
 )
 
 // TrialOf returns the scratch state of a cycle that begins.
-func TrialOf(v *cluster.View, now cluster.Instant) *scratch.State {
+func TrialOf(v *fsm.View, now model.Instant) *scratch.State {
 	return scratch.New(v, now, v.Config().Policy, new(fit.Room))
 }
 
 // Expired returns the scratch state of a cycle after its first phase.
-func Expired(v *cluster.View, now cluster.Instant) *scratch.State {
+func Expired(v *fsm.View, now model.Instant) *scratch.State {
 	t := TrialOf(v, now)
-	policy.Expire(t, &scratch.Pages[cluster.Instant]{})
+	policy.Expire(t, &scratch.Pages[model.Instant]{})
 	return t
 }
 
@@ -40,9 +41,9 @@ func AccountsOn(t *scratch.State) *fairshare.Accounts {
 	o := OrderOn(t)
 	f := fairshare.NewAccounts(o)
 	f.QuotaOnly = true
-	o.MayStart = func(j *cluster.Job) bool { // limits are judged by the same holdings as shares
+	o.MayStart = func(j *model.Job) bool { // limits are judged by the same holdings as shares
 		r := t.Holders[j.ID]
-		return r != nil && r.Firm || !f.Limited(f.Leaf(j.Leaf()), j)
+		return r != nil && r.ForPreemptor || !f.Limited(f.Leaf(j.Association()), j)
 	}
 	return f
 }

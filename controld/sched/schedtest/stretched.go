@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/controld/sched/fit"
 	"github.com/rota-hpc/rota/controld/sched/queue"
@@ -16,7 +17,7 @@ type stretched struct{ *Contest }
 // NewStretched returns a random history of elastic jobs under a policy.
 func NewStretched(seed uint64, policy string, seen map[string]int) *stretched {
 	c := &Contest{World: NewWorld(), Random: rand.New(rand.NewPCG(seed, 11)), Policy: policy,
-		stops: map[Attempt]cluster.Stop{}, Seen: seen}
+		stops: map[Attempt]model.Stop{}, Seen: seen}
 	c.Must("policy name=%s reserve-after=%dm", policy, 1+c.Random.IntN(20))
 	for i := range 2 + c.Random.IntN(3) {
 		c.Must("node n%d gpus=%d cores=%d memory=%d", i, 2+c.Random.IntN(7), 8+c.Random.IntN(8), 16+c.Random.IntN(24))
@@ -58,7 +59,7 @@ func (s *stretched) submit() {
 
 // tell says how fast jobs are that run: every second one gets hardly faster with more workers.
 func (s *stretched) tell() {
-	var live []*cluster.Job
+	var live []*model.Job
 	for j := range s.State.View().Live() {
 		if _, elastic := j.Elastic(); elastic && j.Live().Started.At != 0 && j.Live().Stop == nil {
 			live = append(live, j)
@@ -98,8 +99,8 @@ func (s *stretched) Settle() error {
 // soundResizes looks at a plan alone: a job that gives up workers does so for a job that waits,
 // whose promised room needs all of them. A job that gets some does so while no job leaves, out of
 // room that no job claims and that is not kept free for trial-and-error jobs.
-func (s *stretched) soundResizes(v *cluster.View, plan cluster.CommitPlan) error {
-	claims := map[cluster.JobID]*cluster.Reservation{}
+func (s *stretched) soundResizes(v *fsm.View, plan fsm.CommitPlan) error {
+	claims := map[model.JobID]*model.Reservation{}
 	for _, a := range plan.Actions {
 		switch {
 		case a.Reserve != nil:
@@ -119,11 +120,11 @@ func (s *stretched) soundResizes(v *cluster.View, plan cluster.CommitPlan) error
 }
 
 // gives looks at a job that gives up workers.
-func (s *stretched) gives(v *cluster.View, r *cluster.ResizeJob, kept *cluster.Reservation) error {
+func (s *stretched) gives(v *fsm.View, r *fsm.ResizeJob, kept *model.Reservation) error {
 	s.Seen["shrink"]++
 	taker, giver := v.Job(r.For), v.Job(r.Job)
 	switch {
-	case kept == nil || !kept.Firm:
+	case kept == nil || !kept.ForPreemptor:
 		return fmt.Errorf("%s gives up workers for %s, for which no room is kept", s.Names[giver.ID], s.Names[taker.ID])
 	case len(r.Join) > 0:
 		return fmt.Errorf("%s gives up workers and gets some", s.Names[giver.ID])
@@ -134,8 +135,8 @@ func (s *stretched) gives(v *cluster.View, r *cluster.ResizeJob, kept *cluster.R
 }
 
 // needless looks for workers that leave although the promised room would be enough without them.
-func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan,
-	claims map[cluster.JobID]*cluster.Reservation) error {
+func (s *stretched) needless(v *fsm.View, plan fsm.CommitPlan,
+	claims map[model.JobID]*model.Reservation) error {
 	waiting := 0
 	for j := range v.Jobs() {
 		if j.Waits() {
@@ -146,12 +147,12 @@ func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan,
 		return nil // room may be spared for jobs that come before
 	}
 	t := TrialOf(v, s.Now)
-	leaving := make([]cluster.Request, len(v.Nodes()))
-	for run := range v.Runs() {
+	leaving := make([]model.Request, len(v.Nodes()))
+	for run := range v.LiveAttempts() {
 		if run.Attempt.Stop == nil {
 			continue
 		}
-		for _, r := range run.Frees {
+		for _, r := range run.Releases {
 			leaving[r.Node] = fit.Plus(leaving[r.Node], r.Room)
 		}
 	}
@@ -182,8 +183,8 @@ func (s *stretched) needless(v *cluster.View, plan cluster.CommitPlan,
 			s.Seen["needed"]++
 			have := fit.Plus(t.Room.Available(n), fit.Minus(leaving[n], j.RequestOf(w)))
 			for _, c := range claims[a.Resize.For].Claims {
-				if _, at := v.Node(c.Node); at == n && c.Room.Cores <= have.Active.Cores && c.Room.Memory <= have.Active.Memory &&
-					c.Room.GPUs <= have.Active.GPUs {
+				if _, at := v.Node(c.Node); at == n && c.Resources.Cores <= have.Active.Cores && c.Resources.Memory <= have.Active.Memory &&
+					c.Resources.GPUs <= have.Active.GPUs {
 					return fmt.Errorf("worker %d of %s leaves needlessly", w, s.Names[j.ID])
 				}
 			}

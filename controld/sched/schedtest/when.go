@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -74,7 +75,7 @@ func (w *World) reference(name string) string {
 
 // update changes jobs: limit, more (time), priority, name.
 func (w *World) update(names []string, options map[string]string) error {
-	c := cluster.UpdateJobs{By: Ada.UID}
+	c := fsm.UpdateJobs{By: Ada.UID}
 	for k, v := range options {
 		switch k {
 		case "limit", "more":
@@ -105,7 +106,7 @@ func (w *World) update(names []string, options map[string]string) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range result.([]cluster.ControlResult) {
+	for _, r := range result.([]model.ControlResult) {
 		if r.Err != nil {
 			return r.Err
 		}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -92,7 +92,7 @@ func spread(spec *jobspec.Job, like jobspec.Group) {
 
 // Describe gives a node a model, labels=KEY:VALUE,… and the memory of its GPUs, and reports whether
 // the property is one of these.
-func Describe(n *cluster.Node, k, v string) bool {
+func Describe(n *model.Node, k, v string) bool {
 	switch k {
 	case "model":
 		for i := range n.GPUs {

@@ -3,9 +3,8 @@
 package schedtest
 
 import (
-	"flag"
-
 	"cmp"
+	"flag"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -21,11 +21,11 @@ import (
 // World is a cluster that a scenario plays on: the real state and the real cycle, with nodes that
 // do what the script says.
 type World struct {
-	State *cluster.State
+	State *fsm.State
 	Index uint64
-	Now   cluster.Instant
-	Ids   map[string]cluster.JobID
-	Names map[cluster.JobID]string
+	Now   model.Instant
+	Ids   map[string]model.JobID
+	Names map[model.JobID]string
 	boots map[string]int
 	Out   strings.Builder
 
@@ -34,17 +34,17 @@ type World struct {
 
 // NewWorld returns a world without nodes.
 func NewWorld() *World {
-	c := cluster.DefaultConfig()
+	c := model.DefaultConfig()
 	return &World{
-		State: cluster.New(c), Now: 1000, Ids: map[string]cluster.JobID{}, Names: map[cluster.JobID]string{},
+		State: fsm.New(c), Now: 1000, Ids: map[string]model.JobID{}, Names: map[model.JobID]string{},
 		boots: map[string]int{},
 	}
 }
 
 // Apply proposes a command and checks every invariant after it.
-func (w *World) Apply(c cluster.Command) (any, error) {
+func (w *World) Apply(c fsm.Command) (any, error) {
 	w.Index++
-	result, err := w.State.Apply(w.Index, cluster.Entry{Stamp: cluster.Stamp{At: w.Now, Wall: cluster.UnixMS(w.Now)},
+	result, err := w.State.Apply(w.Index, fsm.Entry{Stamp: model.Stamp{At: w.Now, Wall: model.UnixMS(w.Now)},
 		Command: c})
 	if w.Unchecked {
 		return result, err
@@ -76,22 +76,22 @@ func (w *World) Run(line string) error {
 	case "pipeline":
 		return w.pipeline(names[0], names[1:], options)
 	case "hold", "release", "cancel", "requeue":
-		return w.control(cluster.Verb(verb), names)
+		return w.control(model.Verb(verb), names)
 	case "run":
-		return w.each(names, func(j *cluster.Job) error {
-			return w.Bring(j, options, cluster.WorkerCreated,
-				cluster.WorkerRunning)
+		return w.each(names, func(j *model.Job) error {
+			return w.Bring(j, options, model.WorkerCreated,
+				model.WorkerRunning)
 		})
 	case "exit":
-		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerExited) })
+		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerExited) })
 	case "break":
-		return w.each(names, func(j *cluster.Job) error { return w.Bring(j, options, cluster.WorkerFailed) })
+		return w.each(names, func(j *model.Job) error { return w.Bring(j, options, model.WorkerFailed) })
 	case "advance":
 		return w.advance(names[0])
 	case "cycle":
 		return w.cycle()
 	case "trim": // as if the history were stored durably
-		_, err := w.Apply(cluster.TrimHistory{UpTo: math.MaxInt64})
+		_, err := w.Apply(fsm.TrimHistory{UpTo: math.MaxInt64})
 		return err
 	case "update":
 		return w.update(names, options)
@@ -151,7 +151,7 @@ func (w *World) policy(options map[string]string) error {
 			return err
 		}
 	}
-	_, err := w.Apply(cluster.SetConfig{Config: c})
+	_, err := w.Apply(fsm.SetConfig{Config: c})
 	return err
 }
 
@@ -160,7 +160,7 @@ func (w *World) policy(options map[string]string) error {
 func (w *World) node(name string, options map[string]string) error {
 	gpus, cores, memory, ports, broken := 0, 64, 256, 100, -1
 	for k, v := range options {
-		if Describe(&cluster.Node{}, k, v) {
+		if Describe(&model.Node{}, k, v) {
 			continue
 		}
 		n, err := strconv.Atoi(v)
@@ -189,18 +189,18 @@ func (w *World) node(name string, options map[string]string) error {
 	if broken >= 0 {
 		n.GPUs[broken].Healthy, n.GPUs[broken].Problem = false, "it fell off the bus"
 	}
-	_, err := w.Apply(cluster.RegisterNode{Node: n})
+	_, err := w.Apply(fsm.RegisterNode{Node: n})
 	return err
 }
 
 // MakeNode returns a node with so many GPUs, cores, GiB of memory and ports.
-func MakeNode(name string, gpus, cores, memoryGiB, ports int) cluster.Node {
-	n := cluster.Node{
+func MakeNode(name string, gpus, cores, memoryGiB, ports int) model.Node {
+	n := model.Node{
 		Name: name, Addr: "127.0.0.1:1", BootID: name + "-boot", Version: "test", Cores: int64(cores),
 		Memory: jobspec.Bytes(memoryGiB) * jobspec.GiB, PortMin: 29000, PortMax: 29000 + ports - 1,
 	}
 	for i := range gpus {
-		n.GPUs = append(n.GPUs, cluster.GPU{
+		n.GPUs = append(n.GPUs, model.GPU{
 			UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: "Simulated", Memory: 80 * jobspec.GiB, Minor: -1, Healthy: true,
 		})
 	}
@@ -208,9 +208,9 @@ func MakeNode(name string, gpus, cores, memoryGiB, ports int) cluster.Node {
 }
 
 func (w *World) setNode(verb string, names []string) error {
-	states := map[string]cluster.NodeState{"down": cluster.NodeDown, "up": cluster.NodeUp, "drain": cluster.NodeDrained}
+	states := map[string]model.NodeState{"down": model.NodeDown, "up": model.NodeUp, "drain": model.NodeDrained}
 	for _, name := range names {
-		if _, err := w.Apply(cluster.SetNodeState{Node: name, State: states[verb]}); err != nil {
+		if _, err := w.Apply(fsm.SetNodeState{Node: name, State: states[verb]}); err != nil {
 			return err
 		}
 	}
@@ -241,25 +241,25 @@ func (w *World) add(name string, spec *jobspec.Job) error { return w.AddAs("ada"
 func (w *World) AddAs(user, name string, spec *jobspec.Job) error {
 	owner := Ada
 	owner.User = user
-	c := cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
+	c := fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}
 	result, err := w.Apply(c)
 	if err != nil {
 		return err
 	}
-	id := result.([]cluster.JobID)[0]
+	id := result.([]model.JobID)[0]
 	w.Ids[name], w.Names[id] = id, name
-	f := w.State.View().Job(id).Family
+	f := w.State.View().Job(id).Children
 	for n := 1; f != nil && n <= f.Size; n++ {
 		member := w.memberName(id, n)
-		w.Ids[member], w.Names[id+cluster.JobID(n)] = id+cluster.JobID(n), member
+		w.Ids[member], w.Names[id+model.JobID(n)] = id+model.JobID(n), member
 	}
 	return nil
 }
 
 // Ada is the user that submits if a scenario names none.
-var Ada = cluster.Identity{UID: 1000, GID: 1000, User: "ada"}
+var Ada = model.Identity{UID: 1000, GID: 1000, User: "ada"}
 
-func (w *World) memberName(record cluster.JobID, n int) string {
+func (w *World) memberName(record model.JobID, n int) string {
 	spec := w.State.View().Job(record).Spec
 	if spec.Array != nil {
 		return fmt.Sprintf("%s_%d", w.Names[record], spec.Array.Index(n-1))
@@ -376,26 +376,26 @@ func setArray(spec *jobspec.Job, k, v string, n int) {
 
 // control does something to jobs, to members such as sweep_3 or train.eval, or to several elements
 // as in sweep_[3-5,9].
-func (w *World) control(verb cluster.Verb, names []string) error {
+func (w *World) control(verb model.Verb, names []string) error {
 	for _, name := range names {
 		target, err := w.target(name)
 		if err != nil {
 			return err
 		}
-		result, err := w.Apply(cluster.ControlJobs{Verb: verb, Targets: []cluster.Target{target}, By: Ada.UID})
+		result, err := w.Apply(fsm.ControlJobs{Verb: verb, Targets: []fsm.Target{target}, By: Ada.UID})
 		if err != nil {
 			return err
 		}
-		if err := result.([]cluster.ControlResult)[0].Err; err != nil {
+		if err := result.([]model.ControlResult)[0].Err; err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *World) target(name string) (cluster.Target, error) {
+func (w *World) target(name string) (fsm.Target, error) {
 	base, indices, several := strings.Cut(name, "_[")
-	target := cluster.Target{ID: w.Ids[base]}
+	target := fsm.Target{ID: w.Ids[base]}
 	switch {
 	case target.ID == 0:
 		return target, fmt.Errorf("no job %q", name)
@@ -405,13 +405,13 @@ func (w *World) target(name string) (cluster.Target, error) {
 			return target, fmt.Errorf("%s: %d elements missing, error %w", name, missing, err)
 		}
 		for _, s := range spans {
-			target.Members = target.Members.With(cluster.Span(s.First+1, s.Last+1))
+			target.Tasks = target.Tasks.With(model.Span(s.First+1, s.Last+1))
 		}
 	}
 	return target, nil
 }
 
-func (w *World) each(names []string, do func(*cluster.Job) error) error {
+func (w *World) each(names []string, do func(*model.Job) error) error {
 	for _, name := range names {
 		j := w.State.View().Job(w.Ids[name])
 		if j == nil {
@@ -426,7 +426,7 @@ func (w *World) each(names []string, do func(*cluster.Job) error) error {
 
 // Bring reports that a job's workers have come to each state in turn: all that are not final, or
 // those on=NODE, with code=N.
-func (w *World) Bring(j *cluster.Job, options map[string]string, states ...cluster.WorkerState) error {
+func (w *World) Bring(j *model.Job, options map[string]string, states ...model.WorkerState) error {
 	a := j.Live()
 	if a == nil {
 		return fmt.Errorf("%s has no attempt in progress", w.Names[j.ID])
@@ -437,13 +437,13 @@ func (w *World) Bring(j *cluster.Job, options map[string]string, states ...clust
 			if worker.State.Final() || options["on"] != "" && options["on"] != worker.Node {
 				continue
 			}
-			report := cluster.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: state}
+			report := model.WorkerReport{Job: j.ID, Attempt: a.N, Worker: i, State: state}
 			if state.Final() {
 				report.ExitCode, report.Message = code, options["message"]
 			}
 			n, _ := w.State.View().Node(worker.Node)
-			if _, err := w.Apply(cluster.NodeReport{Node: worker.Node, BootID: n.BootID,
-				Workers: []cluster.WorkerReport{report}}); err != nil {
+			if _, err := w.Apply(fsm.NodeReport{Node: worker.Node, BootID: n.BootID,
+				Workers: []model.WorkerReport{report}}); err != nil {
 				return err
 			}
 		}
@@ -453,7 +453,7 @@ func (w *World) Bring(j *cluster.Job, options map[string]string, states ...clust
 
 func (w *World) advance(by string) error {
 	ms, err := milliseconds(by)
-	w.Now += cluster.Instant(ms)
+	w.Now += model.Instant(ms)
 	return err
 }
 
@@ -461,7 +461,7 @@ func (w *World) advance(by string) error {
 // when it would look again.
 func (w *World) cycle() error {
 	said := w.Out.Len()
-	var wake cluster.Instant
+	var wake model.Instant
 	for range 10 {
 		v := w.State.View()
 		plan, next := sched.Cycle(v, w.Now, v.Config().Policy)
@@ -492,7 +492,7 @@ func (w *World) plan() error {
 }
 
 // Commit applies a plan, which the state must accept as a whole.
-func (w *World) Commit(plan cluster.CommitPlan) error {
+func (w *World) Commit(plan fsm.CommitPlan) error {
 	result, err := w.Apply(plan)
 	if err != nil {
 		return err

@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/controld/server/submission"
 	"github.com/rota-hpc/rota/jobspec"
@@ -17,8 +18,8 @@ import (
 // Facts returns what the history has of the jobs that a submission depends on and the state has no
 // more. It writes their ids where tasks or groups were named, or jobs by a name that the state has
 // no more.
-func (f *Finder) Facts(ctx context.Context, owner string, jobs []*jobspec.Job) ([]cluster.Fact, error) {
-	var facts []cluster.Fact
+func (f *Finder) Facts(ctx context.Context, owner string, jobs []*jobspec.Job) ([]fsm.PastJob, error) {
+	var facts []fsm.PastJob
 	known := names{f: f, owner: owner}
 	for i, j := range jobs {
 		for d := range j.Dependencies {
@@ -72,8 +73,8 @@ func (n *names) has(name string) bool {
 }
 
 // leftBefore reports whether a member has ended and left the state before its array.
-func leftBefore(v *cluster.View, record *cluster.Job, id cluster.JobID) bool {
-	f, n := record.Family, int(id-record.ID)
+func leftBefore(v *fsm.View, record *model.Job, id model.JobID) bool {
+	f, n := record.Children, int(id-record.ID)
 	return n > 0 && f != nil && v.Job(id) == nil && !f.Waiting.Has(n) && !f.Dropped.Has(n)
 }
 
@@ -84,7 +85,7 @@ func namesGroup(text string) bool {
 }
 
 // fact is what the history says of one job that is depended on, nil when the state knows it.
-func (f *Finder) fact(ctx context.Context, known *names, target *string) (*cluster.Fact, error) {
+func (f *Finder) fact(ctx context.Context, known *names, target *string) (*fsm.PastJob, error) {
 	text := *target
 	t, err := jobspec.ParseTarget(text)
 	if err != nil {
@@ -93,7 +94,7 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*clust
 	if t.Name != "" && !namesGroup(text) {
 		return f.factByName(ctx, known, target)
 	}
-	if !t.Element && t.ID > 0 && f.View.Job(cluster.JobID(t.ID)) != nil {
+	if !t.Element && t.ID > 0 && f.View.Job(model.JobID(t.ID)) != nil {
 		return nil, nil
 	}
 	r, err := f.Resolve(ctx, text)
@@ -124,13 +125,13 @@ func (f *Finder) fact(ctx context.Context, known *names, target *string) (*clust
 	return factOf(j), nil
 }
 
-func factOf(j *cluster.Job) *cluster.Fact {
-	return &cluster.Fact{ID: j.ID, Code: j.ExitCode, Ended: j.State, UID: j.Owner.UID}
+func factOf(j *model.Job) *fsm.PastJob {
+	return &fsm.PastJob{ID: j.ID, Code: j.ExitCode, Ended: j.State, UID: j.Owner.UID}
 }
 
 // factByName finds the owner's newest job of a name in the history, if the state has none. That
 // there is none is for the state to say.
-func (f *Finder) factByName(ctx context.Context, known *names, target *string) (*cluster.Fact, error) {
+func (f *Finder) factByName(ctx context.Context, known *names, target *string) (*fsm.PastJob, error) {
 	if known.has(*target) {
 		return nil, nil
 	}

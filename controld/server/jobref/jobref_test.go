@@ -4,14 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // TestManyTasksAreNamedAtOnce names every other task of the largest array. In quadratic time it
 // would take minutes.
 func TestManyTasksAreNamedAtOnce(t *testing.T) {
-	record := &cluster.Job{ID: 1, Family: &cluster.Family{Size: jobspec.MaxElements},
+	record := &model.Job{ID: 1, Children: &model.Children{Size: jobspec.MaxElements},
 		Spec: &jobspec.Job{Array: &jobspec.Array{Indices: "0-99999"}}}
 	begin := time.Now()
 	members, err := elementsOf(record, "[0-99999:2]")

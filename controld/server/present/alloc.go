@@ -4,12 +4,13 @@ import (
 	"net"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // Alloc is one worker as its node needs to know it.
-func Alloc(v *cluster.View, w cluster.DesiredWorker) api.Alloc {
+func Alloc(v *fsm.View, w fsm.DesiredWorker) api.Alloc {
 	j, a := w.Job, w.Job.Live()
 	part, number := j.PartOf(w.Worker)
 	out := api.Alloc{
@@ -43,7 +44,7 @@ func withoutOtherTasks(spec *jobspec.Job) *jobspec.Job {
 
 // ofPart returns the workers of one part of a gang, by number in the part; all if the gang has only
 // one.
-func ofPart(j *cluster.Job, a *cluster.Attempt, part int) []cluster.Worker {
+func ofPart(j *model.Job, a *model.Attempt, part int) []model.Worker {
 	if len(j.Parts) == 0 {
 		return a.Workers
 	}
@@ -54,7 +55,7 @@ func ofPart(j *cluster.Job, a *cluster.Attempt, part int) []cluster.Worker {
 	return a.Workers[first : first+j.Parts[part].Workers]
 }
 
-func nodesOfPart(j *cluster.Job, a *cluster.Attempt, part int) []string {
+func nodesOfPart(j *model.Job, a *model.Attempt, part int) []string {
 	workers := ofPart(j, a, part)
 	nodes := make([]string, len(workers))
 	for i := range workers {
@@ -64,7 +65,7 @@ func nodesOfPart(j *cluster.Job, a *cluster.Attempt, part int) []string {
 }
 
 // hostsOf says where the workers of one group of a gang are and at which ports they may listen.
-func hostsOf(v *cluster.View, j *cluster.Job, a *cluster.Attempt, part int) api.GroupHosts {
+func hostsOf(v *fsm.View, j *model.Job, a *model.Attempt, part int) api.GroupHosts {
 	hosts := api.GroupHosts{Group: j.Spec.Groups[j.Parts[part].Group].Name, Nodes: nodesOfPart(j, a, part)}
 	for _, w := range ofPart(j, a, part) {
 		hosts.Addrs = append(hosts.Addrs, hostOf(v, w.Node))
@@ -74,7 +75,7 @@ func hostsOf(v *cluster.View, j *cluster.Job, a *cluster.Attempt, part int) api.
 }
 
 // hostOf is the address of a node without the port of its daemon, "" if there is no such node.
-func hostOf(v *cluster.View, name string) string {
+func hostOf(v *fsm.View, name string) string {
 	n, _ := v.Node(name)
 	if n == nil {
 		return ""
@@ -87,4 +88,4 @@ func hostOf(v *cluster.View, name string) string {
 
 // leaseGrace is how long, in milliseconds, a container may take to stop once its lease has ended.
 // It leaves half of the margin, after which another attempt may start.
-func leaseGrace(c *cluster.Config) int64 { return max(1, min(10_000, c.MarginMS/2)) }
+func leaseGrace(c *model.Config) int64 { return max(1, min(10_000, c.MarginMS/2)) }

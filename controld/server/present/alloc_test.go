@@ -6,7 +6,8 @@ import (
 	"testing"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sched"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -14,23 +15,23 @@ import (
 // A worker of a gang of several groups is told its own group's nodes and request, its own port, and
 // where all groups are.
 func TestAllocOfParts(t *testing.T) {
-	s := cluster.New(cluster.DefaultConfig())
+	s := fsm.New(model.DefaultConfig())
 	index := uint64(0)
-	apply := func(c cluster.Command) any {
+	apply := func(c fsm.Command) any {
 		index++
-		result, err := s.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1000, Wall: 1000}, Command: c})
+		result, err := s.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1000, Wall: 1000}, Command: c})
 		if err != nil {
 			t.Fatalf("%s: %v", c.Kind(), err)
 		}
 		return result
 	}
 	for i := 1; i <= 2; i++ {
-		n := cluster.Node{Name: fmt.Sprint("n", i), Addr: fmt.Sprintf("10.0.0.%d:9", i), BootID: "b", Cores: 8,
+		n := model.Node{Name: fmt.Sprint("n", i), Addr: fmt.Sprintf("10.0.0.%d:9", i), BootID: "b", Cores: 8,
 			Memory: 64 * jobspec.GiB, PortMin: 100, PortMax: 110}
 		for g := range 2 {
-			n.GPUs = append(n.GPUs, cluster.GPU{UUID: fmt.Sprint(i, g), Healthy: true})
+			n.GPUs = append(n.GPUs, model.GPU{UUID: fmt.Sprint(i, g), Healthy: true})
 		}
-		apply(cluster.RegisterNode{Node: n})
+		apply(fsm.RegisterNode{Node: n})
 	}
 	group := func(name string, count, gpus, cores int) jobspec.Group {
 		return jobspec.Group{Name: name, Count: count, Tasks: []jobspec.Task{{
@@ -39,8 +40,8 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	spec := &jobspec.Job{Name: "tf", GangScope: "job",
 		Groups: []jobspec.Group{group("ps", 1, 0, 1), group("worker", 2, 2, 3)}}
-	owner := cluster.Identity{UID: 1, User: "ada"}
-	id := apply(cluster.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]cluster.JobID)[0]
+	owner := model.Identity{UID: 1, User: "ada"}
+	id := apply(fsm.SubmitJobs{Owner: owner, Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
 	plan, _ := sched.Cycle(s.View(), 1000, s.View().Config().Policy)
 	for _, err := range apply(plan).([]error) {
 		if err != nil {
@@ -49,7 +50,7 @@ func TestAllocOfParts(t *testing.T) {
 	}
 	v := s.View()
 	j := v.Job(id)
-	got := Alloc(v, cluster.DesiredWorker{Job: j, Worker: 2})
+	got := Alloc(v, fsm.DesiredWorker{Job: j, Worker: 2})
 	workers := j.Live().Workers
 	want := []api.GroupHosts{
 		{Group: "ps", Nodes: []string{"n1"}, Addrs: []string{"10.0.0.1"}, Ports: []int{workers[0].Port}},
@@ -67,7 +68,7 @@ func TestAllocOfParts(t *testing.T) {
 		got.MasterAddr != "10.0.0.1" || got.MasterPort == 0 {
 		t.Errorf("its room and its meeting are %+v", got)
 	}
-	first := Alloc(v, cluster.DesiredWorker{Job: j, Worker: 0})
+	first := Alloc(v, fsm.DesiredWorker{Job: j, Worker: 0})
 	if first.Group != 0 || !reflect.DeepEqual(first.Nodes, []string{"n1"}) || first.Request.Active.GPUs != 0 ||
 		first.Port == first.MasterPort || first.Port == 0 {
 		t.Errorf("the first worker is told %+v", first)
@@ -77,10 +78,10 @@ func TestAllocOfParts(t *testing.T) {
 // An element is told its own parameters and how many there are, and nothing that only the others
 // need.
 func TestAllocOfElement(t *testing.T) {
-	s := cluster.New(cluster.DefaultConfig())
-	apply := func(index uint64, c cluster.Command) {
+	s := fsm.New(model.DefaultConfig())
+	apply := func(index uint64, c fsm.Command) {
 		t.Helper()
-		if _, err := s.Apply(index, cluster.Entry{Stamp: cluster.Stamp{At: 1000}, Command: c}); err != nil {
+		if _, err := s.Apply(index, fsm.Entry{Stamp: model.Stamp{At: 1000}, Command: c}); err != nil {
 			t.Fatalf("%s: %v", c.Kind(), err)
 		}
 	}
@@ -90,13 +91,13 @@ func TestAllocOfElement(t *testing.T) {
 		spec.Array.Rows = append(spec.Array.Rows, []string{fmt.Sprint("0.", i), fmt.Sprint(i)})
 	}
 	spec.Default()
-	apply(1, cluster.RegisterNode{Node: cluster.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB}})
-	apply(2, cluster.SubmitJobs{Owner: cluster.Identity{UID: 1, User: "u1"}, Jobs: []*jobspec.Job{spec}})
-	apply(3, cluster.CommitPlan{Actions: []cluster.Action{{
-		Start: &cluster.StartJob{Job: 1, Member: 8, Places: []cluster.Place{{Node: "n1"}}},
+	apply(1, fsm.RegisterNode{Node: model.Node{Name: "n1", BootID: "b", Cores: 8, Memory: 64 * jobspec.GiB}})
+	apply(2, fsm.SubmitJobs{Owner: model.Identity{UID: 1, User: "u1"}, Jobs: []*jobspec.Job{spec}})
+	apply(3, fsm.CommitPlan{Actions: []fsm.Action{{
+		Start: &fsm.StartJob{Job: 1, TaskNumber: 8, Places: []model.Place{{Node: "n1"}}},
 	}}})
 	v := s.View()
-	got := Alloc(v, cluster.DesiredWorker{Job: v.Job(9)})
+	got := Alloc(v, fsm.DesiredWorker{Job: v.Job(9)})
 	want := map[string]string{"lr": "0.7", "seed": "7"}
 	if p := got.Array; p == nil || *p.Index != 7 || p.Size != 1000 || p.Job != 1 || !reflect.DeepEqual(p.Params, want) {
 		t.Errorf("its place is %+v", got.Array)
@@ -108,7 +109,7 @@ func TestAllocOfElement(t *testing.T) {
 
 func TestLeaseGraceEndsWithinTheMargin(t *testing.T) {
 	for margin, want := range map[int64]int64{30_000: 10_000, 12_000: 6_000, 1_000: 500, 0: 1} {
-		if got := leaseGrace(&cluster.Config{MarginMS: margin}); got != want {
+		if got := leaseGrace(&model.Config{MarginMS: margin}); got != want {
 			t.Errorf("margin %d ms: %d, want %d", margin, got, want)
 		}
 	}

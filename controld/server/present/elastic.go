@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // elastic says how many workers an elastic job may have, how many it has, and why; nil if the
 // number is fixed.
-func elastic(j *cluster.Job) *api.Elastic {
+func elastic(j *model.Job) *api.Elastic {
 	e, ok := j.Elastic()
-	if !ok || j.Family != nil && j.Spec.Array == nil {
+	if !ok || j.Children != nil && j.Spec.Array == nil {
 		return nil
 	}
 	out := &api.Elastic{Workers: j.Size(), Min: e.Min, Max: e.Max, MultipleOf: e.Unit, Text: sizeReason(j, e)}
@@ -22,10 +22,10 @@ func elastic(j *cluster.Job) *api.Elastic {
 }
 
 // sizeReason says why a job has as many elastic workers as it has.
-func sizeReason(j *cluster.Job, e cluster.Elastic) string {
+func sizeReason(j *model.Job, e model.Elastic) string {
 	a := j.Live()
 	switch {
-	case a == nil && j.State == cluster.Pending:
+	case a == nil && j.State == model.Pending:
 		return fmt.Sprintf("it starts when %d of its workers fit", e.Min)
 	case a == nil:
 		return ""
@@ -39,17 +39,17 @@ func sizeReason(j *cluster.Job, e cluster.Elastic) string {
 	before := &j.Attempts[len(j.Attempts)-2]
 	from := len(before.Workers) - e.Fixed
 	switch before.Cause {
-	case cluster.CauseShrink:
+	case model.CauseShrink:
 		return fmt.Sprintf("it has shrunk from %d%s", from, forJob(before.Stop.For))
-	case cluster.CauseGrow:
+	case model.CauseGrow:
 		return fmt.Sprintf("it has grown from %d into free capacity", from)
-	case cluster.CauseMigrate:
+	case model.CauseMigrate:
 		return "some of its workers have moved"
 	}
 	return startReason(j.Size(), e)
 }
 
-func startReason(size int, e cluster.Elastic) string {
+func startReason(size int, e model.Elastic) string {
 	switch size {
 	case e.Min:
 		return "it has started with the fewest"
@@ -59,7 +59,7 @@ func startReason(size int, e cluster.Elastic) string {
 	return "it has started with as many as fitted"
 }
 
-func forJob(id cluster.JobID) string {
+func forJob(id model.JobID) string {
 	if id == 0 {
 		return ""
 	}

@@ -4,24 +4,25 @@ import (
 	"strconv"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // addFamily fills in a job's place in an array or among groups, its dependencies, and when it may
 // begin. The view is nil for a job of the history.
-func addFamily(out *api.Job, j *cluster.Job, v *cluster.View) {
+func addFamily(out *api.Job, j *model.Job, v *fsm.View) {
 	switch a := j.Spec.Array; {
 	case a != nil && j.Parent != 0:
 		out.Array = taskPlace(j)
-	case a != nil && j.Family != nil:
-		out.Array = arrayPlace(a, j.Family)
+	case a != nil && j.Children != nil:
+		out.Array = arrayPlace(a, j.Children)
 	case j.Parent != 0:
-		out.Group = &api.GroupPlace{Job: j.Parent, Name: j.Spec.Groups[j.Group()].Name}
+		out.Group = &api.GroupPlace{Job: j.Parent, Name: j.Spec.Groups[j.GroupIndex()].Name}
 	case len(j.Spec.Groups) > 1:
 		out.Groups = groupStates(j, v)
 	}
-	for _, n := range j.Needs {
+	for _, n := range j.Dependencies {
 		d := api.Dependency{Type: n.Type, Jobs: n.Jobs, Delay: n.Delay}
 		if n.Any {
 			d.Match = "any"
@@ -31,7 +32,7 @@ func addFamily(out *api.Job, j *cluster.Job, v *cluster.View) {
 	if v == nil {
 		return
 	}
-	if j.State == cluster.Pending && j.Eligible > v.At() {
+	if j.State == model.Pending && j.Eligible > v.At() {
 		out.Eligible = wallOf(v, j.Eligible)
 	}
 	if j.Deadline != 0 {
@@ -40,13 +41,13 @@ func addFamily(out *api.Job, j *cluster.Job, v *cluster.View) {
 }
 
 // wallOf is an instant of the log as a time to show.
-func wallOf(v *cluster.View, at cluster.Instant) *api.Time {
-	return api.At(v.Wall() + cluster.UnixMS(at-v.At()))
+func wallOf(v *fsm.View, at model.Instant) *api.Time {
+	return api.At(v.Wall() + model.UnixMS(at-v.At()))
 }
 
 // taskPlace says which task of which array a job is.
-func taskPlace(j *cluster.Job) api.ArrayPlace {
-	index, params := j.Element()
+func taskPlace(j *model.Job) api.ArrayPlace {
+	index, params := j.ArrayElement()
 	place := api.ArrayPlace{Job: j.Parent, Index: &index}
 	for _, p := range params {
 		if place.Params == nil {
@@ -57,7 +58,7 @@ func taskPlace(j *cluster.Job) api.ArrayPlace {
 	return place
 }
 
-func arrayPlace(a *jobspec.Array, f *cluster.Family) api.ArrayPlace {
+func arrayPlace(a *jobspec.Array, f *model.Children) api.ArrayPlace {
 	place := api.ArrayPlace{Size: f.Size, MaxParallel: a.MaxParallel, Live: f.Live, Completed: f.Completed,
 		Failed:    f.Failed,
 		Cancelled: f.Cancelled + f.Dropped.Len(), Indices: indices(a, f.Waiting)}
@@ -68,7 +69,7 @@ func arrayPlace(a *jobspec.Array, f *cluster.Family) api.ArrayPlace {
 }
 
 // indices writes members of an array by their indices.
-func indices(a *jobspec.Array, members cluster.Ranges) string {
+func indices(a *jobspec.Array, members model.Ranges) string {
 	spans := make([]jobspec.Span, len(members))
 	for i, r := range members {
 		spans[i] = jobspec.Span{First: r.First - 1, Last: r.Last - 1}
@@ -78,13 +79,13 @@ func indices(a *jobspec.Array, members cluster.Ranges) string {
 
 // groupStates lists the groups of a job with several: each by the job that runs it or, in a gang of
 // all, with the job's own state.
-func groupStates(j *cluster.Job, v *cluster.View) []api.GroupState {
+func groupStates(j *model.Job, v *fsm.View) []api.GroupState {
 	var list []api.GroupState
 	for i := range j.Spec.Groups {
 		g := &j.Spec.Groups[i]
 		s := api.GroupState{Name: g.Name, Code: j.State, Workers: g.Fewest()}
-		if j.Family != nil {
-			s.ID = j.ID + cluster.JobID(i+1)
+		if j.Children != nil {
+			s.ID = j.ID + model.JobID(i+1)
 			if v != nil && v.Job(s.ID) != nil {
 				s.Code = v.Job(s.ID).State
 			}

@@ -6,19 +6,20 @@ import (
 	"slices"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/telemetry"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // StateNames are Slurm's long names of the states of jobs.
-var StateNames = map[cluster.JobState]string{
-	cluster.Pending: "PENDING", cluster.Configuring: "CONFIGURING", cluster.Running: "RUNNING",
-	cluster.Completing: "COMPLETING",
-	cluster.Completed:  "COMPLETED", cluster.Failed: "FAILED", cluster.TimedOut: "TIMEOUT",
-	cluster.OutOfMemory: "OUT_OF_MEMORY",
-	cluster.Cancelled:   "CANCELLED", cluster.NodeFailed: "NODE_FAIL", cluster.BootFailed: "BOOT_FAIL",
-	cluster.PastDue: "DEADLINE",
+var StateNames = map[model.JobState]string{
+	model.Pending: "PENDING", model.Configuring: "CONFIGURING", model.Running: "RUNNING",
+	model.Completing: "COMPLETING",
+	model.Completed:  "COMPLETED", model.Failed: "FAILED", model.TimedOut: "TIMEOUT",
+	model.OutOfMemory: "OUT_OF_MEMORY",
+	model.Cancelled:   "CANCELLED", model.NodeFailed: "NODE_FAIL", model.BootFailed: "BOOT_FAIL",
+	model.PastDue: "DEADLINE",
 }
 
 // milli is one whole GPU in the unit of the state.
@@ -26,7 +27,7 @@ const milli = 1000
 
 // Job is a job as users see it, with the reason why it waits. The view is the one that it is of,
 // nil for a job of the history.
-func Job(v *cluster.View, j *cluster.Job, why cluster.Reason, p telemetry.Progress, now cluster.UnixMS) api.Job {
+func Job(v *fsm.View, j *model.Job, why model.Reason, p telemetry.Progress, now model.UnixMS) api.Job {
 	all := j.Total()
 	out := api.Job{
 		ID: j.ID, Name: j.Spec.Name, User: j.Owner.User, UID: j.Owner.UID, Account: j.Account, Queue: j.Queue, Class: j.Class,
@@ -44,14 +45,14 @@ func Job(v *cluster.View, j *cluster.Job, why cluster.Reason, p telemetry.Progre
 	for i := range j.Attempts {
 		out.Attempts = append(out.Attempts, attempt(&j.Attempts[i]))
 	}
-	if n := len(out.Attempts); n > 0 && j.State != cluster.Pending {
+	if n := len(out.Attempts); n > 0 && j.State != model.Pending {
 		out.Nodes = out.Attempts[n-1].Nodes
 	}
 	addFamily(&out, j, v)
 	return out
 }
 
-func attempt(a *cluster.Attempt) api.Attempt {
+func attempt(a *model.Attempt) api.Attempt {
 	cause := a.Cause
 	if cause == "" && a.Stop != nil {
 		cause = a.Stop.Cause
@@ -67,7 +68,7 @@ func attempt(a *cluster.Attempt) api.Attempt {
 }
 
 // nodesOf lists the nodes of an attempt once each, in order of the workers.
-func nodesOf(a *cluster.Attempt) []string {
+func nodesOf(a *model.Attempt) []string {
 	nodes := []string{}
 	for _, w := range a.Workers {
 		if !slices.Contains(nodes, w.Node) {
@@ -78,17 +79,17 @@ func nodesOf(a *cluster.Attempt) []string {
 }
 
 // Reason is a reason with its sentence.
-func Reason(r cluster.Reason) api.Reason {
+func Reason(r model.Reason) api.Reason {
 	return api.Reason{Code: string(r.Code), Text: r.Sentence()}
 }
 
 // flags lists what the state's name leaves out.
-func flags(j *cluster.Job) []string {
+func flags(j *model.Job) []string {
 	f := []string{}
-	if j.Hold != cluster.NotHeld {
+	if j.Hold != model.NotHeld {
 		f = append(f, "held")
 	}
-	if j.State == cluster.Pending && j.Attempt > 0 {
+	if j.State == model.Pending && j.Attempt > 0 {
 		f = append(f, "requeued")
 	}
 	if a := j.Live(); a != nil && a.Stop != nil {
@@ -99,10 +100,10 @@ func flags(j *cluster.Job) []string {
 
 // elapsed is how long the last attempt has run, or ran; of a job with members, all of them
 // together.
-func elapsed(j *cluster.Job, now cluster.UnixMS) jobspec.Seconds {
+func elapsed(j *model.Job, now model.UnixMS) jobspec.Seconds {
 	begin, end := j.Started.Wall, j.Ended.Wall
-	if n := len(j.Attempts); j.Family == nil {
-		if n == 0 || j.State == cluster.Pending {
+	if n := len(j.Attempts); j.Children == nil {
+		if n == 0 || j.State == model.Pending {
 			return 0
 		}
 		begin, end = j.Attempts[n-1].Started.Wall, j.Attempts[n-1].Ended.Wall
@@ -117,7 +118,7 @@ func elapsed(j *cluster.Job, now cluster.UnixMS) jobspec.Seconds {
 }
 
 // gpuSeconds is what the job was charged, and what its live attempt holds by the wall clock.
-func gpuSeconds(j *cluster.Job, now cluster.UnixMS) int64 {
+func gpuSeconds(j *model.Job, now model.UnixMS) int64 {
 	ms := j.Ledger.GPUMS
 	if a := j.Live(); a != nil {
 		for i := range a.Workers {
@@ -130,11 +131,11 @@ func gpuSeconds(j *cluster.Job, now cluster.UnixMS) int64 {
 }
 
 // Node is a node as users see it.
-func Node(v *cluster.View, n *cluster.Node, position int) api.Node {
+func Node(v *fsm.View, n *model.Node, position int) api.Node {
 	g := v.Grid()
 	out := api.Node{
 		Name: n.Name, Reason: n.Reason, Cores: n.Cores, Memory: n.Memory, GPUs: []api.NodeGPU{}, Labels: n.Labels,
-		Jobs:    []cluster.JobID{},
+		Jobs:    []model.JobID{},
 		Version: n.Version, SharedPaths: append([]string{}, n.SharedPath...),
 	}
 	if out.Labels == nil {
@@ -159,13 +160,13 @@ func Node(v *cluster.View, n *cluster.Node, position int) api.Node {
 }
 
 // nodeState is Slurm's word for the state of a node.
-func nodeState(n *cluster.Node, out *api.Node) string {
+func nodeState(n *model.Node, out *api.Node) string {
 	switch {
-	case n.State == cluster.NodeDown:
+	case n.State == model.NodeDown:
 		return "down"
-	case n.State == cluster.NodeDrained && len(out.Jobs) > 0:
+	case n.State == model.NodeDrained && len(out.Jobs) > 0:
 		return "drng"
-	case n.State == cluster.NodeDrained:
+	case n.State == model.NodeDrained:
 		return "drain"
 	case len(out.Jobs) == 0:
 		return "idle"
@@ -176,7 +177,7 @@ func nodeState(n *cluster.Node, out *api.Node) string {
 }
 
 // Event is an event as users see it.
-func Event(e *cluster.Event) api.Event {
+func Event(e *model.Event) api.Event {
 	return api.Event{Index: e.Index, At: api.At(e.Wall), Type: string(e.Type), Job: e.Job, Attempt: e.Attempt,
 		Node:  e.Node,
 		Cause: e.Cause, For: e.For}

@@ -12,8 +12,9 @@ import (
 	"github.com/rota-hpc/rota/consensus"
 	"github.com/rota-hpc/rota/controld/api"
 	"github.com/rota-hpc/rota/controld/api/identity"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
 	"github.com/rota-hpc/rota/controld/history"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // Invalid is a request that is malformed.
@@ -42,19 +43,19 @@ var refusals = []struct {
 	status int
 	code   string
 }{
-	{cluster.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
-	{cluster.ErrNoNode, http.StatusNotFound, api.CodeNotFound},
+	{model.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
+	{model.ErrNoNode, http.StatusNotFound, api.CodeNotFound},
 	{history.ErrNoJob, http.StatusNotFound, api.CodeNotFound},
-	{cluster.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
-	{cluster.ErrWrongState, http.StatusConflict, api.CodeWrongState},
-	{cluster.ErrForgotten, http.StatusConflict, api.CodeWrongState},
-	{cluster.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
-	{cluster.ErrOtherBoot, http.StatusConflict, api.CodeWrongState},
-	{cluster.ErrKeyReused, http.StatusConflict, api.CodeKeyReused},
-	{cluster.ErrNoQueue, http.StatusUnprocessableEntity, api.CodeInvalidJob},
-	{cluster.ErrBadInventory, http.StatusUnprocessableEntity, api.CodeInvalid},
-	{cluster.ErrBadReport, http.StatusUnprocessableEntity, api.CodeInvalid},
-	{cluster.ErrBadConfig, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{model.ErrNotOwner, http.StatusForbidden, api.CodeDenied},
+	{model.ErrWrongState, http.StatusConflict, api.CodeWrongState},
+	{fsm.ErrForgotten, http.StatusConflict, api.CodeWrongState},
+	{fsm.ErrNoLimit, http.StatusConflict, api.CodeWrongState},
+	{model.ErrOtherBoot, http.StatusConflict, api.CodeWrongState},
+	{model.ErrKeyReused, http.StatusConflict, api.CodeKeyReused},
+	{model.ErrNoQueue, http.StatusUnprocessableEntity, api.CodeInvalidJob},
+	{model.ErrBadInventory, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{model.ErrBadReport, http.StatusUnprocessableEntity, api.CodeInvalid},
+	{model.ErrBadConfig, http.StatusUnprocessableEntity, api.CodeInvalid},
 	{consensus.ErrTooLarge, http.StatusRequestEntityTooLarge, api.CodeTooLarge},
 	{consensus.ErrStopped, http.StatusServiceUnavailable, api.CodeNoLeader},
 	{identity.ErrUnauthorised, http.StatusUnauthorized, api.CodeUnauthorised},
@@ -70,8 +71,8 @@ func Of(err error) *api.Problem {
 	if p := logProblem(err); p != nil {
 		return p
 	}
-	var limit *cluster.LimitError
-	var spec *cluster.SpecError
+	var limit *model.LimitError
+	var spec *model.SpecError
 	if errors.As(err, &limit) || errors.As(err, &spec) {
 		return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidJob, Detail: err.Error()}
 	}

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/rota-hpc/rota/controld/api"
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/server/problem"
 	"github.com/rota-hpc/rota/jobspec"
 	"github.com/rota-hpc/rota/jobspec/rules"
@@ -30,9 +31,9 @@ func (b *Body) Jobs() ([]*jobspec.Job, error) {
 	switch n := len(*b.List); {
 	case n == 0:
 		return nil, problem.Invalid("jobs is empty: a submission has at least one job")
-	case n > cluster.MaxJobsPerCall:
+	case n > model.MaxJobsPerCall:
 		return nil, &api.Problem{Status: http.StatusRequestEntityTooLarge, Code: api.CodeTooLarge,
-			Detail: fmt.Sprintf("%d jobs in one request, at most %d are allowed", n, cluster.MaxJobsPerCall),
+			Detail: fmt.Sprintf("%d jobs in one request, at most %d are allowed", n, model.MaxJobsPerCall),
 			Hint:   "send them in several requests"}
 	}
 	for i, j := range *b.List {
@@ -49,11 +50,11 @@ const maxProblems = 100
 // Accept fills in defaults, makes arrays of workers that start one by one, and refuses jobs that
 // break a rule of the language, that no node could run, or that ask for what this cluster does not
 // do.
-func Accept(v *cluster.View, owner cluster.Identity, jobs []*jobspec.Job) error {
+func Accept(v *fsm.View, owner model.Identity, jobs []*jobspec.Job) error {
 	if err := check(jobs); err != nil {
 		return err
 	}
-	known := map[cluster.Shape]bool{}
+	known := map[model.Shape]bool{}
 	for i := range jobs {
 		jobs[i] = jobs[i].Loosen()
 		if p := possible(v, jobs[i], known); p != nil {
@@ -94,15 +95,15 @@ func Prefix(jobs []*jobspec.Job, i int) string {
 }
 
 // possible refuses a job that no node could ever run.
-func possible(v *cluster.View, j *jobspec.Job, known map[cluster.Shape]bool) *api.Problem {
+func possible(v *fsm.View, j *jobspec.Job, known map[model.Shape]bool) *api.Problem {
 	if p := reachable(v, j.Workdir); p != nil {
 		return p
 	}
-	for _, s := range cluster.ShapesOf(j) {
+	for _, s := range model.ShapesOf(j) {
 		if known[s] {
 			continue
 		}
-		if ok, why := v.Nearest(s); !ok {
+		if ok, why := v.NearestFit(s); !ok {
 			return &api.Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeImpossible,
 				Detail: why.Sentence(), Hint: "`rota nodes` shows what the nodes have"}
 		}
@@ -112,7 +113,7 @@ func possible(v *cluster.View, j *jobspec.Job, known map[cluster.Shape]bool) *ap
 }
 
 // reachable refuses a working directory that is not below a path that the nodes share.
-func reachable(v *cluster.View, dir string) *api.Problem {
+func reachable(v *fsm.View, dir string) *api.Problem {
 	nodes := v.Nodes()
 	if dir == "" || len(nodes) == 0 {
 		return nil
@@ -146,7 +147,7 @@ func below(dir, root string) bool {
 
 // honoured refuses what a job asks of this cluster and would not get: another user, or more time to
 // stop than its queue allows.
-func honoured(v *cluster.View, owner cluster.Identity, jobs []*jobspec.Job) error {
+func honoured(v *fsm.View, owner model.Identity, jobs []*jobspec.Job) error {
 	for i, j := range jobs {
 		q, known := v.Config().Queues[cmp.Or(j.Queue, "default")]
 		for g := range j.Groups {

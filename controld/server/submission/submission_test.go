@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 func TestWhatWouldNotBeHonouredIsRefused(t *testing.T) {
-	v := cluster.New(cluster.DefaultConfig()).View()
-	owner := cluster.Identity{UID: 7, User: "ada"}
+	v := fsm.New(model.DefaultConfig()).View()
+	owner := model.Identity{UID: 7, User: "ada"}
 	for want, change := range map[string]func(*jobspec.Job){
 		"":              func(j *jobspec.Job) { j.Groups[0].Tasks[0].User = "ada" },
 		`user = "root"`: func(j *jobspec.Job) { j.Groups[0].Tasks[0].User = "root" },

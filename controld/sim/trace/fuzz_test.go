@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
@@ -137,10 +137,10 @@ func FuzzProfile(f *testing.F) {
 }
 
 // checkNodes holds what a state demands of nodes.
-func checkNodes(t *testing.T, nodes []cluster.Node) {
+func checkNodes(t *testing.T, nodes []model.Node) {
 	t.Helper()
 	names := map[string]bool{}
-	if len(nodes) == 0 || len(nodes) > cluster.MaxNodes {
+	if len(nodes) == 0 || len(nodes) > model.MaxNodes {
 		t.Fatalf("%d nodes", len(nodes))
 	}
 	for _, n := range nodes {

@@ -9,7 +9,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -254,7 +254,7 @@ func (r *record) setRequest(j *Job) error {
 	}
 	n := int64(r.Workers)
 	j.Workers = r.Workers
-	j.Request = cluster.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n),
+	j.Request = model.Vector{Cores: (r.Cores + n - 1) / n, Memory: jobspec.Bytes(r.Memory / n),
 		GPUs: (gpus + n - 1) / n * gpu}
 	return nil
 }

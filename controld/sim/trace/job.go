@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
@@ -17,7 +17,7 @@ const (
 )
 
 // gpu is a whole GPU in the unit of vectors.
-const gpu = cluster.WholeGPU
+const gpu = model.WholeGPU
 
 // Unknown is the value of Grace and Restart if the trace does not give one.
 const Unknown int64 = -1
@@ -32,7 +32,7 @@ const (
 	maxStamp   = 10_000_000_000 * second           // ms, of a time in a file, which may count from 1970
 	MaxCores   = 1 << 20                           // of a worker
 	MaxMemory  = 1 << 50                           // bytes of a worker
-	MaxGPUs    = cluster.MaxGPUsPerNode            // of a worker
+	MaxGPUs    = model.MaxGPUsPerNode              // of a worker
 	MaxWorkers = jobspec.MaxWorkers
 	MaxText    = 255 // bytes of an id, a name, a user or an account
 	maxModels  = 64
@@ -67,14 +67,14 @@ type Job struct {
 	Limit    int64 // ms an attempt may run; 0: none; policies see it
 	Estimate int64 // ms, the user's own estimate; 0: none; only policy easy may see it
 
-	Request    cluster.Vector // of each worker
-	Workers    int            // requested
-	MinWorkers int            // elastic jobs run with any number from here to MaxWorkers; others have Workers in both
+	Request    model.Vector // of each worker
+	Workers    int          // requested
+	MinWorkers int          // elastic jobs run with any number from here to MaxWorkers; others have Workers in both
 	MaxWorkers int
-	PerNode    int            // at most this many workers on one node; 0: any number
-	Servers    int            // workers of a fixed second role, such as parameter servers; the gang includes them
-	Server     cluster.Vector // request of each of them
-	Models     []string       // allowed GPU models; empty: any
+	PerNode    int          // at most this many workers on one node; 0: any number
+	Servers    int          // workers of a fixed second role, such as parameter servers; the gang includes them
+	Server     model.Vector // request of each of them
+	Models     []string     // allowed GPU models; empty: any
 
 	Scaling  Scaling  // nil: in proportion to the number of workers
 	Locality Locality // what distance between the workers costs
@@ -99,9 +99,9 @@ const (
 func (j *Job) Elastic() bool { return j.MinWorkers != j.MaxWorkers }
 
 // Demand returns what the job holds with n workers, its servers included.
-func (j *Job) Demand(n int) cluster.Vector {
+func (j *Job) Demand(n int) model.Vector {
 	w, s := int64(n), int64(j.Servers)
-	return cluster.Vector{
+	return model.Vector{
 		Cores:  j.Request.Cores*w + j.Server.Cores*s,
 		Memory: j.Request.Memory*jobspec.Bytes(w) + j.Server.Memory*jobspec.Bytes(s),
 		GPUs:   j.Request.GPUs*w + j.Server.GPUs*s,
@@ -235,7 +235,7 @@ func (j *Job) checkWorkers() error {
 	return nil
 }
 
-func checkVector(what string, v cluster.Vector) error {
+func checkVector(what string, v model.Vector) error {
 	switch {
 	case v.Cores < 0 || v.Memory < 0 || v.GPUs < 0:
 		return fmt.Errorf("%s is negative", what)

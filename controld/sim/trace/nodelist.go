@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -18,7 +18,7 @@ import (
 //
 // A missing node would change every result, so one bad line refuses the file. The error is a
 // *[SpecError], unless it is about the file as a whole.
-func ReadNodes(r io.Reader) ([]cluster.Node, error) {
+func ReadNodes(r io.Reader) ([]model.Node, error) {
 	b, err := open(r)
 	if err != nil {
 		return nil, err
@@ -41,17 +41,17 @@ func ReadNodes(r io.Reader) ([]cluster.Node, error) {
 }
 
 type nodeList struct {
-	nodes []cluster.Node
+	nodes []model.Node
 	names map[string]int // line of each name
 }
 
 // add adds a node with a name that is not used yet.
-func (n *nodeList) add(node cluster.Node, line int) error {
+func (n *nodeList) add(node model.Node, line int) error {
 	if first, twice := n.names[node.Name]; twice {
 		return fmt.Errorf("node %s was on line %d already", node.Name, first)
 	}
-	if len(n.nodes) >= cluster.MaxNodes {
-		return fmt.Errorf("more than %d nodes", cluster.MaxNodes)
+	if len(n.nodes) >= model.MaxNodes {
+		return fmt.Errorf("more than %d nodes", model.MaxNodes)
 	}
 	n.names[node.Name] = line
 	n.nodes = append(n.nodes, node)
@@ -134,7 +134,7 @@ func (n *nodeList) line(text string, line int) error {
 }
 
 // parseAt is ParseNodes for a text at byte at of a line.
-func parseAt(spec string, at, line int) ([]cluster.Node, error) {
+func parseAt(spec string, at, line int) ([]model.Node, error) {
 	nodes, err := ParseNodes(spec)
 	var bad *SpecError
 	if errors.As(err, &bad) {
@@ -144,7 +144,7 @@ func parseAt(spec string, at, line int) ([]cluster.Node, error) {
 }
 
 // renamed returns a node with another name, and with GPUs named after it.
-func renamed(n cluster.Node, name string) cluster.Node {
+func renamed(n model.Node, name string) model.Node {
 	n.Name = name
 	for i := range n.GPUs {
 		n.GPUs[i].UUID = fmt.Sprintf("GPU-SIM-%s-%d", name, i)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -46,9 +46,9 @@ type machine struct {
 }
 
 // node returns a machine as a node of the state.
-func (m *machine) node(name string) cluster.Node {
-	n := cluster.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory,
-		State: cluster.NodeUp}
+func (m *machine) node(name string) model.Node {
+	n := model.Node{Name: name, BootID: "simulated", Version: "simulated", Cores: m.cores, Memory: m.memory,
+		State: model.NodeUp}
 	if m.memory == 0 {
 		n.Memory = min(MaxMemory, memoryPerCore*jobspec.Bytes(m.cores))
 	}
@@ -56,7 +56,7 @@ func (m *machine) node(name string) cluster.Node {
 		n.Labels = map[string]string{RackLabel: m.rack}
 	}
 	for i := range m.gpus {
-		n.GPUs = append(n.GPUs, cluster.GPU{
+		n.GPUs = append(n.GPUs, model.GPU{
 			UUID: fmt.Sprintf("GPU-SIM-%s-%d", name, i), Model: m.model, Memory: gpuMemory, Minor: -1, Healthy: true,
 		})
 	}
@@ -77,7 +77,7 @@ func (m *machine) node(name string) cluster.Node {
 // GiB and 8 GPUs; 4x64c/8xH100@r1,4x64c/8xA100@r2 is two racks of different nodes. Rack and model
 // consist of letters, digits, dots, hyphens and underscores. Nodes are called n1, n2 and so on with
 // leading zeros, across all groups in order. The error is a *[SpecError].
-func ParseNodes(spec string) ([]cluster.Node, error) {
+func ParseNodes(spec string) ([]model.Node, error) {
 	var machines []machine
 	at := 0
 	for group := range strings.SplitSeq(spec, ",") {
@@ -85,8 +85,8 @@ func ParseNodes(spec string) ([]cluster.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if int64(len(machines))+count > cluster.MaxNodes {
-			return nil, &SpecError{Column: at + 1, Problem: fmt.Sprintf("more than %d nodes", cluster.MaxNodes)}
+		if int64(len(machines))+count > model.MaxNodes {
+			return nil, &SpecError{Column: at + 1, Problem: fmt.Sprintf("more than %d nodes", model.MaxNodes)}
 		}
 		for range count {
 			machines = append(machines, m)
@@ -94,7 +94,7 @@ func ParseNodes(spec string) ([]cluster.Node, error) {
 		at += len(group) + 1
 	}
 	width := len(fmt.Sprint(len(machines)))
-	nodes := make([]cluster.Node, len(machines))
+	nodes := make([]model.Node, len(machines))
 	for i := range machines {
 		nodes[i] = machines[i].node(fmt.Sprintf("n%0*d", width, i+1))
 	}
@@ -113,7 +113,7 @@ func parseGroup(group string, at int) (int64, machine, error) {
 	}
 	count, offset := int64(1), 0
 	if digits := leading(shape); digits != "" && strings.HasPrefix(shape[len(digits):], "x") && !isModelPart(shape) {
-		n, err := field.Whole(digits, 1, cluster.MaxNodes)
+		n, err := field.Whole(digits, 1, model.MaxNodes)
 		if err != nil {
 			return bad(0, "the number of nodes %v", err)
 		}
@@ -216,8 +216,8 @@ func isWord(text string) bool {
 var errNoNodes = errors.New("no node in the list")
 
 // Capacity is what healthy nodes have together.
-func Capacity(nodes []cluster.Node) cluster.Vector {
-	var v cluster.Vector
+func Capacity(nodes []model.Node) model.Vector {
+	var v model.Vector
 	for i := range nodes {
 		v.Cores += nodes[i].Cores
 		v.Memory += nodes[i].Memory

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/fsm"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/jobspec"
 )
 
 // describe is a line for each run of nodes that are alike but for their names.
-func describe(nodes []cluster.Node) string {
+func describe(nodes []model.Node) string {
 	var runs []string
 	last, first, n := "", "", 0
 	flush := func() {
@@ -70,14 +71,14 @@ func TestNodesFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := cluster.New(cluster.DefaultConfig())
+	s := fsm.New(model.DefaultConfig())
 	for i, n := range nodes {
-		out, err := s.Apply(uint64(i+1), cluster.Entry{Command: cluster.RegisterNode{Node: n}})
+		out, err := s.Apply(uint64(i+1), fsm.Entry{Command: fsm.RegisterNode{Node: n}})
 		if err != nil {
 			t.Fatalf("%s: %v (%v)", n.Name, err, out)
 		}
 	}
-	if got := Capacity(nodes); got != (cluster.Vector{Cores: 12*32 + 128, Memory: (12*256 + 512) * jobspec.GiB,
+	if got := Capacity(nodes); got != (model.Vector{Cores: 12*32 + 128, Memory: (12*256 + 512) * jobspec.GiB,
 		GPUs: 14 * 8 * gpu}) {
 		t.Errorf("capacity %+v", got)
 	}
@@ -170,7 +171,7 @@ func TestNodeNamesSorted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.IsSortedFunc(nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) }) {
+		if !slices.IsSortedFunc(nodes, func(a, b model.Node) int { return strings.Compare(a.Name, b.Name) }) {
 			t.Errorf("%s: names are not in order", spec)
 		}
 	}

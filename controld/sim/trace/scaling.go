@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // FullRate is the rate of a job that makes one ms of its Work in one ms. Rates are in millionths of
@@ -95,7 +95,7 @@ func (j *Job) Rate(l Layout) int64 {
 // Alone returns how many ms the job takes undisturbed, with the requested workers in their best
 // placement. Slowdowns are relative to it.
 func (j *Job) Alone() int64 {
-	return max(1, cluster.MulDiv(j.Work, FullRate, max(1, j.Rate(Layout{PerNode: []int{j.Workers}}))))
+	return max(1, model.MulDiv(j.Work, FullRate, max(1, j.Rate(Layout{PerNode: []int{j.Workers}}))))
 }
 
 // Diminishing is a job whose n workers are n/(1 + c(n-1)) times as fast as one: each further worker
@@ -173,7 +173,7 @@ func interpolate(xs, ys []int64, x int64) int64 {
 	}
 	x0, x1, y0, y1 := xs[i-1], xs[i], ys[i-1], ys[i]
 	if y1 < y0 {
-		return y0 - cluster.MulDiv(y0-y1, x-x0, x1-x0)
+		return y0 - model.MulDiv(y0-y1, x-x0, x1-x0)
 	}
-	return y0 + cluster.MulDiv(y1-y0, x-x0, x1-x0)
+	return y0 + model.MulDiv(y1-y0, x-x0, x1-x0)
 }

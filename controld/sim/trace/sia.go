@@ -3,7 +3,7 @@ package trace
 import (
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -36,7 +36,7 @@ func readSia(s *sink, l *lines) error {
 		j.Submit = r.scaled("time", second, maxStamp)
 		j.Workers = int(r.whole("num_replicas", 1, MaxWorkers))
 		j.Batch = int(r.whole("batch_size", 1, maxBatch))
-		j.Request = cluster.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}
+		j.Request = model.Vector{Cores: 1, Memory: jobspec.GiB, GPUs: gpu}
 		if cost, ok := restartCosts[j.App]; ok {
 			j.Restart, j.Grace = cost, 0 // saving is part of the cost
 		}
@@ -101,7 +101,7 @@ func (t *Training) Rate(l Layout) int64 {
 	if ns == 0 {
 		return 0
 	}
-	return max(1, cluster.MulDiv(t.reference, FullRate, ns))
+	return max(1, model.MulDiv(t.reference, FullRate, ns))
 }
 
 // StepTime returns how long a step takes in a layout, in ns; 0 without workers. The spread of the

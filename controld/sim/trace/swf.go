@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -55,7 +55,7 @@ func (s *sink) swfComment(text string) {
 	key, value, _ := strings.Cut(strings.TrimLeft(text, "; \t"), ":")
 	if strings.EqualFold(key, "UnixStartTime") {
 		if at, err := field.Whole(value, 0, 1<<40); err == nil {
-			s.trace.Epoch = cluster.UnixMS(at * second)
+			s.trace.Epoch = model.UnixMS(at * second)
 		}
 	}
 }

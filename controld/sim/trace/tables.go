@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -26,7 +26,7 @@ func readFitGpp(s *sink, l *lines) error {
 		j.Submit = r.scaled("submit_min", minute, maxStamp)
 		j.Work = r.scaled("exec_min", minute, MaxTime)
 		j.Grace = r.scaled("grace_min", minute, MaxTime)
-		j.Request = cluster.Vector{
+		j.Request = model.Vector{
 			Cores:  r.whole("cpus", 1, MaxCores),
 			Memory: jobspec.Bytes(r.scaled("ram_gb", int64(jobspec.GiB), MaxMemory)),
 			GPUs:   r.whole("gpus", 0, MaxGPUs) * gpu,
@@ -81,7 +81,7 @@ func (s *sink) setGang(j *Job, n int64) {
 	if n > per {
 		j.Workers, n = int((n+per-1)/per), per
 	}
-	j.Request = cluster.Vector{Cores: n, Memory: jobspec.Bytes(n) * jobspec.GiB, GPUs: n * gpu}
+	j.Request = model.Vector{Cores: n, Memory: jobspec.Bytes(n) * jobspec.GiB, GPUs: n * gpu}
 }
 
 func readTiresias(s *sink, l *lines) error {
@@ -130,8 +130,8 @@ func readOpenB(s *sink, l *lines) error {
 }
 
 // podRequest returns what a pod needs. Parts of a core are rounded up.
-func podRequest(r *row) cluster.Vector {
-	v := cluster.Vector{
+func podRequest(r *row) model.Vector {
+	v := model.Vector{
 		Cores:  max(1, (r.whole("cpu_milli", 0, MaxCores*1000)+999)/1000),
 		Memory: jobspec.Bytes(r.whole("memory_mib", 0, MaxMemory>>20)) * jobspec.MiB,
 	}

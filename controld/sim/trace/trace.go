@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 )
 
@@ -32,9 +32,9 @@ var Formats = []Format{FitGpp, Philly, SWF, OpenB, Sia, Tiresias, History}
 
 // Bounds of one trace.
 const (
-	MaxJobs        = cluster.MaxJobs // more would not fit into a cluster's state
-	MaxSkippedKept = 1000            // of Trace.Skipped; the others are only counted
-	maxShown       = 160             // bytes of a bad line that are kept
+	MaxJobs        = model.MaxJobs // more would not fit into a cluster's state
+	MaxSkippedKept = 1000          // of Trace.Skipped; the others are only counted
+	maxShown       = 160           // bytes of a bad line that are kept
 )
 
 // ErrNoJobs says that no job could be read from an input.
@@ -61,7 +61,7 @@ func (l Line) String() string { return fmt.Sprintf("line %d: %s: %s", l.N, l.Why
 type Trace struct {
 	Name    string // of the file or the generator
 	Format  Format
-	Epoch   cluster.UnixMS // wall-clock time of Submit 0, for display; 0: unknown; local times are taken as they stand
+	Epoch   model.UnixMS // wall-clock time of Submit 0, for display; 0: unknown; local times are taken as they stand
 	Jobs    []Job
 	Skipped []Line // at most MaxSkippedKept
 	Bad     int    // lines left out, kept in Skipped or not
@@ -113,7 +113,7 @@ func (t *Trace) startAtFirst() {
 		return
 	}
 	first := t.Jobs[0].Submit
-	t.Epoch += cluster.UnixMS(first)
+	t.Epoch += model.UnixMS(first)
 	for i := range t.Jobs {
 		t.Jobs[i].Submit -= first
 	}

@@ -6,7 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // gpu is a whole GPU in the unit of vectors.
-const gpu = cluster.WholeGPU
+const gpu = model.WholeGPU
 
 // Streams keep the draws for different purposes apart, so that one more kind of number does not
 // change the others.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 )
 
 // FuzzTexts reads any text as a mix of checkpoints and as the description of a workload.
@@ -33,7 +33,7 @@ func generateSmall(t *testing.T, text string) {
 	if err != nil || g.jobs > 50 && !strings.HasPrefix(text, "kubeflow") {
 		return
 	}
-	tr, err := g.Trace(1, cluster.Vector{Cores: 1000, Memory: 1 << 40, GPUs: 64 * gpu})
+	tr, err := g.Trace(1, model.Vector{Cores: 1000, Memory: 1 << 40, GPUs: 64 * gpu})
 	if err != nil {
 		return
 	}

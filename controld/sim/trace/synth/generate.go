@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -120,7 +120,7 @@ func (m *FitGppModel) job(seed uint64, index int) trace.Job {
 	}
 	j.User = fmt.Sprintf("u%02d", r.IntN(m.Users))
 	j.Work = max(1, c.Minutes.upTo(r)) * minute
-	j.Request = cluster.Vector{
+	j.Request = model.Vector{
 		Cores:  max(1, c.Cores.nearest(r)),
 		Memory: jobspec.Bytes(max(1, c.GiB.nearest(r))) * jobspec.GiB,
 		GPUs:   c.GPUs.nearest(r) * gpu,
@@ -160,7 +160,7 @@ func Arrive(t *trace.Trace, gap int64, seed uint64) error {
 // GapFor returns the mean time between arrivals, in ms, at which jobs demand load thousandths of
 // capacity, in the resource that is scarcest for them. At 1000 a scheduler without waste would just
 // keep up.
-func GapFor(jobs []trace.Job, capacity cluster.Vector, load int64) (int64, error) {
+func GapFor(jobs []trace.Job, capacity model.Vector, load int64) (int64, error) {
 	if load < 1 {
 		return 0, fmt.Errorf("a load of %d thousandths is not positive", load)
 	}
@@ -185,14 +185,14 @@ func GapFor(jobs []trace.Job, capacity cluster.Vector, load int64) (int64, error
 	return max(1, int64(math.Round(min(gap, float64(trace.MaxTime))))), nil
 }
 
-func parts(v cluster.Vector) [3]float64 {
+func parts(v model.Vector) [3]float64 {
 	return [3]float64{float64(v.Cores), float64(v.Memory), float64(v.GPUs)}
 }
 
 // Load is the demand of pending and running jobs over the capacity of a cluster, in thousandths, in
 // the resource where it is highest. A closed loop submits the next job while the load is below its
 // goal.
-func Load(demand, capacity cluster.Vector) int64 {
+func Load(demand, capacity model.Vector) int64 {
 	load := float64(0)
 	have := parts(capacity)
 	for r, d := range parts(demand) {

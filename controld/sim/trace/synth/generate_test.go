@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -245,10 +245,10 @@ func TestArrive(t *testing.T) {
 
 // TestGapFor brings the given load.
 func TestGapFor(t *testing.T) {
-	capacity := cluster.Vector{Cores: 100, Memory: 1000 * jobspec.GiB, GPUs: 10 * gpu}
+	capacity := model.Vector{Cores: 100, Memory: 1000 * jobspec.GiB, GPUs: 10 * gpu}
 	jobs := []trace.Job{
-		{Workers: 1, Work: 1000, Request: cluster.Vector{Cores: 10, Memory: jobspec.GiB, GPUs: 5 * gpu}},
-		{Workers: 2, Work: 3000, Request: cluster.Vector{Cores: 10, Memory: jobspec.GiB}},
+		{Workers: 1, Work: 1000, Request: model.Vector{Cores: 10, Memory: jobspec.GiB, GPUs: 5 * gpu}},
+		{Workers: 2, Work: 3000, Request: model.Vector{Cores: 10, Memory: jobspec.GiB}},
 	}
 	// Cores are scarcest: (10*1000 + 20*3000)/100 = 700 ms of the whole cluster for two jobs.
 	for load, want := range map[int64]int64{1000: 350, 500: 700, 2000: 175} {
@@ -256,7 +256,7 @@ func TestGapFor(t *testing.T) {
 			t.Errorf("load %d: gap %d, %v; want %d", load, got, err, want)
 		}
 	}
-	if _, err := GapFor(jobs, cluster.Vector{Cores: 1, Memory: 1}, 1000); err == nil {
+	if _, err := GapFor(jobs, model.Vector{Cores: 1, Memory: 1}, 1000); err == nil {
 		t.Error("jobs with GPUs have a load on a cluster without")
 	}
 	if _, err := GapFor(jobs, capacity, 0); err == nil {
@@ -265,11 +265,11 @@ func TestGapFor(t *testing.T) {
 }
 
 func TestLoad(t *testing.T) {
-	capacity := cluster.Vector{Cores: 100, Memory: 1000, GPUs: 10 * gpu}
-	if got := Load(cluster.Vector{Cores: 50, Memory: 2000, GPUs: 5 * gpu}, capacity); got != 2000 {
+	capacity := model.Vector{Cores: 100, Memory: 1000, GPUs: 10 * gpu}
+	if got := Load(model.Vector{Cores: 50, Memory: 2000, GPUs: 5 * gpu}, capacity); got != 2000 {
 		t.Errorf("load %d, want 2000 by memory", got)
 	}
-	if got := Load(cluster.Vector{Cores: 50, GPUs: 5}, cluster.Vector{Cores: 100}); got != 500 {
+	if got := Load(model.Vector{Cores: 50, GPUs: 5}, model.Vector{Cores: 100}); got != 500 {
 		t.Errorf("load %d, want 500: there are no GPUs to load", got)
 	}
 }

@@ -3,7 +3,7 @@ package synth
 import (
 	"fmt"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -20,7 +20,7 @@ const KubeflowNodes = "3x8c/30g"
 // fast, and a resize takes 10 s. In the third experiment the second job has a high priority. The
 // jobs request as many workers as they can use, which is what they get where workers are fixed.
 func Kubeflow(experiment int) (*trace.Trace, error) {
-	worker := []cluster.Vector{
+	worker := []model.Vector{
 		{Cores: 1, Memory: 2 * jobspec.GiB}, {Cores: 2, Memory: 6 * jobspec.GiB}, {Cores: 4, Memory: 12 * jobspec.GiB},
 	}
 	most := []int{8, 4, 3}
@@ -33,7 +33,7 @@ func Kubeflow(experiment int) (*trace.Trace, error) {
 		j.Name, j.User, j.Account = "training", fmt.Sprintf("user%d", i+1), "kubeflow"
 		j.Submit, j.Work, j.Restart, j.Grace = int64(i)*30*second, hour, 10*second, 0
 		j.Request, j.MinWorkers, j.Workers, j.MaxWorkers = worker[experiment-1], 1, most[experiment-1], most[experiment-1]
-		j.Servers, j.Server = 1, cluster.Vector{Cores: 1, Memory: 2 * jobspec.GiB}
+		j.Servers, j.Server = 1, model.Vector{Cores: 1, Memory: 2 * jobspec.GiB}
 		j.Scaling = trace.Diminishing{Loss: 50_000}
 		if experiment == 3 && i == 1 {
 			j.Priority = 100

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/jobspec"
 )
@@ -102,7 +102,7 @@ func (k *Kind) sized(workers, gpus int) *trace.Job {
 	j.Class, j.Account, j.Name, j.Grace = k.Class, k.Name, k.Name, k.Grace
 	j.Workers, j.Scaling = workers, k.Scaling
 	n := max(1, int64(gpus))
-	j.Request = cluster.Vector{Cores: k.Cores * n, Memory: k.Memory * jobspec.Bytes(n), GPUs: int64(gpus) * gpu}
+	j.Request = model.Vector{Cores: k.Cores * n, Memory: k.Memory * jobspec.Bytes(n), GPUs: int64(gpus) * gpu}
 	if k.Stretch > 1 {
 		j.MinWorkers, j.MaxWorkers = 1, workers*k.Stretch
 	}

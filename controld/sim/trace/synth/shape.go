@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
@@ -148,7 +148,7 @@ func DrawEstimates(t *trace.Trace, worst int64, seed uint64) error {
 		j := &t.Jobs[i]
 		if j.Estimate == 0 {
 			factor := 1000 + source(seed, streamEstimate, uint64(i)).Int64N(worst-1000+1)
-			j.Estimate = min(trace.MaxTime, cluster.MulDiv(j.Work, factor, 1000))
+			j.Estimate = min(trace.MaxTime, model.MulDiv(j.Work, factor, 1000))
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func Inflate(t *trace.Trace, capacity, factor int64, seed uint64) (*trace.Trace,
 	if most == 0 || capacity < 1 {
 		return nil, errors.New("the trace or the cluster has no GPU to inflate to")
 	}
-	goal := cluster.MulDiv(capacity, factor, 1000)
+	goal := model.MulDiv(capacity, factor, 1000)
 	out := &trace.Trace{Name: t.Name, Format: t.Format, Skipped: t.Skipped, Bad: t.Bad, Seed: seed}
 	for asked, i := int64(0), uint64(0); asked < goal; i++ {
 		if len(out.Jobs) >= trace.MaxJobs {
@@ -205,7 +205,7 @@ func Pace(t *trace.Trace, rate, tick int64) error {
 	tick = max(1, tick)
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
-		at := cluster.MulDiv(j.Submit, 1000, rate)
+		at := model.MulDiv(j.Submit, 1000, rate)
 		if at > trace.MaxTime {
 			return fmt.Errorf("job %s would arrive after more than ten years", j.ID)
 		}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rota-hpc/rota/controld/cluster"
+	"github.com/rota-hpc/rota/controld/model"
 	"github.com/rota-hpc/rota/controld/sim/trace"
 	"github.com/rota-hpc/rota/controld/sim/trace/field"
 	"github.com/rota-hpc/rota/jobspec"
@@ -192,7 +192,7 @@ func (g *Generator) Source(seed uint64) (Source, error) {
 }
 
 // Trace draws the workload with arrivals for a cluster of that capacity.
-func (g *Generator) Trace(seed uint64, capacity cluster.Vector) (*trace.Trace, error) {
+func (g *Generator) Trace(seed uint64, capacity model.Vector) (*trace.Trace, error) {
 	var t *trace.Trace
 	switch g.kind {
 	case "kubeflow", "seed000":

@@ -1,0 +1,134 @@
+package fsm
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// simple is a job of one worker in its first attempt, as most are, in one piece of memory instead of three.
+type simple struct {
+	job      model.Job
+	attempts [1]model.Attempt
+	workers  [1]model.Worker
+}
+
+// copyToChange copies a job and its live attempt to be changed and put back.
+func copyToChange(j *model.Job) (*model.Job, *model.Attempt) {
+	if len(j.Attempts) == 1 && len(j.Attempts[0].Workers) == 1 {
+		d := &simple{*j, [1]model.Attempt{j.Attempts[0]}, [1]model.Worker{j.Attempts[0].Workers[0]}}
+		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
+		return &d.job, &d.attempts[0]
+	}
+	next := *j
+	next.Attempts = slices.Clone(j.Attempts)
+	a := &next.Attempts[len(next.Attempts)-1]
+	a.Workers = slices.Clone(a.Workers)
+	return &next, a
+}
+
+// copyWithAttempt copies a job to be changed and stored, with one more attempt of so many workers.
+func copyWithAttempt(j *model.Job, workers int) (*model.Job, *model.Attempt) {
+	if len(j.Attempts) == 0 && workers == 1 {
+		d := &simple{job: *j}
+		d.job.Attempts, d.attempts[0].Workers = d.attempts[:], d.workers[:]
+		return &d.job, &d.attempts[0]
+	}
+	next := *j
+	kept := j.Attempts[max(0, len(j.Attempts)+1-model.MaxAttemptsKept):]
+	next.Attempts = append(slices.Clip(slices.Clone(kept)), model.Attempt{Workers: make([]model.Worker, workers)})
+	return &next, &next.Attempts[len(kept)]
+}
+
+// lose ends, without word from them, the workers for which gone says so.
+func (s *State) lose(j *model.Job, gone func(*model.Worker) bool, why string) {
+	next, a := copyToChange(j)
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		if !w.State.Final() && gone(w) {
+			w.State, w.Message = model.WorkerFailed, why
+			s.vacate(next, a, w)
+		}
+	}
+	// The stop is noted also when nobody is left to be stopped: it is what says how the attempt ended.
+	if a.Stop == nil || stopStrength[a.Stop.Cause] < stopStrength[model.CauseNodeLost] {
+		s.stop(next, a, model.Stop{Cause: model.CauseNodeLost})
+	}
+	s.advance(next, a)
+}
+
+// vacate charges for a worker that has just become final, and gives back its room unless that is kept for the next attempt.
+func (s *State) vacate(j *model.Job, a *model.Attempt, w *model.Worker) {
+	w.Ended = s.v.at
+	held, charged := int64(w.Ended-a.Assigned.At), j.Charged(a, w.Index)
+	j.Ledger.GPUMS += model.GPUTime(held, charged.GPUs)
+	j.Ledger.CoreMS += held * charged.Cores
+	s.charge(j.Association(), charged, a.Assigned.At)
+	if a.Keeps(w.Index) {
+		_, i := s.v.Node(w.Node)
+		s.touchNode(i)
+		return
+	}
+	s.vacateRoom(j, w.Index, j.RequestOf(w.Index), &w.Place).freed = s.v.at
+}
+
+// advance draws the conclusions from what the workers of an attempt have come to, and stores the job.
+func (s *State) advance(j *model.Job, a *model.Attempt) {
+	least, trouble := 3, model.Cause("")
+	for i := range a.Workers {
+		w := &a.Workers[i]
+		least = min(least, model.Rank(w.State))
+		if w.State.Final() && !w.Succeeded() && !ignored(j, a, i) {
+			trouble = worse(trouble, w.Trouble())
+		}
+	}
+	if least == 3 {
+		s.end(j, a)
+		return
+	}
+	switch {
+	case a.Stop == nil && model.Succeeded(j, a):
+		s.stop(j, a, model.Stop{Cause: model.CauseCompleted})
+	case stopsRest(a, trouble):
+		s.stop(j, a, model.Stop{Cause: trouble})
+	}
+	if a.Stop == nil {
+		s.proceed(j, a, least)
+	}
+	s.put(j)
+}
+
+// stopsRest reports whether trouble in one worker makes the others stop. Once a stop was asked for, how workers end is its consequence,
+// unless a lease ran out.
+func stopsRest(a *model.Attempt, trouble model.Cause) bool {
+	if trouble == "" || a.Stop == nil {
+		return trouble != ""
+	}
+	return trouble == model.CauseLease && stopStrength[a.Stop.Cause] < stopStrength[model.CauseLease]
+}
+
+// proceed lets commands start once every container exists, and notes when every command runs.
+func (s *State) proceed(j *model.Job, a *model.Attempt, least int) {
+	if least >= 1 && !a.Released {
+		a.Released = true
+		s.touch(a)
+		s.emitJob(model.EventCreated, j, "")
+	}
+	if least >= 2 && a.Started.At == 0 {
+		a.Started, j.State = s.now(), model.Running
+		if j.Started.At == 0 {
+			j.Started = s.now()
+		}
+		if j.Parent != 0 {
+			s.childChangesOf(j.Parent).ran = true
+		}
+		s.emitJob(model.EventStarted, j, "")
+	}
+}
+
+func worse(a, b model.Cause) model.Cause {
+	if stopStrength[b] > stopStrength[a] {
+		return b
+	}
+	return a
+}

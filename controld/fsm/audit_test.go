@@ -1,0 +1,247 @@
+package fsm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/fsm/estimate"
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// audited begins to audit a sound state.
+func audited(t testing.TB, s *State) *Auditor {
+	t.Helper()
+	a, err := s.Audit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// scene is a small cluster in which everything that is checked is there, for a breach to be planted in.
+type scene struct {
+	*world
+	run     *model.Job // of two workers on n1 and n2, which have ports
+	waiting *model.Job // has a reservation on n3, a deadline, a script and a condition on nodes
+	follows *model.Job // waits for the end of run
+	array   *model.Job // a record of which one member runs on n3
+	member  *model.Job
+	ended   *model.Job
+}
+
+// TestAuditorFindsBreaches plants one breach of an invariant at a time beside what the last command has touched: the auditor must see it. Each
+// is also found by the check of the whole state.
+func TestAuditorFindsBreaches(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		breach func(s *scene)
+		want   string
+	}{
+		{"a step that is not allowed", func(s *scene) {
+			s.s.checkStep(s.run, &model.Job{ID: s.run.ID, State: model.Pending})
+			s.s.checkStep(&model.Job{State: model.Completed}, &model.Job{ID: s.run.ID, State: model.Pending})
+		}, "went from"},
+		{"a state without its attempt", func(s *scene) { s.run.State = model.Pending }, "do not agree"},
+		{"an unknown state", func(s *scene) { s.run.State = "??" }, "no such state"},
+		{"part of a gang", func(s *scene) { s.run.Live().Workers = s.run.Live().Workers[:1] }, "workers"},
+		{"a worker without its GPU", func(s *scene) { s.run.Live().Workers[0].GPUs = nil }, "not what was asked for"},
+		{"a worker with an end that goes on", func(s *scene) { s.run.Live().Workers[0].Ended = 5 }, "final without an end"},
+		{"a job charged too much", func(s *scene) { s.ended.Ledger.GPUMS++ }, "charged"},
+		{"a live job that is not listed", func(s *scene) { s.s.v.live.drop(int64(s.run.ID)) }, "index of live"},
+		{"a live job that is listed as it was", func(s *scene) { old := *s.run; s.s.v.live.set(int64(s.run.ID), &old) }, "index of live"},
+		{"a waiting job that is listed as live", func(s *scene) { s.s.v.live.set(int64(s.waiting.ID), s.waiting) }, "index of live"},
+		{"an ended job that is not in the history", func(s *scene) { s.s.v.finished.drop(s.ended.Seq) }, "history number"},
+		{"an id that was not given", func(s *scene) { s.s.v.lastJob = 1 }, "not given yet"},
+		{"a waiting job in no group", func(s *scene) { s.s.dequeue(s.waiting); s.s.regroupAll() }, "not in its group"},
+		{"a running job in a group", func(s *scene) { g := s.s.ownGroup(groupKey(s.waiting)); g.Jobs = append(g.Jobs, s.run) }, "group"},
+		{"a group with the front of another", func(s *scene) { s.s.ownGroup(groupKey(s.waiting)).Head.Job++ }, "front of group"},
+		{"a group at no slot", func(s *scene) { delete(s.s.slots, groupKey(s.waiting)) }, "group"},
+		{"a shape with another number", func(s *scene) { s.s.shapes.known[model.ShapeOf(s.waiting)].number += 7 }, "number of a shape"},
+		{"a shape of too many groups", func(s *scene) { s.s.shapes.known[model.ShapeOf(s.waiting)].groups++ }, "groups"},
+		{"a leaf with another number", func(s *scene) { s.s.leaves.known[s.waiting.Association()].number += 7 }, "number of a leaf"},
+		{"a condition that is not known", func(s *scene) { delete(s.s.v.nodeSets, model.ShapeOf(s.waiting).Constraints) }, "not known"},
+		{"a job counted twice", func(s *scene) { s.s.v.njobs++ }, "index of jobs"},
+		{"a member of no record", func(s *scene) { s.member.TaskNumber++ }, "no such record"},
+		{"a member with another specification", func(s *scene) { spec := *s.member.Spec; s.member.Spec = &spec }, "another specification"},
+		{"a record that counts a member twice", func(s *scene) { s.array.Children.Live++; s.array.Children.Size++ }, "counts"},
+		{"a record that has lost a member", func(s *scene) { s.array.Children.Size++ }, "members are missing"},
+		{"a record that has a member wait that runs", func(s *scene) {
+			s.array.Children.Waiting, s.array.Children.Size = s.array.Children.Waiting.With(model.Span(s.member.TaskNumber, s.member.TaskNumber)), s.array.Children.Size+1
+		}, "record"},
+		{"a node said to hold nothing", func(s *scene) { s.holding("n1").workers = nil }, "said to hold"},
+		{"a port with no owner", func(s *scene) { h := s.holding("n1"); h.ports = append(h.ports, 20003) }, "said to hold"},
+		{"a GPU with two owners", func(s *scene) {
+			s.run.Live().Workers[1].Place = model.Place{Node: "n3", GPUs: slices.Clone(s.member.Live().Workers[0].GPUs)}
+		}, "n3"},
+		{"room taken by nobody", func(s *scene) { s.s.ownGrid().Allocate(2, model.Request{Active: model.Vector{Cores: 1}}, []int{}) }, "made anew"},
+		{"a GPU given back too early", func(s *scene) { s.s.ownGrid().Release(0, model.Request{Active: model.Vector{GPUs: 2000}}, []int{0, 1}) }, "made anew"},
+		{"a claim of nobody", func(s *scene) { s.s.ownGrid().Claim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
+		{"a claim that is forgotten", func(s *scene) { s.s.ownGrid().Unclaim(2, model.Vector{GPUs: 1000}) }, "claims on node"},
+		{"a reservation for a running job", func(s *scene) {
+			s.s.v.reservations = append(s.s.v.reservations, &model.Reservation{Job: s.s.v.lastJob + 1})
+		}, "does not wait"},
+		{"reservations out of order", func(s *scene) { r := s.s.v.reservations; s.s.v.reservations = append(r, r[0]) }, "out of order"},
+		{"a forgotten key", func(s *scene) { clear(s.s.keyAt) }, "keys"},
+		{"a key that is found elsewhere", func(s *scene) { s.s.keyAt[keyName{alice.UID, "k"}]++ }, "key"},
+		{"a job with dependencies that is not listed", func(s *scene) { s.s.v.needing.drop(int64(s.follows.ID)) }, "dependencies"},
+		{"a job that waits for one that has ended", func(s *scene) { s.follows.Dependencies[0].Jobs[0] = s.ended.ID }, "nothing followed"},
+		{"a dependent that nobody tells", func(s *scene) { s.s.dependents[s.run.ID] = nil }, "dependents"},
+		{"a job with a deadline that is not listed", func(s *scene) { s.s.v.dated.drop(int64(s.waiting.ID)) }, "deadlines"},
+		{"a job that is not found by its name", func(s *scene) { s.s.names[nameKeyOf(s.waiting)].open = nil }, "names"},
+		{"a script with too many users", func(s *scene) { s.waiting.Texts.Scripts[0].Refs++ }, "users"},
+		{"a user with too few active jobs", func(s *scene) { s.usage(s.run.Association()).Active-- }, "active"},
+		{"an account with too few active jobs", func(s *scene) { s.usage(model.Association{Account: s.run.Account}).Active-- }, "active"},
+		{"a user who never used anything", func(s *scene) { s.usage(s.run.Association()).Hours = []estimate.HourUse{{Hour: 3}, {Hour: 2}} }, "out of order"},
+		{"usage at another slot", func(s *scene) { s.s.usageAt[s.run.Association()] = 77 }, "slot"},
+		{"a run that is not known", func(s *scene) { s.s.v.runs.drop(int64(s.run.ID)) }, "index of runs"},
+		{"a run that holds less", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Holds[0].Room.Active.GPUs-- }, "run of job"},
+		{"a run that never ends", func(s *scene) { s.s.v.LiveAttempt(s.run.ID).Ends = 0 }, "run of job"},
+		{"a run of a job that waits", func(s *scene) { s.s.v.runs.set(int64(s.waiting.ID), s.s.v.LiveAttempt(s.run.ID)) }, "index of runs"},
+		{"a leaf that holds more", func(s *scene) { s.s.ownUsageCounter(s.run.Association()).Held.GPUs++ }, "standing"},
+		{"a leaf that wants less", func(s *scene) { s.s.ownUsageCounter(s.run.Association()).Requested.Memory-- }, "standing"},
+		{"a leaf that has held it for longer", func(s *scene) { s.s.ownUsageCounter(s.run.Association()).Since[0].Late.Cores++ }, "standing"},
+		{"a leaf that is not known", func(s *scene) { delete(s.s.usageCounterAt, s.run.Association()) }, "standing"},
+		{"more nodes than there are", func(s *scene) { s.s.v.inventory.Up.GPUs += 1000 }, "inventory"},
+		{"a node that meets no condition", func(s *scene) { s.s.v.nodeSets[model.ShapeOf(s.waiting).Constraints].Levels[0].Nodes[0] &^= 1 << 2 }, "n3"},
+	} {
+		s := newScene(t)
+		c.breach(s)
+		if err := s.s.Check(); err == nil {
+			t.Errorf("%s: the check of the whole state finds nothing", c.name)
+		}
+		if err := s.auditor.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: the auditor says %v, want something about %q", c.name, err, c.want)
+		}
+	}
+}
+
+// newScene makes the cluster, and touches everything in it once more than the auditor has looked.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := &scene{world: newWorld(t)}
+	cfg := model.DefaultConfig()
+	s.must(SetConfig{Config: cfg})
+	for _, n := range []string{"n1", "n2", "n3"} {
+		s.node(n, 8)
+	}
+	run := s.running(2, []string{"n1", "n2"}, func(j *jobspec.Job) { j.TimeLimit = 3600 })
+	ended := s.running(1, []string{"n2"})
+	s.wait(10)
+	s.report(ended, 0, model.WorkerExited)
+	array := s.submitTo2(func(j *jobspec.Job) { j.Array = &jobspec.Array{Indices: "0-3"} })
+	s.ok(s.plan(Action{Start: &StartJob{Job: array, TaskNumber: 1, Places: []model.Place{s.place("n3", 1)}}}))
+	follows := s.submitTo2(func(j *jobspec.Job) {
+		j.Dependencies = []jobspec.Dependency{{Type: "afterok", Jobs: []string{fmt.Sprint(run)}}}
+	})
+	waiting := s.submitTo2(func(j *jobspec.Job) {
+		j.Deadline = "2030-01-01T00:00:00Z"
+		j.Groups[0].Tasks[0].Command, j.Groups[0].Tasks[0].Script = nil, "#!/bin/sh\ntrue\n"
+		j.Nodes = []string{"n3"}
+	})
+	s.must(CommitPlan{Actions: []Action{{Reserve: &model.Reservation{Job: waiting, Claims: []model.Claim{{Node: "n3", Resources: model.Vector{GPUs: 1000}}}, Until: 1 << 40}}}})
+	s.s.sameName(0, "") // the index by name is made when somebody asks
+	s.s.dependentsOf(run)
+	s.auditor = audited(t, s.s)
+	s.touchAll(run, waiting, follows, array, ended)
+	s.run, s.waiting, s.follows, s.array, s.ended = s.job(run), s.job(waiting), s.job(follows), s.job(array), s.job(ended)
+	s.member = s.job(array + 1)
+	return s
+}
+
+// touchAll stores all jobs and nodes anew, as commands do.
+func (s *scene) touchAll(ids ...model.JobID) {
+	for _, id := range append(ids, ids[3]+1) {
+		next := *s.job(id)
+		if len(next.Attempts) > 0 {
+			draft, _ := copyToChange(&next)
+			next = *draft
+		}
+		s.s.store(s.job(id), &next)
+	}
+	for i, n := range s.s.v.nodes {
+		again := *n
+		s.s.replaceNode(i, &again)
+	}
+	if r := s.job(ids[3] + 1); r.Children == nil { // a member has its record's specification
+		next := *r
+		next.Spec = s.job(ids[3]).Spec
+		s.s.store(r, &next)
+	}
+}
+
+// submitTo2 adds a job of a form that the first release did not know, under a key.
+func (s *scene) submitTo2(edit func(*jobspec.Job)) model.JobID {
+	s.t.Helper()
+	spec := testSpec(1, 1)
+	edit(spec)
+	return s.must(SubmitJobs{Owner: alice, Key: fmt.Sprint("k", s.index), Digest: "d", Jobs: []*jobspec.Job{spec}}).([]model.JobID)[0]
+}
+
+func (s *scene) holding(node string) *holding {
+	_, i := s.s.v.Node(node)
+	return s.s.ownHolding(i)
+}
+
+func (s *scene) usage(of model.Association) *estimate.Usage {
+	u, _ := s.s.v.usage.get(s.s.usageAt[of])
+	return u
+}
+
+// TestAuditorBeginsAnywhere: an auditor of a state that has a past, and of which some has been forgotten, finds nothing to blame in what follows.
+func TestAuditorBeginsAnywhere(t *testing.T) {
+	for _, seed := range seeds() {
+		c := &chaos{Rand: rand.New(rand.NewPCG(seed, 9)), s: New(model.DefaultConfig()), at: 1, seen: map[string]int{}}
+		var a *Auditor
+		for i := uint64(1); i <= 3000; i++ {
+			if c.one(200) {
+				a = audited(t, c.s)
+			}
+			e := c.next()
+			_, _ = c.s.Apply(i, e)
+			if a == nil {
+				continue
+			}
+			if bad := a.Check(); bad != nil {
+				t.Fatalf("seed %d, entry %d, %s %+v: %v", seed, i, e.Command.Kind(), e.Command, bad)
+			}
+		}
+	}
+}
+
+// TestLastedIsTheSumOfAll: what running attempts of a leaf have used is what each has, one by one.
+func TestLastedIsTheSumOfAll(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 2000 {
+		now := model.Instant(1 + r.Int64N(400*estimate.HourMS))
+		d := estimate.NewDecay(now, []int64{0, estimate.HourMS / 3, 5 * estimate.HourMS, 100 * estimate.HourMS}[r.IntN(4)])
+		st, want := &estimate.UsageCounter{}, [3]float64{}
+		var runs []*estimate.LiveAttempt
+		for range 1 + r.IntN(20) {
+			run := &estimate.LiveAttempt{Since: model.Instant(r.Int64N(int64(now))), Held: model.Amounts{Cores: r.Int64N(100), Memory: r.Int64N(1 << 20), GPUs: 1000 * r.Int64N(9)}}
+			runs = append(runs, run)
+			st.AddRun(run, 1)
+			lasted := float64(d.TimeSince(run.Since)) / 1000
+			want[0] += float64(run.Held.Cores) * lasted
+			want[1] += float64(run.Held.Memory) * lasted
+			want[2] += float64(run.Held.GPUs) * lasted
+		}
+		cores, memory, gpus := d.RunningUsage(st)
+		for i, got := range []int64{cores, memory, gpus} {
+			if math.Abs(float64(got)-want[i]) > 1e-6*want[i]+float64(20*9000)+float64(20<<20)*float64(i%2) {
+				t.Fatalf("seed %d, at %d: resource %d: %d, one by one %g", seed, now, i, got, want[i])
+			}
+		}
+		for _, run := range runs {
+			st.AddRun(run, -1)
+		}
+		if st.Jobs != 0 || len(st.Since) != 0 || !st.Held.Equal(&model.Amounts{}) {
+			t.Fatalf("seed %d: nobody is left and it is %+v", seed, st)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// envelope is the form of an entry in the log. Its body is a Command when it is written and JSON when it is read.
+type envelope[Body any] struct {
+	Kind Kind          `json:"kind"`
+	At   model.Instant `json:"at"`
+	Wall model.UnixMS  `json:"wall"`
+	Body Body          `json:"body"`
+}
+
+// Encode returns an entry as one line of JSON without the line's end.
+func Encode(e Entry) ([]byte, error) {
+	if err := checkKind(e.Command); err != nil {
+		return nil, fmt.Errorf("encode entry: %w", err)
+	}
+	b, err := json.Marshal(envelope[Command]{Kind: e.Command.Kind(), At: e.At, Wall: e.Wall, Body: e.Command})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", e.Command.Kind(), err)
+	}
+	return b, nil
+}
+
+// Decode is the reverse of Encode. It is strict: an unknown kind is an *UnknownKindError, and unknown fields are an error
+// too, because a replica that left them out would apply another command than the other replicas do.
+func Decode(data []byte) (Entry, error) {
+	var env envelope[json.RawMessage]
+	if err := decodeStrict(data, &env); err != nil {
+		return Entry{}, fmt.Errorf("decode entry: %w", err)
+	}
+	row := kinds[env.Kind]
+	if row == nil {
+		return Entry{}, fmt.Errorf("decode entry: %w", &UnknownKindError{Kind: env.Kind})
+	}
+	c, err := row.decode(env.Body)
+	if err != nil {
+		return Entry{}, fmt.Errorf("decode %s: %w", env.Kind, err)
+	}
+	return Entry{Stamp: model.Stamp{At: env.At, Wall: env.Wall}, Command: c}, nil
+}
+
+func decodeAs[C Command](body []byte) (Command, error) {
+	var c C
+	if err := decodeStrict(body, &c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+var errTrailing = errors.New("something follows the value")
+
+// decodeStrict decodes one JSON value with no unknown fields and nothing after it.
+func decodeStrict(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errTrailing
+	}
+	return nil
+}

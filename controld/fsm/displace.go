@@ -1,0 +1,54 @@
+package fsm
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// What is remembered of a job's displacements: those of a day, and no more than any policy asks about.
+const (
+	maxDisplaced = 32
+)
+
+// displaced notes that an attempt has ended for another job's sake, if that is the cause. What the other was to get is offered to the job
+// itself when the other does not wait any more.
+func (s *State) displaced(j *model.Job, cause model.Cause) {
+	a := &j.Attempts[len(j.Attempts)-1]
+	switch cause {
+	case model.CauseTE, model.CauseReclaim, model.CauseOrder:
+	case model.CauseMigrate: // there is room elsewhere, which is his before others look for it
+		j.OwnRoomFirst = a.Stop.Resize == nil
+		return
+	default:
+		return
+	}
+	s.recordStopDuration(j.Queue, a.Ended.At-a.Stop.At)
+	over := s.v.at - model.DisplacedFor
+	kept := slices.DeleteFunc(slices.Clone(j.Displaced), func(t model.Instant) bool { return t <= over })
+	j.Displaced = append(kept[max(0, len(kept)+1-maxDisplaced):], s.v.at)
+	j.Reason = model.Reason{Code: model.ReasonPreempted, For: a.Stop.For, Text: causeText[cause]}
+	j.OwnRoomFirst = a.Stop.For != 0 && !s.wantsRoom(a.Stop.For)
+}
+
+// causeText says in words why a job was displaced.
+var causeText = map[model.Cause]string{
+	model.CauseTE:      "a trial-and-error job took its room",
+	model.CauseReclaim: "an account took back what it deserves",
+	model.CauseOrder:   "a job that has had less took its turn",
+}
+
+// wantsRoom reports whether a job still waits for room that is made for it.
+func (s *State) wantsRoom(id model.JobID) bool {
+	j := s.v.Job(id)
+	return j != nil && j.StillToStart() && !model.IsSetAside(j)
+}
+
+// emitFor is emitJob for what happens to an attempt because of its stop: the event names the job that it was stopped for.
+func (s *State) emitFor(t model.EventType, j *model.Job, cause model.Cause) {
+	e := model.Event{Type: t, Job: j.ID, Attempt: j.Attempt, Cause: cause}
+	if n := len(j.Attempts); n > 0 && j.Attempts[n-1].Stop != nil {
+		e.For = j.Attempts[n-1].Stop.For
+	}
+	s.emit(e)
+}

@@ -1,0 +1,75 @@
+package estimate
+
+import (
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// LiveAttempt is an attempt in progress as a cycle asks about it. There are tens of thousands of them in a large cluster, and looking at each job, its
+// attempts, its workers and their nodes would take most of a decision's time. A LiveAttempt never changes once it is stored.
+type LiveAttempt struct {
+	Job      *model.Job
+	Attempt  *model.Attempt
+	Holds    []NodeResources // what its workers hold that have not ended: one for each node, in the order of its first worker there
+	Releases []NodeResources // what of it comes free when they end: all, unless it is being resized
+	Ends     model.Instant   // when its time limit or its job's deadline is over; 0: it has none, does not run yet, or is being stopped
+
+	Number          int // of the attempt
+	BestEffort      bool
+	Stopping        bool            // it has been asked to stop
+	Since           model.Instant   // it was assigned
+	Started         model.Instant   // its workers ran; 0: not yet
+	Grace           int64           // ms that it may take to leave, as declared
+	CheckpointEvery int64           // ms between the times that it saves its state; 0: it saves when it is asked to leave, -1: it does not
+	GPUEquivalents  int64           // of its job, in thousandths of a GPU: see [model.Job.Worth]
+	Total           model.Vector    // of all workers that its job asks for
+	Displaced       []model.Instant // as in its job
+	Queue           string
+
+	Held model.Amounts // what it counts for in its leaf
+}
+
+// NodeResources is room on the node at a position.
+type NodeResources struct {
+	Node int
+	Room model.Request
+}
+
+// DeclaredGrace returns how many milliseconds a job may take to leave.
+func DeclaredGrace(spec *jobspec.Job) int64 {
+	if p := spec.Preemption; p != nil && p.GracePeriod > 0 {
+		return int64(p.GracePeriod) * 1000
+	}
+	return model.DefaultGrace * 1000
+}
+
+// SavesEvery returns what Run.Saves says of a job.
+func SavesEvery(spec *jobspec.Job) int64 {
+	if spec.Checkpoint == nil {
+		return -1
+	}
+	return int64(spec.Checkpoint.Interval) * 1000
+}
+
+// Equal reports whether two runs of one attempt say the same, but for its rooms.
+func (r *LiveAttempt) Equal(o *LiveAttempt) bool {
+	return r.Number == o.Number && r.Ends == o.Ends && r.BestEffort == o.BestEffort && r.Stopping == o.Stopping && r.Since == o.Since && r.Started == o.Started &&
+		r.Grace == o.Grace && r.CheckpointEvery == o.CheckpointEvery && r.GPUEquivalents == o.GPUEquivalents && r.Total == o.Total && slices.Equal(r.Displaced, o.Displaced) && r.Queue == o.Queue &&
+		r.Held.Equal(&o.Held)
+}
+
+func Ends(j *model.Job, a *model.Attempt) model.Instant {
+	if a.Stop != nil {
+		return 0
+	}
+	end := model.Instant(0)
+	if j.Limit > 0 && a.Started != (model.Stamp{}) {
+		end = a.Started.At.After(j.Limit)
+	}
+	if j.Deadline > 0 && (end == 0 || j.Deadline < end) {
+		end = j.Deadline
+	}
+	return end
+}

@@ -1,0 +1,120 @@
+package estimate
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// Statistics is what the cluster has learnt from what happened in it. It is small, in integers, and kept by Apply, so that it outlives
+// changes of leader and is the same on every replica. A Statistics never changes once a view has it.
+type Statistics struct {
+	StopDurations map[string]StopDurations `json:"grace,omitempty"` // by queue: how long displaced attempts took to leave
+	TE            Arrivals                 `json:"te,omitzero"`
+	LastRotation  model.Instant            `json:"turns,omitempty"` // when a cycle last looked whose turn it is; see [cluster.CommitPlan].Turns
+	LastEnded     model.Instant            `json:"freed,omitempty"` // when an attempt last ended
+	LastSubmitted model.Instant            `json:"came,omitempty"`  // when a job was last submitted
+
+	LastElasticStart model.Instant        `json:"elastic,omitempty"` // when an elastic job last began an attempt; 0: none ever has
+	StepRates        map[string]StepRates `json:"paces,omitempty"`   // of elastic jobs, by user and name
+	Mix              *WorkloadMix         `json:"mix,omitempty"`     // nil: no job with GPUs has come yet
+	Waits            QueueWaits           `json:"waits,omitzero"`
+	Runtimes         *RuntimeHistory      `json:"pasts,omitempty"` // nil: no best-effort job is over yet
+}
+
+// QueueWaits is how many of the last jobs that began did not begin at once, in 65,536ths, by class.
+type QueueWaits struct {
+	TE int64 `json:"te"`
+	BE int64 `json:"be"`
+}
+
+// StopDurations counts how long attempts that were displaced took to leave: Counts[i] took less than 2^i seconds and no less than half of that.
+type StopDurations struct {
+	Counts [16]int `json:"counts"`
+}
+
+// stopDurationsKept bounds the counts of one queue: when there are more, all are halved, so that what is recent weighs more.
+const stopDurationsKept = 1024
+
+// Arrivals is what trial-and-error jobs have asked for lately.
+type Arrivals struct {
+	Last      model.Instant `json:"last"`   // when the last one came
+	From      model.Instant `json:"from"`   // the minute that Sum is about begins
+	Sum       int64         `json:"sum"`    // thousandths of a GPU that came in it
+	Mean      int64         `json:"mean"`   // of a minute, in 256ths of a thousandth of a GPU
+	Deviation int64         `json:"dev"`    // mean distance from the mean, in the same unit
+	Worker    model.Vector  `json:"worker"` // what nine of ten workers are content with, the cores in thousandths; read only where Recent is empty
+
+	Recent []model.Vector `json:"recent,omitempty"` // what the last workers asked for, the oldest first
+}
+
+// idleMinutes is after how many minutes without arrivals what is known of them is void.
+const idleMinutes = 24 * 60
+
+func (g *StopDurations) Add(took model.Instant) {
+	total := 0
+	g.Counts[min(len(g.Counts)-1, bits.Len64(uint64(max(0, took)/1000)))]++
+	for _, n := range g.Counts {
+		total += n
+	}
+	if total <= stopDurationsKept {
+		return
+	}
+	for i := range g.Counts {
+		g.Counts[i] /= 2
+	}
+}
+
+// P95 returns in how many milliseconds 19 of 20 attempts had left, rounded up to a power of two seconds; false if too few have for such a
+// statement.
+func (g *StopDurations) P95() (int64, bool) {
+	const few = 20
+	total, seen := 0, 0
+	for _, n := range g.Counts {
+		total += n
+	}
+	if total < few {
+		return 0, false
+	}
+	for i, n := range g.Counts {
+		if seen += n; seen*20 >= total*19 {
+			return 1000 << i, true
+		}
+	}
+	return 1000 << len(g.Counts), true
+}
+
+// AddRequests takes in what the workers of a job ask for, and forgets what is older than the last recentKept. No view has what is remembered.
+func (a *Arrivals) AddRequests(j *model.Job) {
+	more := min(j.Workers, RecentPerJob)
+	a.Recent = slices.Delete(a.Recent, 0, max(0, len(a.Recent)+more-RecentKept))
+	for i := range more {
+		a.Recent = append(a.Recent, j.RequestOf(i).Active)
+	}
+}
+
+// CloseMinutes closes the minutes that are over.
+func (a *Arrivals) CloseMinutes(now model.Instant) {
+	const minute = 60_000
+	if now-a.From > idleMinutes*minute {
+		*a = Arrivals{From: now}
+		return
+	}
+	for ; now-a.From >= minute; a.From += minute {
+		miss := a.Sum*256 - a.Mean
+		a.Mean += miss / 32
+		a.Deviation += (max(miss, -miss) - a.Deviation) / 32
+		a.Sum = 0
+	}
+}
+
+const AtOnceWithin = 2000 // ms from when a job may start
+
+const RecentKept = 64
+
+const RecentPerJob = 8 // workers of one job that count: no gang is all that is remembered
+
+const WaitsMemory = 512 // jobs of a class after which what was before counts for about a third
+
+const WaitsUnit = 1 << 16

@@ -1,0 +1,78 @@
+package estimate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// StepRate is how fast a job was with a number of elastic workers, all on one node or on several.
+type StepRate struct {
+	Size   int   `json:"size"`
+	Spread bool  `json:"apart,omitempty"` // on several nodes
+	Rate   int64 `json:"rate"`            // steps in 1,000 s
+}
+
+// compare orders by size, those on one node first.
+func (p StepRate) compare(o StepRate) int {
+	if c := cmp.Compare(p.Size, o.Size); c != 0 || p.Spread == o.Spread {
+		return c
+	}
+	if o.Spread {
+		return -1
+	}
+	return 1
+}
+
+// StepRateOf is what the rate of an attempt says.
+func StepRateOf(e model.Elastic, a *model.Attempt) StepRate {
+	p := StepRate{Size: len(a.Workers) - e.Fixed, Rate: a.Rate}
+	for _, w := range a.Workers[e.First : e.First+p.Size] {
+		p.Spread = p.Spread || w.Node != a.Workers[e.First].Node
+	}
+	return p
+}
+
+// StepRates is how fast the jobs of one user with one name were, by size, and how much they took.
+type StepRates struct {
+	At    model.Instant `json:"at"` // of the last measurement
+	Sizes []StepRate    `json:"sizes"`
+
+	Ended   int64 `json:"ended,omitempty"`   // of them, how many have completed
+	Service int64 `json:"service,omitempty"` // what one of these took in all, as [model.Job.Attained] counts it: the mean, in which the last ones count for most
+}
+
+// ServicesKept is after how many completed jobs what the earlier ones took counts for about a third.
+const ServicesKept = 8
+
+// RateKey names jobs that are taken to be alike.
+func RateKey(j *model.Job) string { return j.Owner.User + "/" + j.Spec.Name }
+
+func OldestRated(all map[string]StepRates) string {
+	oldest := ""
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if oldest == "" || all[key].At < all[oldest].At {
+			oldest = key
+		}
+	}
+	return oldest
+}
+
+// With returns the paces with one more measurement.
+func (p StepRates) With(n StepRate, at model.Instant) StepRates {
+	p.At, p.Sizes = at, slices.Clone(p.Sizes)
+	i, known := slices.BinarySearchFunc(p.Sizes, n, StepRate.compare)
+	switch {
+	case known:
+		p.Sizes[i].Rate = (p.Sizes[i].Rate + n.Rate) / 2
+	case len(p.Sizes) < maxRatesPerName:
+		p.Sizes = slices.Insert(p.Sizes, i, n)
+	}
+	return p
+}
+
+const MaxRatedNames = 512 // names
+
+const maxRatesPerName = 64 // sizes of one name, those on one node and on several told apart

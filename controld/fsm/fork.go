@@ -1,0 +1,29 @@
+package fsm
+
+import (
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// forkedEpoch is above every epoch that a live state reaches, so that a fork owns nothing of what it was made from.
+const forkedEpoch = 1 << 62
+
+// Fork returns a state of its own that begins as the view is: for trying out what would happen. It shares all that it does not change, so it
+// costs little at any size; whoever reads the view, or the state that it is of, sees nothing of what the fork does. It knows no
+// idempotency keys. Several forks of one view may live side by side.
+func Fork(v *View) *State {
+	s := &State{v: *v, epoch: forkedEpoch, sharesArrays: true, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[model.Association]int64{}}
+	s.v.keys = table[*key]{}
+	for slot, g := range s.v.groups.from(0) {
+		s.slots[g.Key] = slot
+		s.nextSlot = slot + 1
+		s.shapes.adopt(g.Key.Shape, g.Number)
+		s.leaves.adopt(g.Key.Association(), g.Leaf)
+	}
+	s.shapes.fill()
+	s.leaves.fill()
+	s.indexUsageCounters()
+	for at, u := range s.v.usage.from(0) {
+		s.usageAt[u.Association], s.nextUsage = at, at+1
+	}
+	return s
+}

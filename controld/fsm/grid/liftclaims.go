@@ -1,0 +1,79 @@
+package grid
+
+import (
+	"cmp"
+	"math/bits"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// LiftClaims lifts from g the claims that do not bind the holder of a reservation, and returns what puts them back: his own, those that come after
+// it, see [model.Reservation.Before], and on the nodes where he was promised room as much of later promises as is in the way of his. Room that is
+// freed there is his first: that of the later ones is still to come, or stays behind. own is nil for a job without a reservation, which
+// is bound by all. position tells where a node is in g, -1 for one that is not.
+func LiftClaims(g *Grid, own *model.Reservation, all []*model.Reservation, position func(node string) int) (restore func()) {
+	if own == nil {
+		return func() {}
+	}
+	var lifted []liftedClaim
+	away := func(node int, room model.Vector) {
+		if node >= 0 && room != (model.Vector{}) {
+			lifted = append(lifted, liftedClaim{node, room})
+			g.Unclaim(node, room)
+		}
+	}
+	for _, r := range all {
+		if r == own || own.Precedes(r) {
+			for _, c := range r.Claims {
+				away(position(c.Node), c.Resources)
+			}
+		}
+	}
+	if own.ForPreemptor {
+		for _, c := range own.Claims {
+			if n := position(c.Node); n >= 0 {
+				away(n, blockingClaims(g, n, c.Resources, claimsOfLater(own, all, c.Node)))
+			}
+		}
+	}
+	return func() {
+		for _, l := range lifted {
+			g.Claim(l.node, l.room)
+		}
+	}
+}
+
+// liftedClaim is a claim that was lifted.
+type liftedClaim struct {
+	node int
+	room model.Vector
+}
+
+// claimsOfLater adds up what firm reservations whose room is there later than own's claim of a node.
+func claimsOfLater(own *model.Reservation, all []*model.Reservation, node string) (sum model.Vector) {
+	for _, r := range all {
+		if !r.ForPreemptor || cmp.Or(cmp.Compare(r.Until, own.Until), cmp.Compare(r.Job, own.Job)) <= 0 {
+			continue
+		}
+		for _, c := range r.Claims {
+			if c.Node == node {
+				sum = sum.Plus(c.Resources)
+			}
+		}
+	}
+	return sum
+}
+
+// blockingClaims is how much of what was promised later keeps somebody from room that he was promised on a node.
+func blockingClaims(g *Grid, node int, promised, later model.Vector) model.Vector {
+	have := g.Free(node).Minus(g.Claimed(node))
+	if g.SharedGPUs(node) != 0 && g.most(node) < promised.GPUs { // what is left of GPUs that some share is of no use to who needs more of one
+		have.GPUs = int64(bits.OnesCount64(g.FreeGPUs(node)))*model.WholeGPU - g.Claimed(node).GPUs
+	}
+	part := func(want, have, of int64) int64 { return max(0, min(want-have, of)) }
+	return model.VectorOf(part(promised.Cores, have.Cores, later.Cores), part(int64(promised.Memory), int64(have.Memory), int64(later.Memory)),
+		part(promised.GPUs, have.GPUs, later.GPUs))
+}
+
+// ForgetClaims says that no claim is left, so that none is looked for.
+func (g *Grid) ForgetClaims() { g.claims = false }

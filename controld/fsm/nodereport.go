@@ -1,0 +1,68 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// KindNodeReport is the kind of [NodeReport].
+var KindNodeReport = newKind("node-report/1")
+
+// NodeReport says what became of workers on one node. What belongs to an old attempt, or has been said before, changes nothing.
+type NodeReport struct {
+	Node    string               `json:"node"`
+	BootID  string               `json:"boot_id"`
+	Workers []model.WorkerReport `json:"workers"`
+}
+
+// Kind implements Command.
+func (NodeReport) Kind() Kind { return KindNodeReport }
+
+// apply notes what became of workers. What is of an old attempt, of another node, or known already changes nothing.
+func (c NodeReport) apply(s *State) (any, error) {
+	n, _ := s.v.Node(c.Node)
+	switch {
+	case n == nil:
+		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrNoNode)
+	case n.BootID != c.BootID:
+		return nil, fmt.Errorf("node %s: %w", c.Node, model.ErrOtherBoot)
+	}
+	for _, r := range c.Workers {
+		if model.Rank(r.State) < 0 {
+			return nil, fmt.Errorf("job %d worker %d, state %q: %w", r.Job, r.Worker, r.State, model.ErrBadReport)
+		}
+	}
+	for i := range c.Workers {
+		if c.Workers[i].Policy != "" {
+			s.recordFinding(c.Node, &c.Workers[i])
+			continue
+		}
+		s.rated(c.Node, &c.Workers[i])
+		s.workerReport(c.Node, &c.Workers[i])
+	}
+	return nil, nil
+}
+
+func (s *State) workerReport(node string, r *model.WorkerReport) {
+	a, err := s.attempt(r.Job, r.Attempt)
+	if err != nil || r.Worker < 0 || r.Worker >= len(a.Workers) {
+		return
+	}
+	if w := &a.Workers[r.Worker]; w.Node != node || model.Rank(r.State) <= model.Rank(w.State) {
+		return
+	}
+	next, a := copyToChange(s.v.Job(r.Job))
+	w := &a.Workers[r.Worker]
+	w.State = r.State
+	if r.State == model.WorkerRunning || r.State == model.WorkerExited || r.Began {
+		w.Started = cmp.Or(w.Started, s.v.at)
+	}
+	if r.State.Final() {
+		w.ExitCode, w.Signal, w.OOM, w.Lease, w.Message = r.ExitCode, r.Signal, r.OOM, r.Lease, r.Message
+		w.LaunchFinal, w.Why = r.Final, r.Why
+		s.vacate(next, a, w)
+	}
+	s.advance(next, a)
+}

@@ -1,0 +1,177 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/controld/fsm/grid"
+	"github.com/rota-hpc/rota/controld/model"
+)
+
+// State is the replicated state machine. It belongs to one goroutine; others read its views.
+type State struct {
+	v      View // the present; its tables are written through the methods of State only
+	cached *View
+
+	epoch             uint64 // raised by View: what carries an older one is shared with a view
+	gridEpoch         uint64
+	nodeSetEpoch      uint64
+	workloadMixEpoch  uint64
+	statisticsEpoch   uint64
+	runtimeEpoch      uint64
+	recentEpoch       uint64
+	shapes            numbers[model.Shape]
+	leaves            numbers[model.Association]
+	slots             map[model.GroupKey]int64 // of v.groups
+	freeSlots         []int64
+	nextSlot          int64
+	keyAt             map[keyName]int64 // of v.keys
+	firstKey          int64
+	nextKey           int64
+	childChanges      map[model.JobID]*childChanges // what the present command has done to children; empty between commands
+	eventArray        []model.Event                 // that v.events is part of
+	eventsEpoch       uint64                        // of it
+	faults            []error                       // illegal steps that Apply took, for Check
+	changedJobs       changedJobs
+	moves             map[model.GroupKey]*moves    // what is to be done to groups; empty between commands
+	moved             []model.GroupKey             // the keys of moves, and perhaps others, in order
+	touchedGroups     []*QueueGroup                // groups whose fronts may be outdated; empty between commands
+	contents          map[model.Digest]*model.Text // scripts of jobs in the state
+	shared            shared
+	names             map[nameKey]*named            // see sameName; nil until somebody asks
+	dependents        map[model.JobID][]model.JobID // jobs by the jobs that they wait for; nil until there is something to tell them
+	due               idHeap                        // jobs to look at because of what they wait for; empty between commands, but for what is unsettled
+	ended             []endedTasks                  // children that have ended, to be told to those that follow them; empty between commands
+	usageAt           map[model.Association]int64   // of v.usage
+	loading           bool                          // a snapshot is being read, which says since when leaves are active
+	nextUsage         int64
+	sharesArrays      bool                        // arrays of jobs are another state's too
+	touched           *touched                    // since an auditor last asked; nil: there is none
+	usageCounterAt    map[model.Association]int64 // of v.standings
+	freeUsageCounters []int64
+}
+
+// New returns the empty state with a configuration, which must be the same on every replica.
+func New(cfg model.Config) *State {
+	s := &State{epoch: 1, gridEpoch: 1, slots: map[model.GroupKey]int64{}, keyAt: map[keyName]int64{}, usageAt: map[model.Association]int64{}}
+	s.v.config, s.v.models, s.v.inventory = &cfg, modelsIn(&cfg), &model.Inventory{}
+	s.v.grid = grid.NewGrid(nil)
+	return s
+}
+
+// Index returns that of the last entry applied.
+func (s *State) Index() uint64 { return s.v.index }
+
+// At returns the last instant in the log.
+func (s *State) At() model.Instant { return s.v.at }
+
+// View returns the state as it is now. It may be called by the goroutine of Apply only; the result may be read by anyone.
+func (s *State) View() *View {
+	if s.cached != nil && s.cached.index == s.v.index {
+		return s.cached
+	}
+	if s.gridEpoch == s.epoch {
+		s.v.grid.Seal()
+	}
+	s.epoch++
+	v := &View{
+		index: s.v.index, at: s.v.at, wall: s.v.wall, config: s.v.config,
+		lastJob: s.v.lastJob, lastSeq: s.v.lastSeq, trimmed: s.v.trimmed, leasedUntil: s.v.leasedUntil, njobs: s.v.njobs, statistics: s.v.statistics,
+		jobs: s.v.jobs.view(), nodes: s.v.nodes, reservations: s.v.reservations, keys: s.v.keys.view(),
+		live: s.v.live.view(), finished: s.v.finished.view(), groups: s.v.groups.view(), fronts: s.v.fronts.view(), elasticFirst: s.v.elasticFirst, nodeSets: s.v.nodeSets,
+		holdings: s.v.holdings.view(), grid: s.v.grid, events: slices.Clip(s.v.events),
+		runs: s.v.runs.view(), usageCounters: s.v.usageCounters.view(), models: s.v.models, inventory: s.v.inventory,
+		usage: s.v.usage.view(), needing: s.v.needing.view(), dated: s.v.dated.view(), unsettled: s.v.unsettled,
+	}
+	s.cached = v
+	return v
+}
+
+// Present returns the state as it is now, to be read before the next entry is applied and not later: nothing keeps what it shows from changing
+// then. It spares whoever decides and applies by turns what a View costs, which is a copy of whatever is written next.
+func (s *State) Present() *View { return &s.v }
+
+// Apply carries out one entry of the log. Its result is that of the command; its error is a refusal, which is as much a part of
+// the replicated history as a success. Only an *UnknownKindError means that this replica must stop.
+func (s *State) Apply(index uint64, e Entry) (any, error) {
+	if index <= s.v.index {
+		return nil, fmt.Errorf("entry %d after %d: %w", index, s.v.index, model.ErrOldIndex)
+	}
+	if err := checkKind(e.Command); err != nil {
+		return nil, err
+	}
+	// The clock starts at 1, so that 0 can mean "not yet" everywhere.
+	s.v.index, s.v.at, s.v.wall = index, max(e.At, s.v.at, 1), e.Wall
+	result, err := e.Command.apply(s)
+	s.settleParents()
+	s.settleNeeds()
+	s.regroupAll()
+	return result, err
+}
+
+// now is the stamp of the command being applied.
+func (s *State) now() model.Stamp { return model.Stamp{At: s.v.at, Wall: s.v.wall} }
+
+// put stores a job that a command has made or changed, and keeps every index of jobs in step.
+func (s *State) put(next *model.Job) {
+	old := s.v.Job(next.ID)
+	s.checkStep(old, next)
+	s.store(old, next)
+}
+
+// store puts a job in place of old, which is nil for a new one.
+func (s *State) store(old, next *model.Job) {
+	next.Modified = s.v.index
+	next.SettlePlacing(old)
+	if old == nil {
+		s.keepTexts(next)
+		s.v.njobs += next.Weight()
+	}
+	s.changedJobs.add(next.ID)
+	s.touched.job(next.ID)
+	s.v.jobs.set(int64(next.ID), next)
+	s.queue(old, next)
+	switch wasLive := old != nil && old.Live() != nil; {
+	case next.Live() != nil:
+		s.v.live.set(int64(next.ID), next)
+	case wasLive:
+		s.v.live.drop(int64(next.ID))
+	}
+	s.updateRun(old, next)
+	if next.Seq > 0 {
+		s.v.finished.set(next.Seq, next)
+	}
+	s.renamed(old, next)
+	s.updateDeadlines(old, next)
+	s.updateDependents(old, next)
+	s.updateActive(old, next)
+}
+
+// checkStep records a step that the table of states does not allow, for Check to report.
+func (s *State) checkStep(old, next *model.Job) {
+	var from model.JobState
+	if old != nil {
+		from = old.State
+	}
+	allowed := model.Steps[from]
+	switch {
+	case next.Children != nil:
+		allowed = model.ParentSteps[from]
+	case next.Parent != 0 && old == nil:
+		allowed = []model.JobState{model.Pending, model.Configuring} // made when it is submitted, or when it starts
+	}
+	if from == next.State && !from.Final() || slices.Contains(allowed, next.State) || len(s.faults) >= 100 {
+		return
+	}
+	s.faults = append(s.faults, fmt.Errorf("job %d went from %q to %q at index %d", next.ID, from, next.State, s.v.index))
+}
+
+// ownGrid returns the grid ready to be written.
+func (s *State) ownGrid() *grid.Grid {
+	if s.gridEpoch != s.epoch {
+		g := new(grid.Grid)
+		g.CopyFrom(s.v.grid)
+		s.v.grid, s.gridEpoch = g, s.epoch
+	}
+	return s.v.grid
+}

@@ -1,0 +1,264 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// KindSubmitJobs is the kind of [SubmitJobs].
+var KindSubmitJobs = newKind("submit-jobs/1")
+
+// SubmitJobs adds pending jobs, all or none. With a Key it is idempotent for (Owner.UID, Key): the same Digest again returns the
+// same ids, another Digest is refused with ErrKeyReused. Keys are kept 24 h or the last million. Its result is []JobID: the id of an
+// array job or pipeline is followed by those of its tasks.
+type SubmitJobs struct {
+	Owner  model.Identity `json:"owner"`
+	Key    string         `json:"key,omitempty"`
+	Digest string         `json:"digest,omitempty"` // of the request body
+	Jobs   []*jobspec.Job `json:"jobs"`             // defaults filled in
+	Facts  []PastJob      `json:"facts,omitempty"`
+	Admin  bool           `json:"admin,omitempty"` // an operator: may depend on any account's jobs
+}
+
+// Kind implements Command.
+func (SubmitJobs) Kind() Kind { return KindSubmitJobs }
+
+// PastJob is what the history says of a job that another depends on and the state may no longer have.
+type PastJob struct {
+	ID      model.JobID    `json:"id"`
+	Code    int            `json:"code,omitempty"` // exit code
+	Ended   model.JobState `json:"ended,omitempty"`
+	UID     uint32         `json:"uid,omitempty"`     // of its owner
+	Missing bool           `json:"missing,omitempty"` // the history has no such job either
+}
+
+// apply adds the jobs, all or none.
+func (c SubmitJobs) apply(s *State) (any, error) {
+	s.expireKeys()
+	if ids, err := s.recall(c); ids != nil || err != nil {
+		return ids, err
+	}
+	if err := s.admit(len(c.Jobs)); err != nil {
+		return nil, err
+	}
+	r := s.newResolver(c.Owner, c.Admin, c.Facts)
+	jobs, members := make([]*model.Job, len(c.Jobs)), 0
+	for i, spec := range c.Jobs {
+		j, err := s.draft(c.Owner, spec, s.v.lastJob+model.JobID(i+members+1), r)
+		if err != nil {
+			return nil, &model.JobError{Index: i, Name: nameOf(spec), Err: err}
+		}
+		jobs[i] = j
+		members += j.Weight() - 1
+	}
+	if err := model.Limit("the number of jobs and elements in the cluster", int64(s.v.njobs+len(jobs)+members), model.MaxJobs, ""); err != nil {
+		return nil, err
+	}
+	ids := make([]model.JobID, len(jobs))
+	for i, j := range jobs {
+		ids[i] = s.addJob(j, r)
+	}
+	s.recordSubmission()
+	if c.Key != "" {
+		k := &key{keyName: keyName{c.Owner.UID, c.Key}, Digest: c.Digest, At: s.v.at, First: ids[0], Count: len(ids)}
+		if members > 0 {
+			k.IDs = slices.Clone(ids)
+		}
+		s.remember(k)
+	}
+	return ids, nil
+}
+
+func nameOf(spec *jobspec.Job) string {
+	if spec == nil {
+		return ""
+	}
+	return spec.Name
+}
+
+// admit refuses submissions that are empty or too many.
+func (s *State) admit(n int) error {
+	if n == 0 {
+		return &model.SpecError{Text: "a submission has at least one job"}
+	}
+	if err := model.Limit("the number of jobs in one submission", int64(n), model.MaxJobsPerCall, ""); err != nil {
+		return err
+	}
+	return model.Limit("the number of jobs in the cluster", int64(s.v.njobs+n), model.MaxJobs, "")
+}
+
+// add gives a job its id and stores it.
+func (s *State) add(j *model.Job) model.JobID {
+	s.pack(j)
+	s.v.lastJob++
+	j.ID = s.v.lastJob
+	s.put(j)
+	s.recordArrival(j)
+	s.recordRequest(j)
+	s.emitJob(model.EventSubmitted, j, "")
+	if j.Hold != model.NotHeld {
+		s.emitJob(model.EventHeld, j, "")
+	}
+	return j.ID
+}
+
+// draft makes a pending job, or a parent job, from what its owner asked for.
+func (s *State) draft(owner model.Identity, spec *jobspec.Job, id model.JobID, r *resolver) (*model.Job, error) {
+	if err := checkSpec(spec); err != nil {
+		return nil, err
+	}
+	j, err := s.compose(owner, spec)
+	if err != nil {
+		return nil, err
+	}
+	j.ID = id
+	if err := s.setTimes(j); err != nil {
+		return nil, err
+	}
+	switch n := len(spec.Groups); {
+	case spec.Array != nil:
+		size := spec.Array.Len()
+		j.Children = &model.Children{Size: size, Waiting: model.Span(1, size)}
+	case n > 1 && !model.OneGang(spec):
+		j.Children = &model.Children{Size: n, Live: n}
+	}
+	if err := s.admitNodeSets(spec); err != nil {
+		return nil, err
+	}
+	if err := s.checkGroupLimits(j); err != nil {
+		return nil, err
+	}
+	if err := r.resolve(j); err != nil {
+		return nil, err
+	}
+	r.note(j)
+	return j, nil
+}
+
+// compose makes a pending job without an id. The job has been checked.
+func (s *State) compose(owner model.Identity, spec *jobspec.Job) (*model.Job, error) {
+	name := cmp.Or(spec.Queue, model.DefaultQueue)
+	q, ok := s.v.config.Queues[name]
+	if !ok {
+		return nil, fmt.Errorf("queue %q: %w: the cluster has %s", name, model.ErrNoQueue, strings.Join(slices.Sorted(maps.Keys(s.v.config.Queues)), ", "))
+	}
+	j := &model.Job{
+		Owner: owner, Account: cmp.Or(spec.Account, model.DefaultAccount), Queue: name,
+		Class: cmp.Or(spec.Class, q.DefaultClass, jobspec.BE), Priority: model.DefaultPriority,
+		Spec: spec, State: model.Pending, Submitted: s.now(), Eligible: s.v.at,
+	}
+	if j.Class == jobspec.TE && slices.ContainsFunc(spec.Groups, func(g jobspec.Group) bool { return g.Elastic != nil }) {
+		return nil, &model.SpecError{Text: model.ErrElasticTE}
+	}
+	j.LayOut()
+	s.setGPUEquivalents(j)
+	if spec.Priority != nil {
+		j.Priority = *spec.Priority
+	}
+	if spec.Hold {
+		j.Hold, j.Reason = model.HeldByUser, model.Reason{Code: model.ReasonHeldUser}
+	}
+	j.Limit = model.TimeLimit(spec, &spec.Groups[0], j.Class, &q)
+	return j, checkQueue(j, name, &q)
+}
+
+// checkQueue holds a job to its queue's limits.
+func checkQueue(j *model.Job, name string, q *model.Queue) error {
+	if q.MaxTime > 0 {
+		if err := model.SecondsLimit("time_limit in queue "+name, j.Limit, q.MaxTime); err != nil {
+			return err
+		}
+	}
+	if j.Class != jobspec.TE {
+		return nil
+	}
+	if q.TEMaxTime > 0 {
+		if err := model.SecondsLimit("time_limit of a te job in queue "+name, j.Limit, q.TEMaxTime); err != nil {
+			return err
+		}
+	}
+	if q.TEMaxGPUs > 0 {
+		gpus := model.RoundUp(j.Total().GPUs) / model.WholeGPU
+		return model.Limit("the number of GPUs of a te job in queue "+name, gpus, int64(q.TEMaxGPUs), "")
+	}
+	return nil
+}
+
+// checkGroupLimits holds every group of a job whose groups run one by one to the queue's limits.
+func (s *State) checkGroupLimits(j *model.Job) error {
+	if j.Children == nil || j.Spec.Array != nil {
+		return nil
+	}
+	q := s.v.config.Queues[j.Queue]
+	for n := range j.Spec.Groups {
+		m := j.MakeTask(n + 1)
+		m.Limit = model.TimeLimit(j.Spec, m.GroupSpec(), j.Class, &q)
+		m.LayOut()
+		if err := checkQueue(m, j.Queue, &q); err != nil {
+			return fmt.Errorf("group %q: %w", m.GroupSpec().Name, err)
+		}
+	}
+	return nil
+}
+
+// addJob stores a drafted job, which has its id, and the children of one whose groups run one by one.
+func (s *State) addJob(j *model.Job, r *resolver) model.JobID {
+	s.pack(j)
+	if j.Children == nil || j.Spec.Array != nil {
+		id := s.add(j)
+		s.v.lastJob += model.JobID(j.Weight() - 1)
+		r.settleNew(j)
+		return id
+	}
+	record := *j
+	record.Hold, record.Dependencies = model.NotHeld, nil
+	if j.Hold != model.NotHeld {
+		record.Reason = model.Reason{}
+	}
+	id := s.add(&record)
+	s.v.lastJob += model.JobID(j.Children.Size)
+	q := s.v.config.Queues[j.Queue]
+	members := make([]*model.Job, j.Children.Size)
+	for n := range members {
+		m := j.MakeTask(n + 1)
+		m.Hold, m.Reason = j.Hold, j.Reason
+		m.Limit = model.TimeLimit(j.Spec, m.GroupSpec(), j.Class, &q)
+		m.LayOut()
+		s.setGPUEquivalents(m)
+		if m.Dependencies = groupNeeds(j, n); len(m.Dependencies) == 0 {
+			m.Dependencies = slices.Clone(j.Dependencies)
+		}
+		members[n] = m
+		s.put(m)
+		s.emitJob(model.EventSubmitted, m, "")
+	}
+	for n, m := range members {
+		if len(j.Spec.Groups[n].DependsOn) == 0 {
+			r.settleNew(m)
+		}
+	}
+	return id
+}
+
+// groupNeeds are the dependencies of one group of a job on others.
+func groupNeeds(j *model.Job, group int) []model.OpenDependency {
+	byType := map[string]string{"ok": model.NeedAfterOK, "any": model.NeedAfterAny, "failed": model.NeedAfterNotOK, "started": model.NeedAfter}
+	var needs []model.OpenDependency
+	for _, g := range j.Spec.Groups[group].Needs() {
+		kind := byType[g.Condition]
+		at := slices.IndexFunc(j.Spec.Groups, func(o jobspec.Group) bool { return o.Name == g.Group })
+		i := slices.IndexFunc(needs, func(n model.OpenDependency) bool { return n.Type == kind })
+		if i < 0 {
+			i, needs = len(needs), append(needs, model.OpenDependency{Type: kind})
+		}
+		needs[i].Jobs = append(needs[i].Jobs, j.ID+model.JobID(at+1))
+		slices.Sort(needs[i].Jobs)
+	}
+	return needs
+}

@@ -1,0 +1,100 @@
+package fsm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/rota-hpc/rota/controld/model"
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+func (w *world) update(c UpdateJobs) error {
+	w.t.Helper()
+	got, err := w.apply(c)
+	if err != nil {
+		return err
+	}
+	return got.([]model.ControlResult)[0].Err
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestUpdate(t *testing.T) {
+	w := newWorld(t)
+	w.node("n", 8)
+	cfg := model.DefaultConfig()
+	q := cfg.Queues["default"]
+	q.MaxTime = 3600
+	q.DefaultTime = 600
+	cfg.Queues["default"] = q
+	w.must(SetConfig{Config: cfg})
+	run := w.running(1, []string{"n"})
+	wait := w.submit(1, 1)
+	before := w.s.View().NodeModified("n")
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{run}, By: 1000, AddTime: ptr(jobspec.Seconds(60))}))
+	if j := w.job(run); j.Limit != 660 || w.s.View().NodeModified("n") == before {
+		t.Fatalf("limit %d, or its node is not told", j.Limit)
+	}
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{wait}, By: 1000, TimeLimit: ptr(jobspec.Seconds(900)), Priority: ptr(70), Name: ptr("better")}))
+	if j := w.job(wait); j.Limit != 900 || j.Priority != 70 || j.Spec.Name != "better" || w.job(run).Spec.Name != "j" {
+		t.Fatalf("%+v", j)
+	}
+	long := UpdateJobs{IDs: []model.JobID{wait}, By: 1000, TimeLimit: ptr(jobspec.Seconds(7200))}
+	var over *model.LimitError
+	if err := w.update(long); !errors.As(err, &over) || w.job(wait).Limit != 900 {
+		t.Fatalf("beyond the queue's limit: %v", err)
+	}
+	long.Admin, long.By = true, 0
+	w.ok(w.update(long))
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{wait}, By: 1001, Priority: ptr(1)}), model.ErrNotOwner)
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{99}, By: 1000, Priority: ptr(1)}), model.ErrNoJob)
+	w.finished(w.submit(1, 1), 0)
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{3}, By: 1000, Priority: ptr(1)}), model.ErrWrongState)
+	for _, c := range []UpdateJobs{
+		{}, {Priority: ptr(101)}, {Priority: ptr(-1)}, {Name: ptr("")}, {TimeLimit: ptr(jobspec.Seconds(0))},
+		{TimeLimit: ptr(jobspec.Seconds(5)), AddTime: ptr(jobspec.Seconds(5))}, {AddTime: ptr(jobspec.Seconds(-1e9))},
+		{AddTime: ptr(jobspec.Seconds(-100_000))},
+	} {
+		c.IDs, c.By = []model.JobID{wait}, 1000
+		if spec := (*model.SpecError)(nil); !errors.As(w.update(c), &spec) {
+			t.Errorf("%+v is not refused", c)
+		}
+	}
+}
+
+// TestUpdatedNames: a singleton and a name look for what jobs are called now.
+func TestUpdatedNames(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.submit(1, 1, named2("a")), w.submit(1, 1, named2("b"))
+	w.depends("afterok:a") // from now on names are indexed
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{b}, By: 1000, Name: ptr("a")}))
+	if id := w.depends("afterok:a"); w.job(id).Dependencies[0].Jobs[0] != b {
+		t.Fatalf("a is %v", w.job(id).Dependencies)
+	}
+	_, err := w.submit2(alice, nil, needs("afterok:b"))
+	w.refused(err, model.ErrNoJob)
+	if id := w.depends("singleton", named2("a")); w.job(id).Dependencies[0].Jobs[0] != b || w.job(a).State != model.Pending {
+		t.Fatalf("the singleton waits for %v", w.job(id).Dependencies)
+	}
+}
+
+// TestUpdateRecord renames all of a family or, once some of it has begun, nothing.
+func TestUpdateRecord(t *testing.T) {
+	w := newWorld(t)
+	w.node("n", 8)
+	id, err := w.submit2(alice, nil, func(j *jobspec.Job) {
+		j.Array = &jobspec.Array{Indices: "0-3"}
+	})
+	w.ok(err)
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Name: ptr("sweep"), Priority: ptr(60)}))
+	w.ok(w.plan(Action{Start: &StartJob{Job: id, TaskNumber: 1, Places: []model.Place{w.place("n", 1)}}}))
+	if m := w.job(id + 1); m.Spec.Name != "sweep" || m.Priority != 60 {
+		t.Fatalf("%s %d", m.Spec.Name, m.Priority)
+	}
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Name: ptr("other")}), model.ErrWrongState)
+	w.refused(w.update(UpdateJobs{IDs: []model.JobID{id + 1}, By: 1000, Name: ptr("other")}), model.ErrWrongState)
+	w.ok(w.update(UpdateJobs{IDs: []model.JobID{id}, By: 1000, Priority: ptr(90)}))
+	if w.job(id).Priority != 90 || w.job(id+1).Priority != 60 {
+		t.Fatal("what has been made keeps its priority")
+	}
+}

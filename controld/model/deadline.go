@@ -1,0 +1,40 @@
+package model
+
+// LatestStart returns the last instant at which a job with a deadline may start: so early that it can run for the time limit that it was
+// given. A limit that only its queue has set does not count, as nobody said that the job takes that long. False: it has no deadline.
+func (j *Job) LatestStart() (Instant, bool) {
+	if j.Deadline == 0 {
+		return 0, false
+	}
+	if j.Spec.TimeLimit > 0 || j.GroupSpec().TimeLimit > 0 {
+		return j.Deadline - Instant(j.Limit)*1000, true
+	}
+	return j.Deadline, true
+}
+
+// PastDue reports whether a waiting job can no longer end by its deadline.
+func (j *Job) PastDue(now Instant) bool {
+	latest, ok := j.LatestStart()
+	return ok && max(now, j.Eligible) > latest
+}
+
+// StillToStart reports whether a job, or some child of a parent job, is still to start.
+func (j *Job) StillToStart() bool {
+	if j.Children != nil {
+		return len(j.Children.Waiting) > 0 && !j.State.Final()
+	}
+	return j.State == Pending
+}
+
+// Delayed says why a job that nobody holds is not eligible yet: it has not begun before its own time, or it waits after a failure.
+func (j *Job) Delayed() Reason {
+	why := Reason{Code: ReasonBackoff, Until: j.Eligible}
+	switch {
+	case j.Attempt > 0:
+	case j.Spec.Begin != "":
+		why.Code = ReasonBegin
+	default:
+		why.Code = ReasonDependency
+	}
+	return why
+}

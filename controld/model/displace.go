@@ -1,0 +1,33 @@
+package model
+
+import (
+	"cmp"
+)
+
+// DisplacedSince returns how many attempts of a job have ended for another job's sake after an instant that is not more than a day ago.
+func (j *Job) DisplacedSince(at Instant) int {
+	n := 0
+	for _, d := range j.Displaced {
+		if d > at {
+			n++
+		}
+	}
+	return n
+}
+
+// Precedes reports whether a reservation goes before another where both claim the same room: what was taken from others for one job goes
+// before what is merely kept, and that by whether it is owed, then in the order in which it was reserved. Two firm ones never claim the same room; each binds the
+// other's holder, as far as [grid.LiftClaims] does not say otherwise.
+func (r *Reservation) Precedes(o *Reservation) bool {
+	switch {
+	case o.ForPreemptor:
+		return false
+	case r.ForPreemptor:
+		return true
+	case r.Guaranteed != o.Guaranteed:
+		return r.Guaranteed
+	}
+	return cmp.Or(cmp.Compare(r.At, o.At), cmp.Compare(r.Job, o.Job)) < 0
+}
+
+const DisplacedFor = 24 * 3600 * 1000 // ms

@@ -1,0 +1,136 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// LimitError says which limit a request exceeds.
+type LimitError struct {
+	What  string // what is limited, such as "time_limit of a te job in queue default"
+	Asked int64
+	Max   int64
+	Unit  string
+}
+
+// Error implements error.
+func (e *LimitError) Error() string {
+	unit := e.Unit
+	if unit == "s" {
+		return fmt.Sprintf("%s is %s, at most %s allowed", e.What, jobspec.Seconds(e.Asked), jobspec.Seconds(e.Max))
+	}
+	if unit != "" {
+		unit = " " + unit
+	}
+	return fmt.Sprintf("%s is %d%s, at most %d%s allowed", e.What, e.Asked, unit, e.Max, unit)
+}
+
+// JobError says which job of a submission was refused and why.
+type JobError struct {
+	Index int // in the submission
+	Name  string
+	Err   error
+}
+
+// Error implements error.
+func (e *JobError) Error() string { return fmt.Sprintf("job %q: %v", e.Name, e.Err) }
+
+// Unwrap returns the cause.
+func (e *JobError) Unwrap() error { return e.Err }
+
+// SpecError says what in a job's specification cannot be run.
+type SpecError struct{ Text string }
+
+// Error implements error.
+func (e *SpecError) Error() string { return e.Text }
+
+// FitError says that a job's gang does not fit where the plan put it.
+type FitError struct {
+	Job    JobID
+	Reason Reason
+}
+
+// Error implements error.
+func (e *FitError) Error() string {
+	return fmt.Sprintf("job %d does not fit on node %s: %s", e.Job, e.Reason.Node, e.Reason.Code)
+}
+
+// InventoryError says why a node's inventory was refused.
+type InventoryError struct{ Node, Text string }
+
+// Error implements error.
+func (e *InventoryError) Error() string {
+	return fmt.Sprintf("inventory of node %s: %s", e.Node, e.Text)
+}
+
+// Unwrap makes it an ErrBadInventory.
+func (e *InventoryError) Unwrap() error { return ErrBadInventory }
+
+func Limit(what string, asked, most int64, unit string) error {
+	if asked <= most {
+		return nil
+	}
+	return &LimitError{What: what, Asked: asked, Max: most, Unit: unit}
+}
+
+func SecondsLimit(what string, asked, most jobspec.Seconds) error {
+	return Limit(what, int64(asked), int64(most), "s")
+}
+
+var ErrBadAction = errors.New("an action has exactly one field set")
+
+var ErrBadCause = errors.New("an attempt cannot be stopped or ended for this cause")
+
+var ErrBadClaim = errors.New("a claim is on an unknown node or more than it has")
+
+var ErrBadConfig = errors.New("the configuration is not valid")
+
+var ErrBadInventory = errors.New("the node's inventory is not valid")
+
+var ErrBadNodeState = errors.New("unknown node state")
+
+var ErrBadReport = errors.New("unknown worker state")
+
+var ErrBadVerb = errors.New("unknown verb")
+
+var ErrHeldByAdmin = fmt.Errorf("the job is held by an operator: %w", ErrNotOwner)
+
+var ErrKeyReused = errors.New("this idempotency key came with another request before")
+
+var ErrLeaseRunning = errors.New("a lost node's lease is still running")
+
+var ErrMaxParallel = errors.New("as many members of the array live as max_parallel allows")
+
+var ErrNoJob = errors.New("no such job")
+
+var ErrNoTask = errors.New("the job has no such member")
+
+var ErrNoNode = errors.New("no such node")
+
+var ErrNoQueue = errors.New("no such queue")
+
+var ErrNoReservation = errors.New("the job has no reservation")
+
+var ErrNotEligible = errors.New("the job is held or in back-off")
+
+var ErrNotOwner = errors.New("only the job's owner or an operator may do this")
+
+var ErrNotPastDue = errors.New("the job can still end by its deadline, or has none")
+
+var ErrNotWanted = errors.New("nobody waits for the room any more")
+
+var ErrOldAttempt = errors.New("the attempt is over")
+
+var ErrOldIndex = errors.New("the entry has been applied before")
+
+var ErrOtherBoot = errors.New("the node has been booted anew since")
+
+var ErrPort = errors.New("the port is in use or outside the node's range")
+
+var ErrStopping = errors.New("the attempt is being stopped already")
+
+var ErrWrongPlaces = errors.New("the places do not match what the job asks for")
+
+var ErrWrongState = errors.New("the job's state does not allow this")

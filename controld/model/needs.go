@@ -1,0 +1,63 @@
+package model
+
+// Blocked reports whether a waiting job may not start because of the jobs that it depends on. An array that follows another element by
+// element is not blocked while some of its elements are ready.
+func (j *Job) Blocked() bool {
+	for i := range j.Dependencies {
+		if j.Dependencies[i].Type != NeedAfterCorr || j.Children == nil {
+			return true
+		}
+	}
+	return len(j.Dependencies) > 0 && len(j.MayStart()) == 0
+}
+
+// MayStart returns the children that are not made yet and may be, as far as the jobs that it depends on element by element are
+// concerned.
+func (j *Job) MayStart() Ranges {
+	for i := range j.Dependencies {
+		if j.Dependencies[i].Type == NeedAfterCorr {
+			return j.Children.Waiting.Both(j.Children.Ready)
+		}
+	}
+	return j.Children.Waiting
+}
+
+// Postpone moves the instant from which a job may start. The time that it has spent waiting for others is no reason to be reserved for.
+func (j *Job) Postpone(until, now Instant) {
+	j.Eligible = max(j.Eligible, until)
+	if until > now && j.Eligible == until && j.Hold == NotHeld {
+		j.Reason = Reason{Code: ReasonDependency, Until: until}
+	}
+}
+
+// KeepsWaiting reports whether a job is held, and not cancelled, when what it needs can never come. A group of a job is never: the job as a
+// whole has no use for one that waits for ever.
+func KeepsWaiting(j *Job) bool {
+	return j.Spec.OnDependencyFailure == "hold" && (j.Parent == 0 || j.Spec.Array != nil)
+}
+
+// HoldUnsatisfiable keeps a job from starting until somebody says that it may do so all the same. An operator's hold stays one, and says why the
+// operator might think twice.
+func HoldUnsatisfiable(j *Job, why Reason) {
+	if j.Hold == HeldByAdmin {
+		j.Reason = Reason{Code: ReasonHeldAdmin, For: why.For, Text: why.Sentence()}
+		return
+	}
+	j.Hold, j.Reason = HeldNever, why
+}
+
+func Unsatisfiable(n *OpenDependency, id JobID) Reason {
+	return Reason{Code: ReasonNeverMet, For: id, Text: n.Type}
+}
+
+const NeedAfter = "after" // all have started, or have ended without
+
+const NeedAfterAny = "afterany" // all have ended
+
+const NeedAfterCorr = "aftercorr" // of an array: each element waits for the one with its index
+
+const NeedAfterNotOK = "afternotok" // all have ended otherwise than well
+
+const NeedAfterOK = "afterok" // all have ended well
+
+const NeedSingleton = "singleton" // every older job of the same owner and name has ended

@@ -1,0 +1,245 @@
+package model
+
+import (
+	"encoding/json"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// GangScopeJob makes all groups of a job one gang.
+const GangScopeJob = "job"
+
+// OneGang reports whether a job's groups start together, as the parts of one gang.
+func OneGang(spec *jobspec.Job) bool { return len(spec.Groups) > 1 && spec.GangScope == GangScopeJob }
+
+// LayOut fills in what a job's group, or the parts of its gang, ask for.
+func (j *Job) LayOut() {
+	g := j.GroupSpec()
+	j.Workers, j.Request, j.Parts = least(g), GroupRequest(g), nil
+	if !OneGang(j.Spec) {
+		return
+	}
+	j.Workers = 0
+	for i := range j.Spec.Groups {
+		g := &j.Spec.Groups[i]
+		part := Part{Group: i, Workers: least(g), PerNode: max(1, g.MaxWorkersPerNode), Request: GroupRequest(g)}
+		j.Parts = append(j.Parts, part)
+		j.Workers += part.Workers
+	}
+	j.Request = j.Parts[0].Request
+}
+
+// GroupRequest returns what every worker of a group needs on its node. Main tasks, sidecars and what starts after the main tasks run at the
+// same time, so their requests add up. What runs before the main tasks or after them runs by itself, beside sidecars that have started
+// already or still run; of all these moments the one that needs most counts, each resource by itself.
+func GroupRequest(g *jobspec.Group) Request {
+	var before, during Request // sidecars from before the main tasks on; all that runs with the main tasks
+	for i := range g.Tasks {
+		r := RequestOf(g.Tasks[i].Resources)
+		switch hook, sidecar := lifecycle(&g.Tasks[i]); {
+		case hook == "prestart" && sidecar:
+			before, during = before.Plus(r), during.Plus(r)
+		case sidecar || hook == "" || hook == "poststart":
+			during = during.Plus(r)
+		}
+	}
+	most := during
+	for i := range g.Tasks {
+		r := RequestOf(g.Tasks[i].Resources)
+		switch hook, sidecar := lifecycle(&g.Tasks[i]); {
+		case sidecar:
+		case hook == "prestart":
+			most = most.most(before.Plus(r))
+		case hook == "poststop":
+			most = most.most(r)
+		}
+	}
+	most.Exclusive = g.Exclusive
+	return most
+}
+
+func lifecycle(t *jobspec.Task) (hook string, sidecar bool) {
+	if t.Lifecycle == nil {
+		return "", false
+	}
+	return t.Lifecycle.Hook, t.Lifecycle.Sidecar
+}
+
+func (r Request) Plus(o Request) Request {
+	return Request{Active: r.Active.Plus(o.Active), Resident: r.Resident.Plus(o.Resident), Exclusive: r.Exclusive}
+}
+
+// most returns the greater amount of each resource.
+func (r Request) most(o Request) Request {
+	return Request{Active: r.Active.most(o.Active), Resident: r.Resident.most(o.Resident), Exclusive: r.Exclusive}
+}
+
+func (v Vector) most(o Vector) Vector {
+	return Vector{Cores: max(v.Cores, o.Cores), Memory: max(v.Memory, o.Memory), GPUs: max(v.GPUs, o.GPUs)}
+}
+
+// RequestOf returns what one worker of an attempt needs on its node, by its number in the attempt.
+func (j *Job) RequestOf(worker int) Request {
+	if len(j.Parts) == 0 {
+		return j.Request
+	}
+	part, _ := j.PartOf(worker)
+	return j.Parts[part].Request
+}
+
+// PartOf returns the part of the gang that a worker belongs to, and its number there: 0 and worker if there is only one group.
+func (j *Job) PartOf(worker int) (part, number int) {
+	for i := range j.Parts {
+		if worker < j.Parts[i].Workers || i == len(j.Parts)-1 {
+			return i, worker
+		}
+		worker -= j.Parts[i].Workers
+	}
+	return 0, worker
+}
+
+// GroupOf returns the index in Spec.Groups of the group that a worker belongs to.
+func (j *Job) GroupOf(worker int) int {
+	if len(j.Parts) == 0 {
+		return j.GroupIndex()
+	}
+	part, _ := j.PartOf(worker)
+	return j.Parts[part].Group
+}
+
+// Total returns what all workers of a job ask for together.
+func (j *Job) Total() Vector {
+	if len(j.Parts) == 0 {
+		return j.Request.Active.Times(int64(j.Workers))
+	}
+	var sum Vector
+	for _, p := range j.Parts {
+		sum = sum.Plus(p.Request.Active.Times(int64(p.Workers)))
+	}
+	return sum
+}
+
+func (v Vector) Times(n int64) Vector {
+	return Vector{Cores: v.Cores * n, Memory: v.Memory * jobspec.Bytes(n), GPUs: v.GPUs * n}
+}
+
+// Charged returns what a worker is charged for while it holds its room: what it asked for or, of workers that have their node for
+// themselves, the whole node, which is charged to one of them until the last has left.
+func (j *Job) Charged(a *Attempt, worker int) Vector {
+	w := &a.Workers[worker]
+	if w.Whole == (Vector{}) {
+		return j.RequestOf(worker).Active
+	}
+	for i := range a.Workers {
+		o := &a.Workers[i]
+		if i != worker && o.Node == w.Node && o.Ended == 0 && (w.Ended != 0 || i < worker) {
+			return Vector{}
+		}
+	}
+	return w.Whole
+}
+
+// placing is what follows from a job's spec for where it may run. Jobs made from one another share it; it never changes.
+type placing struct {
+	group   int
+	workers int
+	shapes  []Shape // of every part, but for Parts; one if there is one group
+	parts   string  // of Shape
+}
+
+// newPlacing derives the placing of a job.
+func newPlacing(j *Job) *placing {
+	p := &placing{group: j.GroupIndex(), workers: j.Workers}
+	if len(j.Parts) == 0 {
+		p.shapes = []Shape{shapeIn(j.Spec, j.GroupSpec(), j.Workers, PerNode(j), j.Request)}
+		return p
+	}
+	for _, part := range j.Parts {
+		p.shapes = append(p.shapes, shapeIn(j.Spec, &j.Spec.Groups[part.Group], part.Workers, part.PerNode, part.Request))
+	}
+	text, err := json.Marshal(p.shapes[1:])
+	if err != nil {
+		panic("cluster: a shape has no JSON: " + err.Error())
+	}
+	p.parts = string(text)
+	return p
+}
+
+func shapeIn(spec *jobspec.Job, g *jobspec.Group, workers, perNode int, r Request) Shape {
+	return Shape{Request: r, Workers: workers, PerNode: perNode, Constraints: WhereOf(spec, g), Affinities: PreferOf(spec, g)}
+}
+
+// SettlePlacing derives what a job's spec says of where it may run, unless that is known: from what it was before, which is nil for a new one.
+// Most say nothing.
+func (j *Job) SettlePlacing(was *Job) {
+	switch {
+	case was != nil && was.placing == nil && was.Spec == j.Spec && was.GroupIndex() == j.GroupIndex() && len(j.Parts) == 0:
+		j.placing = nil
+	case j.placing != nil && j.placing.group == j.GroupIndex() && j.placing.workers == j.Workers:
+	case len(j.Parts) == 0 && WhereOf(j.Spec, j.GroupSpec()) == "" && PreferOf(j.Spec, j.GroupSpec()) == "":
+		j.placing = nil
+	default:
+		j.placing = newPlacing(j)
+	}
+}
+
+// ShapeOf returns what matters of a job for placing it.
+func ShapeOf(j *Job) Shape {
+	if j.placing == nil {
+		return Shape{Request: j.Request, Workers: j.Workers, PerNode: PerNode(j)}
+	}
+	s := j.placing.shapes[0]
+	s.Parts = j.placing.parts
+	return s
+}
+
+// MoreParts returns the shapes of a gang's parts after the first, nil if it has one group. The caller must not change it.
+func MoreParts(j *Job) []Shape {
+	if j.placing == nil {
+		return nil
+	}
+	return j.placing.shapes[1:]
+}
+
+// ShapesOf returns what a job that has not been submitted would ask of nodes: one shape for each group that is placed by itself.
+func ShapesOf(spec *jobspec.Job) []Shape {
+	draft := &Job{Spec: spec}
+	draft.LayOut()
+	if len(draft.Parts) > 0 {
+		draft.placing = newPlacing(draft)
+		return []Shape{ShapeOf(draft)}
+	}
+	var all []Shape
+	for i := range spec.Groups {
+		g := &spec.Groups[i]
+		all = append(all, shapeIn(spec, g, least(g), max(1, g.MaxWorkersPerNode), GroupRequest(g)))
+	}
+	return all
+}
+
+// Total returns how many workers all parts have together.
+func (s Shape) Total() int {
+	n := 0
+	for part := range s.Each {
+		n += part.Workers
+	}
+	return n
+}
+
+// Each yields the shape of every part, without Parts.
+func (s Shape) Each(yield func(Shape) bool) {
+	parts := s.Parts
+	s.Parts = ""
+	if !yield(s) || parts == "" {
+		return
+	}
+	var more []Shape
+	if err := json.Unmarshal([]byte(parts), &more); err != nil {
+		panic("cluster: parts of a shape cannot be read: " + err.Error())
+	}
+	for _, part := range more {
+		if !yield(part) {
+			return
+		}
+	}
+}

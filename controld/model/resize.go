@@ -1,0 +1,132 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// RateAfterMS is for how long, in milliseconds, an attempt makes progress before it is told how fast it is, at most: see [RateAfter].
+const RateAfterMS = 60_000
+
+// RateAfter returns for how long, in milliseconds, an attempt of an elastic group makes progress before it is told how fast it is. A group
+// that may be resized sooner is measured sooner, as well as that goes.
+func RateAfter(spec *jobspec.Elastic) Instant { return min(RateAfterMS, rangeOf(spec).Cooldown) }
+
+// RateAfter is [RateAfter] of the group.
+func (e Elastic) RateAfter() Instant { return min(RateAfterMS, e.Cooldown) }
+
+// Resize is what a stop leaves to the next attempt of an elastic job.
+type Resize struct {
+	Leave []int   `json:"leave,omitempty"`
+	Join  []Place `json:"join,omitempty"`
+}
+
+// Check returns as what a resize counts.
+func (r *Resize) Check(j *Job, a *Attempt) (Cause, error) {
+	e, elastic := j.Elastic()
+	switch {
+	case !elastic:
+		return "", ErrNotElastic
+	case a.Stop != nil:
+		return "", ErrStopping
+	case slices.ContainsFunc(a.Workers, func(w Worker) bool { return w.State.Final() }):
+		return "", fmt.Errorf("a worker has ended: %w", ErrWrongState)
+	}
+	return r.cause(j, e)
+}
+
+// cause says whether a job shrinks, grows or moves, or why it may not.
+func (r *Resize) cause(j *Job, e Elastic) (Cause, error) {
+	size := j.Size()
+	for i, w := range r.Leave {
+		if w < e.First || w >= e.First+size || i > 0 && r.Leave[i-1] >= w {
+			return "", fmt.Errorf("worker %d is to leave: %w", w, ErrBadSize)
+		}
+	}
+	next := size - len(r.Leave) + len(r.Join)
+	if len(r.Leave)+len(r.Join) == 0 || !e.Has(next) {
+		return "", fmt.Errorf("%d instead of %d: %w", next, size, ErrBadSize)
+	}
+	switch {
+	case next < size:
+		return CauseShrink, nil
+	case next > size:
+		return CauseGrow, nil
+	}
+	return CauseMigrate, nil
+}
+
+// Places are those of the next attempt, in its order: who joins comes after the other elastic workers. Ports are chosen when it begins.
+func (r *Resize) Places(j *Job, a *Attempt) []Place {
+	e, _ := j.Elastic()
+	last := e.First + j.Size() - 1
+	places := make([]Place, 0, len(a.Workers)+len(r.Join))
+	for i := range a.Workers {
+		if !slices.Contains(r.Leave, i) {
+			p := a.Workers[i].Place
+			p.Port = 0
+			places = append(places, p)
+		}
+		if i == last {
+			places = append(places, r.Join...)
+		}
+	}
+	return places
+}
+
+// Resize returns what the attempt leaves to the next one, nil if that is nothing.
+func (a *Attempt) Resize() *Resize {
+	if a.Stop == nil {
+		return nil
+	}
+	return a.Stop.Resize
+}
+
+// Keeps reports whether the room of a worker, which has exited, is kept for the next attempt.
+func (a *Attempt) Keeps(worker int) bool {
+	r := a.Resize()
+	return r != nil && !slices.Contains(r.Leave, worker)
+}
+
+// Held yields the numbers under which a live attempt holds room, and where: workers that are not final, those whose room is kept, and after
+// them those that are to join.
+func (a *Attempt) Held(yield func(worker int, p *Place) bool) {
+	for i := range a.Workers {
+		if w := &a.Workers[i]; (!w.State.Final() || a.Keeps(i)) && !yield(i, &w.Place) {
+			return
+		}
+	}
+	r := a.Resize()
+	if r == nil {
+		return
+	}
+	for k := range r.Join {
+		if !yield(len(a.Workers)+k, &r.Join[k]) {
+			return
+		}
+	}
+}
+
+// CheckResize says whether what is kept for the next attempt of a job is what it may have.
+func CheckResize(j *Job, a *Attempt) error {
+	r := a.Resize()
+	if r == nil {
+		return nil
+	}
+	e, elastic := j.Elastic()
+	if !elastic {
+		return ErrNotElastic
+	}
+	cause, err := r.cause(j, e)
+	if err == nil && cause != a.Stop.Cause {
+		err = fmt.Errorf("it is to %s: %w", cause, ErrBadCause)
+	}
+	return err
+}
+
+var ErrBadSize = errors.New("the job may not run with so many workers")
+
+var ErrNotElastic = errors.New("the job has a fixed number of workers")

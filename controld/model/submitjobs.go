@@ -1,0 +1,48 @@
+package model
+
+import (
+	"cmp"
+
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// RequestOf returns what a task's resources mean for its node. A suspended job keeps its memory and its GPUs' memory, not its cores.
+func RequestOf(r jobspec.Resources) Request {
+	cores := max(1, int64(r.Cores))
+	memory := cmp.Or(r.Memory, memoryPerCore*jobspec.Bytes(cores))
+	gpus := int64(r.GPUs) * WholeGPU
+	if r.GPU != nil && r.GPU.Share > 0 {
+		gpus = int64(r.GPU.Share)
+	}
+	return Request{Active: Vector{cores, memory, gpus}, Resident: Vector{0, memory, gpus}}
+}
+
+// TimeLimit returns the limit of a group: its own, its job's, or the queue's.
+func TimeLimit(spec *jobspec.Job, g *jobspec.Group, class jobspec.Class, q *Queue) jobspec.Seconds {
+	if class == jobspec.TE {
+		return cmp.Or(g.TimeLimit, spec.TimeLimit, q.TEMaxTime)
+	}
+	return cmp.Or(g.TimeLimit, spec.TimeLimit, q.DefaultTime)
+}
+
+const DefaultAccount = "default"
+
+const DefaultCkptCode = 85
+
+const DefaultGrace = 30 // seconds
+
+const DefaultPriority = 50
+
+const DefaultQueue = "default"
+
+const LeaseGrace = 10 // seconds
+
+const MaxAttempts = 1000 // of restart
+
+const MaxCores = 1 << 20
+
+const MaxMemory = 1 << 10 * jobspec.TiB
+
+const MaxWorkers = 4096
+
+const memoryPerCore = 4 * jobspec.GiB

@@ -1,0 +1,41 @@
+package model
+
+import (
+	"slices"
+)
+
+// Succeeded reports whether an attempt has come to what its group calls success, whatever becomes of the workers that still run. In a gang
+// of several groups those that say leader or any speak for all, so that servers need not end by themselves.
+func Succeeded(j *Job, a *Attempt) bool {
+	parts := j.Parts
+	if len(parts) == 0 {
+		parts = []Part{{Group: j.GroupIndex(), Workers: len(a.Workers)}}
+	}
+	workers, decided := a.Workers, false
+	for _, p := range parts {
+		switch j.Spec.Groups[p.Group].Success {
+		case SuccessLeader:
+			decided = true
+			if !workers[0].Succeeded() {
+				return false
+			}
+		case SuccessAny:
+			decided = true
+			if !slices.ContainsFunc(workers[:p.Workers], func(w Worker) bool { return w.Succeeded() }) {
+				return false
+			}
+		}
+		workers = workers[p.Workers:]
+	}
+	return decided || !slices.ContainsFunc(a.Workers, func(w Worker) bool { return !w.Succeeded() })
+}
+
+const OnFailureIgnore = "ignore"
+
+const OnFailureRestart = "restart_group"
+
+const SuccessAll = "all"
+
+const SuccessAny = "any"
+
+const SuccessLeader = "leader"

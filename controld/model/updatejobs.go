@@ -1,0 +1,4 @@
+package model
+
+// MaxName bounds a job's name, in bytes.
+const MaxName = 256

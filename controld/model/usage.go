@@ -1,0 +1,15 @@
+package model
+
+// Association is a user in an account: what holdings and usage belong to.
+type Association struct {
+	Account string `json:"account"`
+	User    string `json:"user"`
+}
+
+// Association returns to whom a job's holdings belong.
+func (j *Job) Association() Association { return Association{j.Account, j.Owner.User} }
+
+// Active reports whether a job runs, or could if there were room.
+func (j *Job) Active() bool { return j.Live() != nil || j.StillToStart() && !IsSetAside(j) }
+
+const Mib = 1 << 20

@@ -1,0 +1,29 @@
+package model
+
+import (
+	"github.com/rota-hpc/rota/jobspec"
+)
+
+// Shape is what is alike in jobs that fit or fail together on the same nodes.
+type Shape struct {
+	Request     Request
+	Workers     int
+	PerNode     int    // workers that may share a node
+	Constraints string `json:",omitempty"` // which nodes will do: see View.Eligible; "" all
+	Affinities  string `json:",omitempty"` // which of them are better: see View.Preferred; "" none
+	Parts       string `json:",omitempty"` // of a gang of several groups: the shapes of the others, in order; see Shape.Each
+}
+
+// GroupKey is what the jobs of a group have in common.
+type GroupKey struct {
+	Account  string
+	User     string
+	Class    jobspec.Class
+	Priority int
+	Shape    Shape
+	Held     bool // so that a cycle passes over any number of held jobs at once
+	Level    int  // see [Job.Level]
+}
+
+// Association returns the account and the user.
+func (k *GroupKey) Association() Association { return Association{k.Account, k.User} }
