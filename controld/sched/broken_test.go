@@ -313,7 +313,7 @@ func someWaiting(v *cluster.View) (id cluster.JobID) {
 	return id
 }
 
-// displaceOne plans that somebody leaves for a job.
+// displaceOne plans that one job leaves for another.
 func displaceOne(v *cluster.View, actions *[]cluster.Action, taker cluster.JobID, will func(*cluster.Job) bool) bool {
 	for job := range v.Live() {
 		a := job.Live()

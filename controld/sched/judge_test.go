@@ -38,7 +38,7 @@ func newJudge(l *life) *judge {
 	}
 }
 
-// chooses reports whether the policy decides whom to displace by what it costs.
+// chooses reports whether the policy decides by cost which jobs to displace.
 func (j *judge) chooses() bool { return j.policy == "rota" || j.policy == "fairshare" }
 
 // plan looks at what is about to be done.
@@ -97,7 +97,7 @@ func (j *judge) resized(v *cluster.View, r *cluster.ResizeJob, stopped map[clust
 	return nil
 }
 
-// displacement looks at one who is asked to leave.
+// displacement looks at one job that is asked to leave.
 func (j *judge) displacement(v *cluster.View, s *cluster.StopJob) error {
 	o, p := v.Job(s.Job), v.Config().Policy
 	a, taker := o.Live(), v.Job(s.For)
@@ -169,7 +169,8 @@ func (j *judge) swap(o *cluster.Job, s *cluster.StopJob, least cluster.Instant) 
 	return nil
 }
 
-// offered is A12: nobody of his class starts before one who has left for nobody, if that one fits.
+// offered is A12: no job of its class starts before one that has left for nothing, if that one
+// fits.
 func (j *judge) offered(v *cluster.View, actions []cluster.Action) error {
 	var first []*cluster.Job
 	for o := range v.Jobs() {
@@ -362,7 +363,7 @@ func once(o *observed) error {
 	return nil
 }
 
-// kept is A5: room that is being taken from others for a job is his until he starts or does not
+// kept is A5: room that is being taken from others for a job is its own until it starts or does not
 // want it any more, or its time is over.
 func (j *judge) kept(o *observed) error {
 	now := map[cluster.JobID]cluster.Reservation{}
@@ -401,7 +402,7 @@ func (j *judge) kept(o *observed) error {
 }
 
 // comes reports whether what a reservation claims is or will be free beside what others claim for
-// whom room was taken.
+// which room was taken.
 func comes(v *cluster.View, r *cluster.Reservation) bool {
 	for _, c := range r.Claims {
 		n, node := v.Node(c.Node)
@@ -421,9 +422,9 @@ func comes(v *cluster.View, r *cluster.Reservation) bool {
 	return true
 }
 
-// comesInParts reports whether the workers of a job for whom room is kept on a node do not find
-// their GPUs there when all have left who are leaving, because those who stay hold something of too
-// many.
+// comesInParts reports whether the workers of a job for which room is kept on a node do not find
+// their GPUs there when all have left that are leaving, because those that stay hold something of
+// too many.
 func comesInParts(v *cluster.View, id cluster.JobID, c cluster.Claim, node int) bool {
 	r := v.Job(id).RequestOf(0)
 	if r.Active.GPUs == 0 {
@@ -479,8 +480,8 @@ func (j *judge) rest(o *observed) error {
 }
 
 // idle is I5: a job that fits has started, unless a limit keeps it. The paper serves strictly in
-// order, so there only whoever is first is asked. Nor are elastic jobs to which more room is
-// promised than they would start with now.
+// order, so there only the first is asked. Nor are elastic jobs to which more room is promised than
+// they would start with now.
 func (j *judge) idle(o *observed, job *cluster.Job) error {
 	if j.policy == "fitgpp" && !firstInOrder(o, job) || !schedtest.CouldStart(o.view, job) &&
 		!schedtest.HasCome(o.view, job) {
@@ -507,7 +508,7 @@ func firstInOrder(o *observed, job *cluster.Job) bool {
 	})
 }
 
-// served is A8: a trial-and-error job waits for those who leave for it, or may not or cannot be
+// served is A8: a trial-and-error job waits for jobs that leave for it, or may not or cannot be
 // served; it never waits for room to turn up.
 func (j *judge) served(o *observed, job *cluster.Job) error {
 	why := o.reason(job.ID)
@@ -560,8 +561,8 @@ func onClaim(o *observed, id cluster.JobID, a *cluster.Attempt) bool {
 	return false
 }
 
-// onTime is A8 as well: who was promised room has started at most a second after the grace of those
-// who leave was over.
+// onTime is A8 as well: a job with a firm reservation has started at most a second after the grace
+// of those that leave was over.
 func (j *judge) onTime(o *observed) error {
 	for _, job := range o.jobs {
 		by, promised := j.could[job.ID]

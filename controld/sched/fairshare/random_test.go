@@ -168,7 +168,7 @@ func (q *quarrel) turns(v *cluster.View) {
 	}
 }
 
-// covered is A5 as well: what was taken for jobs is free, or will be when those have left who are
+// covered is A5 as well: what was taken for jobs is free, or will be when all have left that are
 // leaving.
 func (q *quarrel) covered(v *cluster.View) {
 	for i, n := range v.Nodes() {
@@ -187,8 +187,8 @@ func (q *quarrel) covered(v *cluster.View) {
 }
 
 // judge says whether what a plan takes was fair (I1, I2), not too early and not to and fro (I3),
-// and for a purpose (A5). It goes by what everybody would hold by then: with what the plan did
-// before, when those have left who are leaving and those are there for whom room is kept.
+// and for a purpose (A5). It goes by what accounts would hold by then: with what the plan did
+// before, when all have left that are leaving and holders of reservations have started.
 func (q *quarrel) judge(v *cluster.View, plan cluster.CommitPlan) {
 	q.states++
 	f := schedtest.AccountsOn(schedtest.Expired(v, q.Now))
@@ -229,7 +229,7 @@ func reservedAgain(actions []cluster.Action, id cluster.JobID) bool {
 	return slices.ContainsFunc(actions, func(a cluster.Action) bool { return a.Reserve != nil && a.Reserve.Job == id })
 }
 
-// judgeTaker looks at those who leave for one job, and counts them as gone.
+// judgeTaker looks at the jobs that leave for one job, and counts them as gone.
 func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []cluster.Action, r *cluster.Reservation) {
 	taker := f.View.Job(r.Job)
 	var victims []*cluster.Job
@@ -250,7 +250,7 @@ func (q *quarrel) judgeTaker(f *fairshare.Accounts, actions []cluster.Action, r 
 	}
 }
 
-// judgeVictim looks at one of those who leave for a job.
+// judgeVictim looks at one of the jobs that leave for a job.
 func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *cluster.Job, victims []*cluster.Job) {
 	mine, theirs := shares.Part(f.Leaf(taker.Leaf()), f.Leaf(v.Leaf()))
 	switch {
@@ -272,7 +272,7 @@ func (q *quarrel) judgeVictim(f *fairshare.Accounts, taker, v *cluster.Job, vict
 }
 
 // judgeLast is I1: when all have left but one, their account must still be above its share. It is
-// not known who was taken last, so it is enough that this holds for one of them.
+// not known which was taken last, so it is enough that this holds for one of them.
 func (q *quarrel) judgeLast(f *fairshare.Accounts, victims []*cluster.Job, theirs *shares.Node) {
 	var below []*cluster.Job
 	for _, v := range victims {
@@ -318,8 +318,8 @@ func (q *quarrel) swap(leaves, stays cluster.JobID) {
 	q.swaps[pair] = q.Now
 }
 
-// idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and for
-// whose room no other waits.
+// idle is I5: when nothing is left to be done, no job waits that fits, is within its limits and
+// holds a reservation that no other has.
 func (q *quarrel) idle(v *cluster.View) {
 	f := schedtest.AccountsOn(schedtest.TrialOf(v, q.Now))
 	for g := range v.Groups() {
@@ -336,10 +336,10 @@ func (q *quarrel) idle(v *cluster.View) {
 	}
 }
 
-// failed is I4: a search that finds nobody who may leave changes nothing, here that all searches of
-// a cycle do in which nothing is done.
+// failed is I4: a search that finds no job that may leave changes nothing, here that all searches
+// of a cycle do in which nothing is done.
 func (q *quarrel) failed(f *fairshare.Accounts) {
-	f.Foresee() // before anybody is lined up, as in a cycle: who is leaving does not count towards a limit any more
+	f.Foresee() // before jobs are lined up, as in a cycle: what is leaving does not count towards a limit any more
 	starved := fairshare.AccountsStarved(f)
 	if starved == nil {
 		return
@@ -415,8 +415,8 @@ func TestReclaimWasFair(t *testing.T) {
 		policy  string
 		seed, n uint64
 	}{
-		// the first of a user was over the limit of his account, but not without those who are
-		// leaving
+		// the first job of a user was over the limit of its account, but not without the jobs that
+		// are leaving
 		{"rota", 13919632308394798018, 5},
 	} {
 		newQuarrel(t, h.policy, h.seed, h.n, map[string]int{}).play()
@@ -461,7 +461,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
 				theirs.Above()
 		})
 	},
-	// the one for whom somebody leaves has just left for him
+	// a job leaves for one that has just left for it
 	"I3": func(q *quarrel, _ *fairshare.Accounts, actions *[]cluster.Action) {
 		for _, a := range *actions {
 			if a.Stop != nil && a.Stop.Cause == cluster.CauseReclaim {
@@ -475,7 +475,7 @@ var unfair = map[string]func(*quarrel, *fairshare.Accounts, *[]cluster.Action){
 }
 
 // plantVictim has a further job leave for one that reclaims room, if there is one that will do: of
-// those whose account is neither the taker's nor one of which somebody leaves anyway.
+// those with an account that is neither the taker's nor one of which jobs leave anyway.
 func (q *quarrel) plantVictim(f *fairshare.Accounts, actions *[]cluster.Action,
 	will func(mine, theirs *shares.Node) bool) {
 	i := slices.IndexFunc(*actions, func(a cluster.Action) bool {
