@@ -27,7 +27,7 @@ import (
 //	A6  what a job that saves loses is bounded                      kept, of policies that choose by cost which job to displace
 //	A7  displacements are counted, and use up no retry              kept
 //	A8  a trial-and-error job starts as soon as it could            kept, of policies that make room for every one of them
-//	A9  a job within quota waits a bounded time         TestWaitsAreBounded, under fairshare and rota
+//	A9  a job within quota waits a bounded time                     TestWaitsAreBounded, under fairshare and rota
 //	A10 what was held is what was charged                           kept; Check after every command
 //	A11 what users declare moves no job of others                   TestDeclaredGraceMovesNoJob
 //	A12 no job leaves for nothing, or gets its room back            kept, TestNoJobLeavesForNothing
@@ -35,7 +35,7 @@ import (
 //	I2  and has used more                                           TestReclaimIsFair, under fairshare and rota
 //	I3  two jobs do not swap to and fro                             TestReclaimIsFair, kept
 //	I4  a search that fails changes nothing                         TestReclaimIsFair, and that two cycles of one view agree: kept
-//	I5  nothing idles that a job could use                        kept, under fitgpp of the first; TestHistories
+//	I5  nothing idles that a job could use                          kept, under fitgpp of the first; TestHistories
 //
 // That under policy rota A9 is so among best-effort jobs, and when it reclaims,
 // docs/fair-share.md says. Under fitgpp I5 is about the first in the queue alone: the paper serves
